@@ -1,0 +1,239 @@
+//! Batches that are not over yet: theirs, whose answers are gathered until the last is there; and
+//! ours, remembered only where a null-id error may have to find them.
+//!
+//! The answers of one batch stand behind each other in one buffer, in the order in which they were
+//! given; a list beside it says which belongs to which position. Nothing of a batch leaves before
+//! its last answer, and nothing leaves if nothing is owed. JSON-RPC 2.0 §6.
+
+use alloc::vec::Vec;
+
+use crate::config::BatchOrder;
+use crate::requests::NONE;
+
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    position: u32,
+    end: u32,
+}
+
+#[derive(Debug, Default)]
+struct Batch {
+    /// Requests that are open, and one more while members are still being delivered.
+    waiting: usize,
+    /// The answers, without commas.
+    text: Vec<u8>,
+    /// Where each ends in `text`.
+    replies: Vec<Reply>,
+    next_free: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Batches {
+    slots: Vec<Batch>,
+    free: u32,
+    /// Bytes of answers gathered and not yet sent, of all batches.
+    gathered: usize,
+    /// Bytes of buffers kept by batches that are over, for the next ones.
+    kept: usize,
+    keep_bytes: usize,
+}
+
+impl Batches {
+    pub(crate) const fn new(keep_bytes: usize) -> Self {
+        Self { slots: Vec::new(), free: NONE, gathered: 0, kept: 0, keep_bytes }
+    }
+
+    /// Begins a batch. It stays open until [`release`](Self::release) has been called once for
+    /// this and once for every [`retain`](Self::retain).
+    pub(crate) fn begin(&mut self) -> u32 {
+        if let Some(batch) = self.slots.get_mut(self.free as usize) {
+            let index = self.free;
+            self.free = batch.next_free;
+            self.kept = self.kept.saturating_sub(batch.text.capacity());
+            batch.waiting = 1;
+            return index;
+        }
+        self.slots.push(Batch { waiting: 1, ..Batch::default() });
+        (self.slots.len() - 1) as u32
+    }
+
+    /// Notes one more request that is open in the batch.
+    pub(crate) fn retain(&mut self, batch: u32) {
+        if let Some(batch) = self.slots.get_mut(batch as usize) {
+            batch.waiting += 1;
+        }
+    }
+
+    /// Notes one request fewer; true if that was the last thing the batch waited for. Then comes
+    /// [`write`](Self::write) or [`end`](Self::end).
+    pub(crate) fn release(&mut self, batch: u32) -> bool {
+        match self.slots.get_mut(batch as usize) {
+            Some(batch) => {
+                batch.waiting = batch.waiting.saturating_sub(1);
+                batch.waiting == 0
+            }
+            None => false,
+        }
+    }
+
+    /// Adds the answer of the item at `position`, which `write` appends to the buffer. If `write`
+    /// fails, or the batch's answers would then pass `bytes_max`, nothing is added.
+    pub(crate) fn add<E>(
+        &mut self,
+        batch: u32,
+        position: u32,
+        bytes_max: usize,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let Some(batch) = self.slots.get_mut(batch as usize) else { return Ok(false) };
+        let start = batch.text.len();
+        write(&mut batch.text).inspect_err(|_| batch.text.truncate(start))?;
+        if batch.text.len() > bytes_max || u32::try_from(batch.text.len()).is_err() {
+            batch.text.truncate(start);
+            return Ok(false);
+        }
+        self.gathered += batch.text.len() - start;
+        batch.replies.push(Reply { position, end: batch.text.len() as u32 });
+        Ok(true)
+    }
+
+    /// Whether the batch has any answer to send.
+    pub(crate) fn has_replies(&self, batch: u32) -> bool {
+        self.slots.get(batch as usize).is_some_and(|batch| !batch.replies.is_empty())
+    }
+
+    /// The bytes that the batch's answer will have.
+    pub(crate) fn reply_bytes(&self, batch: u32) -> usize {
+        self.slots.get(batch as usize).map_or(0, |batch| batch.text.len() + batch.replies.len() + 1)
+    }
+
+    /// Writes the answers as one array.
+    pub(crate) fn write(&mut self, batch: u32, order: BatchOrder, out: &mut Vec<u8>) {
+        let Some(batch) = self.slots.get_mut(batch as usize) else { return };
+        let in_order = batch.replies.windows(2).all(|pair| pair[0].position < pair[1].position);
+        out.push(b'[');
+        if in_order || order == BatchOrder::Completion {
+            let mut start = 0;
+            for reply in &batch.replies {
+                out.extend_from_slice(&batch.text[start..reply.end as usize]);
+                out.push(b',');
+                start = reply.end as usize;
+            }
+        } else {
+            // Turn ends into starts, so that the order in `text` may be forgotten.
+            let mut start = 0;
+            let mut parts: Vec<(u32, u32, u32)> = Vec::with_capacity(batch.replies.len());
+            for reply in &batch.replies {
+                parts.push((reply.position, start, reply.end));
+                start = reply.end;
+            }
+            parts.sort_unstable();
+            for (_, start, end) in parts {
+                out.extend_from_slice(&batch.text[start as usize..end as usize]);
+                out.push(b',');
+            }
+        }
+        out.pop();
+        out.push(b']');
+    }
+
+    /// Forgets the batch; its slot and buffer may be used again.
+    pub(crate) fn end(&mut self, index: u32) {
+        let Some(batch) = self.slots.get_mut(index as usize) else { return };
+        self.gathered = self.gathered.saturating_sub(batch.text.len());
+        batch.text.clear();
+        batch.replies.clear();
+        if self.kept + batch.text.capacity() > self.keep_bytes {
+            batch.text = Vec::new();
+        }
+        self.kept += batch.text.capacity();
+        batch.waiting = 0;
+        batch.next_free = self.free;
+        self.free = index;
+    }
+
+    /// Bytes of answers gathered and not yet sent, of all batches.
+    pub(crate) fn gathered(&self) -> usize {
+        self.gathered
+    }
+}
+
+/// The numbers of the calls of our batches that may still be open.
+///
+/// Only [`NullIdError::FailSole`](crate::NullIdError::FailSole) asks: it must tell one open batch
+/// from several open calls.
+#[derive(Debug, Default)]
+pub(crate) struct OurBatches {
+    ranges: Vec<(u64, u64)>,
+}
+
+impl OurBatches {
+    pub(crate) const fn new() -> Self {
+        Self { ranges: Vec::new() }
+    }
+
+    /// Remembers a batch by its first and last call, and forgets those that `is_over` tells.
+    pub(crate) fn push(&mut self, first: u64, last: u64, mut is_over: impl FnMut(u64, u64) -> bool) {
+        self.ranges.retain(|&(first, last)| !is_over(first, last));
+        self.ranges.push((first, last));
+    }
+
+    /// The batch that call `number` belongs to, or the call alone.
+    pub(crate) fn around(&self, number: u64) -> (u64, u64) {
+        let batch = self.ranges.iter().find(|(first, last)| (*first..=*last).contains(&number));
+        batch.copied().unwrap_or((number, number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Batches;
+    use crate::config::BatchOrder;
+    use alloc::vec::Vec;
+
+    fn add(batches: &mut Batches, batch: u32, position: u32, text: &[u8]) -> bool {
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(text);
+            Ok::<(), ()>(())
+        };
+        batches.add(batch, position, 8, write).unwrap()
+    }
+
+    // SRV-20 SRV-21
+    #[test]
+    fn answers_leave_in_request_order_or_as_they_came() {
+        let mut batches = Batches::new(64);
+        let batch = batches.begin();
+        for (position, text) in [(2, b"c"), (0, b"a"), (1, b"b")] {
+            assert!(add(&mut batches, batch, position, text));
+        }
+        let mut out = Vec::new();
+        batches.write(batch, BatchOrder::Request, &mut out);
+        batches.write(batch, BatchOrder::Completion, &mut out);
+        assert_eq!(out, b"[a,b,c][c,a,b]");
+        assert_eq!((batches.gathered(), batches.reply_bytes(batch)), (3, 7));
+        batches.end(batch);
+        assert_eq!(batches.gathered(), 0);
+        assert_eq!(batches.begin(), batch);
+        assert!(!batches.has_replies(batch));
+    }
+
+    #[test]
+    fn an_answer_over_the_budget_leaves_no_trace() {
+        let mut batches = Batches::new(64);
+        let batch = batches.begin();
+        assert!(add(&mut batches, batch, 0, b"12345"));
+        assert!(!add(&mut batches, batch, 1, b"1234"));
+        assert!(add(&mut batches, batch, 1, b"123"));
+        assert_eq!(batches.gathered(), 8);
+    }
+
+    #[test]
+    fn a_batch_is_over_after_its_last_release() {
+        let mut batches = Batches::new(0);
+        let batch = batches.begin();
+        batches.retain(batch);
+        assert!(!batches.release(batch));
+        assert!(batches.release(batch));
+    }
+}

@@ -1,0 +1,381 @@
+//! Our calls that wait for an answer.
+//!
+//! Call numbers are a sequence, so a call is found by `number & mask` in a ring of a power of two:
+//! one index, one compare, no hashing. A slot still held by a slow call makes the sequence skip
+//! that number; the ring doubles at seven eighths. A number below the next one that finds no slot
+//! was used and is over, so late answers are told from unknown ones with no memory of the dead.
+//!
+//! ```text
+//!   number   …  9  10  11  12  13  14  next = 15      mask = 7
+//!   slot        1   2   3   4   5   6   7
+//!   occupied    0   1   1   0   1   1   0             9 and 12 are over
+//! ```
+//!
+//! Life of a call: open, then freed by `take` — because it was answered, given up, timed out, or
+//! the connection ended. Which of these it was is decided in `connection`.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::deadlines::{Deadlines, NEVER};
+use crate::id::Id;
+
+/// The ring never has fewer slots.
+const SLOTS_MIN: usize = 8;
+
+#[derive(Debug)]
+struct Slot<T> {
+    number: u64,
+    deadline: u64,
+    /// `Some` while the call is open.
+    tag: Option<T>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Calls<T> {
+    slots: Vec<Slot<T>>,
+    /// One bit a slot, for finding the open ones among many.
+    occupied: Vec<u64>,
+    deadlines: Deadlines,
+    open: usize,
+    first: u64,
+    next: u64,
+    /// How far `oldest` has searched, and at which `next`: nothing is open before that.
+    searched: (u64, usize),
+    foreign: Foreign,
+}
+
+/// Ids that callers chose themselves, in their two directions.
+#[derive(Debug, Default)]
+struct Foreign {
+    numbers: BTreeMap<Box<[u8]>, u64>,
+    /// The id as it was sent, and the key in `numbers`.
+    texts: BTreeMap<u64, (Box<[u8]>, Box<[u8]>)>,
+}
+
+impl<T> Calls<T> {
+    pub(crate) const fn new(first: u64) -> Self {
+        Self {
+            slots: Vec::new(),
+            occupied: Vec::new(),
+            deadlines: Deadlines::new(),
+            open: 0,
+            first: if first == 0 { 1 } else { first },
+            next: if first == 0 { 1 } else { first },
+            searched: (0, 0),
+            foreign: Foreign { numbers: BTreeMap::new(), texts: BTreeMap::new() },
+        }
+    }
+
+    /// How many calls are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// The number that follows the last one given out.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether a call of this number was ever made.
+    pub(crate) fn was_used(&self, number: u64) -> bool {
+        (self.first..self.next).contains(&number)
+    }
+
+    /// The number for the next call; none when numbers up to `number_max` are used up. `is_taken`
+    /// tells numbers whose spelling a caller-chosen id already has.
+    pub(crate) fn reserve(&mut self, calls_max: usize, number_max: u64) -> Option<u64> {
+        let slots_max = calls_max.max(SLOTS_MIN).next_power_of_two();
+        if self.open >= self.slots.len() / 8 * 7 && self.slots.len() < slots_max {
+            self.grow();
+        }
+        let mask = self.mask();
+        let skip = self.free_distance(self.next as usize & mask)?;
+        let number = self.next.checked_add(skip as u64)?;
+        (number <= number_max).then_some(number)
+    }
+
+    /// Opens the call with the number that [`reserve`](Self::reserve) gave.
+    pub(crate) fn open_call(&mut self, number: u64, deadline: u64, tag: T) {
+        let index = number as usize & self.mask();
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        debug_assert!(slot.tag.is_none(), "a reserved slot is free");
+        *slot = Slot { number, deadline, tag: Some(tag) };
+        self.occupied[index / 64] |= 1 << (index % 64);
+        self.open += 1;
+        self.next = number + 1;
+        if deadline != NEVER {
+            self.deadlines.note(index, deadline);
+        }
+    }
+
+    /// Passes over a reserved number.
+    pub(crate) fn skip(&mut self, number: u64) {
+        self.next = number + 1;
+    }
+
+    /// Makes `number` known under an id that the caller chose.
+    pub(crate) fn name(&mut self, number: u64, id: Id<'_>) {
+        let mut key = Vec::new();
+        id.normal_form(&mut key);
+        let key = key.into_boxed_slice();
+        self.foreign.numbers.insert(key.clone(), number);
+        self.foreign.texts.insert(number, (id.text().as_bytes().into(), key));
+    }
+
+    /// The open call that a caller gave this id.
+    pub(crate) fn named(&self, id: Id<'_>) -> Option<u64> {
+        if self.foreign.numbers.is_empty() {
+            return None;
+        }
+        let mut key = Vec::new();
+        id.normal_form(&mut key);
+        self.foreign.numbers.get(key.as_slice()).copied()
+    }
+
+    /// The id that the caller gave the open call, as it was sent.
+    pub(crate) fn name_of(&self, number: u64) -> Option<&[u8]> {
+        self.foreign.texts.get(&number).map(|(text, _)| &**text)
+    }
+
+    /// Whether any open call has an id that its caller chose.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.foreign.numbers.is_empty()
+    }
+
+    /// Whether the call is open.
+    pub(crate) fn is_open(&self, number: u64) -> bool {
+        self.slot(number).is_some()
+    }
+
+    /// Ends the call and gives back its tag.
+    pub(crate) fn take(&mut self, number: u64) -> Option<T> {
+        let index = number as usize & self.mask();
+        let slot = self.slots.get_mut(index).filter(|slot| slot.number == number)?;
+        let tag = slot.tag.take()?;
+        slot.deadline = NEVER;
+        self.occupied[index / 64] &= !(1 << (index % 64));
+        self.open -= 1;
+        if !self.foreign.texts.is_empty() {
+            if let Some((_, key)) = self.foreign.texts.remove(&number) {
+                self.foreign.numbers.remove(&key);
+            }
+        }
+        Some(tag)
+    }
+
+    /// Moves the deadline of an open call; false if it is not open.
+    pub(crate) fn set_deadline(&mut self, number: u64, deadline: u64) -> bool {
+        let index = number as usize & self.mask();
+        match self.slots.get_mut(index) {
+            Some(slot) if slot.number == number && slot.tag.is_some() => {
+                slot.deadline = deadline;
+                self.deadlines.note(index, deadline);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A time no later than the earliest deadline.
+    pub(crate) fn earliest_deadline(&self) -> u64 {
+        self.deadlines.earliest()
+    }
+
+    /// An open call whose deadline is `now` or earlier.
+    pub(crate) fn due(&mut self, now: u64) -> Option<u64> {
+        while let Some(block) = self.deadlines.due_block(now) {
+            let start = block * 64;
+            let end = (start + 64).min(self.slots.len());
+            let slots = &self.slots[start..end];
+            let due = slots.iter().filter(|slot| slot.deadline <= now).min_by_key(|slot| slot.deadline);
+            if let Some(slot) = due {
+                return Some(slot.number);
+            }
+            let earliest = slots.iter().map(|slot| slot.deadline).min().unwrap_or(NEVER);
+            self.deadlines.raise(block, earliest);
+        }
+        None
+    }
+
+    /// The open call that was made first, or close to it: where the ring begins. Taking one after
+    /// another this way costs one pass over the ring.
+    pub(crate) fn oldest(&mut self) -> Option<u64> {
+        if self.open == 0 {
+            return None;
+        }
+        let (len, start) = (self.slots.len(), self.next as usize & self.mask());
+        let from = if self.searched.0 == self.next { self.searched.1 } else { 0 };
+        // The ring from `start` on is 0..len, then wrapped around.
+        let index = self.find_occupied((start + from).min(len), len);
+        let index = index.or_else(|| self.find_occupied((start + from).saturating_sub(len), start))?;
+        self.searched = (self.next, index.wrapping_sub(start) & self.mask());
+        Some(self.slots[index].number)
+    }
+
+    /// An open call with a number above `low` and up to `high`.
+    pub(crate) fn open_between(&mut self, low: u64, high: u64) -> Option<u64> {
+        let within = |number: &u64| low < *number && *number <= high;
+        if high.saturating_sub(low) <= self.slots.len() as u64 {
+            return (low + 1..=high).find(|&number| self.is_open(number));
+        }
+        let oldest = self.oldest();
+        oldest.filter(within).or_else(|| {
+            let open = self.slots.iter().filter(|slot| slot.tag.is_some());
+            open.map(|slot| slot.number).filter(within).min()
+        })
+    }
+
+    /// Takes back every call from number `next` on, as if none had been made.
+    pub(crate) fn rollback(&mut self, next: u64) {
+        self.searched = (0, 0);
+        for number in next..self.next {
+            self.take(number);
+        }
+        self.next = next;
+    }
+
+    fn slot(&self, number: u64) -> Option<&Slot<T>> {
+        let slot = self.slots.get(number as usize & self.mask())?;
+        (slot.number == number && slot.tag.is_some()).then_some(slot)
+    }
+
+    fn mask(&self) -> usize {
+        self.slots.len().wrapping_sub(1)
+    }
+
+    /// How far the next free slot lies ahead of slot `from`; none when the ring is full.
+    fn free_distance(&self, from: usize) -> Option<usize> {
+        if self.slots.get(from)?.tag.is_none() {
+            return Some(0);
+        }
+        let len = self.slots.len();
+        let after = self.find_bit(from, len, |word| !word);
+        let index = after.or_else(|| self.find_bit(0, from, |word| !word))?;
+        Some(index.wrapping_sub(from) & self.mask())
+    }
+
+    fn find_occupied(&self, from: usize, to: usize) -> Option<usize> {
+        self.find_bit(from, to, |word| word)
+    }
+
+    /// The first slot of `from..to` whose bit is set in the occupancy words as `read` gives them.
+    fn find_bit(&self, from: usize, to: usize, read: impl Fn(u64) -> u64) -> Option<usize> {
+        let mut index = from;
+        while index < to {
+            let word = read(*self.occupied.get(index / 64)?) >> (index % 64);
+            if word != 0 {
+                let found = index + word.trailing_zeros() as usize;
+                return (found < to).then_some(found);
+            }
+            index = (index / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// Doubles the ring. Numbers that differed under the old mask differ under the new one.
+    fn grow(&mut self) {
+        let len = (self.slots.len() * 2).max(SLOTS_MIN);
+        let mut slots = Vec::with_capacity(len);
+        slots.resize_with(len, || Slot { number: 0, deadline: NEVER, tag: None });
+        let old = core::mem::replace(&mut self.slots, slots);
+        self.occupied.clear();
+        self.occupied.reserve_exact(len.div_ceil(64));
+        self.occupied.resize(len.div_ceil(64), 0);
+        self.deadlines.resize(len);
+        self.searched = (0, 0);
+        let mask = self.mask();
+        for slot in old {
+            if slot.tag.is_some() {
+                let index = slot.number as usize & mask;
+                self.occupied[index / 64] |= 1 << (index % 64);
+                self.deadlines.note(index, slot.deadline);
+                self.slots[index] = slot;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Calls;
+    use crate::deadlines::NEVER;
+    use crate::id::CALL_NUMBER_MAX;
+    use alloc::vec::Vec;
+
+    fn open(calls: &mut Calls<u64>, deadline: u64) -> u64 {
+        let number = calls.reserve(1024, CALL_NUMBER_MAX).unwrap();
+        calls.open_call(number, deadline, number * 10);
+        number
+    }
+
+    // CLI-04
+    #[test]
+    fn numbers_are_a_sequence_that_skips_what_is_still_open() {
+        let mut calls = Calls::new(1);
+        let slow = open(&mut calls, NEVER);
+        assert_eq!(slow, 1);
+        for expected in (2..=8).chain(10..=16).chain(18..=24) {
+            let number = open(&mut calls, NEVER);
+            assert_eq!(number, expected);
+            assert_eq!(calls.take(number), Some(number * 10));
+        }
+        assert_eq!(calls.take(1), Some(10));
+        assert_eq!(calls.take(1), None);
+        assert!(calls.was_used(9) && !calls.was_used(25) && !calls.was_used(0));
+    }
+
+    #[test]
+    fn the_ring_fills_to_the_last_slot_and_keeps_every_call() {
+        let mut calls = Calls::new(1);
+        let numbers: Vec<u64> = (0..1024).map(|_| open(&mut calls, NEVER)).collect();
+        assert_eq!(calls.reserve(1024, CALL_NUMBER_MAX), None);
+        assert_eq!(calls.oldest(), Some(1));
+        assert_eq!(calls.take(500), Some(5000));
+        let reused = open(&mut calls, NEVER);
+        assert_eq!(reused & 1023, 500);
+        assert!(numbers.iter().all(|&number| number == 500 || calls.is_open(number)));
+        assert_eq!(calls.open(), 1024);
+    }
+
+    #[test]
+    fn the_sequence_ends_at_its_last_number() {
+        let mut calls: Calls<()> = Calls::new(CALL_NUMBER_MAX);
+        let last = calls.reserve(8, CALL_NUMBER_MAX).unwrap();
+        calls.open_call(last, NEVER, ());
+        assert_eq!(calls.reserve(8, CALL_NUMBER_MAX), None);
+    }
+
+    #[test]
+    fn deadlines_fire_in_order_and_can_be_moved() {
+        let mut calls = Calls::new(1);
+        let numbers: Vec<u64> = (0..100).map(|i| open(&mut calls, 1000 - i)).collect();
+        assert!(calls.set_deadline(numbers[5], 1));
+        assert!(calls.set_deadline(numbers[99], NEVER));
+        assert_eq!(calls.due(0), None);
+        assert_eq!(calls.due(1), Some(numbers[5]));
+        calls.take(numbers[5]);
+        assert_eq!(calls.due(1), None);
+        assert!(calls.earliest_deadline() > 1);
+        let mut fired = Vec::new();
+        while let Some(number) = calls.due(1000) {
+            calls.take(number);
+            fired.push(number);
+        }
+        assert_eq!(fired.len(), 98);
+        assert!(!calls.set_deadline(numbers[5], 7));
+    }
+
+    #[test]
+    fn taking_back_restores_the_sequence() {
+        let mut calls = Calls::new(1);
+        open(&mut calls, NEVER);
+        let mark = calls.next();
+        open(&mut calls, 5);
+        open(&mut calls, 6);
+        calls.rollback(mark);
+        assert_eq!((calls.open(), calls.next()), (1, 2));
+        assert_eq!(open(&mut calls, NEVER), 2);
+    }
+}

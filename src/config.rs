@@ -1,0 +1,482 @@
+//! What differs between one connection and another, as plain data: limits, policies, spans of
+//! time. [`presets`](crate::presets) has the values that live ecosystems need.
+//!
+//! The rule guarded here: a dialect is a value, never a fork in the code; and whatever a peer
+//! sends, memory stays below [`Config::memory_bytes_max`].
+
+use core::time::Duration;
+
+use crate::codes;
+use crate::frame::{Framer, Framing};
+use crate::id::IdScheme;
+
+/// Everything a [`Connection`](crate::Connection) can be told beforehand.
+///
+/// Owns no heap data and is `Copy`: make one, change the fields that matter, use it for any number
+/// of connections. Every combination of values is legal; a limit of 0 refuses everything it
+/// limits.
+///
+/// ```
+/// use antiphon::Config;
+/// let mut config = Config::lsp();
+/// config.message_bytes_max = 16 << 20;
+/// config.calls_max = 1000;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// The number of this connection, carried by its tokens and call ids, so that one used on
+    /// another connection is refused instead of answering somebody else. Default 0.
+    pub connection: u32,
+    /// Whether unrecognisable objects are answered. Default [`Role::Peer`].
+    pub role: Role,
+    /// How messages are cut out of a stream, and how they are written. Default
+    /// [`Framing::Newline`].
+    pub framing: Framing,
+    /// Whether the connection is a single exchange of request and reply, as over HTTP. A server
+    /// then cannot call or notify; a client settles what its reply leaves out as
+    /// [`Missing`](crate::Outcome::Missing), and an error without id settles all its calls.
+    /// Default off.
+    pub exchange: bool,
+
+    /// Which versions are spoken. Default [`VersionPolicy::V2Only`].
+    pub version: VersionPolicy,
+    /// What a 1.0 request with a null id is. Default [`V1NullId::Silent`].
+    pub v1_null_id: V1NullId,
+    /// Whether a 1.0 request without an id is answered, with a null id (Bitcoin Core), instead of
+    /// being invalid. Default off.
+    pub v1_missing_id: bool,
+    /// Whether 1.0 messages may stand in a batch. Default on.
+    pub v1_in_batch: bool,
+    /// Whether 1.0 params may be an object (Bitcoin Core, Electrum). Default off.
+    pub v1_named_params: bool,
+    /// Whether a `jsonrpc` member other than `"2.0"` makes a message 1.0 (Bitcoin Core) instead of
+    /// invalid. Needs a policy that allows 1.0. Default off.
+    pub v1_other_versions: bool,
+
+    /// What `"params": null` is. Default [`NullParams::Reject`].
+    pub null_params: NullParams,
+    /// Whether a 2.0 response may also carry the other outcome as null, and a 1.0 response may
+    /// leave it out. Default off.
+    pub lenient_responses: bool,
+    /// Whether a call of ours may be given a null id. Default off.
+    pub allow_null_id: bool,
+    /// Whether the peer's requests may have a null id. The specification discourages it and MCP
+    /// forbids it. Default on.
+    pub null_ids: bool,
+    /// Whether `true` and `false` are ids in 2.0 as they are in 1.0 (Ethereum). Default off.
+    pub boolean_ids: bool,
+    /// The id of an error for an invalid request. Default
+    /// [`InvalidRequestId::EchoIfReadable`].
+    pub invalid_request_id: InvalidRequestId,
+    /// What stands for an id that could not be determined. Default [`UnknownId::Null`].
+    pub unknown_id: UnknownId,
+    /// Whether a second request with the id of an open one is served. Default
+    /// [`DuplicateIds::Allow`].
+    pub duplicate_ids: DuplicateIds,
+    /// What an error without an id does to our calls on a two-way connection. Default
+    /// [`NullIdError::Report`].
+    pub null_id_error: NullIdError,
+    /// Whether batches are accepted and may be sent. Default on.
+    pub batches: bool,
+    /// The order of answers within a batch. Default [`BatchOrder::Request`].
+    pub batch_order: BatchOrder,
+
+    /// Which codes tell of a message or batch over its limit. Default
+    /// [`LimitErrors::Dedicated`].
+    pub limit_errors: LimitErrors,
+    /// The meaning of the server range for errors made here. Default
+    /// [`ErrorProfile::Antiphon`].
+    pub error_profile: ErrorProfile,
+    /// Whether [`respond_err`](crate::Connection::respond_err) refuses codes of the reserved range
+    /// that neither the specification nor antiphon defines. Default off.
+    pub check_app_codes: bool,
+    /// Whether [`respond_unknown_method`](crate::Connection::respond_unknown_method) names the
+    /// method in its error's data. Default off.
+    pub echo_method_names: bool,
+
+    /// How the peer is told of a call we gave up. Default [`CancelStyle::None`].
+    pub cancel_send: CancelStyle,
+    /// Which cancels of the peer are understood. Default [`CancelStyle::Lsp`].
+    pub cancel_receive: CancelStyle,
+    /// How a cancel finds its request. Default [`CancelMatch::Exact`].
+    pub cancel_match: CancelMatch,
+    /// Whether a call that times out is also cancelled at the peer. Default off.
+    pub cancel_on_timeout: bool,
+    /// What a cancelled request is answered. Default [`CancelAnswer::RequestCancelled`].
+    pub cancel_answer: CancelAnswer,
+
+    /// How the ids of our calls are spelled. Default [`IdScheme::Sequential`].
+    pub id_scheme: IdScheme,
+    /// The number of the first call. An HTTP client goes on from the exchange before, so that ids
+    /// do not repeat within a session. Default 1.
+    pub first_call: u64,
+    /// Whether braces inside strings are written as `\u007b` and `\u007d`, for a reader that
+    /// counts braces without knowing strings (Kodi). Default off.
+    pub escape_braces: bool,
+
+    /// The largest message accepted, in bytes. Larger ones are skipped without being held, and
+    /// answered −32004 with a null id. Costs that much input buffer. Default 1 MiB (1 048 576).
+    pub message_bytes_max: usize,
+    /// The longest header block accepted before a message (Content-Length), in bytes. A longer one
+    /// breaks the connection. Default 8 KiB, as common HTTP servers have it.
+    pub header_bytes_max: usize,
+    /// How deep arrays and objects may nest, 1 to 128; more is read as 128. A deeper message is
+    /// answered −32700. Default 128, as serde_json has it.
+    pub depth_max: u8,
+    /// The most items in a batch of the peer's. A longer one is answered −32003, and nothing in it
+    /// runs. Costs about 140 bytes an item. Default 100.
+    pub batch_items_max: usize,
+    /// The largest answer to one batch, in bytes. A result that would pass it is refused to the
+    /// caller as [`TooLarge`](crate::SendError::TooLarge); errors always fit. Default 4 MiB.
+    pub batch_reply_bytes_max: usize,
+    /// The most items in a batch of ours. Default 100.
+    pub batch_calls_max: usize,
+    /// The longest id accepted, in bytes with its quotes. A longer one is answered −32600 with a
+    /// null id. Costs that much an open request. Default 2048.
+    pub id_bytes_max: usize,
+    /// The longest method accepted, in bytes as written, quotes left out. A longer one is answered
+    /// −32600. Default 2048, as Ethereum nodes have it.
+    pub method_bytes_max: usize,
+    /// The largest `data` of an error we send, in bytes. A larger one is refused to the caller as
+    /// [`TooLarge`](crate::SendError::TooLarge). Default 64 KiB.
+    pub error_data_bytes_max: usize,
+    /// The most calls of ours that wait for an answer. Further ones are refused to the caller as
+    /// [`TooManyCalls`](crate::SendError::TooManyCalls). Costs 16 bytes and the tag a call.
+    /// Default 65 536.
+    pub calls_max: usize,
+    /// The most requests of the peer's that are open. Further ones are answered −32002; reading
+    /// goes on, for the answers that the open ones wait for. Default 1088: 64 running and 1024
+    /// waiting.
+    pub requests_max: usize,
+    /// Output waiting above this many bytes makes new calls and notifications
+    /// [`Full`](crate::SendError::Full); answers still go. Default 1 MiB.
+    pub outbox_bytes_soft: usize,
+    /// Output waiting above this many bytes breaks the connection: the peer asks but does not
+    /// read. A single larger message is refused as [`TooLarge`](crate::SendError::TooLarge).
+    /// Default 16 MiB.
+    pub outbox_bytes_max: usize,
+    /// The most stray answers before the connection is broken. Default `u64::MAX`: never.
+    pub strays_max: u64,
+    /// The most malformed messages before the connection is broken. Default `u64::MAX`: never.
+    pub malformed_max: u64,
+
+    /// How long a message may take from its first byte to its last. `None` waits for ever.
+    /// Default 60 s.
+    pub frame_time_max: Option<Duration>,
+    /// How long waiting output may go without any of it being taken. `None` waits for ever.
+    /// Default 60 s.
+    pub write_time_max: Option<Duration>,
+    /// How long a drain may take before open work is given up. `None` waits for ever. A close
+    /// needs no such span: it ends everything at once. Default 30 s.
+    pub drain_time_max: Option<Duration>,
+}
+
+/// Whether an object that is neither call nor response is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Calls and is called: answered −32600.
+    Peer,
+    /// Calls only: reported, never answered.
+    Client,
+    /// Is called only: answered −32600.
+    Server,
+}
+
+/// Which versions of JSON-RPC are spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionPolicy {
+    /// 2.0 only. A message without a version is invalid.
+    V2Only,
+    /// Both are understood, each answered in kind. Our own calls are 2.0.
+    V1AndV2,
+    /// 1.0 only, in both directions.
+    V1Only,
+}
+
+impl VersionPolicy {
+    pub(crate) fn allows_v1(self) -> bool {
+        self != Self::V2Only
+    }
+
+    pub(crate) fn allows_v2(self) -> bool {
+        self != Self::V1Only
+    }
+}
+
+/// What a 1.0 request with a null id is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum V1NullId {
+    /// A notification; nothing is sent.
+    Silent,
+    /// A notification that is acknowledged with result, error and id all null.
+    AckAllNull,
+    /// A request like any other, answered with a null id (Bitcoin Core).
+    Answer,
+}
+
+/// What `"params": null` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NullParams {
+    /// Invalid (−32600), as the specification has it.
+    Reject,
+    /// The same as no params: some editors and nodes send it.
+    TreatAsAbsent,
+}
+
+/// The id of an error for an invalid request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidRequestId {
+    /// The request's id, if one of legal type could be read; else null.
+    EchoIfReadable,
+    /// Always null.
+    AlwaysNull,
+}
+
+/// What stands for an id that could not be determined, in an error we send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownId {
+    /// `"id": null`, as the specification has it.
+    Null,
+    /// No `id` member (MCP since 2025-11-25).
+    Omit,
+}
+
+/// Whether a request with the id of an open one is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DuplicateIds {
+    /// Both are served; the peer must tell the answers apart.
+    Allow,
+    /// The second is answered −32600.
+    Reject,
+}
+
+/// What an error with a null id does to our calls on a two-way connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NullIdError {
+    /// It is reported as a stray.
+    Report,
+    /// It settles the one call, or the one batch, that is open; reported if there are more.
+    FailSole,
+    /// It settles every open call.
+    FailAll,
+}
+
+/// The order of answers within a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchOrder {
+    /// As asked.
+    Request,
+    /// As answered.
+    Completion,
+}
+
+/// How a message or batch over its limit is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitErrors {
+    /// −32004 for a message, −32003 for a batch, with a null id and the limit in the message.
+    Dedicated,
+    /// −32600 with a null id and a sentence in `data` that names the limit.
+    Standard,
+    /// As `Standard`, but for a batch an array of one error with the id of its first call
+    /// (Ethereum nodes).
+    FirstCall,
+}
+
+/// What the codes of the server range mean in errors made here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorProfile {
+    /// antiphon's own: [`codes`].
+    Antiphon,
+    /// The WebSocket draft's: [`codes::websocket_draft`].
+    WebSocketDraft,
+}
+
+impl ErrorProfile {
+    /// The code for too many open requests.
+    pub(crate) fn busy(self) -> i64 {
+        match self {
+            Self::Antiphon => codes::SERVER_BUSY,
+            Self::WebSocketDraft => codes::websocket_draft::RESOURCE_EXHAUSTED,
+        }
+    }
+
+    /// The code for a server that takes nothing new.
+    pub(crate) fn unavailable(self) -> i64 {
+        match self {
+            Self::Antiphon => codes::SERVER_BUSY,
+            Self::WebSocketDraft => codes::websocket_draft::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+/// A dialect's notification for giving up a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CancelStyle {
+    /// There is none.
+    None,
+    /// `$/cancelRequest` with `id` (LSP).
+    Lsp,
+    /// `notifications/cancelled` with `requestId` and an optional `reason` (MCP).
+    Mcp,
+    /// `$/cancel_request` with `requestId` (ACP).
+    Acp,
+    /// Any other.
+    Custom {
+        /// The notification's method.
+        method: &'static str,
+        /// The member of its params that holds the id.
+        member: &'static str,
+    },
+}
+
+impl CancelStyle {
+    /// The method and the member with the id; none for [`CancelStyle::None`].
+    pub(crate) const fn names(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::None => None,
+            Self::Lsp => Some(("$/cancelRequest", "id")),
+            Self::Mcp => Some(("notifications/cancelled", "requestId")),
+            Self::Acp => Some(("$/cancel_request", "requestId")),
+            Self::Custom { method, member } => Some((method, member)),
+        }
+    }
+}
+
+/// How a cancel finds its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelMatch {
+    /// By type and value of the id.
+    Exact,
+    /// Failing that, by the text: `"7"` cancels 7 if exactly one open request fits. For peers that
+    /// turn ids into strings; a stale cancel could hit another request.
+    ExactThenText,
+}
+
+/// What a cancelled request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelAnswer {
+    /// −32001 (antiphon's own).
+    RequestCancelled,
+    /// −32800 (LSP, ACP).
+    Lsp,
+    /// Nothing: the request is forgotten at once (MCP).
+    Silent,
+}
+
+impl CancelAnswer {
+    /// The code to answer with; none when nothing is to be sent.
+    pub(crate) fn code(self) -> Option<i64> {
+        match self {
+            Self::RequestCancelled => Some(codes::REQUEST_CANCELLED),
+            Self::Lsp => Some(codes::LSP_REQUEST_CANCELLED),
+            Self::Silent => None,
+        }
+    }
+}
+
+impl Config {
+    /// Strict JSON-RPC 2.0 between peers, newline framing, every default as documented.
+    pub const fn new() -> Self {
+        Self {
+            connection: 0,
+            role: Role::Peer,
+            framing: Framing::Newline,
+            exchange: false,
+            version: VersionPolicy::V2Only,
+            v1_null_id: V1NullId::Silent,
+            v1_missing_id: false,
+            v1_in_batch: true,
+            v1_named_params: false,
+            v1_other_versions: false,
+            null_params: NullParams::Reject,
+            lenient_responses: false,
+            allow_null_id: false,
+            null_ids: true,
+            boolean_ids: false,
+            invalid_request_id: InvalidRequestId::EchoIfReadable,
+            unknown_id: UnknownId::Null,
+            duplicate_ids: DuplicateIds::Allow,
+            null_id_error: NullIdError::Report,
+            batches: true,
+            batch_order: BatchOrder::Request,
+            limit_errors: LimitErrors::Dedicated,
+            error_profile: ErrorProfile::Antiphon,
+            check_app_codes: false,
+            echo_method_names: false,
+            cancel_send: CancelStyle::None,
+            cancel_receive: CancelStyle::Lsp,
+            cancel_match: CancelMatch::Exact,
+            cancel_on_timeout: false,
+            cancel_answer: CancelAnswer::RequestCancelled,
+            id_scheme: IdScheme::Sequential,
+            first_call: 1,
+            escape_braces: false,
+            message_bytes_max: 1 << 20,
+            header_bytes_max: 8 << 10,
+            depth_max: 128,
+            batch_items_max: 100,
+            batch_reply_bytes_max: 4 << 20,
+            batch_calls_max: 100,
+            id_bytes_max: 2048,
+            method_bytes_max: 2048,
+            error_data_bytes_max: 64 << 10,
+            calls_max: 65_536,
+            requests_max: 64 + 1024,
+            outbox_bytes_soft: 1 << 20,
+            outbox_bytes_max: 16 << 20,
+            strays_max: u64::MAX,
+            malformed_max: u64::MAX,
+            frame_time_max: Some(Duration::from_secs(60)),
+            write_time_max: Some(Duration::from_secs(60)),
+            drain_time_max: Some(Duration::from_secs(30)),
+        }
+    }
+
+    /// The same with another framing.
+    pub const fn with_framing(mut self, framing: Framing) -> Self {
+        self.framing = framing;
+        self
+    }
+
+    /// The same with another role.
+    pub const fn with_role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// The same as the client's side of one request and its reply, as over HTTP: whole messages,
+    /// client role.
+    pub const fn for_client_exchange(mut self) -> Self {
+        self.exchange = true;
+        self.role = Role::Client;
+        self.framing = Framing::Messages;
+        self
+    }
+
+    /// The same as the server's side of one request and its reply, as over HTTP: whole messages,
+    /// server role; calls and notifications are refused, for nothing can carry them.
+    pub const fn for_server_exchange(mut self) -> Self {
+        self.exchange = true;
+        self.role = Role::Server;
+        self.framing = Framing::Messages;
+        self
+    }
+
+    /// The most bytes that the connection leaves unconsumed. An input buffer of this size is never
+    /// full without progress.
+    pub const fn input_bytes_max(&self) -> usize {
+        self.framer().input_bytes_max()
+    }
+
+    pub(crate) const fn framer(&self) -> Framer {
+        Framer::new(self.framing, self.message_bytes_max, self.header_bytes_max)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}

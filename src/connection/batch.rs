@@ -1,0 +1,233 @@
+//! Several calls and notifications in one message.
+//!
+//! The builder writes straight into the output, behind what is committed. Dropped, it leaves no
+//! trace; leaked, its trace is removed by the next command.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use super::Connection;
+use super::commands::{Rejected, SendError};
+use crate::config::NullIdError;
+use crate::deadlines::NEVER;
+use crate::encode::{self, Payload, sealed::Sealed};
+use crate::frame::FrameStart;
+use crate::id::CallId;
+use crate::message::MethodName;
+use crate::time::Instant;
+
+/// Builds one batch. Made by [`Connection::batch`].
+///
+/// Every call settles on its own, as [`Event::Response`](crate::Event::Response), whatever shape
+/// and order the peer's answer has. [`Collector`](crate::Collector) gathers the outcomes until
+/// they are fetched by handle.
+///
+/// ```
+/// use antiphon::{Config, Connection};
+/// let mut conn = Connection::new(Config::new());
+/// let mut batch = conn.batch(None);
+/// let sum = batch.call::<i64>("add", &(1, 2), "first")?;
+/// batch.notify("log", &["adding"])?;
+/// batch.send()?;
+/// assert_eq!(sum.call().number(), 1);
+/// # Ok::<(), antiphon::SendError>(())
+/// ```
+#[must_use = "a batch that is not sent is taken back"]
+pub struct Batch<'c, T> {
+    conn: &'c mut Connection<T>,
+    frame: Result<FrameStart, SendError>,
+    start: usize,
+    deadline: u64,
+    first: u64,
+    items: usize,
+    calls: usize,
+}
+
+/// Names one call of a batch, and the type that its result is to be decoded into.
+pub struct Handle<R> {
+    call: CallId,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R> Handle<R> {
+    /// The call itself.
+    pub fn call(&self) -> CallId {
+        self.call
+    }
+}
+
+impl<R> Clone for Handle<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Handle<R> {}
+
+impl<R> fmt::Debug for Handle<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({})", self.call.number())
+    }
+}
+
+impl<T> Connection<T> {
+    /// Begins a batch whose calls share one deadline. Nothing is sent before
+    /// [`Batch::send`]; what keeps a batch from being sent at all is told by its first entry.
+    pub fn batch(&mut self, deadline: Option<Instant>) -> Batch<'_, T> {
+        self.forget_builder();
+        let first = self.calls.next();
+        let allowed = self.may_queue().and_then(|()| {
+            let speaks_batches = self.config.batches && self.own_style() == encode::Style::V2;
+            if speaks_batches { Ok(()) } else { Err(SendError::BatchesOff) }
+        });
+        let frame = allowed.map(|()| {
+            self.building = Some(first);
+            self.outbox.begin(256)
+        });
+        let start = self.outbox.body().len();
+        if frame.is_ok() {
+            self.outbox.body().push(b'[');
+        }
+        let deadline = deadline.map_or(NEVER, Instant::as_nanos);
+        Batch { conn: self, frame, start, deadline, first, items: 0, calls: 0 }
+    }
+
+    /// Takes back a batch that was neither sent nor dropped.
+    pub(super) fn forget_builder(&mut self) {
+        if let Some(first) = self.building.take() {
+            self.calls.rollback(first);
+            self.outbox.rollback();
+        }
+    }
+}
+
+impl<T> Batch<'_, T> {
+    /// Adds a call whose result is to be decoded into `R`.
+    ///
+    /// # Errors
+    /// Gives the tag back with the reason. The entries before it stay.
+    pub fn call<R>(&mut self, method: &str, params: impl Payload, tag: T) -> Result<Handle<R>, Rejected<T>> {
+        let number = match self.write_call(method, params) {
+            Ok(number) => number,
+            Err(error) => return Err(Rejected::new(tag, error)),
+        };
+        self.conn.calls.open_call(number, self.deadline, tag);
+        self.items += 1;
+        self.calls += 1;
+        let call = CallId { connection: self.conn.config.connection, number };
+        Ok(Handle { call, result: PhantomData })
+    }
+
+    fn write_call(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
+        self.may_add(method)?;
+        let number = self.conn.next_call(None)?;
+        let (style, scheme) = (self.conn.own_style(), self.conn.config.id_scheme);
+        self.write(|out| encode::request(out, style, method, params, |out| scheme.write(number, out)))?;
+        Ok(number)
+    }
+
+    /// Adds a notification.
+    ///
+    /// # Errors
+    /// As [`Connection::notify`]; also [`SendError::BatchTooLong`]. The entries before it stay.
+    pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
+        self.may_add(method)?;
+        let style = self.conn.own_style();
+        self.write(|out| encode::notification(out, style, method, params))?;
+        self.items += 1;
+        Ok(())
+    }
+
+    /// Adds a prepared list of calls, all with results of one type, and gives their handles.
+    ///
+    /// # Errors
+    /// At the first entry that is refused, with its tag. The entries before it stay.
+    pub fn call_all<'m, R, P: Payload>(
+        &mut self,
+        calls: impl IntoIterator<Item = (&'m str, P, T)>,
+    ) -> Result<alloc::vec::Vec<Handle<R>>, Rejected<T>> {
+        calls.into_iter().map(|(method, params, tag)| self.call(method, params, tag)).collect()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.items
+    }
+
+    /// Whether there are no entries yet.
+    pub fn is_empty(&self) -> bool {
+        self.items == 0
+    }
+
+    /// Queues the batch as one message. A batch of notifications alone is thereby done:
+    /// [`Connection::transmit_queued`] marks when it has left.
+    ///
+    /// # Errors
+    /// [`SendError::BatchEmpty`] without entries; [`SendError::Closed`] and its like if no batch
+    /// could be sent at all.
+    pub fn send(self) -> Result<(), SendError> {
+        let frame = match &self.frame {
+            Ok(frame) => *frame,
+            Err(error) => return Err(error.clone()),
+        };
+        if self.items == 0 {
+            return Err(SendError::BatchEmpty);
+        }
+        let conn = &mut *self.conn;
+        conn.outbox.body().push(b']');
+        conn.finish_body(self.start)?;
+        conn.building = None;
+        let last = conn.calls.next() - 1;
+        conn.outbox.commit(frame, (self.calls > 0).then_some(last));
+        conn.watch_write();
+        if self.calls > 0 && conn.config.null_id_error == NullIdError::FailSole {
+            let calls = &mut conn.calls;
+            let is_over = |first: u64, last: u64| calls.open_between(first - 1, last).is_none();
+            conn.our_batches.push(self.first, last, is_over);
+        }
+        Ok(())
+    }
+
+    fn may_add(&self, method: &str) -> Result<(), SendError> {
+        if let Err(error) = &self.frame {
+            return Err(error.clone());
+        }
+        if self.items >= self.conn.config.batch_calls_max {
+            return Err(SendError::BatchTooLong);
+        }
+        match MethodName::new(method) {
+            Some(_) => Ok(()),
+            None => Err(SendError::BlankMethod),
+        }
+    }
+
+    /// Appends one entry, or nothing if it cannot be written or makes the batch too large.
+    fn write(
+        &mut self,
+        entry: impl FnOnce(&mut alloc::vec::Vec<u8>) -> Result<(), encode::WriteError>,
+    ) -> Result<(), SendError> {
+        let bytes_max = self.conn.config.outbox_bytes_max;
+        let out = self.conn.outbox.body();
+        let before = out.len();
+        if self.items > 0 {
+            out.push(b',');
+        }
+        let written = entry(out).map_err(SendError::from);
+        let fits = out.len() - self.start < bytes_max;
+        let result = written.and(if fits { Ok(()) } else { Err(SendError::TooLarge) });
+        result.inspect_err(|_| out.truncate(before))
+    }
+}
+
+impl<T> Drop for Batch<'_, T> {
+    fn drop(&mut self) {
+        // After `send` there is no builder to forget.
+        self.conn.forget_builder();
+    }
+}
+
+impl<T> fmt::Debug for Batch<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("items", &self.items).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,528 @@
+//! What the caller says to the peer: calls, notifications, cancels, answers.
+//!
+//! The rule guarded here: a command that is refused leaves no trace, and hands back what it was
+//! given.
+
+use core::fmt;
+
+use super::Connection;
+use crate::codes;
+use crate::deadlines::NEVER;
+use crate::encode::{self, Payload, Style, WriteError, sealed::Sealed};
+use crate::error_object::ErrorObject;
+use crate::event::ConnectionError;
+use crate::id::{CallId, Id, ReplyToken};
+use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson};
+use crate::message::MethodName;
+use crate::requests::NONE;
+use crate::time::Instant;
+
+/// About how many bytes of a message are not its payload.
+const ENVELOPE_HINT: usize = 48;
+
+/// Why a command was refused. Nothing has happened.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The connection has ended or is draining.
+    Closed,
+    /// More than `outbox_bytes_soft` bytes wait to be written. Try again when some have left.
+    Full,
+    /// `calls_max` calls are open.
+    TooManyCalls,
+    /// The message is larger than `outbox_bytes_max`, the answer does not fit into its batch's
+    /// `batch_reply_bytes_max`, or the error's data are larger than `error_data_bytes_max`.
+    TooLarge,
+    /// The ids of this connection are used up.
+    IdsUsedUp,
+    /// The chosen id belongs to an open call.
+    IdInUse,
+    /// The chosen id is not one that may be sent: not a string or number, or null without
+    /// `allow_null_id`.
+    IdNotAllowed,
+    /// The method is blank.
+    BlankMethod,
+    /// The params are neither an array nor an object.
+    ParamsScalar,
+    /// The params have names, which 1.0 does not know.
+    ParamsByName,
+    /// The value has no JSON form.
+    Encode(EncodeError),
+    /// The call or request is not open on this connection.
+    NotOpen,
+    /// The transport cannot carry it: a server's side of one exchange only answers.
+    NoPush,
+    /// Batches are switched off, or the version has none.
+    BatchesOff,
+    /// The batch has `batch_calls_max` items already.
+    BatchTooLong,
+    /// The batch has no items.
+    BatchEmpty,
+    /// The code is reserved and `check_app_codes` is on.
+    ReservedCode,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "the connection is closed",
+            Self::Full => "the output queue is full",
+            Self::TooManyCalls => "too many calls are open",
+            Self::TooLarge => "the message is too large",
+            Self::IdsUsedUp => "the ids are used up",
+            Self::IdInUse => "the id belongs to an open call",
+            Self::IdNotAllowed => "the id may not be sent",
+            Self::BlankMethod => "the method is blank",
+            Self::ParamsScalar => "the params are neither an array nor an object",
+            Self::ParamsByName => "version 1.0 has no params by name",
+            Self::Encode(error) => return error.fmt(f),
+            Self::NotOpen => "it is not open on this connection",
+            Self::NoPush => "the transport only carries answers",
+            Self::BatchesOff => "batches are switched off",
+            Self::BatchTooLong => "the batch has too many items",
+            Self::BatchEmpty => "the batch has no items",
+            Self::ReservedCode => "the error code is reserved",
+        })
+    }
+}
+
+impl core::error::Error for SendError {}
+
+impl From<WriteError> for SendError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Encode(error) => Self::Encode(error),
+            WriteError::ParamsScalar => Self::ParamsScalar,
+            WriteError::ParamsByName => Self::ParamsByName,
+        }
+    }
+}
+
+/// A refused command, with what was handed to it.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Rejected<V> {
+    /// The tag or token that was handed over.
+    pub value: V,
+    /// Why the command was refused.
+    pub error: SendError,
+}
+
+impl<V> Rejected<V> {
+    pub(super) fn new(value: V, error: SendError) -> Self {
+        Self { value, error }
+    }
+}
+
+impl<V> fmt::Debug for Rejected<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rejected({:?})", self.error)
+    }
+}
+
+impl<V> fmt::Display for Rejected<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<V> core::error::Error for Rejected<V> {}
+
+impl<V> From<Rejected<V>> for SendError {
+    fn from(rejected: Rejected<V>) -> Self {
+        rejected.error
+    }
+}
+
+impl<T> Connection<T> {
+    /// Calls a method of the peer. The call settles exactly once, as
+    /// [`Event::Response`](crate::Event::Response) with the same `tag`: by its answer, when
+    /// `deadline` has passed, or when the connection ends.
+    ///
+    /// # Errors
+    /// Gives the tag back with the reason: a limit, a closed connection, params without a JSON
+    /// form. Nothing is then sent or remembered.
+    pub fn call(
+        &mut self,
+        method: &str,
+        params: impl Payload,
+        deadline: Option<Instant>,
+        tag: T,
+    ) -> Result<CallId, Rejected<T>> {
+        match self.send_call(None, method, params) {
+            Ok(number) => Ok(self.open_call(number, deadline, tag)),
+            Err(error) => Err(Rejected::new(tag, error)),
+        }
+    }
+
+    /// Calls a method under an id that the caller chose: a string, or a number; null only with
+    /// `allow_null_id`. An advanced entry for peers that give ids a meaning; it costs allocations
+    /// that [`call`](Self::call) does not.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call); also [`SendError::IdInUse`] and [`SendError::IdNotAllowed`].
+    pub fn call_with_id(
+        &mut self,
+        id: Id<'_>,
+        method: &str,
+        params: impl Payload,
+        deadline: Option<Instant>,
+        tag: T,
+    ) -> Result<CallId, Rejected<T>> {
+        match self.send_call(Some(id), method, params) {
+            Ok(number) => {
+                let call = self.open_call(number, deadline, tag);
+                self.calls.name(number, id);
+                Ok(call)
+            }
+            Err(error) => Err(Rejected::new(tag, error)),
+        }
+    }
+
+    fn open_call(&mut self, number: u64, deadline: Option<Instant>, tag: T) -> CallId {
+        self.calls.open_call(number, deadline.map_or(NEVER, Instant::as_nanos), tag);
+        CallId { connection: self.config.connection, number }
+    }
+
+    fn send_call(&mut self, id: Option<Id<'_>>, method: &str, params: impl Payload) -> Result<u64, SendError> {
+        self.may_send(method)?;
+        let number = self.next_call(id)?;
+        let style = self.own_style();
+        let frame = self.outbox.begin(params.size_hint() + method.len() + ENVELOPE_HINT);
+        let start = self.outbox.body().len();
+        let scheme = self.config.id_scheme;
+        encode::request(self.outbox.body(), style, method, params, |out| match id {
+            Some(id) => json::write_json(out, id.json()),
+            None => scheme.write(number, out),
+        })
+        .map_err(|error| self.take_back(error.into()))?;
+        self.finish_body(start)?;
+        self.outbox.commit(frame, Some(number));
+        self.watch_write();
+        Ok(number)
+    }
+
+    /// Tells the peer something and wants no answer.
+    ///
+    /// # Errors
+    /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
+    pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
+        self.may_send(method)?;
+        self.send_notification(method, params)
+    }
+
+    fn send_notification(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
+        let style = self.own_style();
+        let frame = self.outbox.begin(params.size_hint() + method.len() + ENVELOPE_HINT);
+        let start = self.outbox.body().len();
+        encode::notification(self.outbox.body(), style, method, params)
+            .map_err(|error| self.take_back(error.into()))?;
+        self.finish_body(start)?;
+        self.outbox.commit(frame, None);
+        self.watch_write();
+        Ok(())
+    }
+
+    /// Moves the deadline of an open call, for a peer that reports progress. `None` waits for
+    /// ever.
+    ///
+    /// # Errors
+    /// [`SendError::NotOpen`] if the call has settled or belongs to another connection.
+    pub fn set_deadline(&mut self, call: CallId, deadline: Option<Instant>) -> Result<(), SendError> {
+        self.forget_builder();
+        let deadline = deadline.map_or(NEVER, Instant::as_nanos);
+        let is_ours = call.connection == self.config.connection;
+        let moved = is_ours && self.calls.set_deadline(call.number, deadline);
+        if moved { Ok(()) } else { Err(SendError::NotOpen) }
+    }
+
+    /// Gives a call up: its tag comes back, an answer that still comes is a stray, and the peer is
+    /// told if `cancel_send` says how. `None` if the call is not open.
+    pub fn cancel(&mut self, call: CallId) -> Option<T> {
+        self.forget_builder();
+        if call.connection != self.config.connection || !self.calls.is_open(call.number) {
+            return None;
+        }
+        self.send_cancel(call.number, None);
+        self.calls.take(call.number)
+    }
+
+    /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer, which
+    /// still settles the call.
+    ///
+    /// # Errors
+    /// [`SendError::NotOpen`] if the call is not open; [`SendError::NoPush`] if the connection has
+    /// no way to say it.
+    pub fn ask_cancel(&mut self, call: CallId) -> Result<(), SendError> {
+        self.ask_cancel_because(call, None)
+    }
+
+    /// The same with a sentence for the peer's log, in dialects that have room for one (MCP).
+    ///
+    /// # Errors
+    /// As [`ask_cancel`](Self::ask_cancel).
+    pub fn ask_cancel_because(&mut self, call: CallId, reason: Option<&str>) -> Result<(), SendError> {
+        self.forget_builder();
+        if call.connection != self.config.connection || !self.calls.is_open(call.number) {
+            return Err(SendError::NotOpen);
+        }
+        if self.send_cancel(call.number, reason) { Ok(()) } else { Err(SendError::NoPush) }
+    }
+
+    /// Queues the dialect's notice for giving up call `number`. It passes the soft limit, for it
+    /// makes work for nobody; at the hard limit it is left out.
+    pub(super) fn send_cancel(&mut self, number: u64, reason: Option<&str>) -> bool {
+        let Some((method, member)) = self.config.cancel_send.names() else { return false };
+        if self.ended.is_some() || self.config.exchange || self.outbox.len() > self.config.outbox_bytes_max {
+            return false;
+        }
+        let style = self.own_style();
+        let frame = self.outbox.begin(2 * ENVELOPE_HINT);
+        let start = self.outbox.body().len();
+        let out = self.outbox.body();
+        out.extend_from_slice(match style {
+            Style::V2 => b"{\"jsonrpc\":\"2.0\",\"method\":",
+            Style::V1 => b"{\"method\":",
+        });
+        json::write_str(out, method);
+        out.extend_from_slice(b",\"params\":{");
+        json::write_str(out, member);
+        out.push(b':');
+        match self.calls.name_of(number) {
+            Some(text) => out.extend_from_slice(text),
+            None => self.config.id_scheme.write(number, out),
+        }
+        if let Some(reason) = reason.filter(|_| self.config.cancel_send == crate::CancelStyle::Mcp) {
+            out.extend_from_slice(b",\"reason\":");
+            json::write_str(out, reason);
+        }
+        out.extend_from_slice(match style {
+            Style::V2 => b"}}",
+            Style::V1 => b"},\"id\":null}",
+        });
+        if self.finish_body(start).is_err() {
+            return false;
+        }
+        self.outbox.commit(frame, None);
+        self.watch_write();
+        true
+    }
+
+    /// Answers a request with a result.
+    ///
+    /// # Errors
+    /// Gives the token back with the reason: the value has no JSON form, the answer is too large,
+    /// the request is not open here (it was answered by a silent cancel, or the token is another
+    /// connection's), or the connection is closed. A token that comes back can still answer with
+    /// [`respond_err`](Self::respond_err).
+    pub fn respond(&mut self, to: ReplyToken, result: impl Payload) -> Result<(), Rejected<ReplyToken>> {
+        let hint = result.size_hint() + ENVELOPE_HINT;
+        self.answer(to, hint, |out, style, id| {
+            encode::success(out, style, id, result).map_err(SendError::Encode)
+        })
+    }
+
+    /// Answers a request with an error. An error that came off the wire is passed on as it stood.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond); also [`SendError::ReservedCode`] under `check_app_codes`,
+    /// and [`SendError::TooLarge`] for data above `error_data_bytes_max`.
+    pub fn respond_err(&mut self, to: ReplyToken, error: &ErrorObject<'_>) -> Result<(), Rejected<ReplyToken>> {
+        let code = error.code();
+        if self.config.check_app_codes && codes::is_reserved(code) && !codes::is_defined(code) {
+            return Err(Rejected::new(to, SendError::ReservedCode));
+        }
+        if error.data().is_some_and(|data| data.len() > self.config.error_data_bytes_max) {
+            return Err(Rejected::new(to, SendError::TooLarge));
+        }
+        self.answer(to, 2 * ENVELOPE_HINT, |out, style, id| {
+            encode::failure(out, style, Some(id), error);
+            Ok(())
+        })
+    }
+
+    /// Answers a request whose method nobody serves: −32601, naming the method in its data only
+    /// with `echo_method_names`.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_unknown_method(&mut self, to: ReplyToken, method: &str) -> Result<(), Rejected<ReplyToken>> {
+        let error = ErrorObject::method_not_found();
+        if !self.config.echo_method_names {
+            return self.respond_err(to, &error);
+        }
+        match OwnedJson::from_value(method) {
+            Ok(name) => self.respond_err(to, &error.with_data(name.as_json())),
+            Err(error) => Err(Rejected::new(to, SendError::Encode(error))),
+        }
+    }
+
+    /// Answers a request that was cancelled, with the code that `cancel_answer` names.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond). Where the dialect wants no answer the request is over
+    /// already, and this is [`SendError::NotOpen`].
+    pub fn respond_cancelled(&mut self, to: ReplyToken) -> Result<(), Rejected<ReplyToken>> {
+        let code = self.config.cancel_answer.code().unwrap_or(codes::REQUEST_CANCELLED);
+        self.respond_err(to, &ErrorObject::of(code))
+    }
+
+    /// Writes the answer of an open request, into its batch or the output, and ends the request.
+    fn answer(
+        &mut self,
+        to: ReplyToken,
+        hint: usize,
+        write: impl FnOnce(&mut alloc::vec::Vec<u8>, Style, &[u8]) -> Result<(), SendError>,
+    ) -> Result<(), Rejected<ReplyToken>> {
+        self.forget_builder();
+        let key = to.key;
+        if self.closed {
+            return Err(Rejected::new(to, SendError::Closed));
+        }
+        let is_ours = key.connection == self.config.connection;
+        let request = is_ours.then(|| self.requests.get(key.slot, key.generation)).flatten();
+        let Some(request) = request else {
+            return Err(Rejected::new(to, SendError::NotOpen));
+        };
+        let (batch, position, style) = (request.batch, request.position, request.style);
+        if batch != NONE {
+            let budget = self.config.batch_reply_bytes_max;
+            let id = request.id();
+            match self.batches.add(batch, position, budget, |out| write(out, style, id)) {
+                Ok(true) => {}
+                Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),
+                Err(error) => return Err(Rejected::new(to, error)),
+            }
+        } else {
+            let frame = self.outbox.begin(hint + request.id().len());
+            let start = self.outbox.body().len();
+            if let Err(error) = write(self.outbox.body(), style, request.id()) {
+                self.outbox.rollback();
+                return Err(Rejected::new(to, error));
+            }
+            if let Err(error) = self.finish_body(start) {
+                return Err(Rejected::new(to, error));
+            }
+            self.outbox.commit(frame, None);
+        }
+        self.requests.remove(key.slot);
+        if batch != NONE {
+            self.release_batch(batch);
+        }
+        self.after_reply();
+        Ok(())
+    }
+
+    /// Notes that one thing fewer is open in a batch, and sends the batch's answer if that was the
+    /// last.
+    pub(super) fn release_batch(&mut self, batch: u32) {
+        if !self.batches.release(batch) {
+            return;
+        }
+        if self.batches.has_replies(batch) && !self.closed {
+            let frame = self.outbox.begin(self.batches.reply_bytes(batch));
+            let start = self.outbox.body().len();
+            self.batches.write(batch, self.config.batch_order, self.outbox.body());
+            if self.config.escape_braces {
+                encode::escape_braces(self.outbox.body(), start);
+            }
+            self.outbox.commit(frame, None);
+        }
+        self.batches.end(batch);
+    }
+
+    /// Holds the output to its hard limit after something was answered.
+    pub(super) fn after_reply(&mut self) {
+        self.watch_write();
+        let waiting = self.outbox.len() + self.batches.gathered();
+        if waiting > self.config.outbox_bytes_max {
+            self.fail(ConnectionError::OutboxFull);
+        }
+    }
+
+    /// Whether a call or notification may be sent now.
+    pub(super) fn may_send(&mut self, method: &str) -> Result<(), SendError> {
+        self.forget_builder();
+        self.may_queue()?;
+        match MethodName::new(method) {
+            Some(_) => Ok(()),
+            None => Err(SendError::BlankMethod),
+        }
+    }
+
+    pub(super) fn may_queue(&self) -> Result<(), SendError> {
+        if self.ended.is_some() || self.at_end || self.draining || self.closed {
+            return Err(SendError::Closed);
+        }
+        if self.config.exchange && self.config.role == crate::Role::Server {
+            return Err(SendError::NoPush);
+        }
+        if self.outbox.len() > self.config.outbox_bytes_soft {
+            return Err(SendError::Full);
+        }
+        Ok(())
+    }
+
+    /// The number of the next call, which is to have `id` if the caller chose one.
+    pub(super) fn next_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
+        if self.calls.open() >= self.config.calls_max {
+            return Err(SendError::TooManyCalls);
+        }
+        if let Some(id) = id {
+            match id.kind() {
+                JsonKind::String | JsonKind::Number => {}
+                JsonKind::Null if self.config.allow_null_id => {}
+                _ => return Err(SendError::IdNotAllowed),
+            }
+            if self.find_call(id).is_some() {
+                return Err(SendError::IdInUse);
+            }
+        }
+        let number_max = self.config.id_scheme.number_max();
+        let mut number = self.calls.reserve(self.config.calls_max, number_max).ok_or(SendError::IdsUsedUp)?;
+        // A generated id must not be one that a caller chose for a call that is still open.
+        while id.is_none() && self.calls.has_names() && self.is_named(number) {
+            self.calls.skip(number);
+            number = self.calls.reserve(self.config.calls_max, number_max).ok_or(SendError::IdsUsedUp)?;
+        }
+        Ok(number)
+    }
+
+    fn is_named(&self, number: u64) -> bool {
+        let mut text = alloc::vec::Vec::new();
+        self.config.id_scheme.write(number, &mut text);
+        Id::new(Json::from_scanned(&text, false)).is_some_and(|id| self.calls.named(id).is_some())
+    }
+
+    /// The open call that an id on the wire belongs to.
+    pub(super) fn find_call(&self, id: Id<'_>) -> Option<u64> {
+        if let Some(number) = self.calls.named(id) {
+            return Some(number);
+        }
+        let number = self.config.id_scheme.read(id.json())?;
+        (self.calls.is_open(number) && self.calls.name_of(number).is_none()).then_some(number)
+    }
+
+    pub(super) fn own_style(&self) -> Style {
+        match self.config.version {
+            crate::VersionPolicy::V1Only => Style::V1,
+            _ => Style::V2,
+        }
+    }
+
+    /// Checks the size of the body written from `start` on, and gives it its last form.
+    pub(super) fn finish_body(&mut self, start: usize) -> Result<(), SendError> {
+        if self.config.escape_braces {
+            encode::escape_braces(self.outbox.body(), start);
+        }
+        if self.outbox.body().len() - start > self.config.outbox_bytes_max {
+            return Err(self.take_back(SendError::TooLarge));
+        }
+        Ok(())
+    }
+
+    fn take_back(&mut self, error: SendError) -> SendError {
+        self.outbox.rollback();
+        error
+    }
+}

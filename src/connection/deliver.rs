@@ -1,0 +1,340 @@
+//! Messages to events: each object of a frame becomes the one event that it is.
+//!
+//! The rule guarded here: a response is never answered; a notification is never answered; a
+//! request is answered exactly once; and whatever fits nothing is reported, not dropped.
+
+use super::receive::{cancel_reason, item_text};
+use super::{Connection, Fate, Rest};
+use crate::config::{InvalidRequestId, NullIdError, Role};
+use crate::encode::{self, Style};
+use crate::error_object::ErrorObject;
+use crate::event::{
+    Cancelled, ConnectionError, Event, InvalidReason, InvalidResponse, MalformedCause, Notification, Origin, Outcome,
+    Refused, Request, Response, Stray, StrayKind,
+};
+use crate::id::{CallId, Id, ReplyToken, RequestKey};
+use crate::input::Input;
+use crate::json::{Envelope, Json};
+use crate::message::{self, Call, CallKind, Invalid, Message, method_text};
+use crate::requests::NONE;
+
+/// The batch that an item's answer goes into, and its position there.
+#[derive(Clone, Copy)]
+struct Place {
+    batch: u32,
+    position: u32,
+}
+
+impl<T> Connection<T> {
+    /// Goes on with a message that has more to give; none when it is finished.
+    pub(super) fn read_on<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
+        loop {
+            let reading = self.reading.as_mut()?;
+            let text = input.rest().get(reading.body.clone()).unwrap_or_default();
+            let line_breaks = reading.line_breaks;
+            let event = match &mut reading.rest {
+                Rest::Items { next, batch } => {
+                    let (position, batch) = (*next, *batch);
+                    *next += 1;
+                    let is_last = *next >= self.fates.len();
+                    let event = self.deliver_item(text, line_breaks, position, batch);
+                    if is_last {
+                        self.finish_reading(input);
+                    }
+                    event
+                }
+                Rest::Fanout { low, high } => {
+                    let (from, high) = (*low, *high);
+                    let number = self.calls.open_between(from, high);
+                    match number {
+                        Some(number) => *low = number,
+                        None => self.finish_reading(input),
+                    }
+                    number.and_then(|number| self.fan_out(text, line_breaks, number))
+                }
+            };
+            if event.is_some() {
+                return event;
+            }
+        }
+    }
+
+    /// Consumes the message that was being read, and sends its batch's answer if it is complete.
+    fn finish_reading(&mut self, input: &mut Input<'_>) {
+        let Some(reading) = self.reading.take() else { return };
+        self.consume(input, reading.taken);
+        if let Rest::Items { batch, .. } = reading.rest {
+            self.release_batch(batch);
+            self.after_reply();
+        }
+    }
+
+    fn deliver_item<'a>(
+        &mut self,
+        text: &'a [u8],
+        line_breaks: bool,
+        position: usize,
+        batch: u32,
+    ) -> Option<Event<'a, T>> {
+        let (envelope, fate) = (*self.envelopes.get(position)?, *self.fates.get(position)?);
+        if fate == Fate::Done {
+            return None;
+        }
+        let message = message::classify(text, &envelope, line_breaks, &self.config, true);
+        let origin = Origin { bytes: envelope.span.range().len(), batch_index: Some(position) };
+        let place = Place { batch, position: position as u32 };
+        match (fate, message) {
+            (Fate::Request { slot }, Message::Call(call)) => {
+                let CallKind::Request(id) = call.kind else { return None };
+                let generation = self.requests.generation(slot);
+                self.requests.get(slot, generation)?;
+                Some(self.request_event(&call, id, slot, generation, origin))
+            }
+            (Fate::Refused { cause, answered }, Message::Call(call)) => {
+                let id = match call.kind {
+                    CallKind::Request(id) => Some(id),
+                    _ => None,
+                };
+                let method = Some(method_text(call.method));
+                Some(Event::Refused(Refused { cause, method, id, answered, origin }))
+            }
+            (_, message) => self.deliver(text, &envelope, message, origin, Some(place)),
+        }
+    }
+
+    /// Delivers a message that came alone.
+    pub(super) fn deliver_single<'a>(
+        &mut self,
+        text: &'a [u8],
+        message: Message<'a>,
+        origin: Origin,
+    ) -> Option<Event<'a, T>> {
+        let envelope = *self.envelopes.first()?;
+        self.deliver(text, &envelope, message, origin, None)
+    }
+
+    fn deliver<'a>(
+        &mut self,
+        text: &'a [u8],
+        envelope: &Envelope,
+        message: Message<'a>,
+        origin: Origin,
+        place: Option<Place>,
+    ) -> Option<Event<'a, T>> {
+        match message {
+            Message::Call(call) => Some(self.deliver_call(call, origin, place)),
+            Message::Response(response) => {
+                let text = item_text(text, envelope);
+                Some(self.deliver_response(response.id, response.outcome, text, origin))
+            }
+            Message::Invalid(invalid) => Some(self.deliver_invalid(text, envelope, invalid, origin, place)),
+        }
+    }
+
+    fn deliver_call<'a>(&mut self, call: Call<'a>, origin: Origin, place: Option<Place>) -> Event<'a, T> {
+        if self.is_cancel(&call) {
+            return self.deliver_cancel(&call, origin, place);
+        }
+        let over_limit = self.over_limit(&call);
+        match (call.kind, over_limit) {
+            (CallKind::Request(id), Some(cause)) => {
+                let error = self.limit_error(cause);
+                let echoed = self.echoed(Some(id));
+                self.answer_error(call.style, echoed, &error);
+                let (method, answered) = (Some(method_text(call.method)), Some(error.code()));
+                Event::Refused(Refused { cause, method, id: Some(id), answered, origin })
+            }
+            (CallKind::Request(id), None) => {
+                let (slot, generation) = self.requests.insert(id, call.style, NONE, 0);
+                self.request_event(&call, id, slot, generation, origin)
+            }
+            (_, Some(cause)) => {
+                // A notification is never answered, whatever is wrong with it. JSON-RPC 2.0 §4.1.
+                let method = Some(method_text(call.method));
+                Event::Refused(Refused { cause, method, id: None, answered: None, origin })
+            }
+            (kind, None) => {
+                if let CallKind::Acknowledged = kind {
+                    self.answer_null(Style::V1, Id::NULL, place);
+                }
+                let (method, params) = (method_text(call.method), call.params);
+                Event::Notification(Notification { method, params, origin })
+            }
+        }
+    }
+
+    fn request_event<'a>(
+        &mut self,
+        call: &Call<'a>,
+        id: Id<'a>,
+        slot: u32,
+        generation: u32,
+        origin: Origin,
+    ) -> Event<'a, T> {
+        let key = RequestKey { connection: self.config.connection, slot, generation };
+        let (method, params) = (method_text(call.method), call.params);
+        Event::Request(Request { method, params, id, token: ReplyToken { key }, origin })
+    }
+
+    /// Carries out a cancel. One with an id is answered null, for it asks for nothing else.
+    fn deliver_cancel<'a>(&mut self, call: &Call<'a>, origin: Origin, place: Option<Place>) -> Event<'a, T> {
+        let target = self.cancel_target(call);
+        let event = match target {
+            Some(slot) => {
+                let key = RequestKey {
+                    connection: self.config.connection,
+                    slot,
+                    generation: self.requests.generation(slot),
+                };
+                let answer_owed = self.config.cancel_answer.code().is_some();
+                if answer_owed {
+                    self.requests.set_cancelled(slot);
+                } else {
+                    self.forget_request(key);
+                }
+                Event::Cancelled(Cancelled { key, reason: cancel_reason(call.params), answer_owed })
+            }
+            None => {
+                let (_, member) = self.config.cancel_receive.names().unwrap_or_default();
+                let id = call.params.and_then(|params| params.get(member)).and_then(Id::new);
+                Event::Stray(Stray { kind: StrayKind::Cancel, id, origin })
+            }
+        };
+        if let CallKind::Request(id) = call.kind {
+            self.answer_null(call.style, id, place);
+        }
+        event
+    }
+
+    /// Ends an open request without an answer.
+    pub(super) fn forget_request(&mut self, key: RequestKey) {
+        let batch = self.requests.get(key.slot, key.generation).map_or(NONE, |request| request.batch);
+        self.requests.remove(key.slot);
+        if batch != NONE {
+            self.release_batch(batch);
+            self.after_reply();
+        }
+    }
+
+    fn answer_null(&mut self, style: Style, id: Id<'_>, place: Option<Place>) {
+        let id = self.echoed(Some(id)).unwrap_or(Id::NULL).json().as_bytes();
+        // Writing null cannot fail, and its few bytes are not what the budget is for.
+        match place {
+            Some(place) => {
+                let write = |out: &mut _| encode::success(out, style, id, ());
+                let _ = self.batches.add(place.batch, place.position, usize::MAX, write);
+            }
+            None => {
+                let frame = self.outbox.begin(id.len() + 64);
+                if encode::success(self.outbox.body(), style, id, ()).is_ok() {
+                    self.outbox.commit(frame, None);
+                }
+                self.after_reply();
+            }
+        }
+    }
+
+    /// Settles the call that a response belongs to, or reports that there is none.
+    fn deliver_response<'a>(
+        &mut self,
+        id: Option<Id<'a>>,
+        outcome: Outcome<'a>,
+        text: &'a [u8],
+        origin: Origin,
+    ) -> Event<'a, T> {
+        let number = id.and_then(|id| self.find_call(id));
+        let number_and_tag = number.and_then(|number| Some((number, self.calls.take(number)?)));
+        if let Some((number, tag)) = number_and_tag {
+            let call = CallId { connection: self.config.connection, number };
+            return Event::Response(Response { call, tag, outcome, origin: Some(origin) });
+        }
+        if let Outcome::Invalid(invalid) = outcome {
+            let cause = MalformedCause::Response(invalid.reason);
+            return self.malformed(cause, text, 0, id, None, origin);
+        }
+        let kind = match id.filter(|id| !id.is_null()) {
+            None => StrayKind::NullId(outcome),
+            Some(id) => match self.config.id_scheme.read(id.json()) {
+                Some(number) if self.calls.was_used(number) => StrayKind::Late(outcome),
+                _ => StrayKind::Unknown(outcome),
+            },
+        };
+        self.strays += 1;
+        if self.strays > self.config.strays_max {
+            self.fail(ConnectionError::TooManyStrays);
+        }
+        Event::Stray(Stray { kind, id, origin })
+    }
+
+    /// The calls that an error without id settles, if it settles any.
+    pub(super) fn null_id_fanout(&mut self, response: &message::Response<'_>) -> Option<Rest> {
+        let has_id = response.id.is_some_and(|id| !id.is_null() || self.calls.named(id).is_some());
+        if has_id || !matches!(response.outcome, Outcome::Err(_)) {
+            return None;
+        }
+        let oldest = self.calls.oldest()?;
+        let all = Rest::Fanout { low: 0, high: self.calls.next() - 1 };
+        if self.config.exchange && self.config.role == Role::Client {
+            return Some(all);
+        }
+        match self.config.null_id_error {
+            NullIdError::Report => None,
+            NullIdError::FailAll => Some(all),
+            NullIdError::FailSole => {
+                let (first, last) = self.our_batches.around(oldest);
+                let others = self.calls.open_between(0, first - 1);
+                let others = others.or_else(|| self.calls.open_between(last, self.calls.next() - 1));
+                others.is_none().then_some(Rest::Fanout { low: first - 1, high: last })
+            }
+        }
+    }
+
+    /// Settles one of the calls that an error without id belongs to.
+    fn fan_out<'a>(&mut self, text: &'a [u8], line_breaks: bool, number: u64) -> Option<Event<'a, T>> {
+        let envelope = *self.envelopes.first()?;
+        let message = message::classify(text, &envelope, line_breaks, &self.config, false);
+        let Message::Response(response) = message else { return None };
+        let tag = self.calls.take(number)?;
+        let call = CallId { connection: self.config.connection, number };
+        let origin = Some(Origin { bytes: text.len(), batch_index: None });
+        Some(Event::Response(Response { call, tag, outcome: response.outcome, origin }))
+    }
+
+    fn deliver_invalid<'a>(
+        &mut self,
+        text: &'a [u8],
+        envelope: &Envelope,
+        invalid: Invalid<'a>,
+        origin: Origin,
+        place: Option<Place>,
+    ) -> Event<'a, T> {
+        let item = item_text(text, envelope);
+        // An object that names one of our calls is a broken answer to it, not a broken call.
+        if invalid.reason == InvalidReason::Unrecognisable {
+            let number = invalid.id.and_then(|id| self.find_call(id));
+            if let Some((number, tag)) = number.and_then(|number| Some((number, self.calls.take(number)?))) {
+                let call = CallId { connection: self.config.connection, number };
+                let broken = InvalidResponse { reason: invalid.reason, text: Json::from_scanned(item, true) };
+                let outcome = Outcome::Invalid(broken);
+                return Event::Response(Response { call, tag, outcome, origin: Some(origin) });
+            }
+        }
+        let id = self.echoed(invalid.id);
+        let echo = match self.config.invalid_request_id {
+            InvalidRequestId::EchoIfReadable => id,
+            InvalidRequestId::AlwaysNull => None,
+        };
+        let error = ErrorObject::invalid_request();
+        let answered = match place {
+            _ if self.config.role == Role::Client => None,
+            Some(place) => {
+                self.answer_item(place.batch, place.position, invalid.style, echo, &error);
+                Some(error.code())
+            }
+            None => self.answer_fault(invalid.style, echo, &error),
+        };
+        let offset = invalid.offset.saturating_sub(envelope.span.range().start);
+        let cause = MalformedCause::Call(invalid.reason);
+        self.malformed(cause, item, offset, id, answered, origin)
+    }
+}

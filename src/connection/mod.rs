@@ -1,0 +1,397 @@
+//! One JSON-RPC conversation, both roles at once. Every protocol decision is made in this folder.
+//!
+//! `mod` has the state, and what goes in and out besides messages: time, ends, bytes to write.
+//! `commands` says things to the peer, `batch` says several at once, `receive` cuts the input into
+//! messages, `deliver` turns each into an event, `settle` ends calls that get no answer.
+//!
+//! ```text
+//!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
+//!                │ error replies         │ answers the calls it finds
+//!                ▼                       ▼
+//!   bytes ◀── outbox ◀── commands      calls   requests   batches
+//! ```
+
+mod batch;
+mod commands;
+mod deliver;
+mod receive;
+mod settle;
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use core::time::Duration;
+
+use crate::batches::{Batches, OurBatches};
+use crate::calls::Calls;
+use crate::config::Config;
+use crate::deadlines::NEVER;
+use crate::event::{CloseReason, Closed, ConnectionError, Event};
+use crate::frame::{Framer, Framing};
+use crate::input::Input;
+use crate::json::Envelope;
+use crate::outbox::Outbox;
+use crate::requests::Requests;
+use crate::time::Instant;
+
+pub use batch::{Batch, Handle};
+pub use commands::{Rejected, SendError};
+
+/// One JSON-RPC conversation as a pure state machine.
+///
+/// Bytes go in and events come out of [`poll_event`](Self::poll_event); commands such as
+/// [`call`](Self::call) and [`respond`](Self::respond) go in and bytes come out of
+/// [`poll_transmit`](Self::poll_transmit); the present goes into
+/// [`handle_timeout`](Self::handle_timeout) and the next wanted wake-up comes out of
+/// [`poll_timeout`](Self::poll_timeout). It owns no socket, thread, clock or randomness, and any
+/// order of calls is legal.
+///
+/// `T` is the tag that a caller hands over with a call and gets back when the call settles: a
+/// channel to wake somebody, the token of a request that is being forwarded, a number.
+///
+/// ```
+/// use antiphon::{Config, Connection, Event, Input, Outcome};
+///
+/// let (mut client, mut server) = (Connection::new(Config::new()), Connection::<()>::new(Config::new()));
+/// client.call("add", &[10, 5], None, "the sum").unwrap();
+///
+/// // The client's bytes reach the server …
+/// let mut wire = Vec::new();
+/// client.take_transmit(&mut wire);
+/// let mut input = Input::stream(&wire);
+/// while let Some(event) = server.poll_event(&mut input) {
+///     if let Event::Request(request) = event {
+///         let (a, b): (i64, i64) = request.params.unwrap().decode().unwrap();
+///         server.respond(request.token, &(a + b)).unwrap();
+///     }
+/// }
+/// // … and the answer comes back.
+/// let mut wire = Vec::new();
+/// server.take_transmit(&mut wire);
+/// let Some(Event::Response(response)) = client.poll_event(&mut Input::stream(&wire)) else { panic!() };
+/// assert_eq!(response.tag, "the sum");
+/// assert!(matches!(response.outcome, Outcome::Ok(result) if result.as_str() == "15"));
+/// ```
+pub struct Connection<T = ()> {
+    config: Config,
+    /// The latest time that the driver told.
+    now: Instant,
+    framer: Framer,
+    calls: Calls<T>,
+    requests: Requests,
+    batches: Batches,
+    our_batches: OurBatches,
+    outbox: Outbox,
+    /// The objects of the message being read, and what is to become of each.
+    envelopes: Vec<Envelope>,
+    fates: Vec<Fate>,
+    /// A message that has more to give than one event.
+    reading: Option<Reading>,
+    /// The first call number of a batch builder that has neither been sent nor dropped.
+    building: Option<u64>,
+    /// Numbers of calls whose frames were not delivered: above the first, up to the second.
+    failed: Vec<(u64, u64)>,
+    deadlines: OwnDeadlines,
+    strays: u64,
+    malformed: u64,
+    /// The driver has reported the end of input.
+    at_end: bool,
+    /// Nothing new is taken; the connection ends when all is answered and written.
+    draining: bool,
+    /// Why nothing more is read.
+    ended: Option<Closed>,
+    /// Open requests are given up and nothing more is accepted from the caller.
+    closed: bool,
+    /// `Event::Closed` has been given.
+    told: bool,
+}
+
+/// A message of which part has been delivered.
+#[derive(Debug)]
+struct Reading {
+    /// Where the message stands in the unconsumed input.
+    body: Range<usize>,
+    /// How much of the input is consumed with it.
+    taken: usize,
+    /// Tells this message from another that a driver might show instead.
+    fingerprint: u64,
+    line_breaks: bool,
+    rest: Rest,
+}
+
+/// What of a message is still to be delivered.
+#[derive(Clone, Copy, Debug)]
+enum Rest {
+    /// The items of a batch from `next` on; `batch` gathers the answers.
+    Items { next: usize, batch: u32 },
+    /// An error without id, once for every open call above `low` and up to `high`.
+    Fanout { low: u64, high: u64 },
+}
+
+/// What is to become of an item of a batch, decided before the first one is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It is classified again and delivered.
+    Deliver,
+    /// It is a request that was opened in this slot.
+    Request { slot: u32 },
+    /// It is a call over a limit, answered already.
+    Refused { cause: crate::event::RefusedCause, answered: Option<i64> },
+    /// It has had its effect before it was delivered.
+    Done,
+}
+
+/// The deadlines that are not of calls, in nanoseconds; [`NEVER`] where there is none.
+#[derive(Clone, Copy, Debug)]
+struct OwnDeadlines {
+    frame: u64,
+    write: u64,
+    drain: u64,
+}
+
+impl<T> Connection<T> {
+    /// Makes a connection. Allocates nothing.
+    pub const fn new(config: Config) -> Self {
+        Self {
+            config,
+            now: Instant::ZERO,
+            framer: config.framer(),
+            calls: Calls::new(config.first_call),
+            requests: Requests::new(),
+            batches: Batches::new(config.batch_reply_bytes_max),
+            our_batches: OurBatches::new(),
+            outbox: Outbox::new(config.framing, config.outbox_bytes_soft),
+            envelopes: Vec::new(),
+            fates: Vec::new(),
+            reading: None,
+            building: None,
+            failed: Vec::new(),
+            deadlines: OwnDeadlines { frame: NEVER, write: NEVER, drain: NEVER },
+            strays: 0,
+            malformed: 0,
+            at_end: false,
+            draining: false,
+            ended: None,
+            closed: false,
+            told: false,
+        }
+    }
+
+    /// Takes the next message out of `input`, or tells what time has done, as one event. `None`
+    /// means that nothing more can be said until more bytes or a later time come in.
+    ///
+    /// Answers to malformed and refused messages are queued on the way. Requests of one batch come
+    /// one by one, after the whole batch has been checked. Deadlines are judged once no whole
+    /// message is left, so an answer that is already in the buffer wins over its deadline.
+    pub fn poll_event<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
+        self.forget_builder();
+        if self.closed {
+            if let Some(event) = self.cancel_next() {
+                return Some(event);
+            }
+        }
+        if self.ended.is_none() {
+            if let Some(event) = self.read(input) {
+                return Some(event);
+            }
+        }
+        if self.ended.is_some() {
+            // Nothing more is read, and nothing may pile up.
+            input.take(usize::MAX);
+        }
+        self.settle_next()
+    }
+
+    /// Tells the present. To be called on every turn of a driver's loop; it only remembers the
+    /// latest time, and [`poll_event`](Self::poll_event) acts on it. A clock that stands still or
+    /// steps back does no harm.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    /// Tells that nothing more will come in. Calls of ours that are open settle; requests of the
+    /// peer's may still be answered.
+    ///
+    /// What is left of the input is to be shown to [`poll_event`](Self::poll_event) once more: a
+    /// last line may lack its line feed, and half a message is a
+    /// [`Truncated`](ConnectionError::Truncated) end.
+    pub fn handle_eof(&mut self) {
+        self.at_end = true;
+    }
+
+    /// Ends the conversation in good order: takes nothing new from either side, and closes once
+    /// all that is open is answered and all that is queued is written, or when `drain_time_max`
+    /// has passed.
+    pub fn drain(&mut self) {
+        if self.ended.is_none() && !self.draining {
+            self.draining = true;
+            self.deadlines.drain = self.after(self.config.drain_time_max);
+        }
+    }
+
+    /// Ends the conversation at once: open requests are given up and their answers dropped, open
+    /// calls settle, calls that no byte has left of are taken out of the queue. What else is
+    /// queued still drains.
+    pub fn close(&mut self, reason: CloseReason) {
+        self.end(Closed::Local(reason));
+        self.shut();
+    }
+
+    /// The bytes to write next, if any: everything that is queued, or exactly one message under
+    /// [`Framing::Messages`].
+    pub fn poll_transmit(&self) -> Option<&[u8]> {
+        self.outbox.peek()
+    }
+
+    /// Tells that the first `n` bytes of [`poll_transmit`](Self::poll_transmit) were written.
+    /// Partial writes are welcome; more than was shown counts as all of it.
+    pub fn consume_transmit(&mut self, n: usize) {
+        if self.outbox.consume(n) {
+            self.deadlines.write = NEVER;
+            self.watch_write();
+        }
+    }
+
+    /// Moves what [`poll_transmit`](Self::poll_transmit) shows to the end of `into`, by swapping
+    /// the buffers when `into` is empty and nothing else waits. For a driver that writes without
+    /// holding the connection. False if there was nothing.
+    pub fn take_transmit(&mut self, into: &mut Vec<u8>) -> bool {
+        self.forget_builder();
+        let taken = self.outbox.take(into);
+        if taken {
+            self.deadlines.write = NEVER;
+            self.watch_write();
+        }
+        taken
+    }
+
+    /// Under [`Framing::Messages`]: tells that the message that
+    /// [`poll_transmit`](Self::poll_transmit) shows could not be delivered. It is dropped, and
+    /// exactly its calls settle as [`Unsent`](crate::Outcome::Unsent). In a stream there are no
+    /// single messages to fail: report its end with [`handle_eof`](Self::handle_eof) or
+    /// [`close`](Self::close).
+    pub fn fail_transmit(&mut self) {
+        self.forget_builder();
+        if self.config.framing == Framing::Messages {
+            if let Some(range) = self.outbox.fail() {
+                self.failed.push(range);
+            }
+            self.deadlines.write = NEVER;
+            self.watch_write();
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next; `None` for never.
+    /// Never later than the earliest deadline; it may be earlier, and a wake-up may find nothing
+    /// due. After the input has been drained it lies in the future.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let own = self.deadlines;
+        let next = self.calls.earliest_deadline().min(own.frame).min(own.write).min(own.drain);
+        (next != NEVER).then(|| Instant::from_nanos(next))
+    }
+
+    /// What the connection was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Bytes ever queued. With [`transmit_done`](Self::transmit_done) a mark for flushing: what is
+    /// queued now has left when `transmit_done` has reached this.
+    pub fn transmit_queued(&self) -> u64 {
+        self.outbox.queued()
+    }
+
+    /// Bytes ever taken.
+    pub fn transmit_done(&self) -> u64 {
+        self.outbox.done()
+    }
+
+    /// How many calls of ours wait for an answer.
+    pub fn calls_open(&self) -> usize {
+        self.calls.open()
+    }
+
+    /// How many requests of the peer's wait for ours. When none does and nothing is to be
+    /// transmitted, no reply is owed: an HTTP server then answers 204.
+    pub fn requests_open(&self) -> usize {
+        self.requests.open()
+    }
+
+    /// Whether the driver should read on. False while so much output waits that new requests would
+    /// only add to it, and no answer is awaited: then the peer has to read first.
+    pub fn wants_input(&self) -> bool {
+        self.ended.is_none() && (self.outbox.len() <= self.config.outbox_bytes_soft || self.calls.open() > 0)
+    }
+
+    /// How many answers fitted nothing so far.
+    pub fn strays(&self) -> u64 {
+        self.strays
+    }
+
+    /// How many messages were malformed so far.
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// Whether all is over: nothing more is read, nothing is open, nothing waits to be written.
+    pub fn is_closed(&self) -> bool {
+        self.told && self.requests.open() == 0 && self.calls.open() == 0 && self.outbox.len() == 0
+    }
+
+    /// Remembers why nothing more is read; the first reason holds.
+    fn end(&mut self, why: Closed) {
+        if self.ended.is_none() {
+            self.ended = Some(why);
+            self.abandon_reading();
+            self.outbox.drop_unsent_calls();
+            self.deadlines.frame = NEVER;
+            self.deadlines.drain = NEVER;
+        }
+    }
+
+    /// Ends the connection because of the peer or the stream.
+    fn fail(&mut self, error: ConnectionError) {
+        self.end(Closed::Failed(error));
+        match error {
+            // The peer does not read, or did not end in time: nothing more can be said.
+            ConnectionError::OutboxFull | ConnectionError::WriteTimedOut => {
+                self.outbox.clear();
+                self.deadlines.write = NEVER;
+                self.shut();
+            }
+            ConnectionError::DrainTimedOut => self.shut(),
+            _ => {}
+        }
+    }
+
+    /// Takes nothing more from the caller and gives open requests up.
+    fn shut(&mut self) {
+        self.closed = true;
+        self.abandon_reading();
+        self.outbox.drop_unsent_calls();
+    }
+
+    /// Arms the write deadline if output waits, and disarms it if none does.
+    fn watch_write(&mut self) {
+        if self.outbox.len() == 0 {
+            self.deadlines.write = NEVER;
+        } else if self.deadlines.write == NEVER {
+            self.deadlines.write = self.after(self.config.write_time_max);
+        }
+    }
+
+    fn after(&self, span: Option<Duration>) -> u64 {
+        span.map_or(NEVER, |span| (self.now + span).as_nanos())
+    }
+}
+
+impl<T> fmt::Debug for Connection<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("calls_open", &self.calls.open())
+            .field("requests_open", &self.requests.open())
+            .field("transmit_waiting", &self.outbox.len())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}

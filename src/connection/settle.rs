@@ -1,0 +1,105 @@
+//! Endings: calls that get no answer, and the connection itself.
+//!
+//! Reached only when the input has no whole message left, so that an answer already received wins
+//! over its deadline. One event at a time; what is due waits in its own table until it is told.
+
+use super::Connection;
+use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
+use crate::id::{CallId, RequestKey};
+
+impl<T> Connection<T> {
+    /// The next thing to tell that no message said.
+    pub(super) fn settle_next<'a>(&mut self) -> Option<Event<'a, T>> {
+        if let Some(number) = self.next_undelivered() {
+            return self.settle(number, Outcome::Unsent);
+        }
+        let now = self.now.as_nanos();
+        if self.ended.is_none() {
+            if let Some(number) = self.calls.due(now) {
+                if self.config.cancel_on_timeout {
+                    self.send_cancel(number, None);
+                }
+                return self.settle(number, Outcome::TimedOut);
+            }
+        }
+        self.check_deadlines(now);
+        if self.draining && self.is_idle() {
+            self.end(Closed::Drained);
+        }
+        let why = self.ended?;
+        if let Some(number) = self.calls.oldest() {
+            return self.settle(number, self.last_outcome(number));
+        }
+        if self.closed {
+            // A close that has just been decided here gives open requests up first.
+            if let Some(event) = self.cancel_next() {
+                return Some(event);
+            }
+        }
+        if self.told {
+            return None;
+        }
+        self.told = true;
+        Some(Event::Closed(why))
+    }
+
+    /// How a call ends that was open when the connection did.
+    fn last_outcome<'a>(&self, number: u64) -> Outcome<'a> {
+        if number > self.outbox.begun_call() {
+            Outcome::Unsent
+        } else if self.config.exchange && self.ended == Some(Closed::EndOfInput) {
+            Outcome::Missing
+        } else {
+            Outcome::Aborted
+        }
+    }
+
+    fn settle<'a>(&mut self, number: u64, outcome: Outcome<'a>) -> Option<Event<'a, T>> {
+        let tag = self.calls.take(number)?;
+        let call = CallId { connection: self.config.connection, number };
+        Some(Event::Response(Response { call, tag, outcome, origin: None }))
+    }
+
+    /// An open call whose frame was not delivered.
+    fn next_undelivered(&mut self) -> Option<u64> {
+        while let Some(&(low, high)) = self.failed.first() {
+            if let Some(number) = self.calls.open_between(low, high) {
+                return Some(number);
+            }
+            self.failed.remove(0);
+        }
+        None
+    }
+
+    /// Gives up one open request of a connection that was closed under it.
+    pub(super) fn cancel_next<'a>(&mut self) -> Option<Event<'a, T>> {
+        let slot = self.requests.any()?;
+        let generation = self.requests.generation(slot);
+        let key = RequestKey { connection: self.config.connection, slot, generation };
+        self.forget_request(key);
+        Some(Event::Cancelled(Cancelled { key, reason: None, answer_owed: false }))
+    }
+
+    /// Acts on the deadlines that are not of calls.
+    fn check_deadlines(&mut self, now: u64) {
+        if self.ended.is_none() && self.framer.is_inside_frame() {
+            if self.deadlines.frame == crate::deadlines::NEVER {
+                self.deadlines.frame = self.after(self.config.frame_time_max);
+            }
+        } else {
+            self.deadlines.frame = crate::deadlines::NEVER;
+        }
+        if self.deadlines.write <= now {
+            self.fail(ConnectionError::WriteTimedOut);
+        } else if self.deadlines.frame <= now {
+            self.fail(ConnectionError::FrameTimedOut);
+        } else if self.deadlines.drain <= now {
+            self.fail(ConnectionError::DrainTimedOut);
+        }
+    }
+
+    /// Whether nothing is open in either direction and nothing waits to be written.
+    fn is_idle(&self) -> bool {
+        self.calls.open() == 0 && self.requests.open() == 0 && self.outbox.len() == 0
+    }
+}

@@ -1,0 +1,182 @@
+//! When something in a large table comes due: a tree of lower bounds, 64 wide.
+//!
+//! The deadlines themselves stand in the table. Above every 64 of its slots stands one bound, above
+//! every 64 bounds another, up to one root. A bound is never later than anything below it, but it
+//! may be earlier: settling a call touches no bound, and one that proves stale is raised when it
+//! comes due. So setting a deadline usually touches one word, and the next wake-up is one read.
+//!
+//! ```text
+//!   root                     9
+//!   bounds        9                    40
+//!   bounds   9    12    …         40    ∞   …
+//!   slots  9 ∞ 31 …  12 …       40 …
+//! ```
+
+use alloc::vec::Vec;
+
+/// No deadline.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// How many children a bound stands above.
+const WIDTH: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Deadlines {
+    /// All levels behind each other, the root last.
+    bounds: Vec<u64>,
+    /// How many of the table's blocks of 64 slots there are: the width of the lowest level.
+    blocks: usize,
+}
+
+impl Deadlines {
+    pub(crate) const fn new() -> Self {
+        Self { bounds: Vec::new(), blocks: 0 }
+    }
+
+    /// Fits the tree to a table of `slots` slots, all without a deadline.
+    pub(crate) fn resize(&mut self, slots: usize) {
+        self.blocks = slots.div_ceil(WIDTH);
+        let mut total = 0;
+        let mut width = self.blocks;
+        loop {
+            total += width;
+            if width <= 1 {
+                break;
+            }
+            width = width.div_ceil(WIDTH);
+        }
+        self.bounds.clear();
+        self.bounds.reserve_exact(total);
+        self.bounds.resize(total, NEVER);
+    }
+
+    /// Notes that `slot` has a deadline no earlier than `deadline`.
+    pub(crate) fn note(&mut self, slot: usize, deadline: u64) {
+        let (mut start, mut width, mut index) = (0, self.blocks, slot / WIDTH);
+        while let Some(bound) = self.bounds.get_mut(start + index) {
+            if *bound <= deadline {
+                return;
+            }
+            *bound = deadline;
+            if width <= 1 {
+                return;
+            }
+            start += width;
+            width = width.div_ceil(WIDTH);
+            index /= WIDTH;
+        }
+    }
+
+    /// A time no later than the earliest deadline.
+    pub(crate) fn earliest(&self) -> u64 {
+        self.bounds.last().copied().unwrap_or(NEVER)
+    }
+
+    /// A block that may hold a deadline up to `now`. Answer with [`raise`](Self::raise) when it
+    /// does not.
+    pub(crate) fn due_block(&self, now: u64) -> Option<usize> {
+        if self.earliest() > now || self.earliest() == NEVER {
+            return None;
+        }
+        // Walk down from the root. Level by level: where it starts and how wide it is.
+        let mut levels = [(0usize, 0usize); 12];
+        let mut depth = 0;
+        let (mut start, mut width) = (0, self.blocks);
+        loop {
+            levels[depth] = (start, width);
+            if width <= 1 || depth + 1 == levels.len() {
+                break;
+            }
+            depth += 1;
+            start += width;
+            width = width.div_ceil(WIDTH);
+        }
+        let mut index = 0;
+        for level in (0..depth).rev() {
+            let (start, width) = levels[level];
+            let first = index * WIDTH;
+            let end = (first + WIDTH).min(width);
+            // A bound above the lowest level is exactly the least of its children, so some child
+            // is due whenever its parent is.
+            index = (first..end).min_by_key(|&child| self.bounds[start + child])?;
+        }
+        Some(index)
+    }
+
+    /// Sets the bound of `block` to the earliest deadline that it really holds, and every bound
+    /// above it to the least of its children.
+    pub(crate) fn raise(&mut self, block: usize, earliest: u64) {
+        let (mut start, mut width, mut index) = (0, self.blocks, block);
+        let mut bound = earliest;
+        loop {
+            let Some(slot) = self.bounds.get_mut(start + index) else { return };
+            *slot = bound;
+            if width <= 1 {
+                return;
+            }
+            let parent = index / WIDTH;
+            let end = ((parent + 1) * WIDTH).min(width);
+            let children = &self.bounds[start + parent * WIDTH..start + end];
+            bound = children.iter().copied().min().unwrap_or(NEVER);
+            start += width;
+            width = width.div_ceil(WIDTH);
+            index = parent;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Deadlines, NEVER};
+    use alloc::vec::Vec;
+
+    /// Takes what is due out of `table` the way the call table does.
+    fn fire(deadlines: &mut Deadlines, table: &mut [u64], now: u64) -> Vec<u64> {
+        let mut fired = Vec::new();
+        while let Some(block) = deadlines.due_block(now) {
+            let slots = block * 64..((block + 1) * 64).min(table.len());
+            match slots.clone().find(|&slot| table[slot] <= now) {
+                Some(slot) => {
+                    fired.push(table[slot]);
+                    table[slot] = NEVER;
+                }
+                None => deadlines.raise(block, slots.map(|slot| table[slot]).min().unwrap_or(NEVER)),
+            }
+        }
+        fired
+    }
+
+    #[test]
+    fn everything_due_fires_once_and_the_next_wake_up_lies_ahead() {
+        for slots in [8usize, 64, 128, 4096, 8192, 300_000] {
+            let mut deadlines = Deadlines::new();
+            deadlines.resize(slots);
+            let mut table = alloc::vec![NEVER; slots];
+            let mut seed = 7u64;
+            let mut now = 0;
+            for round in 0..200 {
+                for _ in 0..20 {
+                    seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    let slot = (seed >> 33) as usize % slots;
+                    table[slot] = now + 1 + (seed >> 20) % 1000;
+                    deadlines.note(slot, table[slot]);
+                }
+                now += 37;
+                let least = table.iter().copied().min().unwrap();
+                assert!(deadlines.earliest() <= least, "round {round}");
+                let due = table.iter().filter(|&&at| at <= now).count();
+                let fired = fire(&mut deadlines, &mut table, now);
+                assert_eq!(fired.len(), due);
+                assert!(fired.iter().all(|&at| at <= now));
+                assert!(deadlines.earliest() > now);
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_tree_never_comes_due() {
+        let deadlines = Deadlines::new();
+        assert_eq!(deadlines.earliest(), NEVER);
+        assert_eq!(deadlines.due_block(NEVER - 1), None);
+    }
+}

@@ -1,0 +1,281 @@
+//! Messages to bytes, straight into the output: a request, a notification, a response.
+//!
+//! The rule guarded here: members stand in one order (`jsonrpc`, `method`, `params`, `id`;
+//! `jsonrpc`, `result` or `error`, `id`), absent ones are left out, and what is already JSON is
+//! copied as it is. 1.0 leaves the version out and always writes every other member.
+
+use alloc::vec::Vec;
+
+use serde::Serialize;
+
+use crate::error_object::ErrorObject;
+use crate::json::{self, EncodeError, Json};
+
+/// What params, results and error data can be given as.
+///
+/// A reference to any serialisable value is written once, into the output itself. A [`Json`] is
+/// copied as it is. `()` and `None` stand for nothing: no params, or the result `null`.
+///
+/// ```
+/// # use antiphon::{Config, Connection, Json};
+/// # let mut conn: Connection = Connection::new(Config::new());
+/// conn.notify("point", &(1, 2))?;                                  // by position
+/// conn.notify("point", Json::parse_str(r#"{"x":1,"y":2}"#).unwrap())?; // text that is JSON
+/// conn.notify("point", ())?;                                       // no params
+/// assert_eq!(conn.poll_transmit().unwrap().split(|&b| b == b'\n').count(), 4);
+/// # Ok::<(), antiphon::SendError>(())
+/// ```
+///
+/// The trait is sealed: these are all the forms there are.
+pub trait Payload: sealed::Sealed {}
+
+impl<P: sealed::Sealed> Payload for P {}
+
+pub(crate) mod sealed {
+    use super::{EncodeError, Json, Serialize, Vec, json};
+
+    pub trait Sealed {
+        /// Writes the value, or nothing when there is none.
+        fn write(self, out: &mut Vec<u8>) -> Result<(), EncodeError>;
+        /// About how many bytes `write` will add.
+        fn size_hint(&self) -> usize;
+    }
+
+    impl<S: Serialize + ?Sized> Sealed for &S {
+        fn write(self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+            json::write_value(out, self)
+        }
+
+        fn size_hint(&self) -> usize {
+            64
+        }
+    }
+
+    impl Sealed for Json<'_> {
+        fn write(self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+            json::write_json(out, self);
+            Ok(())
+        }
+
+        fn size_hint(&self) -> usize {
+            self.len()
+        }
+    }
+
+    impl Sealed for () {
+        fn write(self, _: &mut Vec<u8>) -> Result<(), EncodeError> {
+            Ok(())
+        }
+
+        fn size_hint(&self) -> usize {
+            0
+        }
+    }
+
+    impl<P: Sealed> Sealed for Option<P> {
+        fn write(self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+            self.map_or(Ok(()), |payload| payload.write(out))
+        }
+
+        fn size_hint(&self) -> usize {
+            self.as_ref().map_or(0, Sealed::size_hint)
+        }
+    }
+}
+
+/// The version of a message that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    V1,
+    V2,
+}
+
+/// Why a message could not be written. What had been written of it is gone again.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    /// The value has no JSON form.
+    Encode(EncodeError),
+    /// The params are a scalar.
+    ParamsScalar,
+    /// The params have names and the message is 1.0.
+    ParamsByName,
+}
+
+/// Writes a request or notification up to its params.
+fn write_call(out: &mut Vec<u8>, style: Style, method: &str, params: impl Payload) -> Result<(), WriteError> {
+    out.extend_from_slice(match style {
+        Style::V2 => b"{\"jsonrpc\":\"2.0\",\"method\":",
+        Style::V1 => b"{\"method\":",
+    });
+    json::write_str(out, method);
+    let before = out.len();
+    out.extend_from_slice(b",\"params\":");
+    let start = out.len();
+    sealed::Sealed::write(params, out).map_err(WriteError::Encode)?;
+    match &out[start..] {
+        // Nothing, unit and none: 2.0 leaves params out, 1.0 always has an array.
+        b"" | b"null" => {
+            out.truncate(before);
+            if style == Style::V1 {
+                out.extend_from_slice(b",\"params\":[]");
+            }
+        }
+        [b'[', ..] => {}
+        [b'{', ..] if style == Style::V2 => {}
+        [b'{', ..] => return Err(WriteError::ParamsByName),
+        _ => return Err(WriteError::ParamsScalar),
+    }
+    Ok(())
+}
+
+/// Appends a request whose id `write_id` writes. On error `out` is as it was.
+pub(crate) fn request(
+    out: &mut Vec<u8>,
+    style: Style,
+    method: &str,
+    params: impl Payload,
+    write_id: impl FnOnce(&mut Vec<u8>),
+) -> Result<(), WriteError> {
+    let start = out.len();
+    write_call(out, style, method, params).inspect_err(|_| out.truncate(start))?;
+    out.extend_from_slice(b",\"id\":");
+    write_id(out);
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends a notification. 1.0 marks it by a null id. On error `out` is as it was.
+pub(crate) fn notification(
+    out: &mut Vec<u8>,
+    style: Style,
+    method: &str,
+    params: impl Payload,
+) -> Result<(), WriteError> {
+    let start = out.len();
+    write_call(out, style, method, params).inspect_err(|_| out.truncate(start))?;
+    out.extend_from_slice(match style {
+        Style::V2 => b"}",
+        Style::V1 => b",\"id\":null}",
+    });
+    Ok(())
+}
+
+/// Appends a response with a result. On error `out` is as it was.
+pub(crate) fn success(
+    out: &mut Vec<u8>,
+    style: Style,
+    id: &[u8],
+    result: impl Payload,
+) -> Result<(), EncodeError> {
+    let begin = out.len();
+    out.extend_from_slice(match style {
+        Style::V2 => b"{\"jsonrpc\":\"2.0\",\"result\":",
+        Style::V1 => b"{\"result\":",
+    });
+    let start = out.len();
+    sealed::Sealed::write(result, out).inspect_err(|_| out.truncate(begin))?;
+    if out.len() == start {
+        out.extend_from_slice(b"null");
+    }
+    if style == Style::V1 {
+        out.extend_from_slice(b",\"error\":null");
+    }
+    out.extend_from_slice(b",\"id\":");
+    out.extend_from_slice(id);
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends a response with an error. Without an id the member is left out.
+pub(crate) fn failure(out: &mut Vec<u8>, style: Style, id: Option<&[u8]>, error: &ErrorObject<'_>) {
+    out.extend_from_slice(match style {
+        Style::V2 => b"{\"jsonrpc\":\"2.0\",\"error\":",
+        Style::V1 => b"{\"result\":null,\"error\":",
+    });
+    error.write(out);
+    if let Some(id) = id {
+        out.extend_from_slice(b",\"id\":");
+        out.extend_from_slice(id);
+    }
+    out.push(b'}');
+}
+
+/// Rewrites the braces inside the strings of the message at `start` as `\u007b` and `\u007d`.
+pub(crate) fn escape_braces(out: &mut Vec<u8>, start: usize) {
+    let body = out.split_off(start);
+    let (mut inside, mut escaped) = (false, false);
+    for byte in body {
+        match byte {
+            b'{' if inside => out.extend_from_slice(b"\\u007b"),
+            b'}' if inside => out.extend_from_slice(b"\\u007d"),
+            _ => out.push(byte),
+        }
+        inside ^= byte == b'"' && !escaped;
+        escaped = inside && byte == b'\\' && !escaped;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Style, WriteError, escape_braces, failure, notification, request, success};
+    use crate::error_object::ErrorObject;
+    use crate::json::Json;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn id(out: &mut Vec<u8>) {
+        out.extend_from_slice(b"7");
+    }
+
+    // SER-09 MSG-17 ONE-07 ONE-11
+    #[test]
+    fn members_stand_in_one_order_and_absent_ones_are_left_out() {
+        let v2 = text(|out| request(out, Style::V2, "m", &[1, 2], id).unwrap());
+        assert_eq!(v2, r#"{"jsonrpc":"2.0","method":"m","params":[1,2],"id":7}"#);
+        let v1 = text(|out| request(out, Style::V1, "m", (), id).unwrap());
+        assert_eq!(v1, r#"{"method":"m","params":[],"id":7}"#);
+        let v2 = text(|out| notification(out, Style::V2, "m", ()).unwrap());
+        assert_eq!(v2, r#"{"jsonrpc":"2.0","method":"m"}"#);
+        let v1 = text(|out| notification(out, Style::V1, "m", &[1]).unwrap());
+        assert_eq!(v1, r#"{"method":"m","params":[1],"id":null}"#);
+        let v2 = text(|out| success(out, Style::V2, b"\"a\"", ()).unwrap());
+        assert_eq!(v2, r#"{"jsonrpc":"2.0","result":null,"id":"a"}"#);
+        let v1 = text(|out| success(out, Style::V1, b"1", &5).unwrap());
+        assert_eq!(v1, r#"{"result":5,"error":null,"id":1}"#);
+        let error = ErrorObject::method_not_found();
+        let v2 = text(|out| failure(out, Style::V2, Some(b"null"), &error));
+        assert_eq!(v2, r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":null}"#);
+        let v1 = text(|out| failure(out, Style::V1, Some(b"1"), &error));
+        assert_eq!(v1, r#"{"result":null,"error":{"code":-32601,"message":"Method not found"},"id":1}"#);
+        let omitted = text(|out| failure(out, Style::V2, None, &error));
+        assert_eq!(omitted, r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#);
+    }
+
+    // SER-10
+    #[test]
+    fn params_are_an_array_an_object_or_nothing() {
+        let mut out = b"kept".to_vec();
+        assert!(matches!(request(&mut out, Style::V2, "m", &1, id), Err(WriteError::ParamsScalar)));
+        assert!(matches!(notification(&mut out, Style::V2, "m", &"s"), Err(WriteError::ParamsScalar)));
+        let named = Json::parse_str("{}").unwrap();
+        assert!(matches!(request(&mut out, Style::V1, "m", named, id), Err(WriteError::ParamsByName)));
+        assert_eq!(out, b"kept");
+        for nothing in [None::<&[u8]>, None] {
+            let written = text(|out| notification(out, Style::V2, "m", &nothing).unwrap());
+            assert_eq!(written, r#"{"jsonrpc":"2.0","method":"m"}"#);
+        }
+    }
+
+    #[test]
+    fn braces_inside_strings_can_be_escaped() {
+        let mut out = br#"x{"a{":"\"}\\","b":{}}"#.to_vec();
+        escape_braces(&mut out, 1);
+        assert_eq!(out, br#"x{"a\u007b":"\"\u007d\\","b":{}}"#);
+    }
+}

@@ -1,0 +1,336 @@
+//! The error object: what a response carries instead of a result.
+//!
+//! The rule guarded here: an error that arrived is passed on as it stood, unknown members
+//! included; an error made here has `code`, `message`, and `data` only if there is any.
+//! JSON-RPC 2.0 §5.1.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::Serialize;
+
+use crate::codes::{self, ErrorKind};
+use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson};
+
+/// An error object, borrowed from a message or made for an answer.
+///
+/// ```
+/// use antiphon::{ErrorObject, codes};
+/// let error = ErrorObject::new(codes::INVALID_PARAMS, "Division by zero");
+/// assert_eq!(error.code(), -32602);
+/// assert_eq!(error.kind(), codes::ErrorKind::InvalidParams);
+/// assert!(error.data().is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ErrorObject<'a> {
+    code: i64,
+    message: Cow<'a, str>,
+    data: Option<Json<'a>>,
+    /// The object as it arrived; passed on verbatim.
+    text: Option<Json<'a>>,
+}
+
+impl<'a> ErrorObject<'a> {
+    /// Makes an error without data.
+    pub fn new(code: i64, message: impl Into<Cow<'a, str>>) -> Self {
+        Self { code, message: message.into(), data: None, text: None }
+    }
+
+    /// Makes the error of a code with its canonical message, or `"Error"` if it has none.
+    pub const fn of(code: i64) -> ErrorObject<'static> {
+        let message = match codes::message(code) {
+            Some(message) => message,
+            None => "Error",
+        };
+        ErrorObject { code, message: Cow::Borrowed(message), data: None, text: None }
+    }
+
+    /// −32700, always answered with a null id.
+    pub const fn parse_error() -> ErrorObject<'static> {
+        Self::of(codes::PARSE_ERROR)
+    }
+
+    /// −32600.
+    pub const fn invalid_request() -> ErrorObject<'static> {
+        Self::of(codes::INVALID_REQUEST)
+    }
+
+    /// −32601. It does not name the method: the peer knows it, and an attacker need not.
+    pub const fn method_not_found() -> ErrorObject<'static> {
+        Self::of(codes::METHOD_NOT_FOUND)
+    }
+
+    /// −32602.
+    pub const fn invalid_params() -> ErrorObject<'static> {
+        Self::of(codes::INVALID_PARAMS)
+    }
+
+    /// −32603. It says nothing of what went wrong inside.
+    pub const fn internal_error() -> ErrorObject<'static> {
+        Self::of(codes::INTERNAL_ERROR)
+    }
+
+    /// −32001.
+    pub const fn request_cancelled() -> ErrorObject<'static> {
+        Self::of(codes::REQUEST_CANCELLED)
+    }
+
+    /// −32002.
+    pub const fn server_busy() -> ErrorObject<'static> {
+        Self::of(codes::SERVER_BUSY)
+    }
+
+    /// −32003, naming the limit in items.
+    pub fn batch_too_large(items_max: usize) -> ErrorObject<'static> {
+        let message = alloc::format!("Batch too large, limit: {items_max}");
+        ErrorObject::new(codes::BATCH_TOO_LARGE, message)
+    }
+
+    /// −32004, naming the limit in bytes.
+    pub fn request_too_large(bytes_max: usize) -> ErrorObject<'static> {
+        let message = alloc::format!("Request too large, limit: {bytes_max}");
+        ErrorObject::new(codes::REQUEST_TOO_LARGE, message)
+    }
+
+    /// −32005.
+    pub const fn timeout() -> ErrorObject<'static> {
+        Self::of(codes::TIMEOUT)
+    }
+
+    /// Adds data. `Json::NULL` is data; leaving this out sends none.
+    pub fn with_data(mut self, data: Json<'a>) -> Self {
+        self.data = Some(data);
+        self.text = None;
+        self
+    }
+
+    /// The number that says what kind of failure this is.
+    pub fn code(&self) -> i64 {
+        self.code
+    }
+
+    /// The code's kind, told by its number alone.
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::of(self.code)
+    }
+
+    /// The one-sentence description. A lone surrogate escape shows as the replacement character;
+    /// [`text`](Self::text) has it as it was.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The additional data; `None` when the member is absent, `Json::NULL` when it is null.
+    pub fn data(&self) -> Option<Json<'a>> {
+        self.data
+    }
+
+    /// The object as it arrived, members unknown to JSON-RPC included; none for one made here.
+    pub fn text(&self) -> Option<Json<'a>> {
+        self.text
+    }
+
+    /// Copies the error, so that it outlives the message it came in.
+    pub fn into_owned(self) -> OwnedError {
+        OwnedError {
+            code: self.code,
+            message: self.message.into_owned(),
+            data: self.data.map(Json::to_owned_json),
+            text: self.text.map(Json::to_owned_json),
+        }
+    }
+
+    /// Reads a 2.0 error object: an integer code within 64 bits and a string message are
+    /// required. JSON-RPC 2.0 §5.1.
+    pub(crate) fn read(json: Json<'a>) -> Option<Self> {
+        let (mut code, mut message, mut data) = (None, None, None);
+        for (name, value) in json.members() {
+            if name.eq_str("code") {
+                code = code.or_else(|| read_integer(value));
+            } else if name.eq_str("message") {
+                message = message.or_else(|| value.as_string());
+            } else if name.eq_str("data") {
+                data = data.or(Some(value));
+            }
+        }
+        let (code, message) = (code?, message?);
+        Some(Self { code, message: message.to_cow_lossy(), data, text: Some(json) })
+    }
+
+    /// Reads what a 1.0 peer gave as its error: any value but null. One that is no 2.0 error
+    /// object becomes the data; a `message` and a whole `code` in it are used, else code −32000.
+    pub(crate) fn read_v1(json: Json<'a>) -> Self {
+        if let Some(error) = Self::read(json) {
+            return error;
+        }
+        let code = json.get("code").and_then(read_integer).unwrap_or(-32000);
+        let message = json.get("message").and_then(Json::as_string).or(json.as_string());
+        let message = message.map_or(Cow::Borrowed("Error"), |text| text.to_cow_lossy());
+        Self { code, message, data: Some(json), text: None }
+    }
+
+    /// Writes the object, in the order code, message, data.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        if let Some(text) = self.text {
+            return json::write_json(out, text);
+        }
+        out.extend_from_slice(b"{\"code\":");
+        json::write_i64(out, self.code);
+        out.extend_from_slice(b",\"message\":");
+        json::write_str(out, &self.message);
+        if let Some(data) = self.data {
+            out.extend_from_slice(b",\"data\":");
+            json::write_json(out, data);
+        }
+        out.push(b'}');
+    }
+}
+
+/// Reads a JSON number that is a whole number within 64 bits, written as digits only.
+fn read_integer(json: Json<'_>) -> Option<i64> {
+    match json.kind() {
+        JsonKind::Number => json.as_str().parse().ok(),
+        _ => None,
+    }
+}
+
+impl fmt::Display for ErrorObject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl core::error::Error for ErrorObject<'_> {}
+
+/// An [`ErrorObject`] that owns its parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnedError {
+    code: i64,
+    message: String,
+    data: Option<OwnedJson>,
+    text: Option<OwnedJson>,
+}
+
+impl OwnedError {
+    /// Makes an error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None, text: None }
+    }
+
+    /// Adds data of any serialisable type.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the value has no JSON form.
+    pub fn with_data<S: Serialize + ?Sized>(mut self, data: &S) -> Result<Self, EncodeError> {
+        self.data = Some(OwnedJson::from_value(data)?);
+        self.text = None;
+        Ok(self)
+    }
+
+    /// The borrowed form, which has all the questions to ask of an error.
+    pub fn as_error(&self) -> ErrorObject<'_> {
+        ErrorObject {
+            code: self.code,
+            message: Cow::Borrowed(&self.message),
+            data: self.data.as_ref().map(OwnedJson::as_json),
+            text: self.text.as_ref().map(OwnedJson::as_json),
+        }
+    }
+
+    /// The number that says what kind of failure this is.
+    pub fn code(&self) -> i64 {
+        self.code
+    }
+
+    /// The one-sentence description.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl From<ErrorObject<'_>> for OwnedError {
+    fn from(error: ErrorObject<'_>) -> Self {
+        error.into_owned()
+    }
+}
+
+impl fmt::Display for OwnedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_error().fmt(f)
+    }
+}
+
+impl core::error::Error for OwnedError {}
+
+#[cfg(test)]
+mod tests {
+    use super::ErrorObject;
+    use crate::json::Json;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    fn read(text: &str) -> Option<ErrorObject<'_>> {
+        ErrorObject::read(Json::parse_str(text).unwrap())
+    }
+
+    fn written(error: &ErrorObject<'_>) -> String {
+        let mut out = Vec::new();
+        error.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    // MSG-16
+    #[test]
+    fn absent_and_null_data_are_told_apart_both_ways() {
+        let absent = read(r#"{"code":-32000,"message":"m"}"#).unwrap();
+        let null = read(r#"{"code":-32000,"message":"m","data":null}"#).unwrap();
+        assert!(absent.data().is_none());
+        assert!(null.data().unwrap().is_null());
+        assert_eq!(written(&ErrorObject::new(1, "m")), r#"{"code":1,"message":"m"}"#);
+        let with_null = ErrorObject::new(1, "m").with_data(Json::NULL);
+        assert_eq!(written(&with_null), r#"{"code":1,"message":"m","data":null}"#);
+    }
+
+    // MSG-16
+    #[test]
+    fn the_code_is_a_whole_number_of_64_bits() {
+        for good in ["0", "-1", "9223372036854775807", "-9223372036854775808"] {
+            let text = alloc::format!(r#"{{"code":{good},"message":""}}"#);
+            assert_eq!(alloc::format!("{}", read(&text).unwrap().code()), good);
+        }
+        for bad in ["1.0", "1e2", "9223372036854775808", "\"1\"", "null", "true"] {
+            let text = alloc::format!(r#"{{"code":{bad},"message":""}}"#);
+            assert!(read(&text).is_none(), "{bad}");
+        }
+        assert!(read(r#"{"code":1}"#).is_none());
+        assert!(read(r#"{"code":1,"message":2}"#).is_none());
+        assert!(read(r#"[1]"#).is_none());
+    }
+
+    #[test]
+    fn an_error_that_arrived_is_passed_on_as_it_stood() {
+        let text = r#"{"stack":"x","message":"\u006d","code":-32000,"data":1.0}"#;
+        let error = read(text).unwrap();
+        assert_eq!(error.message(), "m");
+        assert_eq!(written(&error), text);
+        assert_eq!(error.into_owned().as_error().text().unwrap().as_str(), text);
+    }
+
+    // ONE-08
+    #[test]
+    fn any_value_but_null_is_a_v1_error() {
+        let read = |text| ErrorObject::read_v1(Json::parse_str(text).unwrap());
+        let string = read(r#""boom""#);
+        assert_eq!((string.code(), string.message()), (-32000, "boom"));
+        let object = read(r#"{"code":5,"message":"m","data":[1]}"#);
+        assert_eq!((object.code(), object.message()), (5, "m"));
+        assert_eq!(object.data().unwrap().as_str(), "[1]");
+        let half = read(r#"{"message":"m","n":1}"#);
+        assert_eq!((half.code(), half.message()), (-32000, "m"));
+        assert_eq!(half.data().unwrap().as_str(), r#"{"message":"m","n":1}"#);
+        let number = read("17");
+        assert_eq!((number.code(), number.data().unwrap().as_str()), (-32000, "17"));
+    }
+}

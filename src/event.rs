@@ -1,0 +1,556 @@
+//! What [`Connection::poll_event`](crate::Connection::poll_event) tells the driver.
+//!
+//! Events borrow the input, never the connection: a request can be answered, and its params read,
+//! at the same time. `into_owned` copies an event that has to outlive its input. Nothing that went
+//! wrong is silent: what the peer is not told arrives here with its cause, its id and its place.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::error_object::{ErrorObject, OwnedError};
+use crate::frame::FramingError;
+use crate::id::{CallId, Id, ReplyToken, RequestKey};
+use crate::json::{Json, OwnedJson, SyntaxError};
+
+/// One thing that happened on the connection.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a, T> {
+    /// The peer asks something and waits for an answer.
+    Request(Request<'a>),
+    /// The peer tells something and wants no answer.
+    Notification(Notification<'a>),
+    /// One of our calls is settled: with a result, an error, or the reason there will be neither.
+    /// Every call settles exactly once.
+    Response(Response<'a, T>),
+    /// The peer gave up one of its requests, or the connection was closed under it.
+    Cancelled(Cancelled<'a>),
+    /// A message, or one item of a batch, was not valid. It has been answered as the specification
+    /// says; the connection lives on.
+    Malformed(Malformed<'a>),
+    /// A valid request or notification, or a message too large to read, was over a limit. A
+    /// request has been answered; the connection lives on.
+    Refused(Refused<'a>),
+    /// Something that fits nothing open: a late or unknown answer, or a cancel for nothing.
+    /// Never answered.
+    Stray(Stray<'a>),
+    /// The connection takes nothing more in. Sent once, after every open call has settled.
+    /// Queued output still drains, and after an ordinary end of input open requests may still be
+    /// answered; [`Connection::is_closed`](crate::Connection::is_closed) tells when all is done.
+    Closed(Closed),
+}
+
+/// Where a message stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Origin {
+    /// The size of the message, or of its part of a batch, in bytes.
+    pub bytes: usize,
+    /// The message's position in its batch, from 0; none for a message that came alone.
+    pub batch_index: Option<usize>,
+}
+
+/// A request from the peer.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    /// The method asked for, unescaped. It may be any text, a blank one included.
+    pub method: Cow<'a, str>,
+    /// The params, an array or an object, if any were given.
+    pub params: Option<Json<'a>>,
+    /// The request's id as the peer wrote it; the answer carries it unasked.
+    pub id: Id<'a>,
+    /// The right to answer.
+    pub token: ReplyToken,
+    /// Where the request stood.
+    pub origin: Origin,
+}
+
+impl Request<'_> {
+    /// Copies the request in one allocation, to hand it to another thread or task.
+    pub fn into_owned(self) -> OwnedRequest {
+        let parts = OwnedParts::new(&self.method, self.params, Some(self.id));
+        OwnedRequest { parts, token: self.token, origin: self.origin }
+    }
+}
+
+/// A notification from the peer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Notification<'a> {
+    /// The method, unescaped.
+    pub method: Cow<'a, str>,
+    /// The params, an array or an object, if any were given.
+    pub params: Option<Json<'a>>,
+    /// Where the notification stood.
+    pub origin: Origin,
+}
+
+impl Notification<'_> {
+    /// Copies the notification in one allocation, to hand it to another thread or task.
+    pub fn into_owned(self) -> OwnedNotification {
+        let parts = OwnedParts::new(&self.method, self.params, None);
+        OwnedNotification { parts, origin: self.origin }
+    }
+}
+
+/// The end of one of our calls.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Response<'a, T> {
+    /// The call that is settled.
+    pub call: CallId,
+    /// What the caller gave along with it.
+    pub tag: T,
+    /// How it ended.
+    pub outcome: Outcome<'a>,
+    /// Where the answer stood; none for a call that ended without one.
+    pub origin: Option<Origin>,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Outcome<'a> {
+    /// The peer's result. `null` is a result like any other.
+    Ok(Json<'a>),
+    /// The peer's error object.
+    Err(ErrorObject<'a>),
+    /// The peer answered with our id, but the answer breaks the rules.
+    Invalid(InvalidResponse<'a>),
+    /// The deadline passed. The peer may still be working.
+    TimedOut,
+    /// The exchange ended and the peer had left this call out of its answer.
+    Missing,
+    /// No byte of the call left this side: the only ending after which repeating is always safe.
+    Unsent,
+    /// The connection ended first. The peer may or may not have acted.
+    Aborted,
+}
+
+impl<'a> Outcome<'a> {
+    /// Whether this is a result.
+    pub fn is_ok(&self) -> bool {
+        matches!(self, Outcome::Ok(_))
+    }
+
+    /// Copies the outcome, so that it outlives the message it came in.
+    pub fn into_owned(self) -> OwnedOutcome {
+        match self {
+            Outcome::Ok(result) => OwnedOutcome::Ok(result.to_owned_json()),
+            Outcome::Err(error) => OwnedOutcome::Err(error.into_owned()),
+            Outcome::Invalid(invalid) => OwnedOutcome::Invalid(invalid.reason),
+            Outcome::TimedOut => OwnedOutcome::TimedOut,
+            Outcome::Missing => OwnedOutcome::Missing,
+            Outcome::Unsent => OwnedOutcome::Unsent,
+            Outcome::Aborted => OwnedOutcome::Aborted,
+        }
+    }
+}
+
+/// An [`Outcome`] that owns its parts.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum OwnedOutcome {
+    /// See [`Outcome::Ok`].
+    Ok(OwnedJson),
+    /// See [`Outcome::Err`].
+    Err(OwnedError),
+    /// See [`Outcome::Invalid`].
+    Invalid(InvalidReason),
+    /// See [`Outcome::TimedOut`].
+    TimedOut,
+    /// See [`Outcome::Missing`].
+    Missing,
+    /// See [`Outcome::Unsent`].
+    Unsent,
+    /// See [`Outcome::Aborted`].
+    Aborted,
+}
+
+/// An answer with the id of one of our calls that is no valid response.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InvalidResponse<'a> {
+    /// What is wrong with it.
+    pub reason: InvalidReason,
+    /// The whole object.
+    pub text: Json<'a>,
+}
+
+/// A request that will not be served: the peer cancelled it, or the connection was closed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Cancelled<'a> {
+    /// The request.
+    pub key: RequestKey,
+    /// What the peer gave as its reason (MCP).
+    pub reason: Option<Json<'a>>,
+    /// Whether an answer is still owed. False when the dialect wants none, and after a close:
+    /// the token is then dead, and answering with it is refused as
+    /// [`NotOpen`](crate::SendError::NotOpen).
+    pub answer_owed: bool,
+}
+
+/// A message, or one item of a batch, that is not valid JSON-RPC.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Malformed<'a> {
+    /// What is wrong with it.
+    pub cause: MalformedCause,
+    /// The bytes of the message, or of the item.
+    pub text: &'a [u8],
+    /// Where in the message the cause was found, in bytes from its start.
+    pub offset: usize,
+    /// The id, where one of legal type was readable.
+    pub id: Option<Id<'a>>,
+    /// The code of the error sent to the peer; none when nothing was sent.
+    pub answered: Option<i64>,
+    /// Where the message stood.
+    pub origin: Origin,
+}
+
+/// Why a message is malformed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MalformedCause {
+    /// Not JSON, not UTF-8, or nested too deep (−32700).
+    Syntax(SyntaxError),
+    /// JSON, but not a valid call (−32600).
+    Call(InvalidReason),
+    /// A response that is not valid and belongs to no open call. Never answered.
+    Response(InvalidReason),
+}
+
+/// The rule that an object breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidReason {
+    /// The value is no object.
+    NotAnObject,
+    /// The batch has no items.
+    EmptyBatch,
+    /// Batches are switched off.
+    BatchesOff,
+    /// A member of the envelope stands there twice. Two readers could choose differently.
+    RepeatedMember,
+    /// The `jsonrpc` member is missing or has a value that the version policy does not allow.
+    Version,
+    /// There is no `method`, no `result` and no `error`.
+    Unrecognisable,
+    /// `method` is not a string.
+    MethodType,
+    /// `method` holds a lone surrogate escape, so that it is no text.
+    MethodText,
+    /// `params` is neither an array nor an object.
+    ParamsType,
+    /// `params` is an object, which 1.0 does not have.
+    ParamsByName,
+    /// `id` has a type that is not allowed.
+    IdType,
+    /// `id` is missing where the version demands it.
+    IdMissing,
+    /// A 1.0 message stands in a batch, and that is switched off.
+    V1InBatch,
+    /// The response has neither `result` nor `error`.
+    NoOutcome,
+    /// The response has both `result` and `error`.
+    BothOutcomes,
+    /// `error` is no error object: an integer code and a string message are required.
+    ErrorShape,
+}
+
+impl InvalidReason {
+    /// The rule in one sentence.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotAnObject => "the value is no object",
+            Self::EmptyBatch => "the batch is empty",
+            Self::BatchesOff => "batches are not accepted",
+            Self::RepeatedMember => "a member of the envelope is repeated",
+            Self::Version => "the version is missing or not accepted",
+            Self::Unrecognisable => "there is no method, result or error",
+            Self::MethodType => "the method is not a string",
+            Self::MethodText => "the method holds a lone surrogate",
+            Self::ParamsType => "the params are neither array nor object",
+            Self::ParamsByName => "version 1.0 has no params by name",
+            Self::IdType => "the id has a type that is not allowed",
+            Self::IdMissing => "the id is missing",
+            Self::V1InBatch => "version 1.0 has no batches",
+            Self::NoOutcome => "there is neither result nor error",
+            Self::BothOutcomes => "there are both result and error",
+            Self::ErrorShape => "the error is no error object",
+        }
+    }
+}
+
+impl fmt::Display for InvalidReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A valid message beyond a limit or a knob.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Refused<'a> {
+    /// The limit.
+    pub cause: RefusedCause,
+    /// The method, where there is one.
+    pub method: Option<Cow<'a, str>>,
+    /// The id as the peer wrote it, where there is one.
+    pub id: Option<Id<'a>>,
+    /// The code of the error sent to the peer; none when nothing was sent.
+    pub answered: Option<i64>,
+    /// Where the message stood.
+    pub origin: Origin,
+}
+
+/// The limit or knob that a message met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusedCause {
+    /// `requests_max` requests are open.
+    Busy,
+    /// The connection is draining and takes nothing new.
+    Draining,
+    /// The message is larger than `message_bytes_max`; `bytes` is its declared size, if it
+    /// declared one.
+    TooLarge {
+        /// The declared size in bytes.
+        bytes: Option<u64>,
+    },
+    /// The batch has more than `batch_items_max` items; `items` is their number.
+    BatchTooLong {
+        /// The number of items.
+        items: usize,
+    },
+    /// The id is longer than `id_bytes_max`. It is not echoed.
+    IdTooLong,
+    /// The method is longer than `method_bytes_max`.
+    MethodTooLong,
+    /// A request with the same id is open, and `duplicate_ids` is off.
+    RepeatedId,
+    /// The id is null, and `null_ids` is off.
+    NullId,
+}
+
+/// A message that fits nothing open on this connection.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stray<'a> {
+    /// Why it fits nothing.
+    pub kind: StrayKind<'a>,
+    /// Its id, where it has one.
+    pub id: Option<Id<'a>>,
+    /// Where the message stood.
+    pub origin: Origin,
+}
+
+/// Why a message fits nothing open.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StrayKind<'a> {
+    /// An answer to a call of ours that has already settled: timed out, cancelled, or answered
+    /// before.
+    Late(Outcome<'a>),
+    /// An answer with an id that this connection never sent.
+    Unknown(Outcome<'a>),
+    /// An answer with a null id, or with none: the peer could not tell what it answers.
+    NullId(Outcome<'a>),
+    /// A cancel for a request that is not open, or one that cannot be read.
+    Cancel,
+}
+
+/// Why the connection takes nothing more in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Closed {
+    /// The driver reported the end of input, and it fell between two messages.
+    EndOfInput,
+    /// [`Connection::close`](crate::Connection::close) was called.
+    Local(CloseReason),
+    /// [`Connection::drain`](crate::Connection::drain) was called, and all is answered and written.
+    Drained,
+    /// The peer, or the stream, broke the connection.
+    Failed(ConnectionError),
+}
+
+/// Why a driver closes a connection. The core sends nothing of it; transports with close codes do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The conversation is over.
+    Done,
+    /// This side is shutting down.
+    GoingAway,
+    /// The peer broke the rules once too often.
+    PeerMisbehaved,
+    /// The transport failed.
+    TransportFailed,
+    /// Anything else, in words.
+    Other(&'static str),
+}
+
+/// What broke a connection. It ends reading for good; queued output still drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The stream can no longer be cut into messages.
+    Framing(FramingError),
+    /// The input ended inside a message.
+    Truncated,
+    /// A message was begun and not finished within `frame_time_max`.
+    FrameTimedOut,
+    /// Nothing was taken from a waiting output within `write_time_max`.
+    WriteTimedOut,
+    /// A drain did not finish within `drain_time_max`.
+    DrainTimedOut,
+    /// The output queue passed `outbox_bytes_max`: the peer asks but does not read.
+    OutboxFull,
+    /// More than `strays_max` answers fitted nothing.
+    TooManyStrays,
+    /// More than `malformed_max` messages were malformed.
+    TooManyMalformed,
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Framing(error) => error.fmt(f),
+            Self::Truncated => f.write_str("the input ended inside a message"),
+            Self::FrameTimedOut => f.write_str("a message was begun and not finished in time"),
+            Self::WriteTimedOut => f.write_str("the peer took no output in time"),
+            Self::DrainTimedOut => f.write_str("the drain did not finish in time"),
+            Self::OutboxFull => f.write_str("the output queue is over its limit"),
+            Self::TooManyStrays => f.write_str("too many answers fitted no call"),
+            Self::TooManyMalformed => f.write_str("too many messages were malformed"),
+        }
+    }
+}
+
+impl core::error::Error for ConnectionError {}
+
+/// A [`Request`] that owns its parts, in one allocation.
+#[derive(Debug)]
+pub struct OwnedRequest {
+    parts: OwnedParts,
+    token: ReplyToken,
+    origin: Origin,
+}
+
+impl OwnedRequest {
+    /// The method asked for.
+    pub fn method(&self) -> &str {
+        self.parts.method()
+    }
+
+    /// The params, if any were given.
+    pub fn params(&self) -> Option<Json<'_>> {
+        self.parts.params()
+    }
+
+    /// The request's id as the peer wrote it.
+    pub fn id(&self) -> Id<'_> {
+        Id::new(Json::from_scanned(self.parts.id(), false)).unwrap_or(Id::NULL)
+    }
+
+    /// Where the request stood.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Names the request, for comparing with a cancel.
+    pub fn key(&self) -> RequestKey {
+        self.token.key()
+    }
+
+    /// Splits off the right to answer.
+    pub fn into_token(self) -> ReplyToken {
+        self.token
+    }
+
+    /// Splits into the right to answer and what is to be answered.
+    pub fn split(self) -> (ReplyToken, OwnedNotification) {
+        (self.token, OwnedNotification { parts: self.parts, origin: self.origin })
+    }
+}
+
+/// A [`Notification`] that owns its parts, in one allocation.
+#[derive(Clone, Debug)]
+pub struct OwnedNotification {
+    parts: OwnedParts,
+    origin: Origin,
+}
+
+impl OwnedNotification {
+    /// The method.
+    pub fn method(&self) -> &str {
+        self.parts.method()
+    }
+
+    /// The params, if any were given.
+    pub fn params(&self) -> Option<Json<'_>> {
+        self.parts.params()
+    }
+
+    /// Where the notification stood.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+}
+
+/// Method, params and id behind each other in one piece of memory.
+///
+/// ```text
+/// │ method │ params │ id │
+/// 0        a        b    end      no params: has_params is false and a = b
+/// ```
+#[derive(Clone)]
+struct OwnedParts {
+    text: Box<[u8]>,
+    method_end: usize,
+    params_end: usize,
+    has_params: bool,
+    line_breaks: bool,
+}
+
+impl OwnedParts {
+    fn new(method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) -> Self {
+        let params_text = params.map_or(&b""[..], |json| json.as_bytes());
+        let id_text = id.map_or(&b""[..], |id| id.json().as_bytes());
+        let mut text = Vec::with_capacity(method.len() + params_text.len() + id_text.len());
+        text.extend_from_slice(method.as_bytes());
+        text.extend_from_slice(params_text);
+        text.extend_from_slice(id_text);
+        Self {
+            text: text.into_boxed_slice(),
+            method_end: method.len(),
+            params_end: method.len() + params_text.len(),
+            has_params: params.is_some(),
+            line_breaks: params.is_some_and(Json::has_line_breaks),
+        }
+    }
+
+    fn method(&self) -> &str {
+        // The bytes were copied from a `str`, so they are UTF-8.
+        core::str::from_utf8(&self.text[..self.method_end]).unwrap_or_default()
+    }
+
+    fn params(&self) -> Option<Json<'_>> {
+        let text = &self.text[self.method_end..self.params_end];
+        self.has_params.then(|| Json::from_scanned(text, self.line_breaks))
+    }
+
+    fn id(&self) -> &[u8] {
+        &self.text[self.params_end..]
+    }
+}
+
+impl fmt::Debug for OwnedParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("method", &self.method()).field("params", &self.params()).finish()
+    }
+}

@@ -1,0 +1,613 @@
+//! Ids: theirs, kept as the bytes received; ours, a number in one of three spellings; and the
+//! three small handles ([`CallId`], [`RequestKey`], [`ReplyToken`]) that name a conversation's
+//! open work.
+//!
+//! The rule guarded here: an id never goes through a number type. It is echoed byte for byte and
+//! compared by type and value — strings after unescaping, numbers by exact decimal value — so
+//! that `1`, `1.0` and `1e0` are one id while `"1"` is another.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
+use crate::json::{self, Json, JsonKind, OwnedJson};
+
+/// The largest call number: 2^53 − 1, the largest integer every JSON reader keeps exact.
+pub(crate) const CALL_NUMBER_MAX: u64 = (1 << 53) - 1;
+
+/// An id as it stood on the wire: null, a string, a number, or (in 1.0) a boolean.
+///
+/// Two ids are equal when they have the same type and the same value, whatever their spelling.
+/// The spelling itself is never lost: [`Id::text`] gives it back.
+///
+/// ```
+/// use antiphon::{Id, Json};
+/// let one = Id::new(Json::parse_str("1")?).unwrap();
+/// let one_point_zero = Id::new(Json::parse_str("1.0")?).unwrap();
+/// let text = Id::new(Json::parse_str("\"1\"")?).unwrap();
+/// assert_eq!(one, one_point_zero);
+/// assert_ne!(one, text);
+/// assert_eq!(one_point_zero.text(), "1.0");
+/// # Ok::<(), antiphon::SyntaxError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Id<'a> {
+    json: Json<'a>,
+}
+
+impl<'a> Id<'a> {
+    /// The null id.
+    pub const NULL: Id<'static> = Id { json: Json::NULL };
+
+    /// Reads a JSON scalar as an id; an object or an array is none.
+    pub fn new(json: Json<'a>) -> Option<Self> {
+        match json.kind() {
+            JsonKind::Object | JsonKind::Array => None,
+            _ => Some(Self { json }),
+        }
+    }
+
+    /// The id exactly as it was written, quotes included.
+    pub fn text(&self) -> &'a str {
+        self.json.as_str()
+    }
+
+    /// The id as JSON.
+    pub fn json(&self) -> Json<'a> {
+        self.json
+    }
+
+    /// The JSON type of the id.
+    pub fn kind(&self) -> JsonKind {
+        self.json.kind()
+    }
+
+    /// Whether this is the null id.
+    pub fn is_null(&self) -> bool {
+        self.json.is_null()
+    }
+
+    /// The value of an id that is a whole number from 0 to 2^64 − 1, whatever its spelling.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self.kind() {
+            JsonKind::Number => Decimal::read(self.json.as_bytes()).to_u64(),
+            _ => None,
+        }
+    }
+
+    /// The unescaped text of an id that is a string; none for other types, and none for a string
+    /// that holds a lone surrogate escape.
+    pub fn as_text(&self) -> Option<Cow<'a, str>> {
+        self.json.as_string().and_then(|string| string.to_cow())
+    }
+
+    /// Copies the id, so that it outlives the message it came in.
+    pub fn into_owned(self) -> OwnedId {
+        OwnedId { json: self.json.to_owned_json() }
+    }
+
+    /// A hash of type and value: equal ids have equal hashes. Never used to decide equality.
+    pub(crate) fn value_hash(&self) -> u32 {
+        let mut hash = Fnv::new();
+        self.feed(&mut |byte| hash.push(byte));
+        hash.0
+    }
+
+    /// Writes type and value in a form in which equal ids, and only they, are the same bytes.
+    pub(crate) fn normal_form(&self, out: &mut Vec<u8>) {
+        self.feed(&mut |byte| out.push(byte));
+    }
+
+    /// Whether a string id and a number id have the same text (`cancel_match = ExactThenText`).
+    pub(crate) fn same_text(&self, other: &Id<'_>) -> bool {
+        bare(self.json.as_bytes()) == bare(other.json.as_bytes())
+    }
+
+    fn feed(&self, push: &mut dyn FnMut(u8)) {
+        match self.kind() {
+            JsonKind::String => {
+                push(b'"');
+                if let Some(string) = self.json.as_string() {
+                    for point in string.code_points() {
+                        point.to_le_bytes().into_iter().for_each(&mut *push);
+                    }
+                }
+            }
+            JsonKind::Number => Decimal::read(self.json.as_bytes()).feed(push),
+            _ => self.json.as_bytes().iter().copied().for_each(push),
+        }
+    }
+}
+
+/// The text between the quotes of a string, and any other text whole.
+fn bare(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(text)
+}
+
+impl PartialEq for Id<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        if self.json.as_bytes() == other.json.as_bytes() {
+            return true;
+        }
+        match (self.kind(), other.kind()) {
+            (JsonKind::Number, JsonKind::Number) => {
+                Decimal::read(self.json.as_bytes()).same(&Decimal::read(other.json.as_bytes()))
+            }
+            (JsonKind::String, JsonKind::String) => match (self.json.as_string(), other.json.as_string()) {
+                (Some(ours), Some(theirs)) => ours.code_points().eq(theirs.code_points()),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Id<'_> {}
+
+impl Hash for Id<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.value_hash());
+    }
+}
+
+impl fmt::Display for Id<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl fmt::Debug for Id<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Id({})", self.text())
+    }
+}
+
+/// An [`Id`] that owns its text.
+#[derive(Clone)]
+pub struct OwnedId {
+    json: OwnedJson,
+}
+
+impl OwnedId {
+    /// The borrowed form, which has all the questions to ask of an id.
+    pub fn as_id(&self) -> Id<'_> {
+        Id { json: self.json.as_json() }
+    }
+}
+
+impl From<u64> for OwnedId {
+    fn from(number: u64) -> Self {
+        let mut text = Vec::with_capacity(20);
+        json::write_u64(&mut text, number);
+        Self { json: OwnedJson::from(Json::from_scanned(&text, false)) }
+    }
+}
+
+impl From<&str> for OwnedId {
+    fn from(text: &str) -> Self {
+        let mut quoted = Vec::with_capacity(text.len() + 2);
+        json::write_str(&mut quoted, text);
+        Self { json: OwnedJson::from(Json::from_scanned(&quoted, false)) }
+    }
+}
+
+impl From<String> for OwnedId {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<Id<'_>> for OwnedId {
+    fn from(id: Id<'_>) -> Self {
+        id.into_owned()
+    }
+}
+
+impl PartialEq for OwnedId {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_id() == other.as_id()
+    }
+}
+
+impl Eq for OwnedId {}
+
+impl Hash for OwnedId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_id().hash(state);
+    }
+}
+
+impl fmt::Display for OwnedId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_id().fmt(f)
+    }
+}
+
+impl fmt::Debug for OwnedId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.as_id(), f)
+    }
+}
+
+/// The exact value of a JSON number, read off its text without expanding anything:
+/// `0.d₁d₂d₃… × 10^point`, where the digits have no zero at either end.
+struct Decimal<'a> {
+    text: &'a [u8],
+    negative: bool,
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    /// Where the decimal point stands, counted from the first significant digit. `None` when the
+    /// exponent is beyond 38 digits: such numbers equal only their own spelling.
+    point: Option<i128>,
+}
+
+impl<'a> Decimal<'a> {
+    fn read(text: &'a [u8]) -> Self {
+        let (negative, unsigned) = match text.strip_prefix(b"-") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (mantissa, exponent) = match unsigned.iter().position(|b| matches!(b, b'e' | b'E')) {
+            Some(at) => (&unsigned[..at], &unsigned[at + 1..]),
+            None => (unsigned, &unsigned[..0]),
+        };
+        let (whole, fraction) = match mantissa.iter().position(|&b| b == b'.') {
+            Some(at) => (&mantissa[..at], &mantissa[at + 1..]),
+            None => (mantissa, &mantissa[..0]),
+        };
+        let leading_zeros = whole.iter().chain(fraction).take_while(|&&b| b == b'0').count();
+        let point = read_exponent(exponent)
+            .and_then(|e| e.checked_add(whole.len() as i128))
+            .and_then(|e| e.checked_sub(leading_zeros as i128));
+        Self { text, negative, whole, fraction, point }
+    }
+
+    /// The digits without the zeros at either end; empty for zero.
+    fn digits(&self) -> impl Iterator<Item = u8> + '_ {
+        let all = || self.whole.iter().chain(self.fraction).copied();
+        let first = all().take_while(|&b| b == b'0').count();
+        let last = self.fraction.iter().rev().chain(self.whole.iter().rev());
+        let trailing = last.take_while(|&&b| b == b'0').count();
+        let end = (self.whole.len() + self.fraction.len()).saturating_sub(trailing);
+        all().take(end).skip(first)
+    }
+
+    fn same(&self, other: &Decimal<'_>) -> bool {
+        if self.digits().next().is_none() || other.digits().next().is_none() {
+            return self.digits().next().is_none() && other.digits().next().is_none();
+        }
+        match (self.point, other.point) {
+            (Some(ours), Some(theirs)) => {
+                self.negative == other.negative && ours == theirs && self.digits().eq(other.digits())
+            }
+            _ => self.text == other.text,
+        }
+    }
+
+    fn feed(&self, push: &mut dyn FnMut(u8)) {
+        if self.digits().next().is_none() {
+            return push(b'0');
+        }
+        let Some(point) = self.point else {
+            return self.text.iter().copied().for_each(push);
+        };
+        push(if self.negative { b'-' } else { b'+' });
+        self.digits().for_each(&mut *push);
+        push(b'e');
+        point.to_le_bytes().into_iter().for_each(push);
+    }
+
+    fn to_u64(&self) -> Option<u64> {
+        let mut digits = self.digits();
+        let Some(first) = digits.next() else { return Some(0) };
+        let point = self.point.filter(|point| !self.negative && (1..=20).contains(point))?;
+        let mut value = u64::from(first - b'0');
+        for _ in 1..point {
+            let digit = digits.next().map_or(0, |b| b - b'0');
+            value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+        }
+        digits.next().is_none().then_some(value)
+    }
+}
+
+/// Reads an exponent such as `+05`; an absent one is 0, one beyond 38 digits none.
+fn read_exponent(text: &[u8]) -> Option<i128> {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    let mut value: i128 = 0;
+    for byte in digits {
+        value = value.checked_mul(10)?.checked_add(i128::from(byte.wrapping_sub(b'0')))?;
+    }
+    Some(if negative { -value } else { value })
+}
+
+/// FNV-1a, 32 bits: small, good enough to tell ids apart before they are compared.
+struct Fnv(u32);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0x811c_9dc5)
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.0 = (self.0 ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+}
+
+/// How the ids of our own calls are spelled. All three spell one counter, so a reply is matched by
+/// index whatever the spelling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdScheme {
+    /// `1`, `2`, `3`, … (the default).
+    Sequential,
+    /// A fixed text and the counter: `"srv-1"`, `"srv-2"`, … For several clients on one queue.
+    /// At most 64 bytes of the text are used.
+    Prefixed(&'static str),
+    /// A version 4 UUID whose last 48 bits are the counter. The driver supplies the random part;
+    /// six of its bits are replaced by version and variant. At most 2^48 − 1 calls.
+    Uuid([u8; 10]),
+}
+
+impl IdScheme {
+    /// The last counter value the spelling has room for.
+    pub(crate) fn number_max(&self) -> u64 {
+        match self {
+            IdScheme::Uuid(_) => (1 << 48) - 1,
+            _ => CALL_NUMBER_MAX,
+        }
+    }
+
+    /// Writes the id of call `number`.
+    pub(crate) fn write(&self, number: u64, out: &mut Vec<u8>) {
+        match self {
+            IdScheme::Sequential => json::write_u64(out, number),
+            IdScheme::Prefixed(prefix) => {
+                json::write_str(out, prefix_used(prefix));
+                out.pop();
+                json::write_u64(out, number);
+                out.push(b'"');
+            }
+            IdScheme::Uuid(random) => out.extend_from_slice(&uuid_text(random, number)),
+        }
+    }
+
+    /// The call number that `id` spells; none for an id that this scheme would never write.
+    /// Numbers match by value (`7.0` is `7`), strings in canonical spelling only.
+    pub(crate) fn read(&self, id: Json<'_>) -> Option<u64> {
+        match self {
+            IdScheme::Sequential => {
+                let text = id.as_bytes();
+                read_canonical(text).or_else(|| match id.kind() {
+                    JsonKind::Number => Decimal::read(text).to_u64(),
+                    _ => None,
+                })
+            }
+            IdScheme::Prefixed(prefix) => {
+                let string = id.as_string()?;
+                let mut points = string.code_points();
+                for expected in prefix_used(prefix).chars() {
+                    if points.next()? != u32::from(expected) {
+                        return None;
+                    }
+                }
+                let mut digits = [0u8; 16];
+                let mut len = 0;
+                for point in points {
+                    *digits.get_mut(len)? = u8::try_from(point).ok()?;
+                    len += 1;
+                }
+                read_canonical(&digits[..len])
+            }
+            IdScheme::Uuid(random) => {
+                let mut text = [0u8; 36];
+                let string = id.as_string()?;
+                let mut points = string.code_points();
+                for slot in &mut text {
+                    *slot = u8::try_from(points.next()?).ok()?;
+                }
+                if points.next().is_some() {
+                    return None;
+                }
+                let number = text[24..].iter().try_fold(0u64, |number, &byte| {
+                    let digit = (byte as char).to_digit(16).filter(|_| !byte.is_ascii_uppercase())?;
+                    Some(number << 4 | u64::from(digit))
+                })?;
+                (uuid_text(random, number)[1..37] == text).then_some(number)
+            }
+        }
+    }
+}
+
+/// The part of a prefix that is used: at most 64 bytes, cut at a character.
+fn prefix_used(prefix: &'static str) -> &'static str {
+    let mut end = prefix.len().min(64);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    &prefix[..end]
+}
+
+/// Reads `0` or a number without leading zero, of at most 16 digits: all that a scheme writes.
+fn read_canonical(text: &[u8]) -> Option<u64> {
+    match text {
+        [b'0'] => Some(0),
+        [b'1'..=b'9', ..] if text.len() <= 16 => text.iter().try_fold(0u64, |number, byte| {
+            byte.is_ascii_digit().then(|| number * 10 + u64::from(byte - b'0'))
+        }),
+        _ => None,
+    }
+}
+
+/// The quoted UUID of call `number`: 10 random bytes with version 4 and the RFC variant put in,
+/// then the counter in the last 6 bytes.
+fn uuid_text(random: &[u8; 10], number: u64) -> [u8; 38] {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut bytes = [0u8; 16];
+    bytes[..10].copy_from_slice(random);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    bytes[10..].copy_from_slice(&number.to_be_bytes()[2..]);
+    let mut text = [b'"'; 38];
+    let mut at = 1;
+    for (index, byte) in bytes.into_iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text[at] = b'-';
+            at += 1;
+        }
+        text[at] = HEX[usize::from(byte >> 4)];
+        text[at + 1] = HEX[usize::from(byte & 15)];
+        at += 2;
+    }
+    text
+}
+
+/// Names one of our calls on one connection, from [`Connection::call`](crate::Connection::call)
+/// until its [`Event::Response`](crate::Event::Response).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId {
+    pub(crate) connection: u32,
+    pub(crate) number: u64,
+}
+
+impl CallId {
+    /// The call's place in the sequence of calls of its connection. Under
+    /// [`IdScheme::Sequential`] this is the id on the wire.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// Names one of the peer's open requests. Unlike a [`ReplyToken`] it can be copied, and it
+/// answers nothing: it is what [`Event::Cancelled`](crate::Event::Cancelled) speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestKey {
+    pub(crate) connection: u32,
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// The right to answer one request, once.
+///
+/// It is moved into [`respond`](crate::Connection::respond) or
+/// [`respond_err`](crate::Connection::respond_err), and comes back if they refuse. The core cannot
+/// see a token dropped: the peer then waits until the connection closes, so hold tokens in a guard
+/// that answers on drop, as the adapters do.
+#[must_use = "a request that is never answered leaves the peer waiting"]
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct ReplyToken {
+    pub(crate) key: RequestKey,
+}
+
+impl ReplyToken {
+    /// The request this token answers.
+    pub fn key(&self) -> RequestKey {
+        self.key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Id, IdScheme, OwnedId};
+    use crate::json::Json;
+    use alloc::vec::Vec;
+
+    fn id(text: &str) -> Id<'_> {
+        Id::new(Json::parse_str(text).unwrap()).unwrap()
+    }
+
+    fn normal(text: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        id(text).normal_form(&mut out);
+        out
+    }
+
+    // MSG-06
+    #[test]
+    fn ids_compare_by_type_and_exact_value() {
+        let classes: &[&[&str]] = &[
+            &["1", "1.0", "1e0", "10e-1", "0.1e1", "1.000", "1E+0", "0.01e2"],
+            &["-1", "-1.0", "-10e-1"],
+            &["0", "-0", "0.0", "0e5", "-0.00e-7", "0e999999999999999999999999999999999999999999"],
+            &["1.9"],
+            &["1.1"],
+            &["18446744073709551616", "18446744073709551616.0"],
+            &["18446744073709551615"],
+            &["1e400", "10e399"],
+            &["1e999999999999", "0.1e1000000000000"],
+            &["\"1\"", "\"\\u0031\""],
+            &["\"1.0\""],
+            &["\"\""],
+            &["\"\\ud83d\\ude00\"", "\"😀\""],
+            &["\"\\ud83d\"", "\"\\uD83D\""],
+            &["null"],
+            &["true"],
+            &["false"],
+        ];
+        for (i, left) in classes.iter().enumerate() {
+            for (j, right) in classes.iter().enumerate() {
+                for a in *left {
+                    for b in *right {
+                        assert_eq!(id(a) == id(b), i == j, "{a} and {b}");
+                        assert_eq!(normal(a) == normal(b), i == j, "{a} and {b}");
+                        if i == j {
+                            assert_eq!(id(a).value_hash(), id(b).value_hash(), "{a} and {b}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    // MSG-06 SEC-11
+    #[test]
+    fn an_exponent_beyond_all_bounds_equals_its_own_spelling_only() {
+        let huge = "1e99999999999999999999999999999999999999999999999999";
+        let huger = "10e99999999999999999999999999999999999999999999999998";
+        assert_eq!(id(huge), id(huge));
+        assert_ne!(id(huge), id(huger));
+    }
+
+    // MSG-29
+    #[test]
+    fn ids_convert_and_print() {
+        assert_eq!(OwnedId::from(7).as_id(), id("7.0"));
+        assert_eq!(OwnedId::from("a\"b").as_id().text(), "\"a\\\"b\"");
+        assert_eq!(alloc::format!("{}", Id::NULL), "null");
+        assert_eq!(id("3e0").as_u64(), Some(3));
+        assert_eq!(id("\"3\"").as_u64(), None);
+        assert_eq!(id("18446744073709551616").as_u64(), None);
+        assert_eq!(id("18446744073709551615").as_u64(), Some(u64::MAX));
+    }
+
+    // CLI-04
+    #[test]
+    fn every_scheme_reads_back_what_it_writes_and_nothing_else() {
+        let schemes = [IdScheme::Sequential, IdScheme::Prefixed("srv-"), IdScheme::Uuid([0xab; 10])];
+        for scheme in schemes {
+            for number in [0, 1, 9, 10, 99, 12_345, scheme.number_max()] {
+                let mut text = Vec::new();
+                scheme.write(number, &mut text);
+                assert_eq!(scheme.read(Json::parse(&text).unwrap()), Some(number));
+            }
+        }
+        let read = |scheme: IdScheme, text: &str| scheme.read(Json::parse_str(text).unwrap());
+        assert_eq!(read(IdScheme::Sequential, "7.0"), Some(7));
+        assert_eq!(read(IdScheme::Sequential, "\"7\""), None);
+        assert_eq!(read(IdScheme::Sequential, "true"), None);
+        assert_eq!(read(IdScheme::Prefixed("srv-"), "\"srv-7\""), Some(7));
+        assert_eq!(read(IdScheme::Prefixed("srv-"), "\"\\u0073rv-7\""), Some(7));
+        assert_eq!(read(IdScheme::Prefixed("srv-"), "\"srv-07\""), None);
+        assert_eq!(read(IdScheme::Prefixed("srv-"), "\"srv-\""), None);
+        assert_eq!(read(IdScheme::Prefixed("srv-"), "7"), None);
+        let uuid = IdScheme::Uuid([0xab; 10]);
+        assert_eq!(read(uuid, "\"abababab-abab-4bab-abab-00000000000f\""), Some(15));
+        assert_eq!(read(uuid, "\"ABABABAB-abab-4bab-abab-00000000000f\""), None);
+        assert_eq!(read(uuid, "\"abababab-abab-4bab-abab-00000000000F\""), None);
+    }
+}

@@ -1,0 +1,272 @@
+//! One scanned object to one message: request, notification, response, or the rule it breaks.
+//!
+//! The rule guarded here: each object is classified once — one with `method` is a call, any other
+//! with `result` or `error` a response, the rest is neither — and by the presence of members, not
+//! by their values. Nothing here knows what is open on the connection.
+
+use alloc::borrow::Cow;
+
+use crate::config::{Config, NullParams, UnknownId, V1NullId};
+use crate::encode::Style;
+use crate::error_object::ErrorObject;
+use crate::event::{InvalidReason, InvalidResponse, Outcome};
+use crate::id::Id;
+use crate::json::{Envelope, Json, JsonKind, Member, Names, Version};
+
+/// A method name that may be called: any text but a blank one.
+///
+/// ```
+/// use antiphon::MethodName;
+/// assert!(MethodName::new(" ").is_none());
+/// assert!(MethodName::new("rpc.discover").unwrap().is_system());
+/// assert!(!MethodName::new("rpcDiscover").unwrap().is_system());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MethodName<'a>(&'a str);
+
+impl<'a> MethodName<'a> {
+    /// Checks a name: none if it is empty or blank.
+    pub fn new(name: &'a str) -> Option<Self> {
+        (!name.trim().is_empty()).then_some(Self(name))
+    }
+
+    /// The name.
+    pub fn as_str(self) -> &'a str {
+        self.0
+    }
+
+    /// Whether the name belongs to a system extension: it begins with `rpc.`, dot and case
+    /// included. JSON-RPC 2.0 §8.
+    pub fn is_system(self) -> bool {
+        self.0.starts_with("rpc.")
+    }
+}
+
+/// A classified object.
+#[derive(Debug)]
+pub(crate) enum Message<'a> {
+    Call(Call<'a>),
+    Response(Response<'a>),
+    Invalid(Invalid<'a>),
+}
+
+/// A valid call.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) style: Style,
+    /// The string as written, quotes included.
+    pub(crate) method: Json<'a>,
+    pub(crate) params: Option<Json<'a>>,
+    pub(crate) kind: CallKind<'a>,
+}
+
+/// What a call without or with an id is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CallKind<'a> {
+    Request(Id<'a>),
+    Notification,
+    /// A 1.0 notification that wants `{"result":null,"error":null,"id":null}`.
+    Acknowledged,
+}
+
+/// A response, valid or not. It is never answered.
+#[derive(Debug)]
+pub(crate) struct Response<'a> {
+    /// None when it is missing or not an id.
+    pub(crate) id: Option<Id<'a>>,
+    pub(crate) outcome: Outcome<'a>,
+}
+
+/// An object that is no response and no valid call.
+#[derive(Debug)]
+pub(crate) struct Invalid<'a> {
+    pub(crate) reason: InvalidReason,
+    /// The id, if one of legal type was readable.
+    pub(crate) id: Option<Id<'a>>,
+    /// Where in the text the fault lies.
+    pub(crate) offset: usize,
+    /// The version to answer in.
+    pub(crate) style: Style,
+}
+
+/// Hands out the values of one envelope.
+struct Object<'a, 'e> {
+    text: &'a [u8],
+    envelope: &'e Envelope,
+    line_breaks: bool,
+    config: &'e Config,
+}
+
+/// Classifies one object, which stands in a batch or alone.
+pub(crate) fn classify<'a>(
+    text: &'a [u8],
+    envelope: &Envelope,
+    line_breaks: bool,
+    config: &Config,
+    in_batch: bool,
+) -> Message<'a> {
+    let object = Object { text, envelope, line_breaks, config };
+    if envelope.kind != JsonKind::Object {
+        return object.invalid(InvalidReason::NotAnObject, None, Style::V2);
+    }
+    if envelope.method.is_some() {
+        return object.call(in_batch);
+    }
+    if envelope.result.is_some() || envelope.error.is_some() {
+        let id = object.response_id();
+        return Message::Response(Response { id, outcome: object.outcome() });
+    }
+    object.invalid(InvalidReason::Unrecognisable, None, Style::V2)
+}
+
+impl<'a> Object<'a, '_> {
+    fn json(&self, member: Member) -> Json<'a> {
+        let span = member.span.range();
+        Json::from_scanned(self.text.get(span).unwrap_or(b"null"), self.line_breaks)
+    }
+
+    fn whole(&self) -> Json<'a> {
+        let text = self.text.get(self.envelope.span.range()).unwrap_or(b"null");
+        Json::from_scanned(text, self.line_breaks)
+    }
+
+    /// The version the object claims; none if the policy does not allow it.
+    fn style(&self) -> Option<Style> {
+        let policy = self.config.version;
+        match self.envelope.version {
+            Version::V2 => policy.allows_v2().then_some(Style::V2),
+            Version::Absent | Version::V1 => policy.allows_v1().then_some(Style::V1),
+            Version::Other => (policy.allows_v1() && self.config.v1_other_versions).then_some(Style::V1),
+        }
+    }
+
+    /// The id member as an id, if its type is legal in this version.
+    fn id(&self, style: Style) -> Option<Id<'a>> {
+        if self.envelope.repeated.contains(Names::ID) {
+            return None;
+        }
+        let member = self.envelope.id?;
+        match member.kind {
+            JsonKind::Bool if style == Style::V2 && !self.config.boolean_ids => None,
+            _ => Id::new(self.json(member)),
+        }
+    }
+
+    fn invalid(&self, reason: InvalidReason, at: Option<Member>, style: Style) -> Message<'a> {
+        let start = at.map_or(self.envelope.span, |member| member.span).start;
+        let id = match self.envelope.kind {
+            JsonKind::Object => self.id(style),
+            _ => None,
+        };
+        Message::Invalid(Invalid { reason, id, offset: start as usize, style })
+    }
+
+    /// An object with `method`.
+    fn call(&self, in_batch: bool) -> Message<'a> {
+        let envelope = self.envelope;
+        let Some(style) = self.style() else {
+            return self.invalid(InvalidReason::Version, None, Style::V2);
+        };
+        if !envelope.repeated.is_empty() {
+            return self.invalid(InvalidReason::RepeatedMember, None, style);
+        }
+        if style == Style::V1 && in_batch && !self.config.v1_in_batch {
+            return self.invalid(InvalidReason::V1InBatch, None, style);
+        }
+        let Some(method) = envelope.method.filter(|method| method.kind == JsonKind::String) else {
+            return self.invalid(InvalidReason::MethodType, envelope.method, style);
+        };
+        if envelope.method_escaped && self.json(method).as_string().is_none_or(|s| s.to_cow().is_none()) {
+            return self.invalid(InvalidReason::MethodText, Some(method), style);
+        }
+        let params = match envelope.params {
+            None => None,
+            Some(params) => match (params.kind, style) {
+                (JsonKind::Array, _) => Some(params),
+                (JsonKind::Object, Style::V2) => Some(params),
+                (JsonKind::Object, Style::V1) if self.config.v1_named_params => Some(params),
+                (JsonKind::Object, Style::V1) => {
+                    return self.invalid(InvalidReason::ParamsByName, Some(params), style);
+                }
+                (JsonKind::Null, _) if self.config.null_params == NullParams::TreatAsAbsent => None,
+                _ => return self.invalid(InvalidReason::ParamsType, Some(params), style),
+            },
+        };
+        let kind = match (envelope.id, style) {
+            (None, Style::V2) => CallKind::Notification,
+            (None, Style::V1) if self.config.v1_missing_id => CallKind::Request(Id::NULL),
+            (None, Style::V1) => return self.invalid(InvalidReason::IdMissing, None, Style::V2),
+            (Some(id), Style::V1) if id.kind == JsonKind::Null => match self.config.v1_null_id {
+                V1NullId::Silent => CallKind::Notification,
+                V1NullId::AckAllNull => CallKind::Acknowledged,
+                V1NullId::Answer => CallKind::Request(Id::NULL),
+            },
+            (Some(id), _) => match self.id(style) {
+                Some(id) => CallKind::Request(id),
+                None => return self.invalid(InvalidReason::IdType, Some(id), style),
+            },
+        };
+        let (method, params) = (self.json(method), params.map(|params| self.json(params)));
+        Message::Call(Call { style, method, params, kind })
+    }
+
+    /// The id by which a response finds its call, whatever else is wrong with it.
+    fn response_id(&self) -> Option<Id<'a>> {
+        let style = match self.envelope.version {
+            Version::V2 => Style::V2,
+            _ => Style::V1,
+        };
+        self.id(style)
+    }
+
+    /// What an object with `result` or `error`, and without `method`, says.
+    fn outcome(&self) -> Outcome<'a> {
+        match self.valid_outcome() {
+            Ok(outcome) => outcome,
+            Err(reason) => Outcome::Invalid(InvalidResponse { reason, text: self.whole() }),
+        }
+    }
+
+    fn valid_outcome(&self) -> Result<Outcome<'a>, InvalidReason> {
+        let envelope = self.envelope;
+        let style = self.style().ok_or(InvalidReason::Version)?;
+        if !envelope.repeated.is_empty() {
+            return Err(InvalidReason::RepeatedMember);
+        }
+        match envelope.id {
+            Some(_) if self.id(style).is_some() => {}
+            Some(_) => return Err(InvalidReason::IdType),
+            // Some dialects leave the id out of an error whose request they could not read.
+            None if self.config.unknown_id == UnknownId::Omit && envelope.error.is_some() => {}
+            None => return Err(InvalidReason::IdMissing),
+        }
+        let lenient = self.config.lenient_responses;
+        // 1.0 has both members, the unused one null; 2.0 has exactly one.
+        let used = |member: Member| member.kind != JsonKind::Null;
+        match (style, envelope.result, envelope.error) {
+            (Style::V2, Some(result), None) => Ok(Outcome::Ok(self.json(result))),
+            (Style::V2, None, Some(error)) => self.error(error, style),
+            (Style::V2, Some(result), Some(error)) if lenient && !used(error) => Ok(Outcome::Ok(self.json(result))),
+            (Style::V2, Some(result), Some(error)) if lenient && !used(result) => self.error(error, style),
+            (Style::V1, Some(result), Some(error)) if !used(error) => Ok(Outcome::Ok(self.json(result))),
+            (Style::V1, Some(result), Some(error)) if !used(result) => self.error(error, style),
+            (Style::V1, Some(result), None) if lenient => Ok(Outcome::Ok(self.json(result))),
+            (Style::V1, None, Some(error)) if lenient && used(error) => self.error(error, style),
+            (_, Some(_), Some(_)) => Err(InvalidReason::BothOutcomes),
+            _ => Err(InvalidReason::NoOutcome),
+        }
+    }
+
+    fn error(&self, error: Member, style: Style) -> Result<Outcome<'a>, InvalidReason> {
+        let json = self.json(error);
+        match style {
+            Style::V2 => ErrorObject::read(json).map(Outcome::Err).ok_or(InvalidReason::ErrorShape),
+            Style::V1 => Ok(Outcome::Err(ErrorObject::read_v1(json))),
+        }
+    }
+}
+
+/// The text of a method whose string has been checked to be text.
+pub(crate) fn method_text<'a>(method: Json<'a>) -> Cow<'a, str> {
+    method.as_string().map_or(Cow::Borrowed(""), |string| string.to_cow_lossy())
+}

@@ -1,0 +1,329 @@
+//! The bytes that wait to be written, and which of our calls are among them.
+//!
+//! One contiguous buffer, reused, so that stream writes coalesce; the ends of its parts beside it.
+//! A part is one message, except that in a stream neighbours without calls are one part. Each part
+//! also carries the number of the last call in or before it: that tells calls of which no byte has
+//! left from all others.
+//!
+//! ```text
+//!   buf   │ taken │ part │ part │ part │ open frame … │
+//!         0       head   ▲      ▲      committed      len
+//!                        end, last call of each
+//! ```
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::mem;
+
+use crate::frame::{FrameStart, Framing, write};
+
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Where the part ends, counted from the first byte ever queued.
+    end: u64,
+    /// The number of the last call in this part or any before it.
+    last_call: u64,
+    /// Whether the part carries calls.
+    has_calls: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    framing: Framing,
+    buf: Vec<u8>,
+    head: usize,
+    /// Where the last complete frame ends in `buf`. Beyond it stands a frame that is being written.
+    committed: usize,
+    /// Bytes ever taken.
+    done: u64,
+    parts: VecDeque<Part>,
+    /// The last call of the parts that are gone.
+    gone_call: u64,
+    /// The last call of the parts of which a byte has been taken.
+    begun_call: u64,
+    /// A larger buffer than this is given back once it is empty.
+    keep_bytes: usize,
+}
+
+impl Outbox {
+    pub(crate) const fn new(framing: Framing, keep_bytes: usize) -> Self {
+        Self {
+            framing,
+            buf: Vec::new(),
+            head: 0,
+            committed: 0,
+            done: 0,
+            parts: VecDeque::new(),
+            gone_call: 0,
+            begun_call: 0,
+            keep_bytes,
+        }
+    }
+
+    /// Writes in another framing from now on, for a stream whose framing has been detected.
+    pub(crate) fn set_framing(&mut self, framing: Framing) {
+        self.framing = framing;
+    }
+
+    /// Starts a frame of about `body_hint` bytes. What is appended to [`body`](Self::body) next is
+    /// the message. An open frame that was never completed is gone.
+    pub(crate) fn begin(&mut self, body_hint: usize) -> FrameStart {
+        self.rollback();
+        if self.head > self.buf.len() / 2 {
+            self.buf.drain(..self.head);
+            self.committed -= self.head;
+            self.head = 0;
+        }
+        write::begin(self.framing, &mut self.buf, body_hint)
+    }
+
+    /// The buffer, to append to while a frame is open.
+    pub(crate) fn body(&mut self) -> &mut Vec<u8> {
+        &mut self.buf
+    }
+
+    /// Completes a frame that carries calls up to number `last_call` (`None`: no call).
+    pub(crate) fn commit(&mut self, frame: FrameStart, last_call: Option<u64>) {
+        write::finish(frame, self.framing, &mut self.buf);
+        self.committed = self.buf.len();
+        let end = self.queued();
+        let has_calls = last_call.is_some();
+        let before = self.parts.back().map_or(self.gone_call, |last| last.last_call);
+        let part = Part { end, last_call: last_call.unwrap_or(before), has_calls };
+        match self.parts.back_mut() {
+            Some(last) if self.framing != Framing::Messages && !has_calls && !last.has_calls => *last = part,
+            _ => self.parts.push_back(part),
+        }
+    }
+
+    /// Takes the open frame back as if it had never been begun.
+    pub(crate) fn rollback(&mut self) {
+        self.buf.truncate(self.committed);
+    }
+
+    /// What to write next: everything in a stream, one frame for whole messages.
+    pub(crate) fn peek(&self) -> Option<&[u8]> {
+        let waiting = self.buf.get(self.head..self.committed).filter(|waiting| !waiting.is_empty())?;
+        Some(match (self.framing, self.parts.front()) {
+            (Framing::Messages, Some(part)) => {
+                let len = usize::try_from(part.end - self.done).unwrap_or(waiting.len());
+                waiting.get(..len).unwrap_or(waiting)
+            }
+            _ => waiting,
+        })
+    }
+
+    /// Notes that `n` bytes of [`peek`](Self::peek) were written; more than were shown counts as
+    /// all of them. False if there was nothing to note.
+    pub(crate) fn consume(&mut self, n: usize) -> bool {
+        let n = n.min(self.peek().map_or(0, <[u8]>::len));
+        if n > 0 {
+            self.advance(n);
+        }
+        n > 0
+    }
+
+    /// Moves what [`peek`](Self::peek) shows behind what is in `into`, by swapping where nothing
+    /// else waits.
+    pub(crate) fn take(&mut self, into: &mut Vec<u8>) -> bool {
+        self.rollback();
+        let Some(shown) = self.peek() else { return false };
+        let n = shown.len();
+        if into.is_empty() && self.head == 0 && n == self.buf.len() {
+            mem::swap(&mut self.buf, into);
+            self.committed = 0;
+            self.advance_marks(n);
+        } else {
+            into.extend_from_slice(shown);
+            self.advance(n);
+        }
+        true
+    }
+
+    /// Drops the frame that [`peek`](Self::peek) shows as undelivered. Gives the numbers of its
+    /// calls: above the first, up to the second.
+    pub(crate) fn fail(&mut self) -> Option<(u64, u64)> {
+        let front = *self.parts.front()?;
+        let before = self.gone_call;
+        self.advance(usize::try_from(front.end - self.done).ok()?);
+        front.has_calls.then_some((before, front.last_call))
+    }
+
+    /// Drops everything that waits.
+    pub(crate) fn clear(&mut self) {
+        self.rollback();
+        // What is dropped has not left.
+        let begun = self.begun_call;
+        self.advance(self.len());
+        self.begun_call = begun;
+    }
+
+    /// Drops every call of which no byte has left; the rest stays in order.
+    pub(crate) fn drop_unsent_calls(&mut self) {
+        self.rollback();
+        let unsent = |part: &Part| part.has_calls && part.last_call > self.begun_call;
+        if !self.parts.iter().any(unsent) {
+            return;
+        }
+        let mut kept = Vec::new();
+        let (mut from, mut end) = (self.done, self.done);
+        let mut parts = VecDeque::new();
+        for part in &self.parts {
+            let bytes = (from - self.done) as usize..(part.end - self.done) as usize;
+            from = part.end;
+            if !unsent(part) {
+                end += bytes.len() as u64;
+                kept.extend_from_slice(&self.buf[self.head..][bytes]);
+                parts.push_back(Part { end, ..*part });
+            }
+        }
+        self.buf = kept;
+        self.parts = parts;
+        self.head = 0;
+        self.committed = self.buf.len();
+    }
+
+    fn advance(&mut self, n: usize) {
+        self.head += n;
+        self.advance_marks(n);
+        if self.head >= self.buf.len() {
+            self.head = 0;
+            self.committed = 0;
+            self.buf.clear();
+            if self.buf.capacity() > self.keep_bytes {
+                self.buf = Vec::new();
+            }
+        }
+    }
+
+    fn advance_marks(&mut self, n: usize) {
+        let mut begins = self.done;
+        self.done += n as u64;
+        while let Some(part) = self.parts.front().filter(|_| begins < self.done) {
+            self.begun_call = part.last_call;
+            if part.end > self.done {
+                break;
+            }
+            self.gone_call = part.last_call;
+            begins = part.end;
+            self.parts.pop_front();
+        }
+    }
+
+    /// Bytes waiting.
+    pub(crate) fn len(&self) -> usize {
+        self.committed - self.head
+    }
+
+    /// Bytes ever taken.
+    pub(crate) fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Bytes ever queued.
+    pub(crate) fn queued(&self) -> u64 {
+        self.done + self.len() as u64
+    }
+
+    /// The number of the last call of whose frame a byte has left.
+    pub(crate) fn begun_call(&self) -> u64 {
+        self.begun_call
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Outbox;
+    use crate::frame::Framing;
+    use alloc::vec::Vec;
+
+    fn put(outbox: &mut Outbox, body: &[u8], last_call: Option<u64>) {
+        let frame = outbox.begin(body.len());
+        outbox.body().extend_from_slice(body);
+        outbox.commit(frame, last_call);
+    }
+
+    // TRN-07
+    #[test]
+    fn a_stream_shows_everything_and_takes_partial_writes() {
+        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        put(&mut outbox, b"one", Some(1));
+        put(&mut outbox, b"two", None);
+        assert_eq!(outbox.peek(), Some(&b"one\ntwo\n"[..]));
+        assert_eq!((outbox.queued(), outbox.done(), outbox.begun_call()), (8, 0, 0));
+        assert!(outbox.consume(1));
+        assert_eq!((outbox.queued(), outbox.done(), outbox.begun_call()), (8, 1, 1));
+        assert!(outbox.consume(100));
+        assert_eq!((outbox.len(), outbox.done()), (0, 8));
+        assert_eq!(outbox.peek(), None);
+        assert!(!outbox.consume(1));
+    }
+
+    #[test]
+    fn whole_messages_are_shown_one_by_one() {
+        let mut outbox = Outbox::new(Framing::Messages, 1024);
+        put(&mut outbox, b"one", Some(1));
+        put(&mut outbox, b"two", None);
+        put(&mut outbox, b"three", Some(3));
+        outbox.consume(3);
+        assert_eq!(outbox.begun_call(), 1);
+        assert_eq!(outbox.peek(), Some(&b"two"[..]));
+        assert_eq!(outbox.fail(), None);
+        assert_eq!(outbox.peek(), Some(&b"three"[..]));
+        assert_eq!(outbox.fail(), Some((1, 3)));
+        assert_eq!(outbox.fail(), None);
+    }
+
+    #[test]
+    fn calls_behind_a_frame_boundary_have_not_begun() {
+        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        put(&mut outbox, b"one", Some(1));
+        put(&mut outbox, b"two", Some(2));
+        outbox.consume(4);
+        assert_eq!(outbox.begun_call(), 1);
+        outbox.consume(1);
+        assert_eq!(outbox.begun_call(), 2);
+    }
+
+    #[test]
+    fn taking_swaps_the_buffers_when_nothing_else_waits() {
+        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        let mut into = Vec::with_capacity(99);
+        put(&mut outbox, b"one", Some(1));
+        assert!(outbox.take(&mut into));
+        assert_eq!(into, b"one\n");
+        assert_eq!((outbox.len(), outbox.done(), outbox.begun_call()), (0, 4, 1));
+        assert!(outbox.buf.capacity() >= 99);
+        assert!(!outbox.take(&mut into));
+        put(&mut outbox, b"two", Some(2));
+        assert!(outbox.take(&mut into));
+        assert_eq!(into, b"one\ntwo\n");
+    }
+
+    #[test]
+    fn a_frame_not_completed_is_neither_shown_nor_kept() {
+        let mut outbox = Outbox::new(Framing::ContentLength, 1024);
+        put(&mut outbox, b"one", Some(1));
+        let before = outbox.peek().unwrap().to_vec();
+        outbox.begin(10);
+        outbox.body().extend_from_slice(b"half");
+        assert_eq!(outbox.peek().unwrap(), before);
+        outbox.rollback();
+        put(&mut outbox, b"two", None);
+        assert_eq!(outbox.peek().unwrap(), [&before[..], b"Content-Length: 3\r\n\r\ntwo"].concat());
+    }
+
+    #[test]
+    fn unsent_calls_can_be_dropped_from_between_answers() {
+        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        for (body, call) in [(b"a1", Some(1)), (b"r1", None), (b"r2", None), (b"a2", Some(2)), (b"r3", None)] {
+            put(&mut outbox, body, call);
+        }
+        outbox.consume(1);
+        outbox.drop_unsent_calls();
+        assert_eq!(outbox.peek(), Some(&b"1\nr1\nr2\nr3\n"[..]));
+        assert_eq!(outbox.begun_call(), 1);
+        outbox.consume(100);
+        assert_eq!((outbox.len(), outbox.done()), (0, 12));
+    }
+}

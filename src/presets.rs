@@ -1,0 +1,190 @@
+//! The dialects of live ecosystems, each as a [`Config`] that differs from the strict default in
+//! the fields named here and no others.
+//!
+//! A preset says what is peculiar to a protocol on the wire. It never matches one program's bug.
+
+use crate::config::{
+    CancelAnswer, CancelStyle, Config, DuplicateIds, LimitErrors, NullParams, UnknownId, V1NullId,
+    VersionPolicy,
+};
+use crate::frame::Framing;
+
+/// A published revision of the Model Context Protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum McpRevision {
+    /// 2024-11-05: no batches.
+    V2024_11_05,
+    /// 2025-03-26: the one revision with batches.
+    V2025_03_26,
+    /// 2025-06-18: batches removed again; at this level the same as 2024-11-05.
+    V2025_06_18,
+    /// 2025-11-25: an error for an unknown id leaves `id` out.
+    V2025_11_25,
+    /// 2026-07-28: stateless; at this level the same as 2025-11-25.
+    V2026_07_28,
+}
+
+/// A version of the Agent Client Protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum AcpVersion {
+    /// Version 1: no batches.
+    V1,
+    /// Version 2: batches.
+    V2,
+}
+
+impl Config {
+    /// Strict JSON-RPC 2.0: the same as [`Config::new`].
+    pub const fn strict() -> Self {
+        Self::new()
+    }
+
+    /// JSON-RPC 1.0 only, newline framing.
+    pub const fn v1() -> Self {
+        let mut config = Self::new();
+        config.version = VersionPolicy::V1Only;
+        config.batches = false;
+        config
+    }
+
+    /// JSON-RPC 1.0 and 2.0, each answered in kind; our own calls are 2.0.
+    pub const fn mixed() -> Self {
+        let mut config = Self::new();
+        config.version = VersionPolicy::V1AndV2;
+        config
+    }
+
+    /// Language Server Protocol 3.17: Content-Length framing, `$/cancelRequest` both ways, a
+    /// cancelled request answered −32800, no batches. `params: null` is read as absent, for
+    /// editors that send it with `shutdown`. Messages up to 64 MiB: a document travels whole.
+    pub const fn lsp() -> Self {
+        let mut config = Self::new();
+        config.framing = Framing::ContentLength;
+        config.cancel_send = CancelStyle::Lsp;
+        config.cancel_receive = CancelStyle::Lsp;
+        config.cancel_answer = CancelAnswer::Lsp;
+        config.null_params = NullParams::TreatAsAbsent;
+        config.batches = false;
+        config.message_bytes_max = 64 << 20;
+        config.outbox_bytes_soft = 64 << 20;
+        config.outbox_bytes_max = 128 << 20;
+        config
+    }
+
+    /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, a
+    /// cancelled request answered not at all, ids never null and never shared by two open
+    /// requests. Messages up to 16 MiB: tool results carry files.
+    pub const fn mcp(revision: McpRevision) -> Self {
+        let mut config = Self::new();
+        config.cancel_send = CancelStyle::Mcp;
+        config.cancel_receive = CancelStyle::Mcp;
+        config.cancel_answer = CancelAnswer::Silent;
+        config.null_params = NullParams::TreatAsAbsent;
+        config.null_ids = false;
+        config.duplicate_ids = DuplicateIds::Reject;
+        config.batches = matches!(revision, McpRevision::V2025_03_26);
+        config.unknown_id = match revision {
+            McpRevision::V2024_11_05 | McpRevision::V2025_03_26 | McpRevision::V2025_06_18 => UnknownId::Null,
+            McpRevision::V2025_11_25 | McpRevision::V2026_07_28 => UnknownId::Omit,
+        };
+        config.message_bytes_max = 16 << 20;
+        config.outbox_bytes_soft = 16 << 20;
+        config.outbox_bytes_max = 64 << 20;
+        config
+    }
+
+    /// Agent Client Protocol over stdio: newline framing, `$/cancel_request` both ways, a
+    /// cancelled request answered −32800.
+    pub const fn acp(version: AcpVersion) -> Self {
+        let mut config = Self::new();
+        config.cancel_send = CancelStyle::Acp;
+        config.cancel_receive = CancelStyle::Acp;
+        config.cancel_answer = CancelAnswer::Lsp;
+        config.null_params = NullParams::TreatAsAbsent;
+        config.batches = matches!(version, AcpVersion::V2);
+        config.message_bytes_max = 16 << 20;
+        config.outbox_bytes_soft = 16 << 20;
+        config.outbox_bytes_max = 64 << 20;
+        config
+    }
+
+    /// Ethereum nodes over IPC: values back to back, any scalar as id, `params: null` read as
+    /// absent, no cancelling, 1000 items and 25 MB of answers a batch, messages of 5 MiB, and a
+    /// batch over its limit answered with an array of one error for its first call. For HTTP add
+    /// [`for_client_exchange`](Config::for_client_exchange) or its server twin.
+    pub const fn ethereum() -> Self {
+        let mut config = Self::new();
+        config.framing = Framing::Concatenated;
+        config.null_params = NullParams::TreatAsAbsent;
+        config.boolean_ids = true;
+        config.cancel_receive = CancelStyle::None;
+        config.limit_errors = LimitErrors::FirstCall;
+        config.message_bytes_max = 5 << 20;
+        config.batch_items_max = 1000;
+        config.batch_calls_max = 1000;
+        config.batch_reply_bytes_max = 25_000_000;
+        config.outbox_bytes_max = 64 << 20;
+        config
+    }
+
+    /// Bitcoin Core since version 28, spoken to in 2.0: whole messages over HTTP, any scalar as id,
+    /// `params: null` read as absent, no cancelling, messages of 32 MiB. Add
+    /// [`for_client_exchange`](Config::for_client_exchange) or its server twin.
+    pub const fn bitcoin() -> Self {
+        let mut config = Self::new();
+        config.framing = Framing::Messages;
+        config.null_params = NullParams::TreatAsAbsent;
+        config.boolean_ids = true;
+        config.cancel_receive = CancelStyle::None;
+        config.limit_errors = LimitErrors::Standard;
+        config.message_bytes_max = 32 << 20;
+        config.batch_items_max = 1000;
+        config.batch_calls_max = 1000;
+        config.batch_reply_bytes_max = 32 << 20;
+        config.outbox_bytes_max = 64 << 20;
+        config
+    }
+
+    /// Bitcoin Core's legacy 1.1 beside 2.0: whatever does not say `"2.0"` is answered with both
+    /// members, params may have names, and a call without id, or with a null one, is answered too.
+    pub const fn bitcoin_legacy() -> Self {
+        let mut config = Self::bitcoin();
+        config.version = VersionPolicy::V1AndV2;
+        config.v1_other_versions = true;
+        config.v1_named_params = true;
+        config.v1_missing_id = true;
+        config.v1_null_id = V1NullId::Answer;
+        config.lenient_responses = true;
+        config
+    }
+
+    /// Electrum servers: newline framing, a version that is often left out, params by name even
+    /// then, answers that may leave `error` out. A peer that claims 2.0 must comply with it.
+    pub const fn electrum() -> Self {
+        let mut config = Self::new();
+        config.version = VersionPolicy::V1AndV2;
+        config.v1_named_params = true;
+        config.v1_null_id = V1NullId::Answer;
+        config.lenient_responses = true;
+        config.boolean_ids = true;
+        config.null_params = NullParams::TreatAsAbsent;
+        config.cancel_receive = CancelStyle::None;
+        config.message_bytes_max = 4 << 20;
+        config.batch_items_max = 345;
+        config.batch_calls_max = 345;
+        config
+    }
+
+    /// Kodi over TCP: objects back to back without a delimiter, braces in strings written as
+    /// escapes for its reader's sake, `params: null` read as absent, no cancelling.
+    pub const fn kodi() -> Self {
+        let mut config = Self::new();
+        config.framing = Framing::Concatenated;
+        config.escape_braces = true;
+        config.null_params = NullParams::TreatAsAbsent;
+        config.cancel_receive = CancelStyle::None;
+        config
+    }
+}

@@ -1,0 +1,202 @@
+//! The peer's requests that are open: delivered or about to be, and not yet answered.
+//!
+//! A slab of slots with generations, so that a token for a request that is over never reaches its
+//! successor in the slot. Each slot keeps the id exactly as received. Cancels look ids up by a
+//! hash first and by value second.
+
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use crate::encode::Style;
+use crate::id::Id;
+use crate::json::Json;
+
+/// No batch; no next free slot.
+pub(crate) const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(crate) struct OpenRequest {
+    /// The id as received; `null` for a request that is answered with a null id.
+    id: SmallVec<[u8; 40]>,
+    /// The version to answer in.
+    pub(crate) style: Style,
+    /// The batch it came in and its position there, or [`NONE`].
+    pub(crate) batch: u32,
+    pub(crate) position: u32,
+    /// Whether the peer has given it up.
+    pub(crate) cancelled: bool,
+    generation: u32,
+    is_open: bool,
+    next_free: u32,
+}
+
+impl OpenRequest {
+    /// The id as received.
+    pub(crate) fn id(&self) -> &[u8] {
+        &self.id
+    }
+
+    fn as_id(&self) -> Id<'_> {
+        // The bytes were copied from an `Id`.
+        Id::new(Json::from_scanned(&self.id, false)).unwrap_or(Id::NULL)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Requests {
+    slots: Vec<OpenRequest>,
+    /// A hash of each slot's id, its lowest bit set; 0 where no request is open.
+    hashes: Vec<u32>,
+    free: u32,
+    open: usize,
+}
+
+impl Requests {
+    pub(crate) const fn new() -> Self {
+        Self { slots: Vec::new(), hashes: Vec::new(), free: NONE, open: 0 }
+    }
+
+    /// How many requests are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Opens a request and gives its slot and generation.
+    pub(crate) fn insert(&mut self, id: Id<'_>, style: Style, batch: u32, position: u32) -> (u32, u32) {
+        let hash = id.value_hash() | 1;
+        self.open += 1;
+        if let Some(slot) = self.slots.get_mut(self.free as usize) {
+            let index = self.free;
+            self.free = slot.next_free;
+            slot.id.extend_from_slice(id.json().as_bytes());
+            (slot.style, slot.batch, slot.position) = (style, batch, position);
+            (slot.cancelled, slot.is_open) = (false, true);
+            self.hashes[index as usize] = hash;
+            return (index, slot.generation);
+        }
+        let index = self.slots.len() as u32;
+        self.slots.push(OpenRequest {
+            id: SmallVec::from_slice(id.json().as_bytes()),
+            style,
+            batch,
+            position,
+            cancelled: false,
+            generation: 0,
+            is_open: true,
+            next_free: NONE,
+        });
+        self.hashes.push(hash);
+        (index, 0)
+    }
+
+    /// The open request of this slot and generation.
+    pub(crate) fn get(&self, slot: u32, generation: u32) -> Option<&OpenRequest> {
+        let request = self.slots.get(slot as usize)?;
+        (request.is_open && request.generation == generation).then_some(request)
+    }
+
+    /// Notes that the peer has given the request up; false if it had before.
+    pub(crate) fn set_cancelled(&mut self, slot: u32) -> bool {
+        match self.slots.get_mut(slot as usize) {
+            Some(request) if request.is_open => !core::mem::replace(&mut request.cancelled, true),
+            _ => false,
+        }
+    }
+
+    /// The generation of an open slot.
+    pub(crate) fn generation(&self, slot: u32) -> u32 {
+        self.slots.get(slot as usize).map_or(0, |request| request.generation)
+    }
+
+    /// Ends the request; its slot may be used again under the next generation.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let Some(request) = self.slots.get_mut(slot as usize).filter(|request| request.is_open) else {
+            return;
+        };
+        request.is_open = false;
+        request.generation = request.generation.wrapping_add(1);
+        request.id.clear();
+        request.next_free = self.free;
+        self.free = slot;
+        self.hashes[slot as usize] = 0;
+        self.open -= 1;
+    }
+
+    /// The slot of an open request with an id of this type and value.
+    pub(crate) fn find(&self, id: Id<'_>) -> Option<u32> {
+        self.all_with(id).next()
+    }
+
+    /// The same, passing over those that the peer has given up already.
+    pub(crate) fn find_wanted(&self, id: Id<'_>) -> Option<u32> {
+        self.all_with(id).find(|&slot| !self.slots[slot as usize].cancelled)
+    }
+
+    fn all_with<'s>(&'s self, id: Id<'s>) -> impl Iterator<Item = u32> + 's {
+        let hash = id.value_hash() | 1;
+        let same_hash = self.hashes.iter().enumerate().filter(move |(_, other)| **other == hash);
+        same_hash.filter(move |(slot, _)| self.slots[*slot].as_id() == id).map(|(slot, _)| slot as u32)
+    }
+
+    /// The slot of the one open request whose id has this text, quotes left out; none if several
+    /// have.
+    pub(crate) fn find_text(&self, id: Id<'_>) -> Option<u32> {
+        let open = self.slots.iter().enumerate().filter(|(_, r)| r.is_open && !r.cancelled);
+        let mut found = open.filter(|(_, request)| request.as_id().same_text(&id));
+        let (slot, _) = found.next()?;
+        found.next().is_none().then_some(slot as u32)
+    }
+
+    /// The slot of any open request.
+    pub(crate) fn any(&self) -> Option<u32> {
+        if self.open == 0 {
+            return None;
+        }
+        self.slots.iter().position(|request| request.is_open).map(|slot| slot as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NONE, Requests};
+    use crate::encode::Style;
+    use crate::id::Id;
+    use crate::json::Json;
+
+    fn id(text: &str) -> Id<'_> {
+        Id::new(Json::parse_str(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_slot_used_again_does_not_answer_to_its_old_generation() {
+        let mut requests = Requests::new();
+        let (slot, generation) = requests.insert(id("1.0"), Style::V2, NONE, 0);
+        assert_eq!(requests.get(slot, generation).unwrap().id(), b"1.0");
+        requests.remove(slot);
+        requests.remove(slot);
+        assert!(requests.get(slot, generation).is_none());
+        let (again, next) = requests.insert(id("2"), Style::V2, NONE, 0);
+        assert_eq!((again, next), (slot, generation + 1));
+        assert!(requests.get(slot, generation).is_none());
+        assert_eq!(requests.open(), 1);
+    }
+
+    // CAN-06 CAN-07
+    #[test]
+    fn ids_are_found_by_value_and_by_text_only_where_asked() {
+        let mut requests = Requests::new();
+        let (one, _) = requests.insert(id("1.0"), Style::V2, NONE, 0);
+        let (text, _) = requests.insert(id("\"a\""), Style::V2, NONE, 0);
+        let (seven, _) = requests.insert(id("7"), Style::V2, NONE, 0);
+        assert_eq!(requests.find(id("1")), Some(one));
+        assert_eq!(requests.find(id("\"\\u0061\"")), Some(text));
+        assert_eq!(requests.find(id("\"7\"")), None);
+        assert_eq!(requests.find_text(id("\"7\"")), Some(seven));
+        requests.insert(id("\"7\""), Style::V2, NONE, 0);
+        assert_eq!(requests.find_text(id("7")), None);
+        requests.remove(one);
+        assert_eq!(requests.find(id("1")), None);
+        assert_eq!(requests.any(), Some(text));
+    }
+}
