@@ -93,8 +93,9 @@ impl Names {
         self.0 == 0
     }
 
-    fn insert(&mut self, name: Self) {
-        self.0 |= name.0;
+    #[inline]
+    pub(super) fn with(self, name: Self) -> Self {
+        Self(self.0 | name.0)
     }
 }
 
@@ -331,13 +332,13 @@ fn scan_member(
             if envelope.version == Version::Absent {
                 envelope.version = version_of(cursor.text(), member, escaped);
             } else {
-                envelope.repeated.insert(Names::JSONRPC);
+                envelope.repeated = envelope.repeated.with(Names::JSONRPC);
             }
             return Ok(end);
         }
     };
     if slot.is_some() {
-        envelope.repeated.insert(name);
+        envelope.repeated = envelope.repeated.with(name);
         return Ok(end);
     }
     *slot = Some(member);
