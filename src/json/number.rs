@@ -81,27 +81,74 @@ fn write_padded(out: &mut Vec<u8>, n: u64) {
     }
 }
 
-/// Decimal exponents for which serde_json writes no exponent.
-const PLAIN_F64: RangeInclusive<i32> = -5..=15;
-const PLAIN_F32: RangeInclusive<i32> = -6..=12;
+/// What sets the two sizes of float apart.
+struct Format {
+    /// Decimal exponents for which serde_json writes no exponent.
+    plain: RangeInclusive<i32>,
+    /// From so many decimal places on, a power of two that lies halfway between two candidates
+    /// reads back from the lower one, too: 5^places ≥ 2^(mantissa bits + 1).
+    tie_places: i32,
+}
+
+const F64: Format = Format {
+    plain: -5..=15,
+    tie_places: 24,
+};
+const F32: Format = Format {
+    plain: -6..=12,
+    tie_places: 11,
+};
 
 /// Writes a finite number; anything else would not be JSON and is the caller's to handle.
 pub(super) fn write_f64(out: &mut Vec<u8>, n: f64) {
-    write_float(out, format_args!("{n:e}"), &PLAIN_F64);
+    let bits = n.to_bits();
+    let fraction = bits & (u64::MAX >> 12);
+    let exponent = (bits >> 52 & 0x7ff) as i32;
+    let odd_power = exponent - 1075 + (fraction | 1 << 52).trailing_zeros() as i32;
+    write_float(out, format_args!("{n:e}"), odd_power, fraction == 0, &F64);
 }
 
 /// The same for `f32`, whose shortest digits are fewer.
 pub(super) fn write_f32(out: &mut Vec<u8>, n: f32) {
-    write_float(out, format_args!("{n:e}"), &PLAIN_F32);
+    let bits = n.to_bits();
+    let fraction = bits & (u32::MAX >> 9);
+    let exponent = (bits >> 23 & 0xff) as i32;
+    let odd_power = exponent - 150 + (fraction | 1 << 23).trailing_zeros() as i32;
+    write_float(out, format_args!("{n:e}"), odd_power, fraction == 0, &F32);
 }
 
 /// Takes a float apart that `core` has written as `-d.ddde-x`, and lays it out anew.
-fn write_float(out: &mut Vec<u8>, scientific: fmt::Arguments<'_>, plain: &RangeInclusive<i32>) {
+///
+/// The number is an odd integer times 2^`odd_power`. It lies exactly halfway between two decimals
+/// of p places if and only if that power is −(p+1): times 10^p it is an odd number of halves. In
+/// that case `core` takes the upper one, serde_json the even one, so an odd last digit steps down.
+/// The interval that reads back as a power of two is shorter below, hence the further condition.
+/// (Numbers too small to be normal have too many places ever to be halfway.)
+fn write_float(
+    out: &mut Vec<u8>,
+    scientific: fmt::Arguments<'_>,
+    odd_power: i32,
+    power_of_two: bool,
+    format: &Format,
+) {
     let mut float = Scientific::default();
     // The writer never fails.
     let _ = float.write_fmt(scientific);
     if float.negative {
         out.push(b'-');
+    }
+    let exponent = if float.exponent_negative {
+        -float.exponent
+    } else {
+        float.exponent
+    };
+    let places = float.len as i32 - 1 - exponent;
+    let halfway = places >= 0 && odd_power == -(places + 1);
+    if halfway && (!power_of_two || places >= format.tie_places) {
+        // Digits are odd when their codes are: `0` is 0x30.
+        if let Some(last) = float.digits.get_mut(..float.len).and_then(<[u8]>::last_mut) {
+            *last &= !1;
+        }
     }
     let digits = float.digits.get(..float.len).unwrap_or_default();
     let exponent = if float.exponent_negative {
@@ -110,7 +157,7 @@ fn write_float(out: &mut Vec<u8>, scientific: fmt::Arguments<'_>, plain: &RangeI
         float.exponent
     };
     let (first, others) = digits.split_at(digits.len().min(1));
-    if !plain.contains(&exponent) {
+    if !format.plain.contains(&exponent) {
         out.extend_from_slice(first);
         if !others.is_empty() {
             out.push(b'.');

@@ -172,6 +172,10 @@ fn walking_mutated_texts_finds_what_serde_json_finds() {
         let Ok(tree) = serde_json::from_slice::<serde_json::Value>(json.as_bytes()) else {
             continue;
         };
+        // Ours refuses what serde_json may read as another document.
+        if json.as_str().contains("serde_json::private") {
+            continue;
+        }
         match tree {
             serde_json::Value::Array(elements) => {
                 let walked: Vec<_> = json.elements().collect();
