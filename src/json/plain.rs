@@ -33,11 +33,10 @@ pub(super) fn skip_plain(text: &[u8], pos: usize, seen: &mut u64) -> usize {
 #[inline(never)]
 fn skip_plain_long(text: &[u8], mut pos: usize, seen: &mut u64) -> usize {
     while let Some(block) = text.get(pos..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-        let (plain, bits) = inspect(block);
-        *seen |= u64::from(bits);
-        if !plain {
+        if has_stop(block) {
             break;
         }
+        *seen |= or_of_words(block);
         pos += BLOCK;
     }
     while let Some(word) = word_at(text, pos) {
@@ -51,8 +50,21 @@ fn skip_plain_long(text: &[u8], mut pos: usize, seen: &mut u64) -> usize {
     skip_plain_tail(text, pos, seen)
 }
 
-#[cold]
-fn skip_plain_tail(text: &[u8], mut pos: usize, seen: &mut u64) -> usize {
+/// Does the same within the last seven bytes.
+#[inline(never)]
+fn skip_plain_tail(text: &[u8], pos: usize, seen: &mut u64) -> usize {
+    let left = text.len().saturating_sub(pos);
+    if left == 0 {
+        return pos;
+    }
+    if let Some(last) = text.last_chunk::<8>() {
+        // Shifting out the bytes before `pos` shifts zeros in behind the end. They look like
+        // control characters, so that the end is found as if it were a stop.
+        let word = u64::from_le_bytes(*last) >> (64 - 8 * left.min(8));
+        *seen |= word;
+        return (pos + first_byte_of(stops_in(word))).min(text.len());
+    }
+    let mut pos = pos;
     while let Some(&byte) = text.get(pos) {
         if is_stop(byte) {
             return pos;
@@ -63,16 +75,21 @@ fn skip_plain_tail(text: &[u8], mut pos: usize, seen: &mut u64) -> usize {
     pos
 }
 
-/// Whether a block has no stop in it, and the or of its bytes.
+/// Whether a block has a stop in it. All bytes are judged, none branched on, which lets the
+/// compiler judge sixteen at a time.
 #[inline(always)]
-fn inspect(block: &[u8; BLOCK]) -> (bool, u8) {
+fn has_stop(block: &[u8; BLOCK]) -> bool {
     let mut stop = 0u8;
-    let mut bits = 0u8;
     for &byte in block {
         stop |= u8::from(is_stop(byte));
-        bits |= byte;
     }
-    (stop == 0, bits)
+    stop != 0
+}
+
+#[inline(always)]
+fn or_of_words(block: &[u8; BLOCK]) -> u64 {
+    let words = block.chunks_exact(8);
+    words.fold(0, |or, word| or | word_at(word, 0).unwrap_or_default())
 }
 
 /// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space

@@ -189,9 +189,8 @@ fn scan_text(
     let (end, shape) = if cursor.byte(start) == b'[' {
         scan_batch(&mut cursor, start, envelopes, envelopes_max)?
     } else {
-        let envelope = scan_envelope(&mut cursor, start, 0)?;
-        keep(envelopes, envelopes_max, envelope);
-        (envelope.span.end as usize, Shape::Single)
+        let end = scan_item(&mut cursor, start, 0, envelopes, envelopes_max)?;
+        (end, Shape::Single)
     };
     cursor.finish(end)?;
     Ok(Scanned {
@@ -214,13 +213,7 @@ fn scan_batch(
         return Ok((pos + 1, Shape::Batch { items }));
     }
     loop {
-        if items < envelopes_max {
-            let envelope = scan_envelope(cursor, pos, 1)?;
-            keep(envelopes, envelopes_max, envelope);
-            pos = envelope.span.end as usize;
-        } else {
-            pos = cursor.value(pos, 1)?;
-        }
+        pos = scan_item(cursor, pos, 1, envelopes, envelopes_max)?;
         items += 1;
         pos = cursor.skip_blanks(pos);
         match cursor.byte(pos) {
@@ -231,37 +224,60 @@ fn scan_batch(
     }
 }
 
-/// Stores an envelope if there is room; the vector never reserves more than `envelopes_max`.
+/// Reads the value at `start`, inside `open` containers, and stores its envelope if there is room.
 #[inline]
-fn keep(envelopes: &mut Vec<Envelope>, envelopes_max: usize, envelope: Envelope) {
+fn scan_item(
+    cursor: &mut Cursor<'_>,
+    start: usize,
+    open: u32,
+    envelopes: &mut Vec<Envelope>,
+    envelopes_max: usize,
+) -> Result<usize, SyntaxError> {
+    let kind = JsonKind::of_first_byte(cursor.byte(start));
+    let Some(envelope) = next_slot(envelopes, envelopes_max, kind) else {
+        return cursor.value(start, open);
+    };
+    let end = if kind == JsonKind::Object {
+        scan_object(cursor, start, open, envelope)?
+    } else {
+        cursor.value(start, open)?
+    };
+    envelope.span = Span::new(start, end);
+    Ok(end)
+}
+
+/// Makes room for one more envelope; the vector never reserves more than `envelopes_max`.
+///
+/// The envelope is filled in its place, as it is too large to be handed about for free.
+#[inline]
+fn next_slot(
+    envelopes: &mut Vec<Envelope>,
+    envelopes_max: usize,
+    kind: JsonKind,
+) -> Option<&mut Envelope> {
     let len = envelopes.len();
     if len >= envelopes_max {
-        return;
+        return None;
     }
     if len == envelopes.capacity() {
         let wanted = (len * 2).max(4).min(envelopes_max);
         envelopes.reserve_exact(wanted - len);
     }
-    envelopes.push(envelope);
+    envelopes.push(Envelope::new(kind));
+    envelopes.last_mut()
 }
 
 /// How nearly every message begins, compared at once.
 const HEAD: &[u8; 16] = br#"{"jsonrpc":"2.0""#;
 
-/// Reads the value at `start`, inside `open` containers, member by member if it is an object.
+/// Reads the object at `start`, member by member; returns the position behind it.
 #[inline]
-fn scan_envelope(
+fn scan_object(
     cursor: &mut Cursor<'_>,
     start: usize,
     open: u32,
-) -> Result<Envelope, SyntaxError> {
-    let kind = JsonKind::of_first_byte(cursor.byte(start));
-    let mut envelope = Envelope::new(kind);
-    if kind != JsonKind::Object {
-        let end = cursor.value(start, open)?;
-        envelope.span = Span::new(start, end);
-        return Ok(envelope);
-    }
+    envelope: &mut Envelope,
+) -> Result<usize, SyntaxError> {
     cursor.enter(open, start)?;
     let mut pos;
     if has_head(cursor.text(), start) {
@@ -270,22 +286,18 @@ fn scan_envelope(
     } else {
         pos = cursor.skip_blanks(start + 1);
         if cursor.byte(pos) == b'}' {
-            envelope.span = Span::new(start, pos + 1);
-            return Ok(envelope);
+            return Ok(pos + 1);
         }
-        pos = scan_member(cursor, pos, open + 1, &mut envelope)?;
+        pos = scan_member(cursor, pos, open + 1, envelope)?;
     }
     loop {
         pos = cursor.skip_blanks(pos);
         match cursor.byte(pos) {
             b',' => {
                 pos = cursor.skip_blanks(pos + 1);
-                pos = scan_member(cursor, pos, open + 1, &mut envelope)?;
+                pos = scan_member(cursor, pos, open + 1, envelope)?;
             }
-            b'}' => {
-                envelope.span = Span::new(start, pos + 1);
-                return Ok(envelope);
-            }
+            b'}' => return Ok(pos + 1),
             _ => return Err(cursor.unexpected(pos)),
         }
     }
