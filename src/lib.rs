@@ -4,3 +4,5 @@
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
+
+pub mod json;

@@ -1,0 +1,128 @@
+//! From a validated text into a caller's type, by way of serde_json.
+//!
+//! Rule guarded: what the type reads is what the scanner validated. With its features `raw_value`
+//! or `arbitrary_precision`, which any crate of a program can switch on for all, serde_json
+//! replaces an object of the form `{"$serde_json::private::RawValue":"…"}` by the document inside
+//! the string. A filter would then see another document than the handler behind it, and a few
+//! nested levels of this overflow the stack, for each starts a new depth count. So such keys are
+//! refused before serde_json sees them.
+
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use core::fmt;
+
+use super::string::JsonString;
+use super::text::Json;
+use super::walk::string_end;
+
+/// What every key that serde_json treats in secret ways begins with.
+const RESERVED: &str = "$serde_json::private::";
+
+pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
+    let text = json.as_bytes();
+    if may_hold_dollar(text) && has_reserved_key(text) {
+        return Err(DecodeError {
+            kind: DecodeErrorKind::ReservedKey,
+            detail: Box::default(),
+        });
+    }
+    serde_json::from_slice(text).map_err(|error| DecodeError {
+        kind: DecodeErrorKind::Mismatch,
+        detail: error.to_string().into_boxed_str(),
+    })
+}
+
+/// A string can hold a `$` only as itself or as `\u0024`. Most texts have neither, and finding
+/// that out is much cheaper than looking at every key.
+fn may_hold_dollar(text: &[u8]) -> bool {
+    if text.contains(&b'$') {
+        return true;
+    }
+    text.contains(&b'\\') && text.windows(2).any(|pair| pair == b"\\u")
+}
+
+/// Whether a key at any depth begins with [`RESERVED`], after unescaping.
+///
+/// In a valid text a string is a key exactly if a colon follows it, so nesting does not matter.
+fn has_reserved_key(text: &[u8]) -> bool {
+    let mut pos = 0;
+    while let Some(&byte) = text.get(pos) {
+        if byte != b'"' {
+            pos += 1;
+            continue;
+        }
+        let end = string_end(text, pos);
+        let token = text.get(pos..end).unwrap_or_default();
+        if is_followed_by_colon(text, end) && is_reserved(JsonString::of_token(token)) {
+            return true;
+        }
+        pos = end;
+    }
+    false
+}
+
+fn is_followed_by_colon(text: &[u8], end: usize) -> bool {
+    let mut behind = text.get(end..).unwrap_or_default().iter();
+    behind.find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) == Some(&b':')
+}
+
+fn is_reserved(key: JsonString<'_>) -> bool {
+    let mut code_points = key.code_points();
+    RESERVED
+        .chars()
+        .all(|wanted| code_points.next() == Some(u32::from(wanted)))
+}
+
+/// Says why a value could not be read into a type.
+///
+/// `Display` is safe to send to a peer: it names no types or fields of the program and quotes
+/// nothing of the value. [`detail`](Self::detail) is for local logs.
+pub struct DecodeError {
+    kind: DecodeErrorKind,
+    detail: Box<str>,
+}
+
+impl DecodeError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> DecodeErrorKind {
+        self.kind
+    }
+
+    /// What the decoder said, with names of fields and perhaps parts of the value: log it with
+    /// care, do not send it. Empty for a reserved key.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+impl fmt::Debug for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The detail may quote the value, and errors are logged by `Debug` all too easily.
+        f.debug_struct("DecodeError")
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            DecodeErrorKind::ReservedKey => "the value has a reserved key",
+            DecodeErrorKind::Mismatch => "the value does not have the expected form",
+        })
+    }
+}
+
+impl core::error::Error for DecodeError {}
+
+/// Names why a value could not be read into a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DecodeErrorKind {
+    /// A key begins with `$serde_json::private::`.
+    ReservedKey,
+    /// The type asks for another form.
+    Mismatch,
+}

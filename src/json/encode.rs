@@ -1,0 +1,176 @@
+//! From values to JSON text, appended to a buffer.
+//!
+//! Lives here: strings, texts that are JSON already, and the entrance to the serializer. Rules
+//! guarded: the output has no blanks and no raw line breaks; a refused value leaves the buffer as
+//! it was; nothing is allocated but the buffer's growth.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::ser::{self, Serialize};
+
+use super::plain::skip_plain;
+use super::serializer::Writer;
+use super::text::Json;
+
+/// Appends a value, compactly, with the same bytes that serde_json would write.
+///
+/// Texts inserted by the `RawValue` protocol are validated, and their raw line breaks, if any,
+/// become blanks. After an error, or a panic of the value's own code, `out` has its former length.
+/// The depth of the value is the caller's business: serde recurses into it.
+pub(crate) fn write_value<S: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    value: &S,
+) -> Result<(), EncodeError> {
+    Writer::write(out, value)
+}
+
+/// Appends a string with its quotes.
+pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {
+    out.push(b'"');
+    write_escaped(out, s);
+    out.push(b'"');
+}
+
+/// Appends the inside of a string. What must be escaped is just what stops `skip_plain`.
+pub(super) fn write_escaped(out: &mut Vec<u8>, s: &str) {
+    let text = s.as_bytes();
+    let mut ignored = 0;
+    let mut start = 0;
+    loop {
+        let end = skip_plain(text, start, &mut ignored);
+        out.extend_from_slice(text.get(start..end).unwrap_or_default());
+        let Some(&byte) = text.get(end) else { return };
+        write_escape(out, byte);
+        start = end + 1;
+    }
+}
+
+fn write_escape(out: &mut Vec<u8>, byte: u8) {
+    let letter = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x09 => b't',
+        0x0a => b'n',
+        0x0c => b'f',
+        0x0d => b'r',
+        _ => {
+            out.extend_from_slice(b"\\u00");
+            out.push(hex_digit(byte >> 4));
+            out.push(hex_digit(byte & 0x0f));
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', letter]);
+}
+
+fn hex_digit(nibble: u8) -> u8 {
+    if nibble < 10 {
+        b'0' + nibble
+    } else {
+        b'a' - 10 + nibble
+    }
+}
+
+/// Appends a text that is JSON already.
+///
+/// Raw line breaks become blanks, so that the output fits on one line. A valid text has them
+/// between tokens only, where one blank is as good as another.
+#[inline]
+pub(crate) fn write_json(out: &mut Vec<u8>, json: Json<'_>) {
+    let start = out.len();
+    out.extend_from_slice(json.as_bytes());
+    if json.has_line_breaks() {
+        for byte in out.iter_mut().skip(start) {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+    }
+}
+
+/// Says why a value has no JSON text.
+#[derive(Debug)]
+pub struct EncodeError {
+    kind: EncodeErrorKind,
+    message: String,
+}
+
+impl EncodeError {
+    #[cold]
+    fn of(kind: EncodeErrorKind) -> Self {
+        Self {
+            kind,
+            message: String::new(),
+        }
+    }
+
+    pub(super) fn key_not_string() -> Self {
+        Self::of(EncodeErrorKind::KeyNotString)
+    }
+
+    pub(super) fn key_not_finite() -> Self {
+        Self::of(EncodeErrorKind::KeyNotFinite)
+    }
+
+    pub(super) fn invalid_text() -> Self {
+        Self::of(EncodeErrorKind::InvalidText)
+    }
+
+    pub(super) fn out_of_order() -> Self {
+        Self::of(EncodeErrorKind::OutOfOrder)
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn kind(&self) -> EncodeErrorKind {
+        self.kind
+    }
+
+    /// What the value's own `Serialize` said; empty for the other kinds.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl ser::Error for EncodeError {
+    fn custom<M: fmt::Display>(message: M) -> Self {
+        Self {
+            kind: EncodeErrorKind::Custom,
+            message: message.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            EncodeErrorKind::KeyNotString => "a map has a key that is no string",
+            EncodeErrorKind::KeyNotFinite => "a map has a key that is no finite number",
+            EncodeErrorKind::InvalidText => "a text to be inserted is not valid JSON",
+            EncodeErrorKind::OutOfOrder => "keys and values of a map do not alternate",
+            EncodeErrorKind::Custom => &self.message,
+        })
+    }
+}
+
+impl core::error::Error for EncodeError {}
+
+/// Names why a value has no JSON text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EncodeErrorKind {
+    /// A map key is a sequence, a map, nothing, or bytes.
+    KeyNotString,
+    /// A map key is an infinite number, or none.
+    KeyNotFinite,
+    /// Text to be inserted as it is (`Json`, `RawValue`, a number of arbitrary precision) is not
+    /// valid JSON.
+    InvalidText,
+    /// A `Serialize` wrote two keys or two values in a row, or ended a map between them.
+    OutOfOrder,
+    /// A `Serialize` refused; see [`EncodeError::message`].
+    Custom,
+}

@@ -1,0 +1,43 @@
+//! JSON text: checked once, sliced, never reprinted.
+//!
+//! Lives here: the validating scanner (`scan` over `cursor` and `plain`), [`Json`] and what can be
+//! read from it (`text`, `string`, `walk`), the way into a caller's types (`decode`) and the way
+//! out of them (`encode`, `serializer`, `number`). Does not live here: what a JSON-RPC message
+//! means. The scanner knows the six member names of an envelope and nothing else of the protocol.
+//!
+//! Rules guarded: untrusted text is validated before anything else looks at it and is never parsed
+//! into a tree; what is passed on is passed on byte for byte; nothing recurses on input. This
+//! folder is the only place that names `serde_json`.
+//!
+//! ```text
+//!   bytes ── scan ──▶ spans ──▶ Json<'a> ── decode ──▶ the caller's type
+//!   bytes ◀─────────── encode ◀── Json<'a> or the caller's value
+//! ```
+
+mod cursor;
+mod decode;
+mod encode;
+mod number;
+mod owned;
+mod plain;
+mod scan;
+mod serializer;
+mod string;
+mod syntax;
+mod text;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use decode::{DecodeError, DecodeErrorKind};
+pub use encode::{EncodeError, EncodeErrorKind};
+pub use owned::OwnedJson;
+pub use string::{CodePoints, JsonString};
+pub use syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
+pub use text::Json;
+pub use walk::{Elements, Members};
+
+pub(crate) use encode::{write_json, write_str, write_value};
+pub(crate) use number::{write_i64, write_u64};
+pub(crate) use scan::{Envelope, Member, Names, Scanned, Shape, Span, Version, scan};

@@ -1,0 +1,222 @@
+//! The scanner against its twin and against serde_json, on inputs bent out of shape at random.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::de::IgnoredAny;
+
+use super::{Random, twin};
+use crate::json::plain::{skip_plain, skip_plain_naive};
+use crate::json::{Json, JsonString, SyntaxErrorKind, scan};
+
+const SEEDS: &[&str] = &[
+    r#"{"jsonrpc":"2.0","method":"subtract","params":[42,23],"id":1}"#,
+    r#"{"jsonrpc":"2.0","result":19,"id":1}"#,
+    r#"{"jsonrpc": "2.0", "error": {"code": -32601, "message": "Method not found"}, "id": "1"}"#,
+    r#"{"jsonrpc":"2.0","method":"update","params":{"a":[1,2.5e-3,{"b":null}],"c":"x\ny"}}"#,
+    r#"[{"jsonrpc":"2.0","method":"sum","params":[1,2,4],"id":"1"},{"foo":"boo"},1,"x",[2],null]"#,
+    "{\r\n  \"jsonrpc\": \"2.0\",\n\t\"id\": 18446744073709551616,\n  \"method\": \"m\"\n}\n",
+    r#"{"id":1.0e2,"\u006dethod":"a\u0062c","\u0069d":null,"jsonrpc":"\u0032.0"}"#,
+    r#"{"method":"textDocument/didChange","params":{"text":"fn main() {\n    println!(\"grüße 😀 \\ud83d\\ude00\");\n}"}}"#,
+    r#"{"a":"\ud83d\ude00","b":"\ud800","c":"\udc00\ud800x","jsonrpc":"1.0"}"#,
+    r#" [ [ ] , { } , [ [ [ 0 , -0 , 0.0 , -1E+2 ] ] ] , true , false , "" ] "#,
+    "\u{feff}{\"jsonrpc\":\"2.0\",\"method\":\"bom\"}",
+    r#"{"params":{"id":7,"method":"inner","jsonrpc":"2.0"},"params":[],"id":2,"id":3,"result":1,"error":2}"#,
+    r#"[[[[[[[[[[{"a":{"b":{"c":[{"d":[]}]}}}]]]]]]]]]]"#,
+    r#"{"jsonrpc":"2.0""#,
+    r#"{"jsonrpc":"2.0"}"#,
+    r#""just a string of some length, longer than a block of the vector loop, and then some""#,
+    "12345678901234567890.123e45",
+];
+
+const TOKENS: &[&[u8]] = &[
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\"",
+    b"\\",
+    b"\\u",
+    b"\\u0069",
+    b"\\ud83d",
+    b"\\udc00",
+    b" ",
+    b"\n",
+    b"\r",
+    b"\t",
+    b"0",
+    b"-",
+    b".",
+    b"e",
+    b"E+",
+    b"1",
+    b"null",
+    b"true",
+    b"false",
+    b"\"id\":",
+    b"\"method\":\"x\",",
+    b"\"jsonrpc\":\"2.0\",",
+    b"\"result\":",
+    b"\"error\":{}",
+    b"{\"jsonrpc\":\"2.0\"",
+    b"\"\\u0069d\"",
+    b"\x00",
+    b"\x1f",
+    b"\x7f",
+    b"\x80",
+    b"\xc3\xa9",
+    b"\xc0\xaf",
+    b"\xe2\x82\xac",
+    b"\xed\xa0\x80",
+    b"\xf0\x9f\x98\x80",
+    b"\xf4\x90\x80\x80",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"[[[[[[[[",
+    b"]]]]]]]]",
+    b"\"2.0\"",
+    b"\"1.0\"",
+    b"$serde_json::private::Number",
+];
+
+fn bend(text: &mut Vec<u8>, random: &mut Random) {
+    let at = random.below(text.len() + 1);
+    let end = (at + 1 + random.below(8)).min(text.len());
+    match random.below(8) {
+        0 if at < text.len() => text[at] ^= 1 << random.below(8),
+        1 if at < text.len() => text[at] = random.next() as u8,
+        2 => drop(text.drain(at..end)),
+        3 => text.truncate(at),
+        4 => {
+            let piece = text[at..end].to_owned();
+            text.splice(at..at, piece);
+        }
+        5 => {
+            let other = random.pick(SEEDS).as_bytes();
+            let from = random.below(other.len());
+            let to = (from + random.below(30)).min(other.len());
+            text.splice(at..end, other[from..to].iter().copied());
+        }
+        _ => {
+            let token = random.pick(TOKENS);
+            text.splice(at..at, token.iter().copied());
+        }
+    }
+}
+
+// SER-01, SER-02, SER-05, SER-06, MSG-19
+#[test]
+fn scanner_twin_and_serde_json_agree_on_mutated_texts() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut envelopes = Vec::new();
+    let mut accepted = 0;
+    const ROUNDS: usize = 120_000;
+    for round in 0..ROUNDS {
+        let mut text = random.pick(SEEDS).as_bytes().to_owned();
+        for _ in 0..random.below(4) {
+            bend(&mut text, &mut random);
+        }
+        let depth_max = [0, 1, 2, 3, 5, 128, 128, 255][random.below(8)];
+        let envelopes_max = [0, 1, 3, 100][random.below(4)];
+        let shown = || String::from_utf8_lossy(&text).into_owned();
+
+        let ours = scan(&text, depth_max, &mut envelopes, envelopes_max);
+        match (twin::scan(&text, depth_max, envelopes_max), &ours) {
+            (Ok((scanned, twins)), Ok(ours)) => {
+                accepted += 1;
+                assert_eq!(*ours, scanned, "round {round}: {}", shown());
+                assert_eq!(envelopes, twins, "round {round}: {}", shown());
+            }
+            (Err(_), Err(error)) => {
+                assert!(error.offset() <= text.len(), "round {round}: {}", shown());
+                assert!(envelopes.is_empty());
+            }
+            (_, ours) => panic!("round {round}: only one refuses: {ours:?} {}", shown()),
+        }
+        if matches!(&ours, Err(error) if error.kind() == SyntaxErrorKind::TooDeep) {
+            continue;
+        }
+        // serde_json does not check the UTF-8 of what it ignores, and takes no byte-order mark.
+        let theirs = core::str::from_utf8(&text).is_ok()
+            && serde_json::from_slice::<IgnoredAny>(
+                text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text),
+            )
+            .is_ok();
+        assert_eq!(ours.is_ok(), theirs, "round {round}: {ours:?} {}", shown());
+    }
+    // Both verdicts must be common, or the comparison proves little.
+    assert!(
+        accepted > ROUNDS / 10 && accepted < ROUNDS * 9 / 10,
+        "{accepted}"
+    );
+}
+
+#[test]
+fn walking_mutated_texts_finds_what_serde_json_finds() {
+    let mut random = Random(42);
+    for _ in 0..20_000 {
+        let mut text = random.pick(SEEDS).as_bytes().to_owned();
+        for _ in 0..random.below(3) {
+            bend(&mut text, &mut random);
+        }
+        // The walk must survive anything, although it is only ever given valid text.
+        let unchecked = Json::from_scanned(&text, true);
+        let _ = unchecked.members().count() + unchecked.elements().count();
+        let _ = JsonString::of_token(&text).code_points().count();
+        let Ok(json) = Json::parse(&text) else {
+            continue;
+        };
+        let Ok(tree) = serde_json::from_slice::<serde_json::Value>(json.as_bytes()) else {
+            continue;
+        };
+        // Ours refuses what serde_json may read as another document.
+        if json.as_str().contains("serde_json::private") {
+            continue;
+        }
+        match tree {
+            serde_json::Value::Array(elements) => {
+                let walked: Vec<_> = json.elements().collect();
+                assert_eq!(walked.len(), elements.len());
+                for (ours, theirs) in walked.iter().zip(&elements) {
+                    assert_eq!(&ours.decode::<serde_json::Value>().unwrap(), theirs);
+                }
+            }
+            serde_json::Value::Object(members) => {
+                for (name, theirs) in &members {
+                    // Where names repeat, a tree keeps the last.
+                    let mut ours = json.members().filter(|(key, _)| key.eq_str(name));
+                    let last = ours.by_ref().last().unwrap().1;
+                    assert_eq!(&last.decode::<serde_json::Value>().unwrap(), theirs);
+                }
+            }
+            _ => assert_eq!(json.elements().count() + json.members().count(), 0),
+        }
+    }
+}
+
+#[test]
+fn skip_plain_stops_where_its_naive_twin_stops() {
+    let mut random = Random(7);
+    let mut text = Vec::new();
+    for _ in 0..20_000 {
+        text.clear();
+        let len = random.below(100);
+        for _ in 0..len {
+            let byte = random.next() as u8;
+            // Stops must be rare enough for the long loop to be entered.
+            let rare = random.below(12) == 0;
+            text.push(if rare { byte } else { b'!' + 1 + byte % 0x38 });
+        }
+        let pos = random.below(len + 2);
+        let mut seen = 0;
+        let stop = skip_plain(&text, pos, &mut seen);
+        assert_eq!(stop, skip_plain_naive(&text, pos), "{text:?} from {pos}");
+        let passed = text.get(pos..stop).unwrap_or_default();
+        if !passed.is_ascii() {
+            assert_ne!(seen & 0x8080_8080_8080_8080, 0, "{text:?} from {pos}");
+        }
+    }
+}

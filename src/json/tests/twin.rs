@@ -1,0 +1,348 @@
+//! The naive twin: RFC 8259 read aloud, one byte at a time, by recursive descent into a tree.
+//!
+//! It shares no code with the scanner but the types of the answer, so that the two are unlikely
+//! to be wrong in the same way. It is slow, it recurses, and it is only ever run in tests.
+
+use alloc::vec::Vec;
+
+use crate::json::JsonKind;
+use crate::json::scan::{Envelope, Member, Names, Scanned, Shape, Span, Version};
+
+pub(super) struct Wrong;
+
+struct Node {
+    start: usize,
+    end: usize,
+    kind: JsonKind,
+    escaped: bool,
+    /// Of a string.
+    code_points: Vec<u32>,
+    /// Of an array or object; keys of an object stand beside their values.
+    children: Vec<(Vec<u32>, Node)>,
+}
+
+struct Reader<'t> {
+    text: &'t [u8],
+    at: usize,
+    depth_max: usize,
+    line_breaks: bool,
+}
+
+pub(super) fn scan(
+    text: &[u8],
+    depth_max: u8,
+    envelopes_max: usize,
+) -> Result<(Scanned, Vec<Envelope>), Wrong> {
+    if core::str::from_utf8(text).is_err() {
+        return Err(Wrong);
+    }
+    let mut reader = Reader {
+        text,
+        at: 0,
+        depth_max: usize::from(depth_max).clamp(1, 128),
+        line_breaks: false,
+    };
+    if text.len() >= 3 && text[0] == 0xef && text[1] == 0xbb && text[2] == 0xbf {
+        reader.at = 3;
+    }
+    reader.blanks();
+    let top = reader.value(0)?;
+    reader.blanks();
+    if reader.at != text.len() {
+        return Err(Wrong);
+    }
+    let mut envelopes = Vec::new();
+    let shape = if top.kind == JsonKind::Array {
+        for (_, element) in top.children.iter().take(envelopes_max) {
+            envelopes.push(envelope_of(element));
+        }
+        Shape::Batch {
+            items: top.children.len(),
+        }
+    } else {
+        if envelopes_max > 0 {
+            envelopes.push(envelope_of(&top));
+        }
+        Shape::Single
+    };
+    Ok((
+        Scanned {
+            shape,
+            line_breaks: reader.line_breaks,
+        },
+        envelopes,
+    ))
+}
+
+fn envelope_of(node: &Node) -> Envelope {
+    let mut envelope = Envelope {
+        span: span_of(node),
+        kind: node.kind,
+        version: Version::Absent,
+        id: None,
+        method: None,
+        params: None,
+        result: None,
+        error: None,
+        method_escaped: false,
+        repeated: Names::default(),
+    };
+    if node.kind != JsonKind::Object {
+        return envelope;
+    }
+    let first = |name: &str| {
+        let mut found = node.children.iter().filter(|(key, _)| spells(key, name));
+        (found.next().map(|(_, value)| value), found.next().is_some())
+    };
+    let names = [
+        ("jsonrpc", Names::JSONRPC),
+        ("id", Names::ID),
+        ("method", Names::METHOD),
+        ("params", Names::PARAMS),
+        ("result", Names::RESULT),
+        ("error", Names::ERROR),
+    ];
+    for (name, bit) in names {
+        if first(name).1 {
+            envelope.repeated = envelope.repeated.with(bit);
+        }
+    }
+    let member = |name| {
+        first(name).0.map(|node| Member {
+            span: span_of(node),
+            kind: node.kind,
+        })
+    };
+    envelope.id = member("id");
+    envelope.method = member("method");
+    envelope.params = member("params");
+    envelope.result = member("result");
+    envelope.error = member("error");
+    envelope.method_escaped = first("method").0.is_some_and(|node| node.escaped);
+    envelope.version = match first("jsonrpc").0 {
+        None => Version::Absent,
+        Some(node) if node.kind != JsonKind::String => Version::Other,
+        Some(node) if spells(&node.code_points, "2.0") => Version::V2,
+        Some(node) if spells(&node.code_points, "1.0") => Version::V1,
+        Some(_) => Version::Other,
+    };
+    envelope
+}
+
+fn spells(code_points: &[u32], word: &str) -> bool {
+    code_points.iter().copied().eq(word.chars().map(u32::from))
+}
+
+fn span_of(node: &Node) -> Span {
+    Span {
+        start: node.start as u32,
+        end: node.end as u32,
+    }
+}
+
+impl Reader<'_> {
+    fn look(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn eat(&mut self, byte: u8) -> Result<(), Wrong> {
+        if self.look() != Some(byte) {
+            return Err(Wrong);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn blanks(&mut self) {
+        while let Some(byte) = self.look() {
+            if byte == b'\n' || byte == b'\r' {
+                self.line_breaks = true;
+            } else if byte != b' ' && byte != b'\t' {
+                break;
+            }
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Node, Wrong> {
+        let start = self.at;
+        let mut node = Node {
+            start,
+            end: start,
+            kind: JsonKind::Null,
+            escaped: false,
+            code_points: Vec::new(),
+            children: Vec::new(),
+        };
+        match self.look().ok_or(Wrong)? {
+            b'{' | b'[' if depth == self.depth_max => return Err(Wrong),
+            b'{' => {
+                node.kind = JsonKind::Object;
+                node.children = self.object(depth + 1)?;
+            }
+            b'[' => {
+                node.kind = JsonKind::Array;
+                node.children = self.array(depth + 1)?;
+            }
+            b'"' => {
+                node.kind = JsonKind::String;
+                (node.code_points, node.escaped) = self.string()?;
+            }
+            b't' => {
+                node.kind = JsonKind::Bool;
+                self.word("true")?;
+            }
+            b'f' => {
+                node.kind = JsonKind::Bool;
+                self.word("false")?;
+            }
+            b'n' => self.word("null")?,
+            _ => {
+                node.kind = JsonKind::Number;
+                self.number()?;
+            }
+        }
+        node.end = self.at;
+        Ok(node)
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Vec<(Vec<u32>, Node)>, Wrong> {
+        let mut members = Vec::new();
+        self.eat(b'{')?;
+        self.blanks();
+        if self.eat(b'}').is_ok() {
+            return Ok(members);
+        }
+        loop {
+            let (key, _) = self.string()?;
+            self.blanks();
+            self.eat(b':')?;
+            self.blanks();
+            members.push((key, self.value(depth)?));
+            self.blanks();
+            if self.eat(b'}').is_ok() {
+                return Ok(members);
+            }
+            self.eat(b',')?;
+            self.blanks();
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Vec<(Vec<u32>, Node)>, Wrong> {
+        let mut elements = Vec::new();
+        self.eat(b'[')?;
+        self.blanks();
+        if self.eat(b']').is_ok() {
+            return Ok(elements);
+        }
+        loop {
+            elements.push((Vec::new(), self.value(depth)?));
+            self.blanks();
+            if self.eat(b']').is_ok() {
+                return Ok(elements);
+            }
+            self.eat(b',')?;
+            self.blanks();
+        }
+    }
+
+    fn string(&mut self) -> Result<(Vec<u32>, bool), Wrong> {
+        let mut units = Vec::new();
+        let mut escaped = false;
+        self.eat(b'"')?;
+        loop {
+            let rest = core::str::from_utf8(&self.text[self.at..]).map_err(|_| Wrong)?;
+            let next = rest.chars().next().ok_or(Wrong)?;
+            self.at += next.len_utf8();
+            match next {
+                '"' => return Ok((join_surrogates(&units), escaped)),
+                '\\' => {
+                    escaped = true;
+                    units.push((true, self.escape()?));
+                }
+                '\0'..='\x1f' => return Err(Wrong),
+                _ => units.push((false, u32::from(next))),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<u32, Wrong> {
+        let letter = self.look().ok_or(Wrong)?;
+        self.at += 1;
+        Ok(match letter {
+            b'"' => 0x22,
+            b'\\' => 0x5c,
+            b'/' => 0x2f,
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => 10,
+            b'r' => 13,
+            b't' => 9,
+            b'u' => {
+                let mut unit = 0;
+                for _ in 0..4 {
+                    let digit = char::from(self.look().ok_or(Wrong)?)
+                        .to_digit(16)
+                        .ok_or(Wrong)?;
+                    unit = unit * 16 + digit;
+                    self.at += 1;
+                }
+                unit
+            }
+            _ => return Err(Wrong),
+        })
+    }
+
+    fn number(&mut self) -> Result<(), Wrong> {
+        let _ = self.eat(b'-');
+        if self.eat(b'0').is_err() {
+            self.some_digits()?;
+        }
+        if self.eat(b'.').is_ok() {
+            self.some_digits()?;
+        }
+        if self.eat(b'e').is_ok() || self.eat(b'E').is_ok() {
+            if self.eat(b'+').is_err() {
+                let _ = self.eat(b'-');
+            }
+            self.some_digits()?;
+        }
+        Ok(())
+    }
+
+    fn some_digits(&mut self) -> Result<(), Wrong> {
+        let start = self.at;
+        while matches!(self.look(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at == start { Err(Wrong) } else { Ok(()) }
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Wrong> {
+        for byte in word.bytes() {
+            self.eat(byte)?;
+        }
+        Ok(())
+    }
+}
+
+/// Joins escaped surrogate pairs; the flag says whether a unit was escaped.
+fn join_surrogates(units: &[(bool, u32)]) -> Vec<u32> {
+    let mut joined = Vec::new();
+    let mut at = 0;
+    while at < units.len() {
+        let (escaped, unit) = units[at];
+        let partner = units
+            .get(at + 1)
+            .filter(|(partner_escaped, _)| escaped && *partner_escaped);
+        at += 1;
+        match partner {
+            Some(&(_, low)) if unit & 0xfc00 == 0xd800 && low & 0xfc00 == 0xdc00 => {
+                joined.push(0x10000 + (unit - 0xd800) * 0x400 + (low - 0xdc00));
+                at += 1;
+            }
+            _ => joined.push(unit),
+        }
+    }
+    joined
+}

@@ -1,0 +1,206 @@
+//! `Json`: a slice that is known to be one valid JSON value.
+//!
+//! Lives here: making one, looking at it, embedding it in other output. Does not live here: the
+//! checking (`scan`, `cursor`) and typed reading (`decode`). Rule guarded: the text is never
+//! changed and never printed where it might be logged.
+
+use core::fmt;
+
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use super::cursor::{Cursor, DEPTH_MAX};
+use super::decode::{self, DecodeError};
+use super::owned::OwnedJson;
+use super::string::JsonString;
+use super::syntax::{JsonKind, SyntaxError};
+use super::walk::{Elements, Members};
+
+/// Borrows one valid JSON value (RFC 8259), exactly as it was received or written.
+///
+/// It is two words and a flag: copy it freely. Numbers keep their digits, strings their escapes,
+/// objects their order and repetitions, so a value can be passed on byte for byte. Comparison is
+/// by bytes as well: `1` and `1.0` differ.
+///
+/// `Debug` prints kind and length only, because messages carry secrets; `Display` prints the text.
+///
+/// # Embedding
+///
+/// `Json` implements [`Serialize`] by the private protocol of serde_json's `RawValue`, which this
+/// crate's own serializer understands always and serde_json understands with its feature
+/// `raw_value`: the text is inserted as it is. Any other serializer sees a struct with one field
+/// that holds the text as a string.
+#[derive(Clone, Copy)]
+pub struct Json<'a> {
+    /// One value, no blanks around it.
+    bytes: &'a [u8],
+    line_breaks: bool,
+}
+
+/// The name by which serde_json's serializer recognises text to be inserted verbatim.
+pub(super) const RAW_VALUE_TOKEN: &str = "$serde_json::private::RawValue";
+
+impl<'a> Json<'a> {
+    /// The value `null`.
+    pub const NULL: Json<'static> = Json {
+        bytes: b"null",
+        line_breaks: false,
+    };
+
+    /// Validates a text and borrows the value in it, without the blanks around.
+    ///
+    /// At most 128 arrays and objects may be open at once. One leading byte-order mark is skipped.
+    ///
+    /// # Errors
+    ///
+    /// Says where and why the text is not one JSON value in UTF-8.
+    pub fn parse(text: &'a [u8]) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new(text, DEPTH_MAX);
+        let start = cursor.begin()?;
+        cursor.forget_line_breaks();
+        let end = cursor.value(start, 0)?;
+        let line_breaks = cursor.line_breaks();
+        cursor.finish(end)?;
+        // The cursor only ever moves forward inside the text, so the range is good.
+        let bytes = text.get(start..end).unwrap_or_default();
+        Ok(Self { bytes, line_breaks })
+    }
+
+    /// Validates a string and borrows the value in it, like [`parse`](Self::parse).
+    ///
+    /// # Errors
+    ///
+    /// Says where and why the text is not one JSON value.
+    pub fn parse_str(text: &'a str) -> Result<Self, SyntaxError> {
+        Self::parse(text.as_bytes())
+    }
+
+    /// Takes one value of a text that `scan` accepted. `line_breaks` may be true for the sake of
+    /// the rest of the text; it must not be false if the value has any.
+    #[inline]
+    pub(crate) fn from_scanned(bytes: &'a [u8], line_breaks: bool) -> Self {
+        Self { bytes, line_breaks }
+    }
+
+    /// The text.
+    ///
+    /// Costs a UTF-8 check of the value; [`as_bytes`](Self::as_bytes) costs nothing.
+    #[must_use]
+    pub fn as_str(self) -> &'a str {
+        // The text was UTF-8 as a whole and a value begins and ends with ASCII: this cannot fail.
+        core::str::from_utf8(self.bytes).unwrap_or_default()
+    }
+
+    /// The text as bytes.
+    #[must_use]
+    #[inline]
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The length of the text in bytes; never 0, as every value has a text.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a value is never empty text")]
+    pub fn len(self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The kind of the value.
+    #[must_use]
+    #[inline]
+    pub fn kind(self) -> JsonKind {
+        JsonKind::of_first_byte(self.bytes.first().copied().unwrap_or_default())
+    }
+
+    /// Whether the value is `null`.
+    #[must_use]
+    #[inline]
+    pub fn is_null(self) -> bool {
+        self.kind() == JsonKind::Null
+    }
+
+    /// Whether a raw carriage return or line feed may stand between tokens.
+    ///
+    /// It may be true without need for a value cut from a larger text; false is certain.
+    #[must_use]
+    #[inline]
+    pub fn has_line_breaks(self) -> bool {
+        self.line_breaks
+    }
+
+    /// Reads the value into a type of the caller's.
+    ///
+    /// Strings without escapes may be borrowed from the text.
+    ///
+    /// # Errors
+    ///
+    /// The value does not have the form the type asks for; or an object in it, at any depth, has a
+    /// key that begins with `$serde_json::private::`, by which serde_json would be made to read
+    /// another document than the one validated.
+    pub fn decode<D: serde::Deserialize<'a>>(self) -> Result<D, DecodeError> {
+        decode::decode(self)
+    }
+
+    /// The members of an object, in order; none for any other kind.
+    #[must_use]
+    pub fn members(self) -> Members<'a> {
+        Members::of(self)
+    }
+
+    /// The elements of an array, in order; none for any other kind.
+    #[must_use]
+    pub fn elements(self) -> Elements<'a> {
+        Elements::of(self)
+    }
+
+    /// The first member of an object whose name, after unescaping, is `name`.
+    ///
+    /// Reads up to that member, each time it is called.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<Json<'a>> {
+        self.members()
+            .find(|(key, _)| key.eq_str(name))
+            .map(|(_, value)| value)
+    }
+
+    /// The value as a string token, if it is one.
+    #[must_use]
+    pub fn as_string(self) -> Option<JsonString<'a>> {
+        (self.kind() == JsonKind::String).then(|| JsonString::of_token(self.bytes))
+    }
+
+    /// Copies the text, in one allocation.
+    #[must_use]
+    pub fn to_owned_json(self) -> OwnedJson {
+        OwnedJson::from(self)
+    }
+}
+
+impl PartialEq for Json<'_> {
+    /// Compares the texts.
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Json<'_> {}
+
+impl fmt::Debug for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Json({}, {} bytes)", self.kind().as_str(), self.len())
+    }
+}
+
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut raw = serializer.serialize_struct(RAW_VALUE_TOKEN, 1)?;
+        raw.serialize_field(RAW_VALUE_TOKEN, self.as_str())?;
+        raw.end()
+    }
+}

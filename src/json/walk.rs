@@ -1,0 +1,184 @@
+//! Stepping through the members and elements of a text that is known to be valid.
+//!
+//! Rule guarded: no recursion and no allocation. Since the text is valid, finding the end of a
+//! value only takes counting brackets outside strings. Were it not valid after all, the walk would
+//! end early or yield odd slices, and still neither panic nor loop.
+
+use core::fmt;
+
+use super::plain::skip_plain;
+use super::string::JsonString;
+use super::text::Json;
+
+/// Iterates over the members of an object, in the order of the text, repetitions included.
+///
+/// Made by [`Json::members`].
+#[derive(Clone)]
+pub struct Members<'a> {
+    steps: Steps<'a>,
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn of(json: Json<'a>) -> Self {
+        Self {
+            steps: Steps::inside(json, b'{'),
+        }
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (JsonString<'a>, Json<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let key = self.steps.next_value()?;
+        let value = self.steps.next_value()?;
+        Some((
+            JsonString::of_token(key),
+            Json::from_scanned(value, self.steps.line_breaks),
+        ))
+    }
+}
+
+impl fmt::Debug for Members<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Members")
+    }
+}
+
+/// Iterates over the elements of an array.
+///
+/// Made by [`Json::elements`].
+#[derive(Clone)]
+pub struct Elements<'a> {
+    steps: Steps<'a>,
+}
+
+impl<'a> Elements<'a> {
+    pub(super) fn of(json: Json<'a>) -> Self {
+        Self {
+            steps: Steps::inside(json, b'['),
+        }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Json<'a>;
+
+    fn next(&mut self) -> Option<Json<'a>> {
+        let value = self.steps.next_value()?;
+        Some(Json::from_scanned(value, self.steps.line_breaks))
+    }
+}
+
+impl fmt::Debug for Elements<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Elements")
+    }
+}
+
+/// Yields what stands between blanks, commas and colons inside one container.
+#[derive(Clone)]
+struct Steps<'a> {
+    text: &'a [u8],
+    pos: usize,
+    line_breaks: bool,
+}
+
+impl<'a> Steps<'a> {
+    fn inside(json: Json<'a>, bracket: u8) -> Self {
+        let text = json.as_bytes();
+        // Another kind of value has no steps: begin at its end.
+        let pos = if text.first() == Some(&bracket) {
+            1
+        } else {
+            text.len()
+        };
+        Self {
+            text,
+            pos,
+            line_breaks: json.has_line_breaks(),
+        }
+    }
+
+    fn next_value(&mut self) -> Option<&'a [u8]> {
+        let start = skip_separators(self.text, self.pos);
+        if matches!(self.text.get(start), None | Some(b']' | b'}')) {
+            self.pos = self.text.len();
+            return None;
+        }
+        self.pos = value_end(self.text, start);
+        self.text.get(start..self.pos)
+    }
+}
+
+fn skip_separators(text: &[u8], mut pos: usize) -> usize {
+    while matches!(
+        text.get(pos),
+        Some(b' ' | b'\t' | b'\n' | b'\r' | b',' | b':')
+    ) {
+        pos += 1;
+    }
+    pos
+}
+
+/// The end of the value that begins at `start`; always beyond `start`.
+fn value_end(text: &[u8], start: usize) -> usize {
+    match text.get(start) {
+        Some(b'"') => string_end(text, start),
+        Some(b'{' | b'[') => container_end(text, start),
+        _ => scalar_end(text, start),
+    }
+}
+
+/// The end of the string whose opening quote is at `start`.
+pub(super) fn string_end(text: &[u8], start: usize) -> usize {
+    let mut ignored = 0;
+    let mut pos = start + 1;
+    loop {
+        pos = skip_plain(text, pos, &mut ignored);
+        match text.get(pos) {
+            Some(b'"') => return pos + 1,
+            // The byte behind a backslash never ends a string; the digits of \u are plain.
+            Some(b'\\') => pos += 2,
+            Some(_) => pos += 1,
+            None => return text.len(),
+        }
+    }
+}
+
+fn container_end(text: &[u8], start: usize) -> usize {
+    let mut depth = 0usize;
+    let mut pos = start;
+    while let Some(byte) = text.get(pos) {
+        match byte {
+            b'"' => {
+                pos = string_end(text, pos);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return pos + 1;
+                }
+            }
+            _ => {}
+        }
+        pos += 1;
+    }
+    text.len()
+}
+
+fn scalar_end(text: &[u8], start: usize) -> usize {
+    let mut pos = start + 1;
+    while let Some(byte) = text.get(pos) {
+        if matches!(
+            byte,
+            b',' | b':' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r'
+        ) {
+            break;
+        }
+        pos += 1;
+    }
+    pos
+}
