@@ -4,3 +4,10 @@
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
+
+mod buffer;
+pub mod frame;
+mod time;
+
+pub use buffer::ReadBuffer;
+pub use time::Instant;
