@@ -121,3 +121,127 @@ fn decimal(mut number: usize, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     // `first` counted down once per digit, of which there is at least one.
     digits.get(first..).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Framing, abandon, begin, begin_sized, decimal, finish};
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use proptest::prelude::{any, proptest};
+
+    const LENGTHS: [usize; 12] = [
+        0, 1, 9, 10, 99, 100, 101, 999, 1000, 9_999, 99_999, 1_000_000,
+    ];
+
+    /// Bytes that show when a move is off by one.
+    fn body(len: usize) -> Vec<u8> {
+        (0..len).map(|n| b'a' + (n % 26) as u8).collect()
+    }
+
+    // STD-01
+    #[test]
+    fn the_header_has_the_shortest_number_and_stands_directly_before_its_body() {
+        for len in LENGTHS {
+            let body = body(len);
+            let mut expected = format!("kept\nContent-Length: {len}\r\n\r\n").into_bytes();
+            expected.extend_from_slice(&body);
+            let framing = Framing::ContentLength;
+
+            let mut out = b"kept\n".to_vec();
+            let start = begin(framing, &mut out);
+            out.extend_from_slice(&body);
+            finish(start, framing, &mut out);
+            assert!(out == expected, "guessed, {len} bytes");
+
+            out.truncate(5);
+            let start = begin_sized(framing, &mut out, len);
+            let room = out.capacity();
+            out.extend_from_slice(&body);
+            finish(start, framing, &mut out);
+            assert!(out == expected, "sized, {len} bytes");
+            assert_eq!(out.capacity(), room, "one allocation");
+        }
+    }
+
+    // STD-01
+    #[test]
+    fn a_wrong_size_is_corrected() {
+        for promised in LENGTHS {
+            for len in [0, 9, 100, 1000] {
+                let mut out = vec![];
+                let start = begin_sized(Framing::ContentLength, &mut out, promised);
+                out.extend_from_slice(&body(len));
+                finish(start, Framing::ContentLength, &mut out);
+                let mut expected = format!("Content-Length: {len}\r\n\r\n").into_bytes();
+                expected.extend_from_slice(&body(len));
+                assert!(out == expected, "{promised} promised, {len} written");
+            }
+        }
+    }
+
+    // STD-05, STD-06, TRN-10
+    #[test]
+    fn other_framings_have_a_line_feed_behind_or_nothing() {
+        for (framing, expected) in [
+            (Framing::Newline, "{}\n{}\n"),
+            (Framing::Detect, "{}\n{}\n"),
+            (Framing::Concatenated, "{}\n{}\n"),
+            (Framing::Messages, "{}{}"),
+        ] {
+            let mut out = vec![];
+            let start = begin(framing, &mut out);
+            out.extend_from_slice(b"{}");
+            finish(start, framing, &mut out);
+            let start = begin_sized(framing, &mut out, 2);
+            out.extend_from_slice(b"{}");
+            finish(start, framing, &mut out);
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn an_abandoned_frame_leaves_no_trace() {
+        for framing in [Framing::ContentLength, Framing::Newline] {
+            let mut out = b"kept".to_vec();
+            let start = begin(framing, &mut out);
+            out.extend_from_slice(b"half a bo");
+            abandon(start, &mut out);
+            assert_eq!(out, b"kept");
+            let start = begin_sized(framing, &mut out, 1 << 10);
+            abandon(start, &mut out);
+            assert_eq!(out, b"kept");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_written_as_the_standard_library_does(number: usize, shift in 0..usize::BITS) {
+            let number = number >> shift;
+            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
+        }
+
+        // STD-01, STD-08
+        #[test]
+        fn what_is_written_is_read_back(bodies in proptest::collection::vec((0..2000_usize, any::<bool>()), 0..8)) {
+            let framing = Framing::ContentLength;
+            let mut out = vec![];
+            for (len, sized) in &bodies {
+                let start = if *sized { begin_sized(framing, &mut out, *len) } else { begin(framing, &mut out) };
+                out.extend_from_slice(&body(*len));
+                finish(start, framing, &mut out);
+            }
+            let mut framer = crate::frame::Framer::new(framing, 2000, 100);
+            let mut unread = out.as_slice();
+            for (len, _) in &bodies {
+                let Ok(crate::frame::Cut::Frame { body: range, taken, .. }) = framer.cut(unread, true) else {
+                    panic!("a frame is there");
+                };
+                assert_eq!(unread[range], body(*len));
+                unread = &unread[taken..];
+            }
+            assert_eq!(framer.cut(unread, true), Ok(crate::frame::Cut::End { taken: 0 }));
+        }
+    }
+}
