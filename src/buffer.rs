@@ -252,7 +252,7 @@ mod tests {
         n
     }
 
-    // PRF: an idle connection is small.
+    // An idle connection is small.
     #[test]
     fn nothing_is_allocated_before_the_first_read_and_little_then() {
         let mut buf = ReadBuffer::new(1 << 20);

@@ -140,6 +140,9 @@ impl Concatenated {
     fn scan(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         let end = loop {
+            if self.state == State::Text {
+                at += find::plain_text(bytes.get(at..).unwrap_or_default());
+            }
             let Some(&byte) = bytes.get(at) else {
                 break None;
             };

@@ -1,6 +1,6 @@
 //! Searches over bytes that the framings share.
 //!
-//! Here: the next line feed, the end of a run of blanks. Not here: what either means. The naive twins stand in the
+//! Here: the next line feed, the end of a run of blanks or of plain text. Not here: what either means. The naive twins stand in the
 //! tests below.
 
 /// JSON's white space, and the only bytes ever skipped between frames.
@@ -19,33 +19,48 @@ pub(super) fn blanks(bytes: &[u8]) -> usize {
 }
 
 /// The index of the first line feed.
+pub(super) fn line_feed(bytes: &[u8]) -> Option<usize> {
+    let found = first_of([b'\n'], bytes);
+    note_examined(found.map_or(bytes.len(), |n| n + 1));
+    found
+}
+
+/// How many bytes `bytes`, the inside of a JSON string, begins with that neither end it nor escape.
+pub(super) fn plain_text(bytes: &[u8]) -> usize {
+    first_of([b'"', b'\\'], bytes).unwrap_or(bytes.len())
+}
+
+/// The index of the first byte that is one of `needles`.
 ///
 /// Long stretches go 32 bytes at a time, in a shape that compilers turn into vector comparisons; the block that
-/// holds the hit, and short lines, go by words of 8.
-pub(super) fn line_feed(bytes: &[u8]) -> Option<usize> {
+/// holds the hit, and short inputs, go by words of 8.
+#[inline(always)]
+fn first_of<const N: usize>(needles: [u8; N], bytes: &[u8]) -> Option<usize> {
     let mut rest = bytes;
     while let Some((block, tail)) = rest.split_first_chunk::<32>() {
-        let hit = block
-            .iter()
-            .fold(0, |hit, &byte| hit | u8::from(byte == b'\n'));
+        let hit = block.iter().fold(0, |hit, &byte| {
+            needles
+                .iter()
+                .fold(hit, |hit, &needle| hit | u8::from(byte == needle))
+        });
         if hit != 0 {
             break;
         }
         rest = tail;
     }
     while let Some((word, tail)) = rest.split_first_chunk::<8>() {
-        let hits = zero_bytes(u64::from_le_bytes(*word) ^ repeat(b'\n'));
+        let word = u64::from_le_bytes(*word);
+        let hits = needles
+            .iter()
+            .fold(0, |hits, &needle| hits | zero_bytes(word ^ repeat(needle)));
         if hits != 0 {
             let before = bytes.len() - rest.len();
-            let found = before + (hits.trailing_zeros() / 8) as usize;
-            note_examined(found + 1);
-            return Some(found);
+            return Some(before + (hits.trailing_zeros() / 8) as usize);
         }
         rest = tail;
     }
     let before = bytes.len() - rest.len();
-    let found = rest.iter().position(|&byte| byte == b'\n');
-    note_examined(found.map_or(bytes.len(), |n| before + n + 1));
+    let found = rest.iter().position(|byte| needles.contains(byte));
     found.map(|n| before + n)
 }
 
@@ -68,7 +83,7 @@ pub(super) fn note_examined(_bytes: usize) {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{blanks, line_feed};
+    use super::{blanks, line_feed, plain_text};
     use alloc::vec;
     use core::cell::Cell;
     use proptest::prelude::{any, proptest};
@@ -107,6 +122,16 @@ pub(super) mod tests {
         fn the_fast_search_agrees_with_the_naive_one_on_any_bytes(bytes: std::vec::Vec<u8>, at in any::<usize>()) {
             let bytes = &bytes[at % (bytes.len() + 1)..];
             assert_eq!(line_feed(bytes), bytes.iter().position(|&byte| byte == b'\n'));
+        }
+
+        #[test]
+        fn text_ends_where_the_naive_search_says(
+            bytes in proptest::collection::vec(proptest::sample::select(&b"\"\\#]\x21\x5dx\xdc\xa2"[..]), 0..20),
+            gap in 0..70_usize,
+        ) {
+            let bytes = [vec![b'x'; gap], bytes].concat();
+            let naive = bytes.iter().position(|&byte| byte == b'"' || byte == b'\\');
+            assert_eq!(plain_text(&bytes), naive.unwrap_or(bytes.len()));
         }
     }
 

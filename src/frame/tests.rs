@@ -771,7 +771,7 @@ fn many_frames_in_one_read_cost_a_constant_per_byte() {
     }
 }
 
-// ARC: any order of calls is legal.
+// Any order of calls is legal, a tick without input among them.
 #[test]
 fn fewer_bytes_than_before_change_nothing() {
     for (framing, stream) in [

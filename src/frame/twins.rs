@@ -106,8 +106,7 @@ fn head(block: &[u8], header_bytes_max: usize, begin: u64) -> Result<(usize, u12
             value.trim_matches(blanks),
         );
         if name.is_empty()
-            || name
-                .contains(|c: char| !(c.is_ascii_graphic() && !"\"(),/:;<=>?@[\\]{}".contains(c)))
+            || name.contains(|c: char| !c.is_ascii_graphic() || "\"(),/:;<=>?@[\\]{}".contains(c))
         {
             return Err(FramingError::NotAHeader { offset });
         }
@@ -124,11 +123,18 @@ fn head(block: &[u8], header_bytes_max: usize, begin: u64) -> Result<(usize, u12
             }
         }
         if name == "content-type" {
-            let value = value.to_lowercase().replace([' ', '"'], "");
-            let charset = value
-                .split_once("charset=")
-                .map_or("utf8", |(_, charset)| charset);
-            if !["utf8", "utf-8"].contains(&charset) {
+            let value = value.to_lowercase();
+            let is_other = |parameter: &str| {
+                let Some((name, value)) = parameter.split_once('=') else {
+                    return false;
+                };
+                let value = value.trim_matches(blanks);
+                let quoted = ["\"utf-8\"", "\"utf8\""].contains(&value);
+                name.trim_matches(blanks) == "charset"
+                    && !quoted
+                    && !["utf-8", "utf8"].contains(&value)
+            };
+            if value.split(';').skip(1).any(is_other) {
                 return Err(FramingError::CharsetUnsupported { offset });
             }
         }
