@@ -1,0 +1,409 @@
+//! The buffer a driver reads into.
+//!
+//! Here: [`ReadBuffer`], storage between a socket and a framer. Not here: frames, which only the framer knows, and
+//! output, which a connection owns itself.
+//!
+//! The rules guarded: memory never exceeds the capacity asked for, whatever the peer sends; an idle connection holds
+//! little; and bytes are moved a constant number of times each.
+//!
+//! ```text
+//!  0          start                end              storage        bytes_max
+//!  ├───────────┼────────────────────┼──────────────────┤ ─ ─ ─ ─ ─ ─ ─ ┤
+//!  │ consumed  │ filled()           │ spare()          │ not allocated │
+//! ```
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The first allocation in bytes: a page, enough for dozens of ordinary messages.
+const STORAGE_BYTES_FIRST: usize = 4 * 1024;
+
+/// Up to this many bytes the storage grows merely because reads fill it, and below this it is never shrunk. The size
+/// of a pipe on Linux: a larger read rarely returns more.
+const STORAGE_BYTES_KEPT: usize = 64 * 1024;
+
+/// How often in a row the buffer must run empty with three quarters of a large storage untouched before the storage
+/// is given up. Rare enough that a stream with a large message now and then does not allocate each time.
+const QUIET_TURNS: u8 = 16;
+
+/// A driver's input buffer: read into [`spare`](Self::spare), show [`filled`](Self::filled) to the connection.
+///
+/// Use one with a capacity of `Framer::input_bytes_max()` (or the connection's own bound) and it is never full
+/// without progress.
+///
+/// # Memory
+///
+/// Nothing is allocated until the first `spare`. Then 4 KiB, doubled whenever a message does not fit, and up to
+/// 64 KiB also when a read fills all the space it was given; never above the capacity. After a burst a storage above
+/// 64 KiB is kept until the buffer has run empty 16 times in a row with at most a quarter of it used, then dropped;
+/// the next `spare` starts with what the quiet turns needed. [`release`](Self::release) drops it at once, for
+/// drivers that know a connection is idle.
+///
+/// # Cost
+///
+/// Bytes are moved to the front only if at least as many were consumed before, or if no other space is left. A
+/// driver that consumes whole frames before it reads again moves each byte a bounded number of times.
+///
+/// ```
+/// use antiphon::ReadBuffer;
+///
+/// let mut buf = ReadBuffer::new(1024);
+/// let read = b"{}\n[";
+/// buf.spare()[..read.len()].copy_from_slice(read); // a socket would do this
+/// buf.advance(read.len());
+/// assert_eq!(buf.filled(), b"{}\n[");
+/// buf.consume(3);
+/// assert_eq!(buf.filled(), b"[");
+/// ```
+#[derive(Debug)]
+pub struct ReadBuffer {
+    /// Zeroed where never written; its length is what is allocated, its content valid in `start..end`.
+    storage: Vec<u8>,
+    start: usize,
+    end: usize,
+    bytes_max: usize,
+    /// The last read filled all the space it was given: more is probably waiting.
+    read_was_full: bool,
+    /// The most bytes held at once since the buffer was last empty.
+    peak: usize,
+    /// The largest `peak` of the quiet turns counted in `quiet_turns`.
+    quiet_peak: usize,
+    quiet_turns: u8,
+    #[cfg(test)]
+    bytes_moved: u64,
+}
+
+impl ReadBuffer {
+    /// An empty buffer that will never hold more than `capacity` bytes. Allocates nothing yet.
+    #[must_use]
+    pub const fn new(capacity: usize) -> Self {
+        Self {
+            storage: Vec::new(),
+            start: 0,
+            end: 0,
+            bytes_max: capacity,
+            read_was_full: false,
+            peak: 0,
+            quiet_peak: 0,
+            quiet_turns: 0,
+            #[cfg(test)]
+            bytes_moved: 0,
+        }
+    }
+
+    /// The space to read into; empty only when the buffer holds [`capacity_max`](Self::capacity_max) bytes.
+    ///
+    /// Makes room first if there is none: moves what is held to the front, or grows. Content is unspecified (zeros or
+    /// old bytes). Say afterwards with [`advance`](Self::advance) how much was read.
+    pub fn spare(&mut self) -> &mut [u8] {
+        self.make_room();
+        // `end <= storage.len()` always: `advance` saturates there.
+        self.storage.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// Declares that `n` bytes were read into the front of [`spare`](Self::spare).
+    ///
+    /// More than `spare` had counts as all of it: the excess cannot have been read.
+    pub fn advance(&mut self, n: usize) {
+        let room = self.storage.len() - self.end;
+        self.read_was_full = room > 0 && n >= room;
+        self.end += n.min(room);
+        self.peak = self.peak.max(self.len());
+    }
+
+    /// Drops the `n` oldest bytes, because they were dealt with. More than are held counts as all of them.
+    pub fn consume(&mut self, n: usize) {
+        self.start += n.min(self.len());
+        if self.start == self.end && self.end > 0 {
+            self.start = 0;
+            self.end = 0;
+            self.note_empty();
+        }
+    }
+
+    /// Frees the storage if nothing is held; otherwise does nothing. The next [`spare`](Self::spare) allocates anew.
+    pub fn release(&mut self) {
+        if self.is_empty() {
+            *self = Self {
+                #[cfg(test)]
+                bytes_moved: self.bytes_moved,
+                ..Self::new(self.bytes_max)
+            };
+        }
+    }
+
+    /// All bytes read and not yet consumed, oldest first.
+    #[must_use]
+    pub fn filled(&self) -> &[u8] {
+        // `start <= end <= storage.len()` always: both setters saturate.
+        self.storage.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// How many bytes are held.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether no byte is held.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The most bytes this buffer will hold, as given to [`new`](Self::new).
+    #[must_use]
+    pub const fn capacity_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Bytes allocated at present.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.storage.capacity()
+    }
+
+    fn make_room(&mut self) {
+        let storage = self.storage.len();
+        let held = self.len();
+        let can_grow = storage < self.bytes_max;
+        if can_grow && (storage == 0 || (self.read_was_full && storage < STORAGE_BYTES_KEPT)) {
+            return self.grow();
+        }
+        if self.end < storage {
+            return;
+        }
+        // The tail is used up. Moving costs `held` bytes and is paid for by the `start` bytes consumed before them.
+        if self.start > 0 && (self.start >= held || !can_grow) {
+            self.storage.copy_within(self.start..self.end, 0);
+            self.note_moved(held);
+            self.start = 0;
+            self.end = held;
+        } else if can_grow {
+            self.grow();
+        }
+    }
+
+    /// Doubles the storage and moves what is held to its front.
+    fn grow(&mut self) {
+        let wanted = match self.storage.len() {
+            // A power of two at least as large as the quiet turns needed, see `note_empty`.
+            0 => self.quiet_peak.max(STORAGE_BYTES_FIRST),
+            storage => storage.saturating_mul(2),
+        };
+        let held = self.len();
+        let mut storage = vec![0; wanted.min(self.bytes_max)];
+        // Growth happens below `bytes_max` only, so the new storage is larger than the old and `held` fits.
+        if let Some(front) = storage.get_mut(..held) {
+            front.copy_from_slice(self.filled());
+        }
+        self.note_moved(held);
+        self.storage = storage;
+        self.start = 0;
+        self.end = held;
+        self.read_was_full = false;
+    }
+
+    /// The buffer ran empty: a turn has ended, and the moment to judge whether the storage is too large.
+    fn note_empty(&mut self) {
+        let peak = core::mem::take(&mut self.peak);
+        let storage = self.storage.len();
+        if storage <= STORAGE_BYTES_KEPT || peak > storage / 4 {
+            self.quiet_turns = 0;
+            self.quiet_peak = 0;
+            return;
+        }
+        self.quiet_turns += 1;
+        self.quiet_peak = self.quiet_peak.max(peak);
+        if self.quiet_turns == QUIET_TURNS {
+            self.storage = Vec::new();
+            self.quiet_turns = 0;
+            // At most a quarter of an allocated size, so the power of two cannot overflow.
+            self.quiet_peak = self.quiet_peak.next_power_of_two();
+        }
+    }
+
+    /// Counts in tests, where it proves the cost promised above; nothing otherwise.
+    fn note_moved(&mut self, _bytes: usize) {
+        #[cfg(test)]
+        {
+            self.bytes_moved += _bytes as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{QUIET_TURNS, ReadBuffer, STORAGE_BYTES_FIRST, STORAGE_BYTES_KEPT};
+    use alloc::collections::VecDeque;
+    use alloc::vec::Vec;
+    use proptest::collection::vec as vec_of;
+    use proptest::prelude::{any, proptest};
+
+    /// Reads at most `max` bytes of the stream 0, 1, 2, … into the buffer, as a socket would.
+    fn read(buf: &mut ReadBuffer, next: &mut u8, max: usize) -> usize {
+        let spare = buf.spare();
+        let n = spare.len().min(max);
+        for byte in &mut spare[..n] {
+            *byte = *next;
+            *next = next.wrapping_add(1);
+        }
+        buf.advance(n);
+        n
+    }
+
+    // An idle connection is small.
+    #[test]
+    fn nothing_is_allocated_before_the_first_read_and_little_then() {
+        let mut buf = ReadBuffer::new(1 << 20);
+        assert_eq!((buf.capacity(), buf.len(), buf.filled()), (0, 0, &b""[..]));
+        for _ in 0..100 {
+            read(&mut buf, &mut 0, 300);
+            buf.consume(300);
+        }
+        assert_eq!(buf.capacity(), STORAGE_BYTES_FIRST);
+        assert_eq!(buf.capacity_max(), 1 << 20);
+    }
+
+    #[test]
+    fn it_grows_by_doubling_up_to_its_capacity_and_no_further() {
+        let mut buf = ReadBuffer::new(100_000);
+        let mut next = 0;
+        let mut sizes = Vec::new();
+        while read(&mut buf, &mut next, usize::MAX) > 0 {
+            sizes.push(buf.capacity());
+        }
+        assert_eq!(sizes, [4096, 8192, 16384, 32768, 65536, 100_000]);
+        assert_eq!(buf.len(), 100_000);
+        assert!(buf.spare().is_empty());
+        buf.consume(1);
+        assert_eq!(buf.spare().len(), 1);
+    }
+
+    #[test]
+    fn a_small_capacity_is_kept_to() {
+        for capacity in 0..40 {
+            let mut buf = ReadBuffer::new(capacity);
+            assert_eq!(read(&mut buf, &mut 0, usize::MAX), capacity);
+            assert_eq!(buf.spare().len(), 0);
+            assert_eq!(buf.capacity(), capacity);
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_saturate() {
+        let mut buf = ReadBuffer::new(10);
+        buf.advance(5);
+        buf.consume(usize::MAX);
+        assert!(buf.is_empty());
+        buf.spare();
+        buf.advance(usize::MAX);
+        assert_eq!(buf.len(), 10);
+        buf.consume(4);
+        buf.advance(1);
+        assert_eq!(buf.len(), 6);
+        buf.consume(usize::MAX);
+        assert!(buf.is_empty());
+        assert_eq!(buf.spare().len(), 10);
+    }
+
+    #[test]
+    fn reads_that_fill_their_space_get_more_of_it_up_to_a_bound() {
+        let mut buf = ReadBuffer::new(1 << 20);
+        for _ in 0..20 {
+            let n = read(&mut buf, &mut 0, usize::MAX);
+            buf.consume(n);
+        }
+        assert_eq!(buf.capacity(), STORAGE_BYTES_KEPT);
+    }
+
+    #[test]
+    fn after_a_burst_the_storage_is_given_up_in_time() {
+        let mut buf = ReadBuffer::new(1 << 20);
+        while read(&mut buf, &mut 0, usize::MAX) > 0 {}
+        buf.consume(1 << 20);
+        for _ in 0..QUIET_TURNS {
+            assert_eq!(buf.capacity(), 1 << 20);
+            read(&mut buf, &mut 0, 300);
+            buf.consume(300);
+        }
+        assert_eq!(buf.capacity(), 0);
+        read(&mut buf, &mut 0, 300);
+        assert_eq!(buf.capacity(), STORAGE_BYTES_FIRST);
+    }
+
+    #[test]
+    fn regular_large_messages_keep_their_storage() {
+        let mut buf = ReadBuffer::new(1 << 20);
+        for turn in 0..100 {
+            let want = if turn % 10 == 0 { 1 << 19 } else { 300 };
+            while buf.len() < want {
+                let missing = want - buf.len();
+                read(&mut buf, &mut 0, missing);
+            }
+            assert!(buf.capacity() >= 1 << 19, "turn {turn}");
+            buf.consume(want);
+        }
+    }
+
+    #[test]
+    fn release_frees_an_empty_buffer_only() {
+        let mut buf = ReadBuffer::new(1 << 20);
+        read(&mut buf, &mut 7, 2);
+        buf.release();
+        assert_eq!(buf.filled(), [7, 8]);
+        buf.consume(2);
+        buf.release();
+        assert_eq!((buf.capacity(), buf.capacity_max()), (0, 1 << 20));
+        assert_eq!(read(&mut buf, &mut 0, 5), 5);
+    }
+
+    // TRN-10, STD-08: compaction does not become quadratic, whatever the size of frames and reads.
+    #[test]
+    fn a_driver_that_consumes_whole_frames_moves_each_byte_a_bounded_number_of_times() {
+        for frame in [1, 7, 100, 1000, 4095, 4096, 5000, 65_535] {
+            for per_read in [1, 13, 1500, usize::MAX] {
+                let mut buf = ReadBuffer::new(65_536);
+                let (mut next, mut total) = (0, 0_u64);
+                while total < 400_000 {
+                    total += read(&mut buf, &mut next, per_read) as u64;
+                    while buf.len() >= frame {
+                        buf.consume(frame);
+                    }
+                }
+                let moved = buf.bytes_moved;
+                assert!(
+                    moved <= 2 * total,
+                    "{frame} by {per_read}: {moved} of {total}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_come_out_as_they_went_in(
+            capacity in 0..20_000_usize,
+            steps in vec_of((0..9_000_usize, 0..9_000_usize, any::<bool>()), 0..60),
+        ) {
+            let mut buf = ReadBuffer::new(capacity);
+            let mut twin = VecDeque::new();
+            let mut next = 0;
+            for (reads, consumes, release) in steps {
+                let before = next;
+                let n = read(&mut buf, &mut next, reads);
+                assert!(n > 0 || reads == 0 || twin.len() == capacity);
+                twin.extend((0..n).map(|i| before.wrapping_add(i as u8)));
+                assert_eq!(buf.filled(), twin.make_contiguous());
+                buf.consume(consumes);
+                twin.drain(..consumes.min(twin.len()));
+                if release {
+                    buf.release();
+                }
+                assert_eq!(buf.filled(), twin.make_contiguous());
+                assert!(buf.capacity() <= capacity);
+                assert_eq!((buf.len(), buf.is_empty()), (twin.len(), twin.is_empty()));
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Concatenated framing: JSON values back to back, with white space between them or none.
+//!
+//! Here: telling where a value ends, by counting brackets outside strings. Not here: whether it is a valid value.
+//! Kinds of brackets are not compared; `[}` is a frame that a validator refuses.
+//!
+//! The rules guarded: a bracket inside a string counts for nothing; every byte is looked at once; and whatever stands
+//! between values becomes a frame that will be refused, so that noise is answered and never ends the stream.
+//!
+//! ```text
+//!                   ┌────────────┐  { [                  ┌────────┐  "   ┌──────┐  \   ┌────────┐
+//!   ┌─────────┐ ───▶│ (a value   │ ────────────────────▶ │ Nested │ ───▶ │ Text │ ───▶ │ Escape │
+//!   │ Between │     │  begins)   │  "    (depth 0)       │ depth  │ ◀─── │      │ ◀─── │        │
+//!   └─────────┘ ┌──▶│            │ ───────────▶ Text     └────────┘  "   └──────┘ any  └────────┘
+//!        │ EF   │   └────────────┘                        depth 0: ends after } or ]; a top-level string after "
+//!        ▼      │         │ │ digit - t f n   ┌──────┐
+//!     ┌──────┐  │         │ └───────────────▶ │ Word │ ends before blank { [ "
+//!     │ Mark │ ─┘         │ any other         ├──────┤
+//!     └──────┘            └─────────────────▶ │ Noise│ ends before LF { [
+//!                                             └──────┘
+//! ```
+//!
+//! Numbers and words at top level are no messages of JSON-RPC; they are told apart so that each gets its own answer.
+//! Noise ends at the line or where a message may begin: a stray bracket, or a line of log, costs one refusal, and the
+//! value behind it is read. What cannot be repaired is a value that never closes: it is over the limit sooner or
+//! later, reported, and skipped until its brackets balance.
+
+use super::{Cut, FramingError, Limits, Unread, find};
+
+/// How far the current value has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Concatenated {
+    /// Bytes of the value examined so far.
+    scanned: usize,
+    state: State,
+    /// Brackets open. Deeper than `u64` cannot be reached.
+    depth: u64,
+    /// Where an over-long value, now being skipped, began in the stream.
+    skipping: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No value has begun.
+    Between,
+    /// So many bytes of a byte order mark have begun a frame; a value must follow.
+    Mark(u8),
+    /// Inside brackets, outside strings.
+    Nested,
+    /// Inside a string.
+    Text,
+    /// Inside a string, behind a backslash.
+    Escape,
+    /// A top-level number or literal.
+    Word,
+    /// Bytes that begin no value.
+    Noise,
+}
+
+impl Concatenated {
+    pub(super) const fn new() -> Self {
+        Self {
+            scanned: 0,
+            state: State::Between,
+            depth: 0,
+            skipping: None,
+        }
+    }
+
+    pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
+        let mut start = 0;
+        if let Some(offset) = self.skipping {
+            let Some(end) = self.scan(unread.bytes) else {
+                return match unread.at_end && !self.may_end_here() {
+                    true => Err(FramingError::Truncated { offset }),
+                    false => Ok(unread.exhausted()),
+                };
+            };
+            *self = Self::new();
+            start = end;
+        }
+        if self.state == State::Between {
+            start += find::blanks(unread.bytes.get(start..).unwrap_or_default());
+            if start == unread.bytes.len() {
+                return Ok(unread.exhausted());
+            }
+        }
+        // One byte beyond the limit shows whether a word ends at it.
+        let value = unread.bytes.get(start..).unwrap_or_default();
+        let window = value.len().min(Self::input_bytes_max(limits));
+        let Some(unseen) = value.get(self.scanned..window) else {
+            // Fewer bytes than before.
+            return unread.incomplete(start);
+        };
+        let end = self.scan(unseen).map(|n| self.scanned + n);
+        if end.unwrap_or(window) > limits.frame_bytes_max {
+            let state = *self;
+            *self = Self::new();
+            if end.is_none() {
+                *self = state;
+                self.skipping = Some(unread.offset(start));
+            }
+            return Ok(Cut::Oversize {
+                bytes: None,
+                taken: start + end.unwrap_or(window),
+            });
+        }
+        let unterminated = end.is_none();
+        if unterminated && !(unread.at_end && self.may_end_here()) {
+            self.scanned = window;
+            return unread.incomplete(start);
+        }
+        *self = Self::new();
+        let end = start + end.unwrap_or(window);
+        Ok(Cut::Frame {
+            body: start..end,
+            taken: end,
+            unterminated,
+        })
+    }
+
+    pub(super) const fn is_inside_frame(&self) -> bool {
+        self.scanned > 0 || self.skipping.is_some()
+    }
+
+    /// The longest body and the byte that delimits it.
+    pub(super) const fn input_bytes_max(limits: Limits) -> usize {
+        limits.frame_bytes_max.saturating_add(1)
+    }
+
+    /// Whether the end of the stream may end the value: nothing says that more of it was to come.
+    const fn may_end_here(&self) -> bool {
+        match self.state {
+            State::Between | State::Mark(_) | State::Word | State::Noise => true,
+            State::Nested | State::Text | State::Escape => false,
+        }
+    }
+
+    /// Moves on over `bytes`, which follow those examined before. Returns how many of them belong to the value if
+    /// it ends among them.
+    fn scan(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        let end = loop {
+            if self.state == State::Text {
+                at += find::plain_text(bytes.get(at..).unwrap_or_default());
+            }
+            let Some(&byte) = bytes.get(at) else {
+                break None;
+            };
+            match self.state {
+                State::Between => self.begin(byte),
+                State::Mark(seen) => {
+                    if !self.pass_mark(seen, byte) {
+                        self.state = State::Noise;
+                        continue;
+                    }
+                }
+                State::Nested => match byte {
+                    b'"' => self.state = State::Text,
+                    b'{' | b'[' => self.depth = self.depth.saturating_add(1),
+                    b'}' | b']' if self.depth == 1 => break Some(at + 1),
+                    b'}' | b']' => self.depth -= 1,
+                    _ => {}
+                },
+                State::Text => match byte {
+                    b'\\' => self.state = State::Escape,
+                    b'"' if self.depth == 0 => break Some(at + 1),
+                    b'"' => self.state = State::Nested,
+                    _ => {}
+                },
+                State::Escape => self.state = State::Text,
+                State::Word if find::is_blank(byte) || matches!(byte, b'{' | b'[' | b'"') => {
+                    break Some(at);
+                }
+                State::Noise if matches!(byte, b'\n' | b'{' | b'[') => break Some(at),
+                State::Word | State::Noise => {}
+            }
+            at += 1;
+        };
+        find::note_examined(end.unwrap_or(at));
+        end
+    }
+
+    /// Decides by its first byte what a value is.
+    fn begin(&mut self, byte: u8) {
+        self.state = match byte {
+            b'{' | b'[' => {
+                self.depth = 1;
+                State::Nested
+            }
+            b'"' => State::Text,
+            b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => State::Word,
+            0xEF => State::Mark(1),
+            _ => State::Noise,
+        };
+    }
+
+    /// Follows a byte order mark of which `seen` bytes have come. Returns whether `byte` fits: if not, all is noise.
+    fn pass_mark(&mut self, seen: u8, byte: u8) -> bool {
+        match (seen, byte) {
+            (1, 0xBB) => self.state = State::Mark(2),
+            (2, 0xBF) => self.state = State::Mark(3),
+            (1 | 2, _) | (_, 0xEF) => return false,
+            (_, byte) if find::is_blank(byte) => {}
+            (_, byte) => self.begin(byte),
+        }
+        true
+    }
+}

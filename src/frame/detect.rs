@@ -1,0 +1,67 @@
+//! Detection: which framing a peer speaks, by its first bytes.
+//!
+//! Here: the decision, made once per stream. Not here: the framings.
+//!
+//! The rule guarded: white space and a byte order mark decide nothing; then a letter can only begin a header name,
+//! and everything else goes to lines, which survive whatever comes.
+//!
+//! ```text
+//!  ␠ ␊  EF BB BF  {      → Newline            ␍ ␊  C o n t e n t …   → ContentLength
+//!  └┬┘ └────┬───┘ └ decides
+//!  taken   left in place
+//! ```
+
+use super::{Cut, Framing, FramingError, Unread, find};
+
+/// The byte order mark in UTF-8.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// A byte order mark and the byte behind it: the most that must be seen to decide.
+pub(super) const INPUT_BYTES_MAX: usize = MARK.len() + 1;
+
+/// How much of a possible byte order mark was seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Detect {
+    scanned: usize,
+}
+
+/// The decision, if one is possible.
+pub(super) enum Detected {
+    /// Not yet: what to answer to the caller.
+    Not(Cut),
+    /// What the stream is cut by from here on.
+    Framing(Framing),
+}
+
+impl Detect {
+    pub(super) const fn new() -> Self {
+        Self { scanned: 0 }
+    }
+
+    pub(super) fn detect(&mut self, unread: Unread<'_>) -> Result<Detected, FramingError> {
+        if unread.bytes.len() < self.scanned {
+            // Fewer bytes than before.
+            return unread.incomplete(0).map(Detected::Not);
+        }
+        let start = find::blanks(unread.bytes);
+        let begun = unread.bytes.get(start..).unwrap_or_default();
+        if begun.is_empty() {
+            return Ok(Detected::Not(unread.exhausted()));
+        }
+        if begun.len() <= MARK.len() && MARK.starts_with(begun) && !unread.at_end {
+            self.scanned = begun.len();
+            return Ok(Detected::Not(Cut::Incomplete { taken: start }));
+        }
+        let telling = begun.strip_prefix(MARK).unwrap_or(begun).first();
+        let is_header = telling.is_some_and(u8::is_ascii_alphabetic);
+        Ok(Detected::Framing(if is_header {
+            Framing::ContentLength
+        } else {
+            Framing::Newline
+        }))
+    }
+
+    pub(super) const fn is_inside_frame(&self) -> bool {
+        self.scanned > 0
+    }
+}

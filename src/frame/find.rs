@@ -1,0 +1,145 @@
+//! Searches over bytes that the framings share.
+//!
+//! Here: the next line feed, the end of a run of blanks or of plain text. Not here: what either means. The naive twins stand in the
+//! tests below.
+
+/// JSON's white space, and the only bytes ever skipped between frames.
+pub(super) const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// How many blanks `bytes` begins with.
+pub(super) fn blanks(bytes: &[u8]) -> usize {
+    let count = bytes
+        .iter()
+        .position(|&byte| !is_blank(byte))
+        .unwrap_or(bytes.len());
+    note_examined(count);
+    count
+}
+
+/// The index of the first line feed.
+pub(super) fn line_feed(bytes: &[u8]) -> Option<usize> {
+    let found = first_of([b'\n'], bytes);
+    note_examined(found.map_or(bytes.len(), |n| n + 1));
+    found
+}
+
+/// How many bytes `bytes`, the inside of a JSON string, begins with that neither end it nor escape.
+pub(super) fn plain_text(bytes: &[u8]) -> usize {
+    first_of([b'"', b'\\'], bytes).unwrap_or(bytes.len())
+}
+
+/// The index of the first byte that is one of `needles`.
+///
+/// Long stretches go 32 bytes at a time, in a shape that compilers turn into vector comparisons; the block that
+/// holds the hit, and short inputs, go by words of 8.
+#[inline(always)]
+fn first_of<const N: usize>(needles: [u8; N], bytes: &[u8]) -> Option<usize> {
+    let mut rest = bytes;
+    while let Some((block, tail)) = rest.split_first_chunk::<32>() {
+        let hit = block.iter().fold(0, |hit, &byte| {
+            needles
+                .iter()
+                .fold(hit, |hit, &needle| hit | u8::from(byte == needle))
+        });
+        if hit != 0 {
+            break;
+        }
+        rest = tail;
+    }
+    while let Some((word, tail)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*word);
+        let hits = needles
+            .iter()
+            .fold(0, |hits, &needle| hits | zero_bytes(word ^ repeat(needle)));
+        if hits != 0 {
+            let before = bytes.len() - rest.len();
+            return Some(before + (hits.trailing_zeros() / 8) as usize);
+        }
+        rest = tail;
+    }
+    let before = bytes.len() - rest.len();
+    let found = rest.iter().position(|byte| needles.contains(byte));
+    found.map(|n| before + n)
+}
+
+/// A word with `byte` in all eight places.
+const fn repeat(byte: u8) -> u64 {
+    byte as u64 * 0x0101_0101_0101_0101
+}
+
+/// Sets the high bit of every zero byte. Places above the lowest zero may be set wrongly by the borrow, so only the
+/// lowest set bit may be used.
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(repeat(0x01)) & !word & repeat(0x80)
+}
+
+/// Counts the bytes a codec looks at: in tests, where it proves that split input stays linear. Nothing otherwise.
+pub(super) fn note_examined(_bytes: usize) {
+    #[cfg(test)]
+    tests::EXAMINED.with(|examined| examined.set(examined.get() + _bytes as u64));
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::{blanks, line_feed, plain_text};
+    use alloc::vec;
+    use core::cell::Cell;
+    use proptest::prelude::{any, proptest};
+
+    extern crate std;
+
+    std::thread_local! {
+        /// Bytes examined by this test's thread so far.
+        pub(in crate::frame) static EXAMINED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn the_first_line_feed_is_found_wherever_it_stands() {
+        for len in 0..100 {
+            for at in 0..len {
+                let mut bytes = vec![b'x'; len];
+                bytes[at] = b'\n';
+                // A later one, and the neighbours in value that a borrow could confuse, must not matter.
+                if at + 1 < len {
+                    bytes[at + 1] = 0x0b;
+                    bytes[len - 1] = b'\n';
+                }
+                assert_eq!(line_feed(&bytes), Some(at), "{at} of {len}");
+            }
+            assert_eq!(line_feed(&vec![0x0b; len]), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_fast_search_agrees_with_the_naive_one(bytes in proptest::collection::vec(8..12_u8, 0..200)) {
+            assert_eq!(line_feed(&bytes), bytes.iter().position(|&byte| byte == b'\n'));
+        }
+
+        #[test]
+        fn the_fast_search_agrees_with_the_naive_one_on_any_bytes(bytes: std::vec::Vec<u8>, at in any::<usize>()) {
+            let bytes = &bytes[at % (bytes.len() + 1)..];
+            assert_eq!(line_feed(bytes), bytes.iter().position(|&byte| byte == b'\n'));
+        }
+
+        #[test]
+        fn text_ends_where_the_naive_search_says(
+            bytes in proptest::collection::vec(proptest::sample::select(&b"\"\\#]\x21\x5dx\xdc\xa2"[..]), 0..20),
+            gap in 0..70_usize,
+        ) {
+            let bytes = [vec![b'x'; gap], bytes].concat();
+            let naive = bytes.iter().position(|&byte| byte == b'"' || byte == b'\\');
+            assert_eq!(plain_text(&bytes), naive.unwrap_or(bytes.len()));
+        }
+    }
+
+    #[test]
+    fn only_the_four_blanks_of_json_are_blank() {
+        assert_eq!(blanks(b" \t\r\n\x0b"), 4);
+        assert_eq!(blanks(b"\0 "), 0);
+        assert_eq!(blanks(b"\xC2\xA0"), 0);
+        assert_eq!(blanks(b""), 0);
+    }
+}

@@ -1,0 +1,112 @@
+//! Newline framing: one message a line.
+//!
+//! Here: finding the end of a line and holding it to its limit. Not here: whether the line is JSON.
+//!
+//! The rules guarded: LF ends a line and one CR before it goes with it; blanks before the first other byte are taken
+//! as they come, so blank lines vanish and indentation is free; the limit counts what lies between. A line that is
+//! over it is reported once and skipped to its LF, and the next line is as good as ever.
+//!
+//! ```text
+//!  ␠ ␍ ␊ { " a " : 1 } ␍ ␊ { …           ┌──────────┐  too long, no LF yet  ┌──────────┐
+//!  └─┬─┘ └─────┬─────┘ └┬┘               │ in line  │ ────────────────────▶ │ skipping │
+//!  taken     body     taken              └──────────┘ ◀──────────────────── └──────────┘
+//!  silently (≤ max)   with the body                          LF
+//! ```
+
+use super::{Cut, FramingError, Limits, Unread, find};
+
+/// How far the current line was searched.
+#[derive(Clone, Debug)]
+pub(super) struct Lines {
+    /// Bytes of the line, from its first that is not blank, known to hold no LF.
+    scanned: usize,
+    /// The rest of the line is over the limit, reported, and of no interest.
+    skipping: bool,
+}
+
+impl Lines {
+    pub(super) const fn new() -> Self {
+        Self {
+            scanned: 0,
+            skipping: false,
+        }
+    }
+
+    pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
+        let mut start = 0;
+        if self.skipping {
+            let Some(line_feed) = find::line_feed(unread.bytes) else {
+                return Ok(unread.exhausted());
+            };
+            self.skipping = false;
+            start = line_feed + 1;
+        }
+        // `start` is at most one past an index that was found.
+        let mut line = unread.bytes.get(start..).unwrap_or_default();
+        if self.scanned == 0 {
+            let blanks = find::blanks(line);
+            start += blanks;
+            line = line.get(blanks..).unwrap_or_default();
+        }
+        if line.is_empty() && self.scanned == 0 {
+            return Ok(unread.exhausted());
+        }
+        self.cut_line(start, line, unread, limits)
+    }
+
+    pub(super) const fn is_inside_frame(&self) -> bool {
+        self.skipping || self.scanned > 0
+    }
+
+    /// The longest body, its CR and its LF.
+    pub(super) const fn input_bytes_max(limits: Limits) -> usize {
+        limits.frame_bytes_max.saturating_add(2)
+    }
+
+    /// Cuts `line`, which begins at `start` with a byte that is not blank and runs to the end of what there is.
+    fn cut_line(
+        &mut self,
+        start: usize,
+        line: &[u8],
+        unread: Unread<'_>,
+        limits: Limits,
+    ) -> Result<Cut, FramingError> {
+        // Beyond this window a line feed comes too late.
+        let window = line.len().min(Self::input_bytes_max(limits));
+        let Some(unseen) = line.get(self.scanned..window) else {
+            // Fewer bytes than before.
+            return unread.incomplete(start);
+        };
+        let line_feed = find::line_feed(unseen).map(|n| self.scanned + n);
+        let body_len = without_cr(line, line_feed.unwrap_or(window));
+        if body_len > limits.frame_bytes_max {
+            *self = Self {
+                scanned: 0,
+                skipping: line_feed.is_none(),
+            };
+            return Ok(Cut::Oversize {
+                bytes: None,
+                taken: start + line_feed.map_or(window, |n| n + 1),
+            });
+        }
+        if line_feed.is_none() && !unread.at_end {
+            self.scanned = window;
+            return Ok(Cut::Incomplete { taken: start });
+        }
+        *self = Self::new();
+        Ok(Cut::Frame {
+            body: start..start + body_len,
+            taken: start + line_feed.map_or(window, |n| n + 1),
+            unterminated: line_feed.is_none(),
+        })
+    }
+}
+
+/// The length of the first `len` bytes of `line` without a CR at their end. A CR that is not yet followed by an LF
+/// gets the benefit of the doubt.
+fn without_cr(line: &[u8], len: usize) -> usize {
+    match line.get(..len) {
+        Some([.., b'\r']) => len - 1,
+        _ => len,
+    }
+}

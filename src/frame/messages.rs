@@ -1,0 +1,22 @@
+//! Messages that the transport keeps apart itself: WebSocket messages, HTTP bodies, queue entries.
+//!
+//! Here: the size check, all that is left to do. There is no state: every call is a frame of its own.
+
+use super::{Cut, Limits, Unread};
+
+/// Treats all that is presented as one frame.
+pub(super) fn cut(unread: Unread<'_>, limits: Limits) -> Cut {
+    let taken = unread.bytes.len();
+    if taken == 0 {
+        return unread.exhausted();
+    }
+    if taken > limits.frame_bytes_max {
+        let bytes = Some(taken as u64);
+        return Cut::Oversize { bytes, taken };
+    }
+    Cut::Frame {
+        body: 0..taken,
+        taken,
+        unterminated: false,
+    }
+}

@@ -1,0 +1,403 @@
+//! Cutting a stream of bytes into frames, and putting frames into a stream.
+//!
+//! Here: [`Framer`], usable alone (the Debug Adapter Protocol frames other JSON the same way), and the writing side
+//! for the outbox. Not here: any look into a body; whether it is JSON is decided above. Each framing has a file of
+//! its own with its rules and its picture: `lines`, `content_length`, `concatenated`, `messages`, `detect`.
+//!
+//! The rules guarded: the framer buffers nothing and allocates nothing; bytes presented again are not examined
+//! again, so feeding one byte at a time is linear; and however the input is split, the same frames, over-long
+//! frames and errors come out.
+//!
+//! ```text
+//!            unread: received and not yet taken
+//!  ┌────────┬──────────────────────┬────┬───────────────────────┐
+//!  │ blanks │ body                 │ LF │ later frames          │
+//!  └────────┴──────────────────────┴────┴───────────────────────┘
+//!           └──── Frame::body ─────┘    │
+//!  └───────────── Frame::taken ─────────┘
+//! ```
+//!
+//! ```
+//! use antiphon::frame::{Cut, Framer, Framing};
+//!
+//! let mut framer = Framer::new(Framing::ContentLength, 1 << 20, 8 << 10);
+//! let mut unread: &[u8] = b"Content-Length: 2\r\n\r\n{}Content-Le";
+//! let Cut::Frame { body, taken, .. } = framer.cut(unread, false)? else { panic!() };
+//! assert_eq!(&unread[body], b"{}");
+//! unread = &unread[taken..];
+//! assert_eq!(framer.cut(unread, false)?, Cut::Incomplete { taken: 0 });
+//! assert!(framer.is_inside_frame());
+//! # Ok::<(), antiphon::frame::FramingError>(())
+//! ```
+
+mod concatenated;
+mod content_length;
+mod detect;
+mod find;
+mod lines;
+mod messages;
+#[cfg(test)]
+mod tests;
+// The outbox will be its first caller outside the tests.
+#[cfg_attr(not(test), allow(dead_code))]
+pub(crate) mod write;
+
+use concatenated::Concatenated;
+use content_length::ContentLength;
+use core::fmt;
+use core::ops::Range;
+use detect::{Detect, Detected};
+use lines::Lines;
+
+/// How messages are told apart in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Framing {
+    /// One message a line. LF is written; LF and CR LF are read; blank lines are skipped. MCP over stdio, most
+    /// protocols over plain TCP.
+    Newline,
+    /// A header block with `Content-Length: n`, an empty line, then `n` bytes. LSP and DAP.
+    ContentLength,
+    /// JSON values back to back, with white space between them or none. Kodi, jayson. LF is written after each.
+    Concatenated,
+    /// The transport keeps messages apart itself: each call presents exactly one. WebSocket, HTTP bodies, queues.
+    Messages,
+    /// [`Newline`](Self::Newline) or [`ContentLength`](Self::ContentLength), whichever the first bytes show. A byte
+    /// order mark and white space are looked through; then an ASCII letter means a header, and every other byte
+    /// (`{` and `[`, but also digits, quotes and noise) a line: the framing that survives noise.
+    Detect,
+}
+
+/// What [`Framer::cut`] found at the front of the unread bytes.
+///
+/// Every variant says how many bytes are done with; the next call must start behind them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cut {
+    /// A complete frame.
+    Frame {
+        /// Where the body lies in the bytes presented, without header or delimiter.
+        body: Range<usize>,
+        /// Take these when done with the body: all up to the end of the frame, delimiter included.
+        taken: usize,
+        /// Whether the end of the stream, not a delimiter, ended it. A line or a top-level number or word may be
+        /// whole or cut short: only its content can tell.
+        unterminated: bool,
+    },
+    /// A frame longer than the limit, reported once, as soon as it is known to be. Later calls skip what remains of
+    /// it, in constant memory.
+    Oversize {
+        /// The length of the body in bytes where the framing declares it, else `None`.
+        bytes: Option<u64>,
+        /// Take these now.
+        taken: usize,
+    },
+    /// No complete frame. Present the bytes that remain again, with more behind them.
+    Incomplete {
+        /// Take these now: blanks between frames, parts of a frame that is being skipped.
+        taken: usize,
+    },
+    /// Only when told that the input is at its end: nothing is left, and no frame was cut short.
+    End {
+        /// Take these: blanks, the rest of an over-long line.
+        taken: usize,
+    },
+}
+
+impl Cut {
+    /// How many of the bytes presented are done with.
+    #[must_use]
+    pub const fn taken(&self) -> usize {
+        match *self {
+            Self::Frame { taken, .. }
+            | Self::Oversize { taken, .. }
+            | Self::Incomplete { taken }
+            | Self::End { taken } => taken,
+        }
+    }
+}
+
+/// Why the stream cannot be cut any further. The peer, or something between, is at fault.
+///
+/// Each carries the offset, in bytes since the start of the stream, of the first byte of what is at fault. Only
+/// [`Framing::ContentLength`] can lose its place; the other framings only know `Truncated`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FramingError {
+    /// A header line is not `name: value`: another framing, another protocol (HTTP), or text printed into the stream.
+    NotAHeader {
+        /// Of the line.
+        offset: u64,
+    },
+    /// The header block does not end within its limit.
+    HeaderTooLong {
+        /// Of the block.
+        offset: u64,
+    },
+    /// The header block has no `Content-Length`.
+    LengthMissing {
+        /// Of the block.
+        offset: u64,
+    },
+    /// The value of `Content-Length` is not a plain decimal number.
+    LengthInvalid {
+        /// Of the line.
+        offset: u64,
+    },
+    /// Two `Content-Length` headers differ.
+    LengthContradictory {
+        /// Of the second line.
+        offset: u64,
+    },
+    /// `Content-Type` names a charset other than UTF-8.
+    CharsetUnsupported {
+        /// Of the line.
+        offset: u64,
+    },
+    /// The stream ended inside a frame.
+    Truncated {
+        /// Of the frame.
+        offset: u64,
+    },
+}
+
+impl FramingError {
+    /// Where the fault lies, in bytes since the start of the stream.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        match *self {
+            Self::NotAHeader { offset }
+            | Self::HeaderTooLong { offset }
+            | Self::LengthMissing { offset }
+            | Self::LengthInvalid { offset }
+            | Self::LengthContradictory { offset }
+            | Self::CharsetUnsupported { offset }
+            | Self::Truncated { offset } => offset,
+        }
+    }
+}
+
+impl fmt::Display for FramingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self {
+            Self::NotAHeader { .. } => "a header line is not `name: value`",
+            Self::HeaderTooLong { .. } => "the header block is longer than its limit",
+            Self::LengthMissing { .. } => "the header block has no Content-Length",
+            Self::LengthInvalid { .. } => "Content-Length is not a decimal number",
+            Self::LengthContradictory { .. } => "two Content-Length headers differ",
+            Self::CharsetUnsupported { .. } => "Content-Type names a charset other than UTF-8",
+            Self::Truncated { .. } => "the stream ended inside a frame",
+        };
+        write!(f, "{what} (byte {} of the stream)", self.offset())
+    }
+}
+
+impl core::error::Error for FramingError {}
+
+/// Cuts a stream into frames, resumably and without memory of its own.
+///
+/// Present all bytes that were received and not yet taken; take what the answer says; present the rest, with more
+/// behind it, as often as you like. Any order of calls is legal, and none panics.
+#[derive(Clone, Debug)]
+pub struct Framer {
+    framing: Framing,
+    limits: Limits,
+    codec: Codec,
+    /// Offset within the stream of the first byte the next call presents.
+    position: u64,
+    failed: Option<FramingError>,
+}
+
+/// The sizes a codec must keep to, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    frame_bytes_max: usize,
+    header_bytes_max: usize,
+}
+
+/// What one call presents to a codec.
+#[derive(Clone, Copy)]
+struct Unread<'a> {
+    bytes: &'a [u8],
+    at_end: bool,
+    /// Offset of `bytes` within the stream, for errors.
+    position: u64,
+}
+
+impl Unread<'_> {
+    /// The offset within the stream of the byte at `index`.
+    fn offset(&self, index: usize) -> u64 {
+        self.position.saturating_add(index as u64)
+    }
+
+    /// The answer to a frame, begun at `start`, that lacks bytes.
+    fn incomplete(&self, start: usize) -> Result<Cut, FramingError> {
+        if self.at_end {
+            let offset = self.offset(start);
+            return Err(FramingError::Truncated { offset });
+        }
+        Ok(Cut::Incomplete { taken: start })
+    }
+
+    /// The answer when all of the bytes are done with and no frame has begun.
+    fn exhausted(&self) -> Cut {
+        let taken = self.bytes.len();
+        if self.at_end {
+            Cut::End { taken }
+        } else {
+            Cut::Incomplete { taken }
+        }
+    }
+}
+
+/// The framing in force and how far it has come.
+#[derive(Clone, Debug)]
+enum Codec {
+    Lines(Lines),
+    ContentLength(ContentLength),
+    Concatenated(Concatenated),
+    Messages,
+    Detect(Detect),
+}
+
+impl Codec {
+    const fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Newline => Self::Lines(Lines::new()),
+            Framing::ContentLength => Self::ContentLength(ContentLength::new()),
+            Framing::Concatenated => Self::Concatenated(Concatenated::new()),
+            Framing::Messages => Self::Messages,
+            Framing::Detect => Self::Detect(Detect::new()),
+        }
+    }
+}
+
+impl Framer {
+    /// A framer at the start of a stream.
+    ///
+    /// * `frame_bytes_max`: the longest body, in bytes and without header or delimiter, that becomes a frame;
+    ///   strictly longer ones become [`Cut::Oversize`]. JSON-RPC peers commonly use 1 MiB.
+    /// * `header_bytes_max`: the longest header block of [`Framing::ContentLength`], in bytes with its empty line; a
+    ///   longer one ends the stream. 8 KiB is what HTTP servers commonly grant; real blocks have about 80 bytes.
+    ///
+    /// The framer holds no bytes; the limits decide how many its caller must be able to hold, see
+    /// [`input_bytes_max`](Self::input_bytes_max).
+    #[must_use]
+    pub const fn new(framing: Framing, frame_bytes_max: usize, header_bytes_max: usize) -> Self {
+        Self {
+            framing,
+            limits: Limits {
+                frame_bytes_max,
+                header_bytes_max,
+            },
+            codec: Codec::new(framing),
+            position: 0,
+            failed: None,
+        }
+    }
+
+    /// Finds the next frame in `unread`: all bytes received and not yet taken, oldest first.
+    ///
+    /// `at_end` says that nothing will ever follow them. After [`Cut::Frame`] and [`Cut::Oversize`] call again with
+    /// the bytes behind `taken`, for there may be more. [`Framing::Messages`] treats `unread` as one message; an
+    /// empty one is not seen, since nothing tells it from no message at all.
+    ///
+    /// Presenting fewer bytes than before (none, on a timer's tick) changes nothing: `Incomplete { taken: 0 }`. But
+    /// at the end, bytes that were seen and are gone count as [`FramingError::Truncated`].
+    ///
+    /// # Errors
+    ///
+    /// A [`FramingError`] when the place of the next frame cannot be known. It is final: every later call returns the
+    /// same, until [`reset`](Self::reset).
+    pub fn cut(&mut self, unread: &[u8], at_end: bool) -> Result<Cut, FramingError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let unread = Unread {
+            bytes: unread,
+            at_end,
+            position: self.position,
+        };
+        let cut = self.cut_by_codec(unread);
+        match &cut {
+            Ok(cut) => self.position = unread.offset(cut.taken()),
+            Err(error) => self.failed = Some(*error),
+        }
+        cut
+    }
+
+    /// Returns to the start of a new stream: state, detection and offsets are forgotten, limits are kept.
+    pub fn reset(&mut self) {
+        *self = Self::new(
+            self.framing,
+            self.limits.frame_bytes_max,
+            self.limits.header_bytes_max,
+        );
+    }
+
+    /// The framing in force: for [`Framing::Detect`] what was detected, or `Detect` while that is open.
+    #[must_use]
+    pub const fn framing(&self) -> Framing {
+        match self.codec {
+            Codec::Lines(_) => Framing::Newline,
+            Codec::ContentLength(_) => Framing::ContentLength,
+            Codec::Concatenated(_) => Framing::Concatenated,
+            Codec::Messages => Framing::Messages,
+            Codec::Detect(_) => Framing::Detect,
+        }
+    }
+
+    /// Whether a frame has begun and is not complete; one that is being skipped counts.
+    ///
+    /// Ending the stream now would cut it short. Use it to judge a peer that stalls.
+    #[must_use]
+    pub const fn is_inside_frame(&self) -> bool {
+        match &self.codec {
+            Codec::Lines(codec) => codec.is_inside_frame(),
+            Codec::ContentLength(codec) => codec.is_inside_frame(),
+            Codec::Concatenated(codec) => codec.is_inside_frame(),
+            Codec::Messages => false,
+            Codec::Detect(codec) => codec.is_inside_frame(),
+        }
+    }
+
+    /// The most bytes that ever have to be presented at once: after [`Cut::Incomplete`] fewer than this remain
+    /// untaken. A buffer of this size is never full without progress.
+    ///
+    /// It follows from the framing asked for, the limits and nothing else, and stays the same.
+    #[must_use]
+    pub const fn input_bytes_max(&self) -> usize {
+        let lines = Lines::input_bytes_max(self.limits);
+        let content_length = ContentLength::input_bytes_max(self.limits);
+        let bytes = match self.framing {
+            Framing::Newline => lines,
+            Framing::ContentLength => content_length,
+            Framing::Concatenated => Concatenated::input_bytes_max(self.limits),
+            Framing::Messages => self.limits.frame_bytes_max,
+            Framing::Detect => max(max(lines, content_length), detect::INPUT_BYTES_MAX),
+        };
+        // Even when both limits are zero a byte must come in to be refused.
+        max(bytes, 1)
+    }
+
+    fn cut_by_codec(&mut self, unread: Unread<'_>) -> Result<Cut, FramingError> {
+        if let Codec::Detect(detect) = &mut self.codec {
+            match detect.detect(unread)? {
+                Detected::Not(cut) => return Ok(cut),
+                Detected::Framing(framing) => self.codec = Codec::new(framing),
+            }
+        }
+        match &mut self.codec {
+            Codec::Lines(codec) => codec.cut(unread, self.limits),
+            Codec::ContentLength(codec) => codec.cut(unread, self.limits),
+            Codec::Concatenated(codec) => codec.cut(unread, self.limits),
+            Codec::Messages => Ok(messages::cut(unread, self.limits)),
+            // Detection has just ended or returned.
+            Codec::Detect(_) => Ok(Cut::Incomplete { taken: 0 }),
+        }
+    }
+}
+
+/// `Ord::max` is not usable in a `const fn` yet.
+const fn max(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
+}

@@ -1,0 +1,405 @@
+//! Scripts: a stream, and what must be cut from it however it is split.
+//!
+//! Here: the stage (`Item`, `cut_in`, `script`), and what concerns all framings: detection, byte order marks, the cost
+//! of one-byte reads, the order of calls. The traps of each framing have a file each; naive twins and random streams
+//! are in `twins`.
+
+use super::{Cut, Framer, Framing, FramingError, find};
+use crate::ReadBuffer;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use alloc::{format, vec};
+
+mod concatenated;
+mod content_length;
+mod lines;
+mod twins;
+
+/// What a caller sees of a stream, apart from how many bytes to take when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Frame(Vec<u8>),
+    Unterminated(Vec<u8>),
+    Oversize(Option<u64>),
+    End,
+    Error(FramingError),
+}
+
+fn frame(body: impl AsRef<[u8]>) -> Item {
+    Item::Frame(body.as_ref().to_vec())
+}
+
+fn tail(body: impl AsRef<[u8]>) -> Item {
+    Item::Unterminated(body.as_ref().to_vec())
+}
+
+fn over(bytes: impl Into<Option<u64>>) -> Item {
+    Item::Oversize(bytes.into())
+}
+
+/// Takes all that can be cut from what is in `buf`, and keeps every promise about the numbers to account.
+fn drain(framer: &mut Framer, buf: &mut Vec<u8>, at_end: bool, items: &mut Vec<Item>) {
+    loop {
+        let cut = framer.cut(buf, at_end);
+        let taken = cut.as_ref().map_or(0, Cut::taken);
+        assert!(taken <= buf.len());
+        match cut {
+            Ok(Cut::Frame {
+                body,
+                taken,
+                unterminated,
+            }) => {
+                assert!(taken > 0 && body.end <= taken && (at_end || !unterminated));
+                let body = buf[body].to_vec();
+                items.push(match unterminated {
+                    true => Item::Unterminated(body),
+                    false => Item::Frame(body),
+                });
+            }
+            Ok(Cut::Oversize { bytes, taken }) => {
+                assert!(taken > 0);
+                items.push(Item::Oversize(bytes));
+            }
+            Ok(Cut::Incomplete { taken }) => {
+                assert!(!at_end, "incomplete at the end");
+                buf.drain(..taken);
+                assert!(buf.len() < framer.input_bytes_max());
+                assert!(buf.is_empty() || framer.is_inside_frame());
+                // A tick without input changes nothing, nor does presenting the same again.
+                assert_eq!(framer.cut(b"", false), Ok(Cut::Incomplete { taken: 0 }));
+                assert_eq!(framer.cut(buf, false), Ok(Cut::Incomplete { taken: 0 }));
+                return;
+            }
+            Ok(Cut::End { taken }) => {
+                assert_eq!(taken, buf.len());
+                assert!(at_end);
+                buf.clear();
+                items.push(Item::End);
+                assert_eq!(framer.cut(b"", true), Ok(Cut::End { taken: 0 }));
+                return;
+            }
+            Err(error) => {
+                assert_eq!(framer.cut(b"{}\n", at_end), Err(error), "errors last");
+                items.push(Item::Error(error));
+                return;
+            }
+        }
+        buf.drain(..taken);
+    }
+}
+
+fn is_over(items: &[Item]) -> bool {
+    matches!(items.last(), Some(Item::End | Item::Error(_)))
+}
+
+/// Cuts a stream that arrives in `pieces`; the end is told with the last one, or on its own.
+pub(super) fn cut_in<'a>(
+    mut framer: Framer,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    end_with_last: bool,
+) -> Vec<Item> {
+    let mut items = vec![];
+    let mut buf = vec![];
+    let mut pieces = pieces.into_iter().peekable();
+    while let Some(piece) = pieces.next() {
+        buf.extend_from_slice(piece);
+        let at_end = end_with_last && pieces.peek().is_none();
+        drain(&mut framer, &mut buf, at_end, &mut items);
+        if is_over(&items) {
+            return items;
+        }
+    }
+    drain(&mut framer, &mut buf, true, &mut items);
+    items
+}
+
+/// Cuts a stream through a buffer of exactly the size the framer asks for.
+pub(super) fn cut_through_buffer(mut framer: Framer, mut stream: &[u8]) -> Vec<Item> {
+    let mut buf = ReadBuffer::new(framer.input_bytes_max());
+    let mut items = vec![];
+    loop {
+        let spare = buf.spare();
+        assert!(!spare.is_empty(), "full without progress");
+        let n = spare.len().min(stream.len());
+        spare[..n].copy_from_slice(&stream[..n]);
+        buf.advance(n);
+        stream = &stream[n..];
+        let mut unread = buf.filled().to_vec();
+        drain(&mut framer, &mut unread, n == 0, &mut items);
+        if is_over(&items) {
+            return items;
+        }
+        buf.consume(buf.len() - unread.len());
+    }
+}
+
+/// Holds every way of splitting a short stream to the same result.
+fn every_split(framer: &Framer, stream: &[u8], expected: &[Item]) {
+    let show = stream.escape_ascii().to_string();
+    for end_with_last in [true, false] {
+        let cut = |pieces: &[&[u8]]| cut_in(framer.clone(), pieces.iter().copied(), end_with_last);
+        assert_eq!(cut(&[stream]), expected, "whole: {show}");
+        let bytes: Vec<_> = stream.chunks(1).collect();
+        assert_eq!(cut(&bytes), expected, "byte by byte: {show}");
+        if stream.len() < 300 {
+            for at in 0..=stream.len() {
+                let (front, back) = stream.split_at(at);
+                assert_eq!(cut(&[front, back]), expected, "split at {at}: {show}");
+            }
+        }
+    }
+    assert_eq!(
+        cut_through_buffer(framer.clone(), stream),
+        expected,
+        "{show}"
+    );
+}
+
+fn script(framing: Framing, stream: impl AsRef<[u8]>, expected: &[Item]) {
+    every_split(&Framer::new(framing, 40, 64), stream.as_ref(), expected);
+}
+
+fn lines(stream: impl AsRef<[u8]>, expected: &[Item]) {
+    script(Framing::Newline, stream, expected);
+}
+
+fn sized(stream: impl AsRef<[u8]>, expected: &[Item]) {
+    script(Framing::ContentLength, stream, expected);
+}
+
+fn values(stream: impl AsRef<[u8]>, expected: &[Item]) {
+    script(Framing::Concatenated, stream, expected);
+}
+
+// STD-08
+#[test]
+fn many_messages_in_one_read_come_out_one_by_one() {
+    let stream = "Content-Length: 2\r\n\r\n{}".repeat(1000);
+    let mut expected = vec![frame("{}"); 1000];
+    expected.push(Item::End);
+    sized(stream, &expected);
+    lines("{}\n".repeat(1000), &expected);
+    values("{}".repeat(1000), &expected);
+}
+
+// SER-02
+#[test]
+fn a_byte_order_mark_stays_in_the_body() {
+    lines("\u{FEFF}{}\n", &[frame("\u{FEFF}{}"), Item::End]);
+    values(
+        "\u{FEFF}{}{}",
+        &[frame("\u{FEFF}{}"), frame("{}"), Item::End],
+    );
+    values("\u{FEFF} \n[]", &[frame("\u{FEFF} \n[]"), Item::End]);
+    values("\u{FEFF}1 ", &[frame("\u{FEFF}1"), Item::End]);
+    values("\u{FEFF}", &[tail("\u{FEFF}"), Item::End]);
+    values(
+        "\u{FEFF}\u{FEFF}{}",
+        &[frame("\u{FEFF}\u{FEFF}"), frame("{}"), Item::End],
+    );
+    values(
+        b"\xEF{}\xEF\xBB[]",
+        &[
+            frame(b"\xEF"),
+            frame("{}"),
+            frame(b"\xEF\xBB"),
+            frame("[]"),
+            Item::End,
+        ],
+    );
+}
+
+// STD-06
+#[test]
+fn the_first_byte_that_tells_decides_the_framing() {
+    for (stream, framing, first) in [
+        ("{}\n", Framing::Newline, "{}"),
+        (" \r\n\t[]\n", Framing::Newline, "[]"),
+        ("\u{FEFF}{}\n", Framing::Newline, "\u{FEFF}{}"),
+        ("\u{FEFF}\n", Framing::Newline, "\u{FEFF}"),
+        ("\u{FEFE}\n", Framing::Newline, "\u{FEFE}"),
+        ("1\n", Framing::Newline, "1"),
+        ("}\n", Framing::Newline, "}"),
+        ("Content-Length: 2\r\n\r\n{}", Framing::ContentLength, "{}"),
+        ("\r\n content-length:2\n\n{}", Framing::ContentLength, "{}"),
+        (
+            "\u{FEFF}Content-Length: 2\r\n\r\n{}",
+            Framing::ContentLength,
+            "{}",
+        ),
+    ] {
+        script(Framing::Detect, stream, &[frame(first), Item::End]);
+        let mut framer = Framer::new(Framing::Detect, 40, 64);
+        assert_eq!(framer.framing(), Framing::Detect);
+        framer.cut(stream.as_bytes(), true).unwrap();
+        assert_eq!(framer.framing(), framing, "{stream}");
+        framer.reset();
+        assert_eq!(framer.framing(), Framing::Detect);
+    }
+    script(Framing::Detect, "", &[Item::End]);
+    script(Framing::Detect, " \n", &[Item::End]);
+    script(
+        Framing::Detect,
+        b"\xEF\xBB",
+        &[tail(b"\xEF\xBB"), Item::End],
+    );
+}
+
+// STD-06
+#[test]
+fn detection_holds_for_the_rest_of_the_stream() {
+    script(
+        Framing::Detect,
+        "{}\nContent-Length: 2\n",
+        &[frame("{}"), frame("Content-Length: 2"), Item::End],
+    );
+}
+
+// SRV-15
+#[test]
+fn a_message_is_a_frame_whatever_it_holds() {
+    let mut framer = Framer::new(Framing::Messages, 4, 0);
+    let whole = |len| Cut::Frame {
+        body: 0..len,
+        taken: len,
+        unterminated: false,
+    };
+    assert_eq!(framer.cut(b"\n{}\n", false), Ok(whole(4)));
+    assert_eq!(framer.cut(b"", false), Ok(Cut::Incomplete { taken: 0 }));
+    assert_eq!(
+        framer.cut(b"12345", false),
+        Ok(Cut::Oversize {
+            bytes: Some(5),
+            taken: 5
+        })
+    );
+    assert_eq!(framer.cut(b"1", true), Ok(whole(1)));
+    assert_eq!(framer.cut(b"", true), Ok(Cut::End { taken: 0 }));
+    assert!(!framer.is_inside_frame());
+}
+
+// STD-08: at most three looks at each byte of a frame that comes one byte at a time.
+#[test]
+fn one_byte_at_a_time_costs_a_constant_per_byte() {
+    let body = format!("[{}]", "{\"a\":\"\\\"é\"},".repeat(5_000));
+    let len = body.len();
+    assert!(len > 65_000);
+    for (framing, stream) in [
+        (Framing::Newline, format!("{body}\n")),
+        (Framing::Detect, format!("{body}\n")),
+        (
+            Framing::ContentLength,
+            format!("Content-Length: {len}\r\n\r\n{body}"),
+        ),
+        (
+            Framing::ContentLength,
+            format!(
+                "{}Content-Length: {len}\r\n\r\n{body}",
+                "A: b\r\n".repeat(10_000)
+            ),
+        ),
+        (
+            Framing::ContentLength,
+            format!(
+                "X: {}\r\nContent-Length: {len}\r\n\r\n{body}",
+                "x".repeat(100_000)
+            ),
+        ),
+        (Framing::Concatenated, body.clone()),
+        (
+            Framing::Concatenated,
+            format!("{} {body}", "1".repeat(60_000)),
+        ),
+    ] {
+        // Once within the limit, once skipped.
+        for frame_bytes_max in [1 << 20, 100] {
+            let mut framer = Framer::new(framing, frame_bytes_max, 1 << 20);
+            let before = find::tests::EXAMINED.get();
+            let (mut start, mut frames) = (0, 0);
+            for end in 0..=stream.len() {
+                let cut = framer.cut(&stream.as_bytes()[start..end], false).unwrap();
+                start += cut.taken();
+                frames += usize::from(!matches!(cut, Cut::Incomplete { .. }));
+            }
+            let examined = find::tests::EXAMINED.get() - before;
+            assert!(
+                examined <= 3 * stream.len() as u64,
+                "{framing:?}: {examined}"
+            );
+            assert!(frames >= 1 && start == stream.len());
+        }
+    }
+}
+
+// STD-08: the rest of the stream is not searched for a line end again and again.
+#[test]
+fn many_frames_in_one_read_cost_a_constant_per_byte() {
+    for framing in [Framing::Newline, Framing::Concatenated] {
+        let stream = "{}\n".repeat(10_000);
+        let mut framer = Framer::new(framing, 10, 0);
+        let before = find::tests::EXAMINED.get();
+        let mut unread = stream.as_bytes();
+        while !unread.is_empty() {
+            unread = &unread[framer.cut(unread, false).unwrap().taken()..];
+        }
+        assert!(find::tests::EXAMINED.get() - before <= 3 * stream.len() as u64);
+    }
+}
+
+// Any order of calls is legal, a tick without input among them.
+#[test]
+fn fewer_bytes_than_before_change_nothing() {
+    for (framing, stream) in [
+        (Framing::Newline, "{\"a\":1}\n"),
+        (Framing::ContentLength, "Content-Length: 7\r\n\r\n{\"a\":1}"),
+        (Framing::Concatenated, "{\"a\":1}"),
+        (Framing::Detect, "\u{FEFF}{\"a\":1}\n"),
+    ] {
+        for shown in 1..stream.len() {
+            for back in 0..shown {
+                let mut framer = Framer::new(framing, 40, 64);
+                let nothing = Ok(Cut::Incomplete { taken: 0 });
+                assert_eq!(framer.cut(&stream.as_bytes()[..shown], false), nothing);
+                assert!(framer.is_inside_frame());
+                assert_eq!(framer.cut(&stream.as_bytes()[..back], false), nothing);
+                assert!(framer.is_inside_frame());
+                let cut = framer.cut(stream.as_bytes(), false);
+                assert!(matches!(cut, Ok(Cut::Frame { taken, .. }) if taken == stream.len()));
+                assert!(!framer.is_inside_frame());
+            }
+        }
+    }
+}
+
+// STD-09
+#[test]
+fn bytes_that_were_seen_and_are_gone_at_the_end_were_cut_short() {
+    for framing in [
+        Framing::Newline,
+        Framing::ContentLength,
+        Framing::Concatenated,
+        Framing::Detect,
+    ] {
+        let mut framer = Framer::new(framing, 40, 64);
+        let shown: &[u8] = if framing == Framing::Detect {
+            b"\xEF"
+        } else {
+            b"["
+        };
+        assert_eq!(framer.cut(shown, false), Ok(Cut::Incomplete { taken: 0 }));
+        let error = FramingError::Truncated { offset: 0 };
+        assert_eq!(framer.cut(b"", true), Err(error), "{framing:?}");
+        framer.reset();
+        assert_eq!(framer.cut(b"", true), Ok(Cut::End { taken: 0 }));
+    }
+}
+
+#[test]
+fn an_error_says_what_and_where() {
+    let error = FramingError::LengthInvalid { offset: 7 };
+    assert_eq!(
+        error.to_string(),
+        "Content-Length is not a decimal number (byte 7 of the stream)"
+    );
+    assert_eq!(error.offset(), 7);
+}

@@ -1,0 +1,247 @@
+//! Putting frames into a stream: the header before a body, the line feed behind it.
+//!
+//! Here: room for a header, its number, the delimiter. Not here: the body, which the caller appends between `begin`
+//! and `finish`.
+//!
+//! The rules guarded: the header stands directly before its body with the shortest number. Padding is no way out of
+//! not knowing the length: clangd reads leading zeros as octal, lsp-server refuses extra blanks. So a length that is
+//! known costs one copy; for one that is not, room for three digits is left and the body moved by the difference.
+//!
+//! ```text
+//!  begin     … earlier frames │ Content-Length: ___␍␊␍␊ │
+//!                             start                    body
+//!  append    … earlier frames │ Content-Length: ___␍␊␍␊ │ {"jsonrpc":"2.0", … }
+//!  finish    … earlier frames │ Content-Length: 41␍␊␍␊{"jsonrpc":"2.0", … }       moved by one
+//! ```
+
+use super::Framing;
+use alloc::vec::Vec;
+
+const NAME: &[u8] = b"Content-Length: ";
+const BLANK_LINE: &[u8] = b"\r\n\r\n";
+
+/// The number assumed while the length is not known: most messages have 100 to 999 bytes.
+const LENGTH_GUESSED: usize = 100;
+
+/// The most digits of a `usize`, at 64 bits.
+const DIGITS_MAX: usize = 20;
+
+/// A frame begun and not finished.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a frame that is begun must be finished or abandoned"]
+pub(crate) struct FrameStart {
+    /// Where the frame begins in the output.
+    start: usize,
+    /// Where its body begins.
+    body: usize,
+    /// The body's length that the header in place tells.
+    declared: usize,
+}
+
+/// Begins a frame whose length is not known yet; append the body, then [`finish`].
+pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>) -> FrameStart {
+    begin_declared(framing, out, LENGTH_GUESSED)
+}
+
+/// Begins a frame whose body will have `body_len` bytes, so that [`finish`] has nothing to move.
+///
+/// A wrong length costs what [`begin`] costs, nothing more.
+pub(crate) fn begin_sized(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
+    let frame_bytes = NAME.len() + DIGITS_MAX + BLANK_LINE.len() + 1;
+    out.reserve(body_len.saturating_add(frame_bytes));
+    begin_declared(framing, out, body_len)
+}
+
+/// Ends a frame: sets the header right, appends the delimiter.
+///
+/// Between `begin` and this, `out` may only have grown.
+pub(crate) fn finish(start: FrameStart, framing: Framing, out: &mut Vec<u8>) {
+    debug_assert!(start.body <= out.len(), "the output shrank under a frame");
+    match framing {
+        Framing::ContentLength => correct_header(start, out),
+        Framing::Newline | Framing::Concatenated | Framing::Detect => out.push(b'\n'),
+        Framing::Messages => {}
+    }
+}
+
+/// Takes a frame back as if it had never been begun.
+pub(crate) fn abandon(start: FrameStart, out: &mut Vec<u8>) {
+    out.truncate(start.start);
+}
+
+fn begin_declared(framing: Framing, out: &mut Vec<u8>, declared: usize) -> FrameStart {
+    let start = out.len();
+    if framing == Framing::ContentLength {
+        let mut digits = [0; DIGITS_MAX];
+        out.extend_from_slice(NAME);
+        out.extend_from_slice(decimal(declared, &mut digits));
+        out.extend_from_slice(BLANK_LINE);
+    }
+    FrameStart {
+        start,
+        body: out.len(),
+        declared,
+    }
+}
+
+/// Writes the true length into the header, moving the body if the number has more or fewer digits than assumed.
+fn correct_header(start: FrameStart, out: &mut Vec<u8>) {
+    let body_len = out.len().saturating_sub(start.body);
+    if body_len == start.declared {
+        return;
+    }
+    let mut digits = [0; DIGITS_MAX];
+    let digits = decimal(body_len, &mut digits);
+    let number = start.start + NAME.len();
+    let body = number + digits.len() + BLANK_LINE.len();
+    if body > start.body {
+        out.resize(body + body_len, 0);
+    }
+    // Both ranges lie within `out`: it was at least `start.body + body_len` long before, and now is `body + body_len`.
+    out.copy_within(start.body..start.body + body_len, body);
+    out.truncate(body + body_len);
+    let header = digits.iter().chain(BLANK_LINE);
+    for (place, byte) in out.iter_mut().skip(number).zip(header) {
+        *place = *byte;
+    }
+}
+
+/// Writes `number` in its shortest decimal form to the end of `digits`.
+fn decimal(mut number: usize, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
+    let mut first = DIGITS_MAX;
+    for digit in digits.iter_mut().rev() {
+        // A remainder of ten fits a byte.
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        first -= 1;
+        if number == 0 {
+            break;
+        }
+    }
+    // `first` counted down once per digit, of which there is at least one.
+    digits.get(first..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Framing, abandon, begin, begin_sized, decimal, finish};
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use proptest::prelude::{any, proptest};
+
+    const LENGTHS: [usize; 12] = [
+        0, 1, 9, 10, 99, 100, 101, 999, 1000, 9_999, 99_999, 1_000_000,
+    ];
+
+    /// Bytes that show when a move is off by one.
+    fn body(len: usize) -> Vec<u8> {
+        (0..len).map(|n| b'a' + (n % 26) as u8).collect()
+    }
+
+    // STD-01
+    #[test]
+    fn the_header_has_the_shortest_number_and_stands_directly_before_its_body() {
+        for len in LENGTHS {
+            let body = body(len);
+            let mut expected = format!("kept\nContent-Length: {len}\r\n\r\n").into_bytes();
+            expected.extend_from_slice(&body);
+            let framing = Framing::ContentLength;
+
+            let mut out = b"kept\n".to_vec();
+            let start = begin(framing, &mut out);
+            out.extend_from_slice(&body);
+            finish(start, framing, &mut out);
+            assert!(out == expected, "guessed, {len} bytes");
+
+            out.truncate(5);
+            let start = begin_sized(framing, &mut out, len);
+            let room = out.capacity();
+            out.extend_from_slice(&body);
+            finish(start, framing, &mut out);
+            assert!(out == expected, "sized, {len} bytes");
+            assert_eq!(out.capacity(), room, "one allocation");
+        }
+    }
+
+    // STD-01
+    #[test]
+    fn a_wrong_size_is_corrected() {
+        for promised in LENGTHS {
+            for len in [0, 9, 100, 1000] {
+                let mut out = vec![];
+                let start = begin_sized(Framing::ContentLength, &mut out, promised);
+                out.extend_from_slice(&body(len));
+                finish(start, Framing::ContentLength, &mut out);
+                let mut expected = format!("Content-Length: {len}\r\n\r\n").into_bytes();
+                expected.extend_from_slice(&body(len));
+                assert!(out == expected, "{promised} promised, {len} written");
+            }
+        }
+    }
+
+    // STD-05, STD-06, TRN-10
+    #[test]
+    fn other_framings_have_a_line_feed_behind_or_nothing() {
+        for (framing, expected) in [
+            (Framing::Newline, "{}\n{}\n"),
+            (Framing::Detect, "{}\n{}\n"),
+            (Framing::Concatenated, "{}\n{}\n"),
+            (Framing::Messages, "{}{}"),
+        ] {
+            let mut out = vec![];
+            let start = begin(framing, &mut out);
+            out.extend_from_slice(b"{}");
+            finish(start, framing, &mut out);
+            let start = begin_sized(framing, &mut out, 2);
+            out.extend_from_slice(b"{}");
+            finish(start, framing, &mut out);
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn an_abandoned_frame_leaves_no_trace() {
+        for framing in [Framing::ContentLength, Framing::Newline] {
+            let mut out = b"kept".to_vec();
+            let start = begin(framing, &mut out);
+            out.extend_from_slice(b"half a bo");
+            abandon(start, &mut out);
+            assert_eq!(out, b"kept");
+            let start = begin_sized(framing, &mut out, 1 << 10);
+            abandon(start, &mut out);
+            assert_eq!(out, b"kept");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_written_as_the_standard_library_does(number: usize, shift in 0..usize::BITS) {
+            let number = number >> shift;
+            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
+        }
+
+        // STD-01, STD-08
+        #[test]
+        fn what_is_written_is_read_back(bodies in proptest::collection::vec((0..2000_usize, any::<bool>()), 0..8)) {
+            let framing = Framing::ContentLength;
+            let mut out = vec![];
+            for (len, sized) in &bodies {
+                let start = if *sized { begin_sized(framing, &mut out, *len) } else { begin(framing, &mut out) };
+                out.extend_from_slice(&body(*len));
+                finish(start, framing, &mut out);
+            }
+            let mut framer = crate::frame::Framer::new(framing, 2000, 100);
+            let mut unread = out.as_slice();
+            for (len, _) in &bodies {
+                let Ok(crate::frame::Cut::Frame { body: range, taken, .. }) = framer.cut(unread, true) else {
+                    panic!("a frame is there");
+                };
+                assert_eq!(unread[range], body(*len));
+                unread = &unread[taken..];
+            }
+            assert_eq!(framer.cut(unread, true), Ok(crate::frame::Cut::End { taken: 0 }));
+        }
+    }
+}
