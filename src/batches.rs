@@ -40,7 +40,13 @@ pub(crate) struct Batches {
 
 impl Batches {
     pub(crate) const fn new(keep_bytes: usize) -> Self {
-        Self { slots: Vec::new(), free: NONE, gathered: 0, kept: 0, keep_bytes }
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            gathered: 0,
+            kept: 0,
+            keep_bytes,
+        }
     }
 
     /// Begins a batch. It stays open until [`release`](Self::release) has been called once for
@@ -53,7 +59,10 @@ impl Batches {
             batch.waiting = 1;
             return index;
         }
-        self.slots.push(Batch { waiting: 1, ..Batch::default() });
+        self.slots.push(Batch {
+            waiting: 1,
+            ..Batch::default()
+        });
         (self.slots.len() - 1) as u32
     }
 
@@ -85,7 +94,9 @@ impl Batches {
         bytes_max: usize,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let Some(batch) = self.slots.get_mut(batch as usize) else { return Ok(false) };
+        let Some(batch) = self.slots.get_mut(batch as usize) else {
+            return Ok(false);
+        };
         let start = batch.text.len();
         write(&mut batch.text).inspect_err(|_| batch.text.truncate(start))?;
         if batch.text.len() > bytes_max || u32::try_from(batch.text.len()).is_err() {
@@ -93,24 +104,36 @@ impl Batches {
             return Ok(false);
         }
         self.gathered += batch.text.len() - start;
-        batch.replies.push(Reply { position, end: batch.text.len() as u32 });
+        batch.replies.push(Reply {
+            position,
+            end: batch.text.len() as u32,
+        });
         Ok(true)
     }
 
     /// Whether the batch has any answer to send.
     pub(crate) fn has_replies(&self, batch: u32) -> bool {
-        self.slots.get(batch as usize).is_some_and(|batch| !batch.replies.is_empty())
+        self.slots
+            .get(batch as usize)
+            .is_some_and(|batch| !batch.replies.is_empty())
     }
 
     /// The bytes that the batch's answer will have.
     pub(crate) fn reply_bytes(&self, batch: u32) -> usize {
-        self.slots.get(batch as usize).map_or(0, |batch| batch.text.len() + batch.replies.len() + 1)
+        self.slots
+            .get(batch as usize)
+            .map_or(0, |batch| batch.text.len() + batch.replies.len() + 1)
     }
 
     /// Writes the answers as one array.
     pub(crate) fn write(&mut self, batch: u32, order: BatchOrder, out: &mut Vec<u8>) {
-        let Some(batch) = self.slots.get_mut(batch as usize) else { return };
-        let in_order = batch.replies.windows(2).all(|pair| pair[0].position < pair[1].position);
+        let Some(batch) = self.slots.get_mut(batch as usize) else {
+            return;
+        };
+        let in_order = batch
+            .replies
+            .windows(2)
+            .all(|pair| pair[0].position < pair[1].position);
         out.push(b'[');
         if in_order || order == BatchOrder::Completion {
             let mut start = 0;
@@ -139,7 +162,9 @@ impl Batches {
 
     /// Forgets the batch; its slot and buffer may be used again.
     pub(crate) fn end(&mut self, index: u32) {
-        let Some(batch) = self.slots.get_mut(index as usize) else { return };
+        let Some(batch) = self.slots.get_mut(index as usize) else {
+            return;
+        };
         self.gathered = self.gathered.saturating_sub(batch.text.len());
         batch.text.clear();
         batch.replies.clear();
@@ -173,14 +198,22 @@ impl OurBatches {
     }
 
     /// Remembers a batch by its first and last call, and forgets those that `is_over` tells.
-    pub(crate) fn push(&mut self, first: u64, last: u64, mut is_over: impl FnMut(u64, u64) -> bool) {
+    pub(crate) fn push(
+        &mut self,
+        first: u64,
+        last: u64,
+        mut is_over: impl FnMut(u64, u64) -> bool,
+    ) {
         self.ranges.retain(|&(first, last)| !is_over(first, last));
         self.ranges.push((first, last));
     }
 
     /// The batch that call `number` belongs to, or the call alone.
     pub(crate) fn around(&self, number: u64) -> (u64, u64) {
-        let batch = self.ranges.iter().find(|(first, last)| (*first..=*last).contains(&number));
+        let batch = self
+            .ranges
+            .iter()
+            .find(|(first, last)| (*first..=*last).contains(&number));
         batch.copied().unwrap_or((number, number))
     }
 }

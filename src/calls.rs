@@ -64,7 +64,10 @@ impl<T> Calls<T> {
             first: if first == 0 { 1 } else { first },
             next: if first == 0 { 1 } else { first },
             searched: (0, 0),
-            foreign: Foreign { numbers: BTreeMap::new(), texts: BTreeMap::new() },
+            foreign: Foreign {
+                numbers: BTreeMap::new(),
+                texts: BTreeMap::new(),
+            },
         }
     }
 
@@ -99,9 +102,15 @@ impl<T> Calls<T> {
     /// Opens the call with the number that [`reserve`](Self::reserve) gave.
     pub(crate) fn open_call(&mut self, number: u64, deadline: u64, tag: T) {
         let index = number as usize & self.mask();
-        let Some(slot) = self.slots.get_mut(index) else { return };
+        let Some(slot) = self.slots.get_mut(index) else {
+            return;
+        };
         debug_assert!(slot.tag.is_none(), "a reserved slot is free");
-        *slot = Slot { number, deadline, tag: Some(tag) };
+        *slot = Slot {
+            number,
+            deadline,
+            tag: Some(tag),
+        };
         self.occupied[index / 64] |= 1 << (index % 64);
         self.open += 1;
         self.next = number + 1;
@@ -121,7 +130,9 @@ impl<T> Calls<T> {
         id.normal_form(&mut key);
         let key = key.into_boxed_slice();
         self.foreign.numbers.insert(key.clone(), number);
-        self.foreign.texts.insert(number, (id.text().as_bytes().into(), key));
+        self.foreign
+            .texts
+            .insert(number, (id.text().as_bytes().into(), key));
     }
 
     /// The open call that a caller gave this id.
@@ -152,7 +163,10 @@ impl<T> Calls<T> {
     /// Ends the call and gives back its tag.
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
         let index = number as usize & self.mask();
-        let slot = self.slots.get_mut(index).filter(|slot| slot.number == number)?;
+        let slot = self
+            .slots
+            .get_mut(index)
+            .filter(|slot| slot.number == number)?;
         let tag = slot.tag.take()?;
         slot.deadline = NEVER;
         self.occupied[index / 64] &= !(1 << (index % 64));
@@ -189,11 +203,18 @@ impl<T> Calls<T> {
             let start = block * 64;
             let end = (start + 64).min(self.slots.len());
             let slots = &self.slots[start..end];
-            let due = slots.iter().filter(|slot| slot.deadline <= now).min_by_key(|slot| slot.deadline);
+            let due = slots
+                .iter()
+                .filter(|slot| slot.deadline <= now)
+                .min_by_key(|slot| slot.deadline);
             if let Some(slot) = due {
                 return Some(slot.number);
             }
-            let earliest = slots.iter().map(|slot| slot.deadline).min().unwrap_or(NEVER);
+            let earliest = slots
+                .iter()
+                .map(|slot| slot.deadline)
+                .min()
+                .unwrap_or(NEVER);
             self.deadlines.raise(block, earliest);
         }
         None
@@ -206,10 +227,15 @@ impl<T> Calls<T> {
             return None;
         }
         let (len, start) = (self.slots.len(), self.next as usize & self.mask());
-        let from = if self.searched.0 == self.next { self.searched.1 } else { 0 };
+        let from = if self.searched.0 == self.next {
+            self.searched.1
+        } else {
+            0
+        };
         // The ring from `start` on is 0..len, then wrapped around.
         let index = self.find_occupied((start + from).min(len), len);
-        let index = index.or_else(|| self.find_occupied((start + from).saturating_sub(len), start))?;
+        let index =
+            index.or_else(|| self.find_occupied((start + from).saturating_sub(len), start))?;
         self.searched = (self.next, index.wrapping_sub(start) & self.mask());
         Some(self.slots[index].number)
     }
@@ -278,7 +304,11 @@ impl<T> Calls<T> {
     fn grow(&mut self) {
         let len = (self.slots.len() * 2).max(SLOTS_MIN);
         let mut slots = Vec::with_capacity(len);
-        slots.resize_with(len, || Slot { number: 0, deadline: NEVER, tag: None });
+        slots.resize_with(len, || Slot {
+            number: 0,
+            deadline: NEVER,
+            tag: None,
+        });
         let old = core::mem::replace(&mut self.slots, slots);
         self.occupied.clear();
         self.occupied.reserve_exact(len.div_ceil(64));
@@ -335,7 +365,11 @@ mod tests {
         assert_eq!(calls.take(500), Some(5000));
         let reused = open(&mut calls, NEVER);
         assert_eq!(reused & 1023, 500);
-        assert!(numbers.iter().all(|&number| number == 500 || calls.is_open(number)));
+        assert!(
+            numbers
+                .iter()
+                .all(|&number| number == 500 || calls.is_open(number))
+        );
         assert_eq!(calls.open(), 1024);
     }
 

@@ -42,12 +42,15 @@ pub struct Collector {
 impl Collector {
     /// Makes an empty one.
     pub const fn new() -> Self {
-        Self { outcomes: BTreeMap::new() }
+        Self {
+            outcomes: BTreeMap::new(),
+        }
     }
 
     /// Keeps the outcome of a call, and gives back the call's tag.
     pub fn insert<T>(&mut self, response: Response<'_, T>) -> T {
-        self.outcomes.insert(response.call, response.outcome.into_owned());
+        self.outcomes
+            .insert(response.call, response.outcome.into_owned());
         response.tag
     }
 

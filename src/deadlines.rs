@@ -30,7 +30,10 @@ pub(crate) struct Deadlines {
 
 impl Deadlines {
     pub(crate) const fn new() -> Self {
-        Self { bounds: Vec::new(), blocks: 0 }
+        Self {
+            bounds: Vec::new(),
+            blocks: 0,
+        }
     }
 
     /// Fits the tree to a table of `slots` slots, all without a deadline.
@@ -109,7 +112,9 @@ impl Deadlines {
         let (mut start, mut width, mut index) = (0, self.blocks, block);
         let mut bound = earliest;
         loop {
-            let Some(slot) = self.bounds.get_mut(start + index) else { return };
+            let Some(slot) = self.bounds.get_mut(start + index) else {
+                return;
+            };
             *slot = bound;
             if width <= 1 {
                 return;
@@ -140,7 +145,9 @@ mod tests {
                     fired.push(table[slot]);
                     table[slot] = NEVER;
                 }
-                None => deadlines.raise(block, slots.map(|slot| table[slot]).min().unwrap_or(NEVER)),
+                None => {
+                    deadlines.raise(block, slots.map(|slot| table[slot]).min().unwrap_or(NEVER))
+                }
             }
         }
         fired
@@ -156,7 +163,9 @@ mod tests {
             let mut now = 0;
             for round in 0..200 {
                 for _ in 0..20 {
-                    seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    seed = seed
+                        .wrapping_mul(6364136223846793005)
+                        .wrapping_add(1442695040888963407);
                     let slot = (seed >> 33) as usize % slots;
                     table[slot] = now + 1 + (seed >> 20) % 1000;
                     deadlines.note(slot, table[slot]);

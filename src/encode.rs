@@ -102,7 +102,12 @@ pub(crate) enum WriteError {
 }
 
 /// Writes a request or notification up to its params.
-fn write_call(out: &mut Vec<u8>, style: Style, method: &str, params: impl Payload) -> Result<(), WriteError> {
+fn write_call(
+    out: &mut Vec<u8>,
+    style: Style,
+    method: &str,
+    params: impl Payload,
+) -> Result<(), WriteError> {
     out.extend_from_slice(match style {
         Style::V2 => b"{\"jsonrpc\":\"2.0\",\"method\":",
         Style::V1 => b"{\"method\":",
@@ -237,7 +242,10 @@ mod tests {
     #[test]
     fn members_stand_in_one_order_and_absent_ones_are_left_out() {
         let v2 = text(|out| request(out, Style::V2, "m", &[1, 2], id).unwrap());
-        assert_eq!(v2, r#"{"jsonrpc":"2.0","method":"m","params":[1,2],"id":7}"#);
+        assert_eq!(
+            v2,
+            r#"{"jsonrpc":"2.0","method":"m","params":[1,2],"id":7}"#
+        );
         let v1 = text(|out| request(out, Style::V1, "m", (), id).unwrap());
         assert_eq!(v1, r#"{"method":"m","params":[],"id":7}"#);
         let v2 = text(|out| notification(out, Style::V2, "m", ()).unwrap());
@@ -250,21 +258,39 @@ mod tests {
         assert_eq!(v1, r#"{"result":5,"error":null,"id":1}"#);
         let error = ErrorObject::method_not_found();
         let v2 = text(|out| failure(out, Style::V2, Some(b"null"), &error));
-        assert_eq!(v2, r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":null}"#);
+        assert_eq!(
+            v2,
+            r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":null}"#
+        );
         let v1 = text(|out| failure(out, Style::V1, Some(b"1"), &error));
-        assert_eq!(v1, r#"{"result":null,"error":{"code":-32601,"message":"Method not found"},"id":1}"#);
+        assert_eq!(
+            v1,
+            r#"{"result":null,"error":{"code":-32601,"message":"Method not found"},"id":1}"#
+        );
         let omitted = text(|out| failure(out, Style::V2, None, &error));
-        assert_eq!(omitted, r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#);
+        assert_eq!(
+            omitted,
+            r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#
+        );
     }
 
     // SER-10
     #[test]
     fn params_are_an_array_an_object_or_nothing() {
         let mut out = b"kept".to_vec();
-        assert!(matches!(request(&mut out, Style::V2, "m", &1, id), Err(WriteError::ParamsScalar)));
-        assert!(matches!(notification(&mut out, Style::V2, "m", &"s"), Err(WriteError::ParamsScalar)));
+        assert!(matches!(
+            request(&mut out, Style::V2, "m", &1, id),
+            Err(WriteError::ParamsScalar)
+        ));
+        assert!(matches!(
+            notification(&mut out, Style::V2, "m", &"s"),
+            Err(WriteError::ParamsScalar)
+        ));
         let named = Json::parse_str("{}").unwrap();
-        assert!(matches!(request(&mut out, Style::V1, "m", named, id), Err(WriteError::ParamsByName)));
+        assert!(matches!(
+            request(&mut out, Style::V1, "m", named, id),
+            Err(WriteError::ParamsByName)
+        ));
         assert_eq!(out, b"kept");
         for nothing in [None::<&[u8]>, None] {
             let written = text(|out| notification(out, Style::V2, "m", &nothing).unwrap());

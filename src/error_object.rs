@@ -35,7 +35,12 @@ pub struct ErrorObject<'a> {
 impl<'a> ErrorObject<'a> {
     /// Makes an error without data.
     pub fn new(code: i64, message: impl Into<Cow<'a, str>>) -> Self {
-        Self { code, message: message.into(), data: None, text: None }
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+            text: None,
+        }
     }
 
     /// Makes the error of a code with its canonical message, or `"Error"` if it has none.
@@ -44,7 +49,12 @@ impl<'a> ErrorObject<'a> {
             Some(message) => message,
             None => "Error",
         };
-        ErrorObject { code, message: Cow::Borrowed(message), data: None, text: None }
+        ErrorObject {
+            code,
+            message: Cow::Borrowed(message),
+            data: None,
+            text: None,
+        }
     }
 
     /// −32700, always answered with a null id.
@@ -156,7 +166,12 @@ impl<'a> ErrorObject<'a> {
             }
         }
         let (code, message) = (code?, message?);
-        Some(Self { code, message: message.to_cow_lossy(), data, text: Some(json) })
+        Some(Self {
+            code,
+            message: message.to_cow_lossy(),
+            data,
+            text: Some(json),
+        })
     }
 
     /// Reads what a 1.0 peer gave as its error: any value but null. One that is no 2.0 error
@@ -166,9 +181,17 @@ impl<'a> ErrorObject<'a> {
             return error;
         }
         let code = json.get("code").and_then(read_integer).unwrap_or(-32000);
-        let message = json.get("message").and_then(Json::as_string).or(json.as_string());
+        let message = json
+            .get("message")
+            .and_then(Json::as_string)
+            .or(json.as_string());
         let message = message.map_or(Cow::Borrowed("Error"), |text| text.to_cow_lossy());
-        Self { code, message, data: Some(json), text: None }
+        Self {
+            code,
+            message,
+            data: Some(json),
+            text: None,
+        }
     }
 
     /// Writes the object, in the order code, message, data.
@@ -216,7 +239,12 @@ pub struct OwnedError {
 impl OwnedError {
     /// Makes an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None, text: None }
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+            text: None,
+        }
     }
 
     /// Adds data of any serialisable type.
@@ -288,9 +316,15 @@ mod tests {
         let null = read(r#"{"code":-32000,"message":"m","data":null}"#).unwrap();
         assert!(absent.data().is_none());
         assert!(null.data().unwrap().is_null());
-        assert_eq!(written(&ErrorObject::new(1, "m")), r#"{"code":1,"message":"m"}"#);
+        assert_eq!(
+            written(&ErrorObject::new(1, "m")),
+            r#"{"code":1,"message":"m"}"#
+        );
         let with_null = ErrorObject::new(1, "m").with_data(Json::NULL);
-        assert_eq!(written(&with_null), r#"{"code":1,"message":"m","data":null}"#);
+        assert_eq!(
+            written(&with_null),
+            r#"{"code":1,"message":"m","data":null}"#
+        );
     }
 
     // MSG-16
@@ -331,6 +365,9 @@ mod tests {
         assert_eq!((half.code(), half.message()), (-32000, "m"));
         assert_eq!(half.data().unwrap().as_str(), r#"{"message":"m","n":1}"#);
         let number = read("17");
-        assert_eq!((number.code(), number.data().unwrap().as_str()), (-32000, "17"));
+        assert_eq!(
+            (number.code(), number.data().unwrap().as_str()),
+            (-32000, "17")
+        );
     }
 }

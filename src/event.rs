@@ -72,7 +72,11 @@ impl Request<'_> {
     /// Copies the request in one allocation, to hand it to another thread or task.
     pub fn into_owned(self) -> OwnedRequest {
         let parts = OwnedParts::new(&self.method, self.params, Some(self.id));
-        OwnedRequest { parts, token: self.token, origin: self.origin }
+        OwnedRequest {
+            parts,
+            token: self.token,
+            origin: self.origin,
+        }
     }
 }
 
@@ -92,7 +96,10 @@ impl Notification<'_> {
     /// Copies the notification in one allocation, to hand it to another thread or task.
     pub fn into_owned(self) -> OwnedNotification {
         let parts = OwnedParts::new(&self.method, self.params, None);
-        OwnedNotification { parts, origin: self.origin }
+        OwnedNotification {
+            parts,
+            origin: self.origin,
+        }
     }
 }
 
@@ -474,7 +481,13 @@ impl OwnedRequest {
 
     /// Splits into the right to answer and what is to be answered.
     pub fn split(self) -> (ReplyToken, OwnedNotification) {
-        (self.token, OwnedNotification { parts: self.parts, origin: self.origin })
+        (
+            self.token,
+            OwnedNotification {
+                parts: self.parts,
+                origin: self.origin,
+            },
+        )
     }
 }
 
@@ -541,7 +554,8 @@ impl OwnedParts {
 
     fn params(&self) -> Option<Json<'_>> {
         let text = &self.text[self.method_end..self.params_end];
-        self.has_params.then(|| Json::from_scanned(text, self.line_breaks))
+        self.has_params
+            .then(|| Json::from_scanned(text, self.line_breaks))
     }
 
     fn id(&self) -> &[u8] {
@@ -551,6 +565,9 @@ impl OwnedParts {
 
 impl fmt::Debug for OwnedParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message").field("method", &self.method()).field("params", &self.params()).finish()
+        f.debug_struct("Message")
+            .field("method", &self.method())
+            .field("params", &self.params())
+            .finish()
     }
 }

@@ -85,7 +85,9 @@ impl<'a> Id<'a> {
 
     /// Copies the id, so that it outlives the message it came in.
     pub fn into_owned(self) -> OwnedId {
-        OwnedId { json: self.json.to_owned_json() }
+        OwnedId {
+            json: self.json.to_owned_json(),
+        }
     }
 
     /// A hash of type and value: equal ids have equal hashes. Never used to decide equality.
@@ -123,7 +125,9 @@ impl<'a> Id<'a> {
 
 /// The text between the quotes of a string, and any other text whole.
 fn bare(text: &[u8]) -> &[u8] {
-    text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(text)
+    text.strip_prefix(b"\"")
+        .and_then(|rest| rest.strip_suffix(b"\""))
+        .unwrap_or(text)
 }
 
 impl PartialEq for Id<'_> {
@@ -135,10 +139,12 @@ impl PartialEq for Id<'_> {
             (JsonKind::Number, JsonKind::Number) => {
                 Decimal::read(self.json.as_bytes()).same(&Decimal::read(other.json.as_bytes()))
             }
-            (JsonKind::String, JsonKind::String) => match (self.json.as_string(), other.json.as_string()) {
-                (Some(ours), Some(theirs)) => ours.code_points().eq(theirs.code_points()),
-                _ => false,
-            },
+            (JsonKind::String, JsonKind::String) => {
+                match (self.json.as_string(), other.json.as_string()) {
+                    (Some(ours), Some(theirs)) => ours.code_points().eq(theirs.code_points()),
+                    _ => false,
+                }
+            }
             _ => false,
         }
     }
@@ -173,7 +179,9 @@ pub struct OwnedId {
 impl OwnedId {
     /// The borrowed form, which has all the questions to ask of an id.
     pub fn as_id(&self) -> Id<'_> {
-        Id { json: self.json.as_json() }
+        Id {
+            json: self.json.as_json(),
+        }
     }
 }
 
@@ -181,7 +189,9 @@ impl From<u64> for OwnedId {
     fn from(number: u64) -> Self {
         let mut text = Vec::with_capacity(20);
         json::write_u64(&mut text, number);
-        Self { json: OwnedJson::from(Json::from_scanned(&text, false)) }
+        Self {
+            json: OwnedJson::from(Json::from_scanned(&text, false)),
+        }
     }
 }
 
@@ -189,7 +199,9 @@ impl From<&str> for OwnedId {
     fn from(text: &str) -> Self {
         let mut quoted = Vec::with_capacity(text.len() + 2);
         json::write_str(&mut quoted, text);
-        Self { json: OwnedJson::from(Json::from_scanned(&quoted, false)) }
+        Self {
+            json: OwnedJson::from(Json::from_scanned(&quoted, false)),
+        }
     }
 }
 
@@ -257,11 +269,21 @@ impl<'a> Decimal<'a> {
             Some(at) => (&mantissa[..at], &mantissa[at + 1..]),
             None => (mantissa, &mantissa[..0]),
         };
-        let leading_zeros = whole.iter().chain(fraction).take_while(|&&b| b == b'0').count();
+        let leading_zeros = whole
+            .iter()
+            .chain(fraction)
+            .take_while(|&&b| b == b'0')
+            .count();
         let point = read_exponent(exponent)
             .and_then(|e| e.checked_add(whole.len() as i128))
             .and_then(|e| e.checked_sub(leading_zeros as i128));
-        Self { text, negative, whole, fraction, point }
+        Self {
+            text,
+            negative,
+            whole,
+            fraction,
+            point,
+        }
     }
 
     /// The digits without the zeros at either end; empty for zero.
@@ -280,7 +302,9 @@ impl<'a> Decimal<'a> {
         }
         match (self.point, other.point) {
             (Some(ours), Some(theirs)) => {
-                self.negative == other.negative && ours == theirs && self.digits().eq(other.digits())
+                self.negative == other.negative
+                    && ours == theirs
+                    && self.digits().eq(other.digits())
             }
             _ => self.text == other.text,
         }
@@ -301,8 +325,12 @@ impl<'a> Decimal<'a> {
 
     fn to_u64(&self) -> Option<u64> {
         let mut digits = self.digits();
-        let Some(first) = digits.next() else { return Some(0) };
-        let point = self.point.filter(|point| !self.negative && (1..=20).contains(point))?;
+        let Some(first) = digits.next() else {
+            return Some(0);
+        };
+        let point = self
+            .point
+            .filter(|point| !self.negative && (1..=20).contains(point))?;
         let mut value = u64::from(first - b'0');
         for _ in 1..point {
             let digit = digits.next().map_or(0, |b| b - b'0');
@@ -321,7 +349,9 @@ fn read_exponent(text: &[u8]) -> Option<i128> {
     };
     let mut value: i128 = 0;
     for byte in digits {
-        value = value.checked_mul(10)?.checked_add(i128::from(byte.wrapping_sub(b'0')))?;
+        value = value
+            .checked_mul(10)?
+            .checked_add(i128::from(byte.wrapping_sub(b'0')))?;
     }
     Some(if negative { -value } else { value })
 }
@@ -415,7 +445,9 @@ impl IdScheme {
                     return None;
                 }
                 let number = text[24..].iter().try_fold(0u64, |number, &byte| {
-                    let digit = (byte as char).to_digit(16).filter(|_| !byte.is_ascii_uppercase())?;
+                    let digit = (byte as char)
+                        .to_digit(16)
+                        .filter(|_| !byte.is_ascii_uppercase())?;
                     Some(number << 4 | u64::from(digit))
                 })?;
                 (uuid_text(random, number)[1..37] == text).then_some(number)
@@ -438,7 +470,8 @@ fn read_canonical(text: &[u8]) -> Option<u64> {
     match text {
         [b'0'] => Some(0),
         [b'1'..=b'9', ..] if text.len() <= 16 => text.iter().try_fold(0u64, |number, byte| {
-            byte.is_ascii_digit().then(|| number * 10 + u64::from(byte - b'0'))
+            byte.is_ascii_digit()
+                .then(|| number * 10 + u64::from(byte - b'0'))
         }),
         _ => None,
     }
@@ -531,9 +564,18 @@ mod tests {
     #[test]
     fn ids_compare_by_type_and_exact_value() {
         let classes: &[&[&str]] = &[
-            &["1", "1.0", "1e0", "10e-1", "0.1e1", "1.000", "1E+0", "0.01e2"],
+            &[
+                "1", "1.0", "1e0", "10e-1", "0.1e1", "1.000", "1E+0", "0.01e2",
+            ],
             &["-1", "-1.0", "-10e-1"],
-            &["0", "-0", "0.0", "0e5", "-0.00e-7", "0e999999999999999999999999999999999999999999"],
+            &[
+                "0",
+                "-0",
+                "0.0",
+                "0e5",
+                "-0.00e-7",
+                "0e999999999999999999999999999999999999999999",
+            ],
             &["1.9"],
             &["1.1"],
             &["18446744073709551616", "18446744073709551616.0"],
@@ -588,7 +630,11 @@ mod tests {
     // CLI-04
     #[test]
     fn every_scheme_reads_back_what_it_writes_and_nothing_else() {
-        let schemes = [IdScheme::Sequential, IdScheme::Prefixed("srv-"), IdScheme::Uuid([0xab; 10])];
+        let schemes = [
+            IdScheme::Sequential,
+            IdScheme::Prefixed("srv-"),
+            IdScheme::Uuid([0xab; 10]),
+        ];
         for scheme in schemes {
             for number in [0, 1, 9, 10, 99, 12_345, scheme.number_max()] {
                 let mut text = Vec::new();
@@ -606,7 +652,10 @@ mod tests {
         assert_eq!(read(IdScheme::Prefixed("srv-"), "\"srv-\""), None);
         assert_eq!(read(IdScheme::Prefixed("srv-"), "7"), None);
         let uuid = IdScheme::Uuid([0xab; 10]);
-        assert_eq!(read(uuid, "\"abababab-abab-4bab-abab-00000000000f\""), Some(15));
+        assert_eq!(
+            read(uuid, "\"abababab-abab-4bab-abab-00000000000f\""),
+            Some(15)
+        );
         assert_eq!(read(uuid, "\"ABABABAB-abab-4bab-abab-00000000000f\""), None);
         assert_eq!(read(uuid, "\"abababab-abab-4bab-abab-00000000000F\""), None);
     }

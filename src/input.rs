@@ -31,19 +31,31 @@ pub(crate) enum InputKind {
 impl<'a> Input<'a> {
     /// Bytes of a stream: the oldest unconsumed byte first.
     pub fn stream(bytes: &'a [u8]) -> Self {
-        Self { bytes, consumed: 0, kind: InputKind::Stream }
+        Self {
+            bytes,
+            consumed: 0,
+            kind: InputKind::Stream,
+        }
     }
 
     /// One whole message, from a transport that keeps messages apart. It is read as such under
     /// every framing.
     pub fn message(bytes: &'a [u8]) -> Self {
-        Self { bytes, consumed: 0, kind: InputKind::Message }
+        Self {
+            bytes,
+            consumed: 0,
+            kind: InputKind::Message,
+        }
     }
 
     /// Stands for a message of `bytes` bytes that the transport refused to assemble. The
     /// connection answers it as it answers every message over its limit.
     pub fn oversize(bytes: u64) -> Self {
-        Self { bytes: &[], consumed: 0, kind: InputKind::Oversize(bytes) }
+        Self {
+            bytes: &[],
+            consumed: 0,
+            kind: InputKind::Oversize(bytes),
+        }
     }
 
     /// No bytes: for a turn of the loop in which only time has passed.

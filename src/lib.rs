@@ -29,22 +29,23 @@ pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
 pub use config::{
     BatchOrder, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds, ErrorProfile,
-    InvalidRequestId, LimitErrors, NullIdError, NullParams, Role, UnknownId, V1NullId, VersionPolicy,
+    InvalidRequestId, LimitErrors, NullIdError, NullParams, Role, UnknownId, V1NullId,
+    VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
 pub use encode::Payload;
 pub use error_object::{ErrorObject, OwnedError};
 pub use event::{
-    Cancelled, CloseReason, Closed, ConnectionError, Event, InvalidReason, InvalidResponse, Malformed,
-    MalformedCause, Notification, Origin, Outcome, OwnedNotification, OwnedOutcome, OwnedRequest,
-    Refused, RefusedCause, Request, Response, Stray, StrayKind,
+    Cancelled, CloseReason, Closed, ConnectionError, Event, InvalidReason, InvalidResponse,
+    Malformed, MalformedCause, Notification, Origin, Outcome, OwnedNotification, OwnedOutcome,
+    OwnedRequest, Refused, RefusedCause, Request, Response, Stray, StrayKind,
 };
 pub use frame::{Cut, Framer, Framing, FramingError};
 pub use id::{CallId, Id, IdScheme, OwnedId, ReplyToken, RequestKey};
 pub use input::Input;
 pub use json::{
-    CodePoints, DecodeError, DecodeErrorKind, Elements, EncodeError, EncodeErrorKind, Json, JsonKind,
-    JsonString, Members, OwnedJson, SyntaxError, SyntaxErrorKind,
+    CodePoints, DecodeError, DecodeErrorKind, Elements, EncodeError, EncodeErrorKind, Json,
+    JsonKind, JsonString, Members, OwnedJson, SyntaxError, SyntaxErrorKind,
 };
 pub use message::MethodName;
 pub use presets::{AcpVersion, McpRevision};

@@ -105,7 +105,12 @@ pub(crate) fn classify<'a>(
     config: &Config,
     in_batch: bool,
 ) -> Message<'a> {
-    let object = Object { text, envelope, line_breaks, config };
+    let object = Object {
+        text,
+        envelope,
+        line_breaks,
+        config,
+    };
     if envelope.kind != JsonKind::Object {
         return object.invalid(InvalidReason::NotAnObject, None, Style::V2);
     }
@@ -114,7 +119,10 @@ pub(crate) fn classify<'a>(
     }
     if envelope.result.is_some() || envelope.error.is_some() {
         let id = object.response_id();
-        return Message::Response(Response { id, outcome: object.outcome() });
+        return Message::Response(Response {
+            id,
+            outcome: object.outcome(),
+        });
     }
     object.invalid(InvalidReason::Unrecognisable, None, Style::V2)
 }
@@ -136,7 +144,9 @@ impl<'a> Object<'a, '_> {
         match self.envelope.version {
             Version::V2 => policy.allows_v2().then_some(Style::V2),
             Version::Absent | Version::V1 => policy.allows_v1().then_some(Style::V1),
-            Version::Other => (policy.allows_v1() && self.config.v1_other_versions).then_some(Style::V1),
+            Version::Other => {
+                (policy.allows_v1() && self.config.v1_other_versions).then_some(Style::V1)
+            }
         }
     }
 
@@ -158,7 +168,12 @@ impl<'a> Object<'a, '_> {
             JsonKind::Object => self.id(style),
             _ => None,
         };
-        Message::Invalid(Invalid { reason, id, offset: start as usize, style })
+        Message::Invalid(Invalid {
+            reason,
+            id,
+            offset: start as usize,
+            style,
+        })
     }
 
     /// An object with `method`.
@@ -173,10 +188,18 @@ impl<'a> Object<'a, '_> {
         if style == Style::V1 && in_batch && !self.config.v1_in_batch {
             return self.invalid(InvalidReason::V1InBatch, None, style);
         }
-        let Some(method) = envelope.method.filter(|method| method.kind == JsonKind::String) else {
+        let Some(method) = envelope
+            .method
+            .filter(|method| method.kind == JsonKind::String)
+        else {
             return self.invalid(InvalidReason::MethodType, envelope.method, style);
         };
-        if envelope.method_escaped && self.json(method).as_string().is_none_or(|s| s.to_cow().is_none()) {
+        if envelope.method_escaped
+            && self
+                .json(method)
+                .as_string()
+                .is_none_or(|s| s.to_cow().is_none())
+        {
             return self.invalid(InvalidReason::MethodText, Some(method), style);
         }
         let params = match envelope.params {
@@ -207,7 +230,12 @@ impl<'a> Object<'a, '_> {
             },
         };
         let (method, params) = (self.json(method), params.map(|params| self.json(params)));
-        Message::Call(Call { style, method, params, kind })
+        Message::Call(Call {
+            style,
+            method,
+            params,
+            kind,
+        })
     }
 
     /// The id by which a response finds its call, whatever else is wrong with it.
@@ -223,7 +251,10 @@ impl<'a> Object<'a, '_> {
     fn outcome(&self) -> Outcome<'a> {
         match self.valid_outcome() {
             Ok(outcome) => outcome,
-            Err(reason) => Outcome::Invalid(InvalidResponse { reason, text: self.whole() }),
+            Err(reason) => Outcome::Invalid(InvalidResponse {
+                reason,
+                text: self.whole(),
+            }),
         }
     }
 
@@ -246,9 +277,15 @@ impl<'a> Object<'a, '_> {
         match (style, envelope.result, envelope.error) {
             (Style::V2, Some(result), None) => Ok(Outcome::Ok(self.json(result))),
             (Style::V2, None, Some(error)) => self.error(error, style),
-            (Style::V2, Some(result), Some(error)) if lenient && !used(error) => Ok(Outcome::Ok(self.json(result))),
-            (Style::V2, Some(result), Some(error)) if lenient && !used(result) => self.error(error, style),
-            (Style::V1, Some(result), Some(error)) if !used(error) => Ok(Outcome::Ok(self.json(result))),
+            (Style::V2, Some(result), Some(error)) if lenient && !used(error) => {
+                Ok(Outcome::Ok(self.json(result)))
+            }
+            (Style::V2, Some(result), Some(error)) if lenient && !used(result) => {
+                self.error(error, style)
+            }
+            (Style::V1, Some(result), Some(error)) if !used(error) => {
+                Ok(Outcome::Ok(self.json(result)))
+            }
             (Style::V1, Some(result), Some(error)) if !used(result) => self.error(error, style),
             (Style::V1, Some(result), None) if lenient => Ok(Outcome::Ok(self.json(result))),
             (Style::V1, None, Some(error)) if lenient && used(error) => self.error(error, style),
@@ -260,7 +297,9 @@ impl<'a> Object<'a, '_> {
     fn error(&self, error: Member, style: Style) -> Result<Outcome<'a>, InvalidReason> {
         let json = self.json(error);
         match style {
-            Style::V2 => ErrorObject::read(json).map(Outcome::Err).ok_or(InvalidReason::ErrorShape),
+            Style::V2 => ErrorObject::read(json)
+                .map(Outcome::Err)
+                .ok_or(InvalidReason::ErrorShape),
             Style::V1 => Ok(Outcome::Err(ErrorObject::read_v1(json))),
         }
     }
@@ -268,5 +307,7 @@ impl<'a> Object<'a, '_> {
 
 /// The text of a method whose string has been checked to be text.
 pub(crate) fn method_text<'a>(method: Json<'a>) -> Cow<'a, str> {
-    method.as_string().map_or(Cow::Borrowed(""), |string| string.to_cow_lossy())
+    method
+        .as_string()
+        .map_or(Cow::Borrowed(""), |string| string.to_cow_lossy())
 }

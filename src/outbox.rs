@@ -15,7 +15,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
 
-use crate::frame::{FrameStart, Framing, write};
+use crate::frame::Framing;
+use crate::frame::write::{self, FrameStart};
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -74,7 +75,7 @@ impl Outbox {
             self.committed -= self.head;
             self.head = 0;
         }
-        write::begin(self.framing, &mut self.buf, body_hint)
+        write::begin_sized(self.framing, &mut self.buf, body_hint)
     }
 
     /// The buffer, to append to while a frame is open.
@@ -88,10 +89,19 @@ impl Outbox {
         self.committed = self.buf.len();
         let end = self.queued();
         let has_calls = last_call.is_some();
-        let before = self.parts.back().map_or(self.gone_call, |last| last.last_call);
-        let part = Part { end, last_call: last_call.unwrap_or(before), has_calls };
+        let before = self
+            .parts
+            .back()
+            .map_or(self.gone_call, |last| last.last_call);
+        let part = Part {
+            end,
+            last_call: last_call.unwrap_or(before),
+            has_calls,
+        };
         match self.parts.back_mut() {
-            Some(last) if self.framing != Framing::Messages && !has_calls && !last.has_calls => *last = part,
+            Some(last) if self.framing != Framing::Messages && !has_calls && !last.has_calls => {
+                *last = part
+            }
             _ => self.parts.push_back(part),
         }
     }
@@ -103,7 +113,10 @@ impl Outbox {
 
     /// What to write next: everything in a stream, one frame for whole messages.
     pub(crate) fn peek(&self) -> Option<&[u8]> {
-        let waiting = self.buf.get(self.head..self.committed).filter(|waiting| !waiting.is_empty())?;
+        let waiting = self
+            .buf
+            .get(self.head..self.committed)
+            .filter(|waiting| !waiting.is_empty())?;
         Some(match (self.framing, self.parts.front()) {
             (Framing::Messages, Some(part)) => {
                 let len = usize::try_from(part.end - self.done).unwrap_or(waiting.len());
@@ -127,7 +140,9 @@ impl Outbox {
     /// else waits.
     pub(crate) fn take(&mut self, into: &mut Vec<u8>) -> bool {
         self.rollback();
-        let Some(shown) = self.peek() else { return false };
+        let Some(shown) = self.peek() else {
+            return false;
+        };
         let n = shown.len();
         if into.is_empty() && self.head == 0 && n == self.buf.len() {
             mem::swap(&mut self.buf, into);
@@ -250,9 +265,15 @@ mod tests {
         put(&mut outbox, b"one", Some(1));
         put(&mut outbox, b"two", None);
         assert_eq!(outbox.peek(), Some(&b"one\ntwo\n"[..]));
-        assert_eq!((outbox.queued(), outbox.done(), outbox.begun_call()), (8, 0, 0));
+        assert_eq!(
+            (outbox.queued(), outbox.done(), outbox.begun_call()),
+            (8, 0, 0)
+        );
         assert!(outbox.consume(1));
-        assert_eq!((outbox.queued(), outbox.done(), outbox.begun_call()), (8, 1, 1));
+        assert_eq!(
+            (outbox.queued(), outbox.done(), outbox.begun_call()),
+            (8, 1, 1)
+        );
         assert!(outbox.consume(100));
         assert_eq!((outbox.len(), outbox.done()), (0, 8));
         assert_eq!(outbox.peek(), None);
@@ -292,7 +313,10 @@ mod tests {
         put(&mut outbox, b"one", Some(1));
         assert!(outbox.take(&mut into));
         assert_eq!(into, b"one\n");
-        assert_eq!((outbox.len(), outbox.done(), outbox.begun_call()), (0, 4, 1));
+        assert_eq!(
+            (outbox.len(), outbox.done(), outbox.begun_call()),
+            (0, 4, 1)
+        );
         assert!(outbox.buf.capacity() >= 99);
         assert!(!outbox.take(&mut into));
         put(&mut outbox, b"two", Some(2));
@@ -310,13 +334,22 @@ mod tests {
         assert_eq!(outbox.peek().unwrap(), before);
         outbox.rollback();
         put(&mut outbox, b"two", None);
-        assert_eq!(outbox.peek().unwrap(), [&before[..], b"Content-Length: 3\r\n\r\ntwo"].concat());
+        assert_eq!(
+            outbox.peek().unwrap(),
+            [&before[..], b"Content-Length: 3\r\n\r\ntwo"].concat()
+        );
     }
 
     #[test]
     fn unsent_calls_can_be_dropped_from_between_answers() {
         let mut outbox = Outbox::new(Framing::Newline, 1024);
-        for (body, call) in [(b"a1", Some(1)), (b"r1", None), (b"r2", None), (b"a2", Some(2)), (b"r3", None)] {
+        for (body, call) in [
+            (b"a1", Some(1)),
+            (b"r1", None),
+            (b"r2", None),
+            (b"a2", Some(2)),
+            (b"r3", None),
+        ] {
             put(&mut outbox, body, call);
         }
         outbox.consume(1);

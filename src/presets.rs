@@ -86,7 +86,9 @@ impl Config {
         config.duplicate_ids = DuplicateIds::Reject;
         config.batches = matches!(revision, McpRevision::V2025_03_26);
         config.unknown_id = match revision {
-            McpRevision::V2024_11_05 | McpRevision::V2025_03_26 | McpRevision::V2025_06_18 => UnknownId::Null,
+            McpRevision::V2024_11_05 | McpRevision::V2025_03_26 | McpRevision::V2025_06_18 => {
+                UnknownId::Null
+            }
             McpRevision::V2025_11_25 | McpRevision::V2026_07_28 => UnknownId::Omit,
         };
         config.message_bytes_max = 16 << 20;

@@ -54,7 +54,12 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub(crate) const fn new() -> Self {
-        Self { slots: Vec::new(), hashes: Vec::new(), free: NONE, open: 0 }
+        Self {
+            slots: Vec::new(),
+            hashes: Vec::new(),
+            free: NONE,
+            open: 0,
+        }
     }
 
     /// How many requests are open.
@@ -63,7 +68,13 @@ impl Requests {
     }
 
     /// Opens a request and gives its slot and generation.
-    pub(crate) fn insert(&mut self, id: Id<'_>, style: Style, batch: u32, position: u32) -> (u32, u32) {
+    pub(crate) fn insert(
+        &mut self,
+        id: Id<'_>,
+        style: Style,
+        batch: u32,
+        position: u32,
+    ) -> (u32, u32) {
         let hash = id.value_hash() | 1;
         self.open += 1;
         if let Some(slot) = self.slots.get_mut(self.free as usize) {
@@ -106,12 +117,18 @@ impl Requests {
 
     /// The generation of an open slot.
     pub(crate) fn generation(&self, slot: u32) -> u32 {
-        self.slots.get(slot as usize).map_or(0, |request| request.generation)
+        self.slots
+            .get(slot as usize)
+            .map_or(0, |request| request.generation)
     }
 
     /// Ends the request; its slot may be used again under the next generation.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let Some(request) = self.slots.get_mut(slot as usize).filter(|request| request.is_open) else {
+        let Some(request) = self
+            .slots
+            .get_mut(slot as usize)
+            .filter(|request| request.is_open)
+        else {
             return;
         };
         request.is_open = false;
@@ -130,19 +147,30 @@ impl Requests {
 
     /// The same, passing over those that the peer has given up already.
     pub(crate) fn find_wanted(&self, id: Id<'_>) -> Option<u32> {
-        self.all_with(id).find(|&slot| !self.slots[slot as usize].cancelled)
+        self.all_with(id)
+            .find(|&slot| !self.slots[slot as usize].cancelled)
     }
 
     fn all_with<'s>(&'s self, id: Id<'s>) -> impl Iterator<Item = u32> + 's {
         let hash = id.value_hash() | 1;
-        let same_hash = self.hashes.iter().enumerate().filter(move |(_, other)| **other == hash);
-        same_hash.filter(move |(slot, _)| self.slots[*slot].as_id() == id).map(|(slot, _)| slot as u32)
+        let same_hash = self
+            .hashes
+            .iter()
+            .enumerate()
+            .filter(move |(_, other)| **other == hash);
+        same_hash
+            .filter(move |(slot, _)| self.slots[*slot].as_id() == id)
+            .map(|(slot, _)| slot as u32)
     }
 
     /// The slot of the one open request whose id has this text, quotes left out; none if several
     /// have.
     pub(crate) fn find_text(&self, id: Id<'_>) -> Option<u32> {
-        let open = self.slots.iter().enumerate().filter(|(_, r)| r.is_open && !r.cancelled);
+        let open = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.is_open && !r.cancelled);
         let mut found = open.filter(|(_, request)| request.as_id().same_text(&id));
         let (slot, _) = found.next()?;
         found.next().is_none().then_some(slot as u32)
@@ -153,7 +181,10 @@ impl Requests {
         if self.open == 0 {
             return None;
         }
-        self.slots.iter().position(|request| request.is_open).map(|slot| slot as u32)
+        self.slots
+            .iter()
+            .position(|request| request.is_open)
+            .map(|slot| slot as u32)
     }
 }
 

@@ -10,8 +10,8 @@ use super::Connection;
 use super::commands::{Rejected, SendError};
 use crate::config::NullIdError;
 use crate::deadlines::NEVER;
-use crate::encode::{self, Payload, sealed::Sealed};
-use crate::frame::FrameStart;
+use crate::encode::{self, Payload};
+use crate::frame::write::FrameStart;
 use crate::id::CallId;
 use crate::message::MethodName;
 use crate::time::Instant;
@@ -78,7 +78,11 @@ impl<T> Connection<T> {
         let first = self.calls.next();
         let allowed = self.may_queue().and_then(|()| {
             let speaks_batches = self.config.batches && self.own_style() == encode::Style::V2;
-            if speaks_batches { Ok(()) } else { Err(SendError::BatchesOff) }
+            if speaks_batches {
+                Ok(())
+            } else {
+                Err(SendError::BatchesOff)
+            }
         });
         let frame = allowed.map(|()| {
             self.building = Some(first);
@@ -89,7 +93,15 @@ impl<T> Connection<T> {
             self.outbox.body().push(b'[');
         }
         let deadline = deadline.map_or(NEVER, Instant::as_nanos);
-        Batch { conn: self, frame, start, deadline, first, items: 0, calls: 0 }
+        Batch {
+            conn: self,
+            frame,
+            start,
+            deadline,
+            first,
+            items: 0,
+            calls: 0,
+        }
     }
 
     /// Takes back a batch that was neither sent nor dropped.
@@ -106,7 +118,12 @@ impl<T> Batch<'_, T> {
     ///
     /// # Errors
     /// Gives the tag back with the reason. The entries before it stay.
-    pub fn call<R>(&mut self, method: &str, params: impl Payload, tag: T) -> Result<Handle<R>, Rejected<T>> {
+    pub fn call<R>(
+        &mut self,
+        method: &str,
+        params: impl Payload,
+        tag: T,
+    ) -> Result<Handle<R>, Rejected<T>> {
         let number = match self.write_call(method, params) {
             Ok(number) => number,
             Err(error) => return Err(Rejected::new(tag, error)),
@@ -114,15 +131,23 @@ impl<T> Batch<'_, T> {
         self.conn.calls.open_call(number, self.deadline, tag);
         self.items += 1;
         self.calls += 1;
-        let call = CallId { connection: self.conn.config.connection, number };
-        Ok(Handle { call, result: PhantomData })
+        let call = CallId {
+            connection: self.conn.config.connection,
+            number,
+        };
+        Ok(Handle {
+            call,
+            result: PhantomData,
+        })
     }
 
     fn write_call(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
         self.may_add(method)?;
         let number = self.conn.next_call(None)?;
         let (style, scheme) = (self.conn.own_style(), self.conn.config.id_scheme);
-        self.write(|out| encode::request(out, style, method, params, |out| scheme.write(number, out)))?;
+        self.write(|out| {
+            encode::request(out, style, method, params, |out| scheme.write(number, out))
+        })?;
         Ok(number)
     }
 
@@ -146,7 +171,10 @@ impl<T> Batch<'_, T> {
         &mut self,
         calls: impl IntoIterator<Item = (&'m str, P, T)>,
     ) -> Result<alloc::vec::Vec<Handle<R>>, Rejected<T>> {
-        calls.into_iter().map(|(method, params, tag)| self.call(method, params, tag)).collect()
+        calls
+            .into_iter()
+            .map(|(method, params, tag)| self.call(method, params, tag))
+            .collect()
     }
 
     /// How many entries there are.
@@ -214,7 +242,11 @@ impl<T> Batch<'_, T> {
         }
         let written = entry(out).map_err(SendError::from);
         let fits = out.len() - self.start < bytes_max;
-        let result = written.and(if fits { Ok(()) } else { Err(SendError::TooLarge) });
+        let result = written.and(if fits {
+            Ok(())
+        } else {
+            Err(SendError::TooLarge)
+        });
         result.inspect_err(|_| out.truncate(before))
     }
 }
@@ -228,6 +260,8 @@ impl<T> Drop for Batch<'_, T> {
 
 impl<T> fmt::Debug for Batch<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("items", &self.items).finish_non_exhaustive()
+        f.debug_struct("Batch")
+            .field("items", &self.items)
+            .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use core::fmt;
 use super::Connection;
 use crate::codes;
 use crate::deadlines::NEVER;
-use crate::encode::{self, Payload, Style, WriteError, sealed::Sealed};
+use crate::encode::{self, Payload, Style, WriteError};
 use crate::error_object::ErrorObject;
 use crate::event::ConnectionError;
 use crate::id::{CallId, Id, ReplyToken};
@@ -180,15 +180,26 @@ impl<T> Connection<T> {
     }
 
     fn open_call(&mut self, number: u64, deadline: Option<Instant>, tag: T) -> CallId {
-        self.calls.open_call(number, deadline.map_or(NEVER, Instant::as_nanos), tag);
-        CallId { connection: self.config.connection, number }
+        self.calls
+            .open_call(number, deadline.map_or(NEVER, Instant::as_nanos), tag);
+        CallId {
+            connection: self.config.connection,
+            number,
+        }
     }
 
-    fn send_call(&mut self, id: Option<Id<'_>>, method: &str, params: impl Payload) -> Result<u64, SendError> {
+    fn send_call(
+        &mut self,
+        id: Option<Id<'_>>,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<u64, SendError> {
         self.may_send(method)?;
         let number = self.next_call(id)?;
         let style = self.own_style();
-        let frame = self.outbox.begin(params.size_hint() + method.len() + ENVELOPE_HINT);
+        let frame = self
+            .outbox
+            .begin(params.size_hint() + method.len() + ENVELOPE_HINT);
         let start = self.outbox.body().len();
         let scheme = self.config.id_scheme;
         encode::request(self.outbox.body(), style, method, params, |out| match id {
@@ -213,7 +224,9 @@ impl<T> Connection<T> {
 
     fn send_notification(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let style = self.own_style();
-        let frame = self.outbox.begin(params.size_hint() + method.len() + ENVELOPE_HINT);
+        let frame = self
+            .outbox
+            .begin(params.size_hint() + method.len() + ENVELOPE_HINT);
         let start = self.outbox.body().len();
         encode::notification(self.outbox.body(), style, method, params)
             .map_err(|error| self.take_back(error.into()))?;
@@ -228,12 +241,20 @@ impl<T> Connection<T> {
     ///
     /// # Errors
     /// [`SendError::NotOpen`] if the call has settled or belongs to another connection.
-    pub fn set_deadline(&mut self, call: CallId, deadline: Option<Instant>) -> Result<(), SendError> {
+    pub fn set_deadline(
+        &mut self,
+        call: CallId,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendError> {
         self.forget_builder();
         let deadline = deadline.map_or(NEVER, Instant::as_nanos);
         let is_ours = call.connection == self.config.connection;
         let moved = is_ours && self.calls.set_deadline(call.number, deadline);
-        if moved { Ok(()) } else { Err(SendError::NotOpen) }
+        if moved {
+            Ok(())
+        } else {
+            Err(SendError::NotOpen)
+        }
     }
 
     /// Gives a call up: its tag comes back, an answer that still comes is a stray, and the peer is
@@ -261,19 +282,32 @@ impl<T> Connection<T> {
     ///
     /// # Errors
     /// As [`ask_cancel`](Self::ask_cancel).
-    pub fn ask_cancel_because(&mut self, call: CallId, reason: Option<&str>) -> Result<(), SendError> {
+    pub fn ask_cancel_because(
+        &mut self,
+        call: CallId,
+        reason: Option<&str>,
+    ) -> Result<(), SendError> {
         self.forget_builder();
         if call.connection != self.config.connection || !self.calls.is_open(call.number) {
             return Err(SendError::NotOpen);
         }
-        if self.send_cancel(call.number, reason) { Ok(()) } else { Err(SendError::NoPush) }
+        if self.send_cancel(call.number, reason) {
+            Ok(())
+        } else {
+            Err(SendError::NoPush)
+        }
     }
 
     /// Queues the dialect's notice for giving up call `number`. It passes the soft limit, for it
     /// makes work for nobody; at the hard limit it is left out.
     pub(super) fn send_cancel(&mut self, number: u64, reason: Option<&str>) -> bool {
-        let Some((method, member)) = self.config.cancel_send.names() else { return false };
-        if self.ended.is_some() || self.config.exchange || self.outbox.len() > self.config.outbox_bytes_max {
+        let Some((method, member)) = self.config.cancel_send.names() else {
+            return false;
+        };
+        if self.ended.is_some()
+            || self.config.exchange
+            || self.outbox.len() > self.config.outbox_bytes_max
+        {
             return false;
         }
         let style = self.own_style();
@@ -292,7 +326,8 @@ impl<T> Connection<T> {
             Some(text) => out.extend_from_slice(text),
             None => self.config.id_scheme.write(number, out),
         }
-        if let Some(reason) = reason.filter(|_| self.config.cancel_send == crate::CancelStyle::Mcp) {
+        if let Some(reason) = reason.filter(|_| self.config.cancel_send == crate::CancelStyle::Mcp)
+        {
             out.extend_from_slice(b",\"reason\":");
             json::write_str(out, reason);
         }
@@ -315,7 +350,11 @@ impl<T> Connection<T> {
     /// the request is not open here (it was answered by a silent cancel, or the token is another
     /// connection's), or the connection is closed. A token that comes back can still answer with
     /// [`respond_err`](Self::respond_err).
-    pub fn respond(&mut self, to: ReplyToken, result: impl Payload) -> Result<(), Rejected<ReplyToken>> {
+    pub fn respond(
+        &mut self,
+        to: ReplyToken,
+        result: impl Payload,
+    ) -> Result<(), Rejected<ReplyToken>> {
         let hint = result.size_hint() + ENVELOPE_HINT;
         self.answer(to, hint, |out, style, id| {
             encode::success(out, style, id, result).map_err(SendError::Encode)
@@ -327,12 +366,19 @@ impl<T> Connection<T> {
     /// # Errors
     /// As [`respond`](Self::respond); also [`SendError::ReservedCode`] under `check_app_codes`,
     /// and [`SendError::TooLarge`] for data above `error_data_bytes_max`.
-    pub fn respond_err(&mut self, to: ReplyToken, error: &ErrorObject<'_>) -> Result<(), Rejected<ReplyToken>> {
+    pub fn respond_err(
+        &mut self,
+        to: ReplyToken,
+        error: &ErrorObject<'_>,
+    ) -> Result<(), Rejected<ReplyToken>> {
         let code = error.code();
         if self.config.check_app_codes && codes::is_reserved(code) && !codes::is_defined(code) {
             return Err(Rejected::new(to, SendError::ReservedCode));
         }
-        if error.data().is_some_and(|data| data.len() > self.config.error_data_bytes_max) {
+        if error
+            .data()
+            .is_some_and(|data| data.len() > self.config.error_data_bytes_max)
+        {
             return Err(Rejected::new(to, SendError::TooLarge));
         }
         self.answer(to, 2 * ENVELOPE_HINT, |out, style, id| {
@@ -346,7 +392,11 @@ impl<T> Connection<T> {
     ///
     /// # Errors
     /// As [`respond`](Self::respond).
-    pub fn respond_unknown_method(&mut self, to: ReplyToken, method: &str) -> Result<(), Rejected<ReplyToken>> {
+    pub fn respond_unknown_method(
+        &mut self,
+        to: ReplyToken,
+        method: &str,
+    ) -> Result<(), Rejected<ReplyToken>> {
         let error = ErrorObject::method_not_found();
         if !self.config.echo_method_names {
             return self.respond_err(to, &error);
@@ -363,7 +413,11 @@ impl<T> Connection<T> {
     /// As [`respond`](Self::respond). Where the dialect wants no answer the request is over
     /// already, and this is [`SendError::NotOpen`].
     pub fn respond_cancelled(&mut self, to: ReplyToken) -> Result<(), Rejected<ReplyToken>> {
-        let code = self.config.cancel_answer.code().unwrap_or(codes::REQUEST_CANCELLED);
+        let code = self
+            .config
+            .cancel_answer
+            .code()
+            .unwrap_or(codes::REQUEST_CANCELLED);
         self.respond_err(to, &ErrorObject::of(code))
     }
 
@@ -380,7 +434,9 @@ impl<T> Connection<T> {
             return Err(Rejected::new(to, SendError::Closed));
         }
         let is_ours = key.connection == self.config.connection;
-        let request = is_ours.then(|| self.requests.get(key.slot, key.generation)).flatten();
+        let request = is_ours
+            .then(|| self.requests.get(key.slot, key.generation))
+            .flatten();
         let Some(request) = request else {
             return Err(Rejected::new(to, SendError::NotOpen));
         };
@@ -388,7 +444,10 @@ impl<T> Connection<T> {
         if batch != NONE {
             let budget = self.config.batch_reply_bytes_max;
             let id = request.id();
-            match self.batches.add(batch, position, budget, |out| write(out, style, id)) {
+            match self
+                .batches
+                .add(batch, position, budget, |out| write(out, style, id))
+            {
                 Ok(true) => {}
                 Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),
                 Err(error) => return Err(Rejected::new(to, error)),
@@ -422,7 +481,8 @@ impl<T> Connection<T> {
         if self.batches.has_replies(batch) && !self.closed {
             let frame = self.outbox.begin(self.batches.reply_bytes(batch));
             let start = self.outbox.body().len();
-            self.batches.write(batch, self.config.batch_order, self.outbox.body());
+            self.batches
+                .write(batch, self.config.batch_order, self.outbox.body());
             if self.config.escape_braces {
                 encode::escape_braces(self.outbox.body(), start);
             }
@@ -479,11 +539,17 @@ impl<T> Connection<T> {
             }
         }
         let number_max = self.config.id_scheme.number_max();
-        let mut number = self.calls.reserve(self.config.calls_max, number_max).ok_or(SendError::IdsUsedUp)?;
+        let mut number = self
+            .calls
+            .reserve(self.config.calls_max, number_max)
+            .ok_or(SendError::IdsUsedUp)?;
         // A generated id must not be one that a caller chose for a call that is still open.
         while id.is_none() && self.calls.has_names() && self.is_named(number) {
             self.calls.skip(number);
-            number = self.calls.reserve(self.config.calls_max, number_max).ok_or(SendError::IdsUsedUp)?;
+            number = self
+                .calls
+                .reserve(self.config.calls_max, number_max)
+                .ok_or(SendError::IdsUsedUp)?;
         }
         Ok(number)
     }

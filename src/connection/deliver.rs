@@ -9,8 +9,8 @@ use crate::config::{InvalidRequestId, NullIdError, Role};
 use crate::encode::{self, Style};
 use crate::error_object::ErrorObject;
 use crate::event::{
-    Cancelled, ConnectionError, Event, InvalidReason, InvalidResponse, MalformedCause, Notification, Origin, Outcome,
-    Refused, Request, Response, Stray, StrayKind,
+    Cancelled, ConnectionError, Event, InvalidReason, InvalidResponse, MalformedCause,
+    Notification, Origin, Outcome, Refused, Request, Response, Stray, StrayKind,
 };
 use crate::id::{CallId, Id, ReplyToken, RequestKey};
 use crate::input::Input;
@@ -61,7 +61,9 @@ impl<T> Connection<T> {
 
     /// Consumes the message that was being read, and sends its batch's answer if it is complete.
     fn finish_reading(&mut self, input: &mut Input<'_>) {
-        let Some(reading) = self.reading.take() else { return };
+        let Some(reading) = self.reading.take() else {
+            return;
+        };
         self.consume(input, reading.taken);
         if let Rest::Items { batch, .. } = reading.rest {
             self.release_batch(batch);
@@ -81,11 +83,19 @@ impl<T> Connection<T> {
             return None;
         }
         let message = message::classify(text, &envelope, line_breaks, &self.config, true);
-        let origin = Origin { bytes: envelope.span.range().len(), batch_index: Some(position) };
-        let place = Place { batch, position: position as u32 };
+        let origin = Origin {
+            bytes: envelope.span.range().len(),
+            batch_index: Some(position),
+        };
+        let place = Place {
+            batch,
+            position: position as u32,
+        };
         match (fate, message) {
             (Fate::Request { slot }, Message::Call(call)) => {
-                let CallKind::Request(id) = call.kind else { return None };
+                let CallKind::Request(id) = call.kind else {
+                    return None;
+                };
                 let generation = self.requests.generation(slot);
                 self.requests.get(slot, generation)?;
                 Some(self.request_event(&call, id, slot, generation, origin))
@@ -96,7 +106,13 @@ impl<T> Connection<T> {
                     _ => None,
                 };
                 let method = Some(method_text(call.method));
-                Some(Event::Refused(Refused { cause, method, id, answered, origin }))
+                Some(Event::Refused(Refused {
+                    cause,
+                    method,
+                    id,
+                    answered,
+                    origin,
+                }))
             }
             (_, message) => self.deliver(text, &envelope, message, origin, Some(place)),
         }
@@ -127,11 +143,18 @@ impl<T> Connection<T> {
                 let text = item_text(text, envelope);
                 Some(self.deliver_response(response.id, response.outcome, text, origin))
             }
-            Message::Invalid(invalid) => Some(self.deliver_invalid(text, envelope, invalid, origin, place)),
+            Message::Invalid(invalid) => {
+                Some(self.deliver_invalid(text, envelope, invalid, origin, place))
+            }
         }
     }
 
-    fn deliver_call<'a>(&mut self, call: Call<'a>, origin: Origin, place: Option<Place>) -> Event<'a, T> {
+    fn deliver_call<'a>(
+        &mut self,
+        call: Call<'a>,
+        origin: Origin,
+        place: Option<Place>,
+    ) -> Event<'a, T> {
         if self.is_cancel(&call) {
             return self.deliver_cancel(&call, origin, place);
         }
@@ -142,7 +165,13 @@ impl<T> Connection<T> {
                 let echoed = self.echoed(Some(id));
                 self.answer_error(call.style, echoed, &error);
                 let (method, answered) = (Some(method_text(call.method)), Some(error.code()));
-                Event::Refused(Refused { cause, method, id: Some(id), answered, origin })
+                Event::Refused(Refused {
+                    cause,
+                    method,
+                    id: Some(id),
+                    answered,
+                    origin,
+                })
             }
             (CallKind::Request(id), None) => {
                 let (slot, generation) = self.requests.insert(id, call.style, NONE, 0);
@@ -151,14 +180,24 @@ impl<T> Connection<T> {
             (_, Some(cause)) => {
                 // A notification is never answered, whatever is wrong with it. JSON-RPC 2.0 §4.1.
                 let method = Some(method_text(call.method));
-                Event::Refused(Refused { cause, method, id: None, answered: None, origin })
+                Event::Refused(Refused {
+                    cause,
+                    method,
+                    id: None,
+                    answered: None,
+                    origin,
+                })
             }
             (kind, None) => {
                 if let CallKind::Acknowledged = kind {
                     self.answer_null(Style::V1, Id::NULL, place);
                 }
                 let (method, params) = (method_text(call.method), call.params);
-                Event::Notification(Notification { method, params, origin })
+                Event::Notification(Notification {
+                    method,
+                    params,
+                    origin,
+                })
             }
         }
     }
@@ -171,13 +210,28 @@ impl<T> Connection<T> {
         generation: u32,
         origin: Origin,
     ) -> Event<'a, T> {
-        let key = RequestKey { connection: self.config.connection, slot, generation };
+        let key = RequestKey {
+            connection: self.config.connection,
+            slot,
+            generation,
+        };
         let (method, params) = (method_text(call.method), call.params);
-        Event::Request(Request { method, params, id, token: ReplyToken { key }, origin })
+        Event::Request(Request {
+            method,
+            params,
+            id,
+            token: ReplyToken { key },
+            origin,
+        })
     }
 
     /// Carries out a cancel. One with an id is answered null, for it asks for nothing else.
-    fn deliver_cancel<'a>(&mut self, call: &Call<'a>, origin: Origin, place: Option<Place>) -> Event<'a, T> {
+    fn deliver_cancel<'a>(
+        &mut self,
+        call: &Call<'a>,
+        origin: Origin,
+        place: Option<Place>,
+    ) -> Event<'a, T> {
         let target = self.cancel_target(call);
         let event = match target {
             Some(slot) => {
@@ -192,12 +246,23 @@ impl<T> Connection<T> {
                 } else {
                     self.forget_request(key);
                 }
-                Event::Cancelled(Cancelled { key, reason: cancel_reason(call.params), answer_owed })
+                Event::Cancelled(Cancelled {
+                    key,
+                    reason: cancel_reason(call.params),
+                    answer_owed,
+                })
             }
             None => {
                 let (_, member) = self.config.cancel_receive.names().unwrap_or_default();
-                let id = call.params.and_then(|params| params.get(member)).and_then(Id::new);
-                Event::Stray(Stray { kind: StrayKind::Cancel, id, origin })
+                let id = call
+                    .params
+                    .and_then(|params| params.get(member))
+                    .and_then(Id::new);
+                Event::Stray(Stray {
+                    kind: StrayKind::Cancel,
+                    id,
+                    origin,
+                })
             }
         };
         if let CallKind::Request(id) = call.kind {
@@ -208,7 +273,10 @@ impl<T> Connection<T> {
 
     /// Ends an open request without an answer.
     pub(super) fn forget_request(&mut self, key: RequestKey) {
-        let batch = self.requests.get(key.slot, key.generation).map_or(NONE, |request| request.batch);
+        let batch = self
+            .requests
+            .get(key.slot, key.generation)
+            .map_or(NONE, |request| request.batch);
         self.requests.remove(key.slot);
         if batch != NONE {
             self.release_batch(batch);
@@ -222,7 +290,9 @@ impl<T> Connection<T> {
         match place {
             Some(place) => {
                 let write = |out: &mut _| encode::success(out, style, id, ());
-                let _ = self.batches.add(place.batch, place.position, usize::MAX, write);
+                let _ = self
+                    .batches
+                    .add(place.batch, place.position, usize::MAX, write);
             }
             None => {
                 let frame = self.outbox.begin(id.len() + 64);
@@ -245,12 +315,20 @@ impl<T> Connection<T> {
         let number = id.and_then(|id| self.find_call(id));
         let number_and_tag = number.and_then(|number| Some((number, self.calls.take(number)?)));
         if let Some((number, tag)) = number_and_tag {
-            let call = CallId { connection: self.config.connection, number };
-            return Event::Response(Response { call, tag, outcome, origin: Some(origin) });
+            let call = CallId {
+                connection: self.config.connection,
+                number,
+            };
+            return Event::Response(Response {
+                call,
+                tag,
+                outcome,
+                origin: Some(origin),
+            });
         }
         if let Outcome::Invalid(invalid) = outcome {
             let cause = MalformedCause::Response(invalid.reason);
-            return self.malformed(cause, text, 0, id, None, origin);
+            return self.report_malformed(cause, text, 0, id, None, origin);
         }
         let kind = match id.filter(|id| !id.is_null()) {
             None => StrayKind::NullId(outcome),
@@ -268,12 +346,17 @@ impl<T> Connection<T> {
 
     /// The calls that an error without id settles, if it settles any.
     pub(super) fn null_id_fanout(&mut self, response: &message::Response<'_>) -> Option<Rest> {
-        let has_id = response.id.is_some_and(|id| !id.is_null() || self.calls.named(id).is_some());
+        let has_id = response
+            .id
+            .is_some_and(|id| !id.is_null() || self.calls.named(id).is_some());
         if has_id || !matches!(response.outcome, Outcome::Err(_)) {
             return None;
         }
         let oldest = self.calls.oldest()?;
-        let all = Rest::Fanout { low: 0, high: self.calls.next() - 1 };
+        let all = Rest::Fanout {
+            low: 0,
+            high: self.calls.next() - 1,
+        };
         if self.config.exchange && self.config.role == Role::Client {
             return Some(all);
         }
@@ -283,21 +366,43 @@ impl<T> Connection<T> {
             NullIdError::FailSole => {
                 let (first, last) = self.our_batches.around(oldest);
                 let others = self.calls.open_between(0, first - 1);
-                let others = others.or_else(|| self.calls.open_between(last, self.calls.next() - 1));
-                others.is_none().then_some(Rest::Fanout { low: first - 1, high: last })
+                let others =
+                    others.or_else(|| self.calls.open_between(last, self.calls.next() - 1));
+                others.is_none().then_some(Rest::Fanout {
+                    low: first - 1,
+                    high: last,
+                })
             }
         }
     }
 
     /// Settles one of the calls that an error without id belongs to.
-    fn fan_out<'a>(&mut self, text: &'a [u8], line_breaks: bool, number: u64) -> Option<Event<'a, T>> {
+    fn fan_out<'a>(
+        &mut self,
+        text: &'a [u8],
+        line_breaks: bool,
+        number: u64,
+    ) -> Option<Event<'a, T>> {
         let envelope = *self.envelopes.first()?;
         let message = message::classify(text, &envelope, line_breaks, &self.config, false);
-        let Message::Response(response) = message else { return None };
+        let Message::Response(response) = message else {
+            return None;
+        };
         let tag = self.calls.take(number)?;
-        let call = CallId { connection: self.config.connection, number };
-        let origin = Some(Origin { bytes: text.len(), batch_index: None });
-        Some(Event::Response(Response { call, tag, outcome: response.outcome, origin }))
+        let call = CallId {
+            connection: self.config.connection,
+            number,
+        };
+        let origin = Some(Origin {
+            bytes: text.len(),
+            batch_index: None,
+        });
+        Some(Event::Response(Response {
+            call,
+            tag,
+            outcome: response.outcome,
+            origin,
+        }))
     }
 
     fn deliver_invalid<'a>(
@@ -312,11 +417,24 @@ impl<T> Connection<T> {
         // An object that names one of our calls is a broken answer to it, not a broken call.
         if invalid.reason == InvalidReason::Unrecognisable {
             let number = invalid.id.and_then(|id| self.find_call(id));
-            if let Some((number, tag)) = number.and_then(|number| Some((number, self.calls.take(number)?))) {
-                let call = CallId { connection: self.config.connection, number };
-                let broken = InvalidResponse { reason: invalid.reason, text: Json::from_scanned(item, true) };
+            if let Some((number, tag)) =
+                number.and_then(|number| Some((number, self.calls.take(number)?)))
+            {
+                let call = CallId {
+                    connection: self.config.connection,
+                    number,
+                };
+                let broken = InvalidResponse {
+                    reason: invalid.reason,
+                    text: Json::from_scanned(item, true),
+                };
                 let outcome = Outcome::Invalid(broken);
-                return Event::Response(Response { call, tag, outcome, origin: Some(origin) });
+                return Event::Response(Response {
+                    call,
+                    tag,
+                    outcome,
+                    origin: Some(origin),
+                });
             }
         }
         let id = self.echoed(invalid.id);
@@ -335,6 +453,6 @@ impl<T> Connection<T> {
         };
         let offset = invalid.offset.saturating_sub(envelope.span.range().start);
         let cause = MalformedCause::Call(invalid.reason);
-        self.malformed(cause, item, offset, id, answered, origin)
+        self.report_malformed(cause, item, offset, id, answered, origin)
     }
 }

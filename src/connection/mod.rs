@@ -136,7 +136,10 @@ enum Fate {
     /// It is a request that was opened in this slot.
     Request { slot: u32 },
     /// It is a call over a limit, answered already.
-    Refused { cause: crate::event::RefusedCause, answered: Option<i64> },
+    Refused {
+        cause: crate::event::RefusedCause,
+        answered: Option<i64>,
+    },
     /// It has had its effect before it was delivered.
     Done,
 }
@@ -166,7 +169,11 @@ impl<T> Connection<T> {
             reading: None,
             building: None,
             failed: Vec::new(),
-            deadlines: OwnDeadlines { frame: NEVER, write: NEVER, drain: NEVER },
+            deadlines: OwnDeadlines {
+                frame: NEVER,
+                write: NEVER,
+                drain: NEVER,
+            },
             strays: 0,
             malformed: 0,
             at_end: false,
@@ -286,7 +293,12 @@ impl<T> Connection<T> {
     /// due. After the input has been drained it lies in the future.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = self.deadlines;
-        let next = self.calls.earliest_deadline().min(own.frame).min(own.write).min(own.drain);
+        let next = self
+            .calls
+            .earliest_deadline()
+            .min(own.frame)
+            .min(own.write)
+            .min(own.drain);
         (next != NEVER).then(|| Instant::from_nanos(next))
     }
 
@@ -320,7 +332,8 @@ impl<T> Connection<T> {
     /// Whether the driver should read on. False while so much output waits that new requests would
     /// only add to it, and no answer is awaited: then the peer has to read first.
     pub fn wants_input(&self) -> bool {
-        self.ended.is_none() && (self.outbox.len() <= self.config.outbox_bytes_soft || self.calls.open() > 0)
+        self.ended.is_none()
+            && (self.outbox.len() <= self.config.outbox_bytes_soft || self.calls.open() > 0)
     }
 
     /// How many answers fitted nothing so far.

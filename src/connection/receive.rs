@@ -13,7 +13,8 @@ use crate::config::{LimitErrors, Role};
 use crate::encode::{self, Style};
 use crate::error_object::ErrorObject;
 use crate::event::{
-    Closed, ConnectionError, Event, InvalidReason, Malformed, MalformedCause, Origin, Refused, RefusedCause,
+    Closed, ConnectionError, Event, InvalidReason, Malformed, MalformedCause, Origin, Refused,
+    RefusedCause,
 };
 use crate::frame::{Cut, Framing};
 use crate::id::Id;
@@ -48,7 +49,11 @@ impl<T> Connection<T> {
                     return Some(self.refuse_oversize(Some(bytes)));
                 }
                 InputKind::Stream => match self.framer.cut(rest, self.at_end) {
-                    Ok(Cut::Frame { body, taken, unterminated }) => (body, taken, unterminated),
+                    Ok(Cut::Frame {
+                        body,
+                        taken,
+                        unterminated,
+                    }) => (body, taken, unterminated),
                     Ok(Cut::Oversize { bytes, taken }) => {
                         input.take(taken);
                         return Some(self.refuse_oversize(bytes));
@@ -130,7 +135,10 @@ impl<T> Connection<T> {
                     }
                 }
                 self.consume(input, taken);
-                let origin = Origin { bytes: text.len(), batch_index: None };
+                let origin = Origin {
+                    bytes: text.len(),
+                    batch_index: None,
+                };
                 self.deliver_single(text, message, origin)
             }
             Shape::Batch { items } => {
@@ -164,8 +172,18 @@ impl<T> Connection<T> {
             return None;
         }
         let answered = self.answer_fault(Style::V2, None, &ErrorObject::parse_error());
-        let origin = Origin { bytes: text.len(), batch_index: None };
-        Some(self.malformed(MalformedCause::Syntax(error), text, error.offset(), None, answered, origin))
+        let origin = Origin {
+            bytes: text.len(),
+            batch_index: None,
+        };
+        Some(self.report_malformed(
+            MalformedCause::Syntax(error),
+            text,
+            error.offset(),
+            None,
+            answered,
+            origin,
+        ))
     }
 
     /// A batch that is refused as a whole. `Some(None)` swallows it.
@@ -174,17 +192,32 @@ impl<T> Connection<T> {
             0 if self.config.exchange && self.config.role == Role::Client => return Some(None),
             0 => InvalidReason::EmptyBatch,
             _ if !self.config.batches => InvalidReason::BatchesOff,
-            _ if items > self.config.batch_items_max => return Some(Some(self.refuse_batch(text, items))),
+            _ if items > self.config.batch_items_max => {
+                return Some(Some(self.refuse_batch(text, items)));
+            }
             _ => return None,
         };
         let answered = self.answer_fault(Style::V2, None, &ErrorObject::invalid_request());
-        let origin = Origin { bytes: text.len(), batch_index: None };
-        Some(Some(self.malformed(MalformedCause::Call(reason), text, 0, None, answered, origin)))
+        let origin = Origin {
+            bytes: text.len(),
+            batch_index: None,
+        };
+        Some(Some(self.report_malformed(
+            MalformedCause::Call(reason),
+            text,
+            0,
+            None,
+            answered,
+            origin,
+        )))
     }
 
     fn refuse_batch<'a>(&mut self, text: &'a [u8], items: usize) -> Event<'a, T> {
         let items_max = self.config.batch_items_max;
-        let has_calls = self.envelopes.iter().any(|envelope| envelope.method.is_some());
+        let has_calls = self
+            .envelopes
+            .iter()
+            .any(|envelope| envelope.method.is_some());
         let sentence = alloc::format!("A batch may have at most {items_max} items");
         let standard = OwnedJson::from_value(sentence.as_str()).ok();
         let standard = || match &standard {
@@ -193,13 +226,20 @@ impl<T> Connection<T> {
         };
         let answered = match self.config.limit_errors {
             _ if !has_calls => None,
-            LimitErrors::Dedicated => self.answer_fault(Style::V2, None, &ErrorObject::batch_too_large(items_max)),
+            LimitErrors::Dedicated => {
+                self.answer_fault(Style::V2, None, &ErrorObject::batch_too_large(items_max))
+            }
             LimitErrors::Standard => self.answer_fault(Style::V2, None, &standard()),
             LimitErrors::FirstCall if self.config.role == Role::Client => None,
             LimitErrors::FirstCall => {
-                let first = self.envelopes.iter().find(|call| call.method.is_some() && call.id.is_some());
+                let first = self
+                    .envelopes
+                    .iter()
+                    .find(|call| call.method.is_some() && call.id.is_some());
                 let id = first.and_then(|call| call.id).map(|id| id.span.of(text));
-                let id = id.filter(|id| id.len() <= self.config.id_bytes_max).unwrap_or(b"null");
+                let id = id
+                    .filter(|id| id.len() <= self.config.id_bytes_max)
+                    .unwrap_or(b"null");
                 let frame = self.outbox.begin(256);
                 self.outbox.body().push(b'[');
                 encode::failure(self.outbox.body(), Style::V2, Some(id), &standard());
@@ -214,7 +254,10 @@ impl<T> Connection<T> {
             method: None,
             id: None,
             answered,
-            origin: Origin { bytes: text.len(), batch_index: None },
+            origin: Origin {
+                bytes: text.len(),
+                batch_index: None,
+            },
         })
     }
 
@@ -240,7 +283,10 @@ impl<T> Connection<T> {
             method: None,
             id: None,
             answered,
-            origin: Origin { bytes: bytes.map_or(bytes_max, |bytes| bytes as usize), batch_index: None },
+            origin: Origin {
+                bytes: bytes.map_or(bytes_max, |bytes| bytes as usize),
+                batch_index: None,
+            },
         })
     }
 
@@ -268,7 +314,9 @@ impl<T> Connection<T> {
     }
 
     fn open_item(&mut self, call: &Call<'_>, batch: u32, position: u32) -> Fate {
-        let CallKind::Request(id) = call.kind else { return Fate::Deliver };
+        let CallKind::Request(id) = call.kind else {
+            return Fate::Deliver;
+        };
         if self.is_cancel(call) {
             return Fate::Deliver;
         }
@@ -292,12 +340,19 @@ impl<T> Connection<T> {
                 continue;
             }
             let message = message::classify(text, &envelope, line_breaks, &self.config, true);
-            let Message::Call(call) = message else { continue };
+            let Message::Call(call) = message else {
+                continue;
+            };
             if !self.is_cancel(&call) {
                 continue;
             }
-            let Some(slot) = self.cancel_target(&call) else { continue };
-            let same = self.fates.iter().position(|fate| *fate == Fate::Request { slot });
+            let Some(slot) = self.cancel_target(&call) else {
+                continue;
+            };
+            let same = self
+                .fates
+                .iter()
+                .position(|fate| *fate == Fate::Request { slot });
             let Some(target) = same else { continue };
             let generation = self.requests.generation(slot);
             if let Some(code) = self.config.cancel_answer.code() {
@@ -326,7 +381,9 @@ impl<T> Connection<T> {
         if method_bytes > self.config.method_bytes_max {
             return Some(RefusedCause::MethodTooLong);
         }
-        let CallKind::Request(id) = call.kind else { return None };
+        let CallKind::Request(id) = call.kind else {
+            return None;
+        };
         if id.text().len() > self.config.id_bytes_max {
             return Some(RefusedCause::IdTooLong);
         }
@@ -347,7 +404,9 @@ impl<T> Connection<T> {
     pub(super) fn limit_error(&self, cause: RefusedCause) -> ErrorObject<'static> {
         match cause {
             RefusedCause::Busy => ErrorObject::new(self.config.error_profile.busy(), "Server busy"),
-            RefusedCause::Draining => ErrorObject::new(self.config.error_profile.unavailable(), "Server busy"),
+            RefusedCause::Draining => {
+                ErrorObject::new(self.config.error_profile.unavailable(), "Server busy")
+            }
             _ => ErrorObject::invalid_request(),
         }
     }
@@ -358,7 +417,12 @@ impl<T> Connection<T> {
     }
 
     /// Answers something that was no valid call, unless this side only calls. Gives the code.
-    pub(super) fn answer_fault(&mut self, style: Style, id: Option<Id<'_>>, error: &ErrorObject<'_>) -> Option<i64> {
+    pub(super) fn answer_fault(
+        &mut self,
+        style: Style,
+        id: Option<Id<'_>>,
+        error: &ErrorObject<'_>,
+    ) -> Option<i64> {
         if self.config.role == Role::Client {
             return None;
         }
@@ -367,10 +431,16 @@ impl<T> Connection<T> {
     }
 
     /// Queues an error that the core itself answers.
-    pub(super) fn answer_error(&mut self, style: Style, id: Option<Id<'_>>, error: &ErrorObject<'_>) {
+    pub(super) fn answer_error(
+        &mut self,
+        style: Style,
+        id: Option<Id<'_>>,
+        error: &ErrorObject<'_>,
+    ) {
+        let id = self.written_id(style, id);
         let frame = self.outbox.begin(128);
         let start = self.outbox.body().len();
-        encode::failure(self.outbox.body(), style, self.written_id(style, id), error);
+        encode::failure(self.outbox.body(), style, id, error);
         if self.config.escape_braces {
             encode::escape_braces(self.outbox.body(), start);
         }
@@ -404,7 +474,7 @@ impl<T> Connection<T> {
     }
 
     /// Reports a malformed message, and counts it.
-    pub(super) fn malformed<'a>(
+    pub(super) fn report_malformed<'a>(
         &mut self,
         cause: MalformedCause,
         text: &'a [u8],
@@ -417,13 +487,22 @@ impl<T> Connection<T> {
         if self.malformed > self.config.malformed_max {
             self.fail(ConnectionError::TooManyMalformed);
         }
-        Event::Malformed(Malformed { cause, text, offset, id, answered, origin })
+        Event::Malformed(Malformed {
+            cause,
+            text,
+            offset,
+            id,
+            answered,
+            origin,
+        })
     }
 
     /// Whether the message that is half delivered is what `input` shows. If it shows another, the
     /// rest of the old one is given up.
     fn is_shown_again(&mut self, input: &Input<'_>) -> bool {
-        let Some(reading) = &self.reading else { return true };
+        let Some(reading) = &self.reading else {
+            return true;
+        };
         let rest = input.rest();
         let is_message = input.kind() != InputKind::Stream;
         if !is_message && rest.len() < reading.taken {
@@ -438,10 +517,16 @@ impl<T> Connection<T> {
     /// Gives up what is left of a half-delivered message: requests that were never delivered are
     /// answered −32603.
     pub(super) fn abandon_reading(&mut self) {
-        let Some(reading) = self.reading.take() else { return };
-        let Rest::Items { next, batch } = reading.rest else { return };
+        let Some(reading) = self.reading.take() else {
+            return;
+        };
+        let Rest::Items { next, batch } = reading.rest else {
+            return;
+        };
         for position in next..self.fates.len() {
-            let Fate::Request { slot } = self.fates[position] else { continue };
+            let Fate::Request { slot } = self.fates[position] else {
+                continue;
+            };
             let generation = self.requests.generation(slot);
             if let Some(request) = self.requests.get(slot, generation) {
                 let (id, style) = (request.id(), request.style);
@@ -465,24 +550,35 @@ fn fingerprint(rest: &[u8], taken: usize) -> u64 {
     let head = text.iter().take(SAMPLE);
     let tail = text.iter().rev().take(SAMPLE);
     let seed = 0xcbf2_9ce4_8422_2325 ^ taken as u64;
-    head.chain(tail).fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    head.chain(tail).fold(seed, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 impl<T> Connection<T> {
     /// Whether a call gives another request up.
     pub(super) fn is_cancel(&self, call: &Call<'_>) -> bool {
-        let Some((method, _)) = self.config.cancel_receive.names() else { return false };
-        call.method.as_string().is_some_and(|name| name.eq_str(method))
+        let Some((method, _)) = self.config.cancel_receive.names() else {
+            return false;
+        };
+        call.method
+            .as_string()
+            .is_some_and(|name| name.eq_str(method))
     }
 
     /// The slot of the open request that a cancel is for.
     pub(super) fn cancel_target(&self, call: &Call<'_>) -> Option<u32> {
         let (_, member) = self.config.cancel_receive.names()?;
-        let id = call.params.and_then(|params| params.get(member)).and_then(Id::new)?;
-        self.requests.find_wanted(id).or_else(|| match self.config.cancel_match {
-            crate::CancelMatch::Exact => None,
-            crate::CancelMatch::ExactThenText => self.requests.find_text(id),
-        })
+        let id = call
+            .params
+            .and_then(|params| params.get(member))
+            .and_then(Id::new)?;
+        self.requests
+            .find_wanted(id)
+            .or_else(|| match self.config.cancel_match {
+                crate::CancelMatch::Exact => None,
+                crate::CancelMatch::ExactThenText => self.requests.find_text(id),
+            })
     }
 }
 

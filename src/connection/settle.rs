@@ -56,8 +56,16 @@ impl<T> Connection<T> {
 
     fn settle<'a>(&mut self, number: u64, outcome: Outcome<'a>) -> Option<Event<'a, T>> {
         let tag = self.calls.take(number)?;
-        let call = CallId { connection: self.config.connection, number };
-        Some(Event::Response(Response { call, tag, outcome, origin: None }))
+        let call = CallId {
+            connection: self.config.connection,
+            number,
+        };
+        Some(Event::Response(Response {
+            call,
+            tag,
+            outcome,
+            origin: None,
+        }))
     }
 
     /// An open call whose frame was not delivered.
@@ -75,9 +83,17 @@ impl<T> Connection<T> {
     pub(super) fn cancel_next<'a>(&mut self) -> Option<Event<'a, T>> {
         let slot = self.requests.any()?;
         let generation = self.requests.generation(slot);
-        let key = RequestKey { connection: self.config.connection, slot, generation };
+        let key = RequestKey {
+            connection: self.config.connection,
+            slot,
+            generation,
+        };
         self.forget_request(key);
-        Some(Event::Cancelled(Cancelled { key, reason: None, answer_owed: false }))
+        Some(Event::Cancelled(Cancelled {
+            key,
+            reason: None,
+            answer_owed: false,
+        }))
     }
 
     /// Acts on the deadlines that are not of calls.

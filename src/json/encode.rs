@@ -91,7 +91,7 @@ pub(crate) fn write_json(out: &mut Vec<u8>, json: Json<'_>) {
 }
 
 /// Says why a value has no JSON text.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct EncodeError {
     kind: EncodeErrorKind,
     message: String,
