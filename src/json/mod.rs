@@ -22,6 +22,7 @@ mod owned;
 mod plain;
 mod scan;
 mod serializer;
+mod serializer_parts;
 mod string;
 mod syntax;
 mod text;

@@ -15,6 +15,14 @@ use super::text::Json;
 /// Holds one valid JSON value in an allocation of exactly its size.
 ///
 /// Serialise a value once into one of these to send it to any number of peers.
+///
+/// ```
+/// use antiphon::json::OwnedJson;
+///
+/// let point = OwnedJson::from_value(&(1, 2.5))?;
+/// assert_eq!(point.as_str(), "[1,2.5]");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnedJson(Box<str>);
 

@@ -23,6 +23,16 @@ use super::walk::{Elements, Members};
 ///
 /// `Debug` prints kind and length only, because messages carry secrets; `Display` prints the text.
 ///
+/// ```
+/// use antiphon::json::Json;
+///
+/// let json = Json::parse(br#" {"price": 1.10, "tags": ["a", "b"]} "#)?;
+/// assert_eq!(json.get("price").map(Json::as_str), Some("1.10"));
+/// let tags: Vec<&str> = json.get("tags").unwrap_or(Json::NULL).decode()?;
+/// assert_eq!(tags, ["a", "b"]);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
 /// # Embedding
 ///
 /// `Json` implements [`Serialize`] by the private protocol of serde_json's `RawValue`, which this

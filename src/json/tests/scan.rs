@@ -14,7 +14,7 @@ fn one(text: &str) -> Envelope {
     envelopes[0]
 }
 
-fn cut<'t>(text: &'t str, member: Option<crate::json::Member>) -> Option<(JsonKind, &'t str)> {
+fn cut(text: &str, member: Option<crate::json::Member>) -> Option<(JsonKind, &str)> {
     member.map(|member| (member.kind, &text[member.span.range()]))
 }
 

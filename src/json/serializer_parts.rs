@@ -1,0 +1,240 @@
+//! The serializers for places where not every value may stand.
+//!
+//! Lives here: [`KeyWriter`] for a map key, which puts quotes around scalars, and [`RawWriter`] for
+//! the text inside serde_json's private struct tokens. Rule guarded: what cannot stand there is
+//! refused, for there would be no JSON for it.
+
+use core::fmt::Display;
+
+use serde::ser::{Impossible, Serialize, Serializer};
+
+use super::encode::{EncodeError, write_json};
+use super::number::{write_f32, write_f64};
+use super::serializer::Writer;
+use super::syntax::JsonKind;
+use super::text::Json;
+
+/// Answers the methods named with an error: the value is not of a kind that can stand here.
+macro_rules! refuse {
+    ($error:expr; scalars $($method:ident($type:ty))*) => {
+        $(fn $method(self, _value: $type) -> Result<(), EncodeError> { Err($error) })*
+    };
+    ($error:expr; compounds) => {
+        type SerializeSeq = Impossible<(), EncodeError>;
+        type SerializeTuple = Impossible<(), EncodeError>;
+        type SerializeTupleStruct = Impossible<(), EncodeError>;
+        type SerializeTupleVariant = Impossible<(), EncodeError>;
+        type SerializeMap = Impossible<(), EncodeError>;
+        type SerializeStruct = Impossible<(), EncodeError>;
+        type SerializeStructVariant = Impossible<(), EncodeError>;
+
+        fn serialize_bytes(self, _value: &[u8]) -> Result<(), EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_none(self) -> Result<(), EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_unit(self) -> Result<(), EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_unit_struct(self, _: &'static str) -> Result<(), EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_newtype_variant<S: Serialize + ?Sized>(
+            self,
+            _: &'static str,
+            _: u32,
+            _: &'static str,
+            _: &S,
+        ) -> Result<(), EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq, EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple, EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_tuple_struct(
+            self,
+            _: &'static str,
+            _: usize,
+        ) -> Result<Self::SerializeTupleStruct, EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_tuple_variant(
+            self,
+            _: &'static str,
+            _: u32,
+            _: &'static str,
+            _: usize,
+        ) -> Result<Self::SerializeTupleVariant, EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap, EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_struct(
+            self,
+            _: &'static str,
+            _: usize,
+        ) -> Result<Self::SerializeStruct, EncodeError> {
+            Err($error)
+        }
+
+        fn serialize_struct_variant(
+            self,
+            _: &'static str,
+            _: u32,
+            _: &'static str,
+            _: usize,
+        ) -> Result<Self::SerializeStructVariant, EncodeError> {
+            Err($error)
+        }
+    };
+}
+
+/// Writes a map key: strings as they are, other scalars in quotes.
+pub(super) struct KeyWriter<'w, 'o> {
+    pub(super) writer: &'w mut Writer<'o>,
+}
+
+/// Writes scalars by the value writer, quotes around.
+macro_rules! quote_keys {
+    ($($method:ident($type:ty))*) => {
+        $(fn $method(self, value: $type) -> Result<(), EncodeError> {
+            self.writer.push(b"\"");
+            (&mut *self.writer).$method(value)?;
+            self.writer.push(b"\"");
+            Ok(())
+        })*
+    };
+}
+
+impl Serializer for KeyWriter<'_, '_> {
+    type Ok = ();
+    type Error = EncodeError;
+
+    quote_keys! {
+        serialize_bool(bool)
+        serialize_i8(i8) serialize_i16(i16) serialize_i32(i32) serialize_i64(i64)
+        serialize_u8(u8) serialize_u16(u16) serialize_u32(u32) serialize_u64(u64)
+        serialize_i128(i128) serialize_u128(u128)
+    }
+
+    fn serialize_f32(self, value: f32) -> Result<(), EncodeError> {
+        if !value.is_finite() {
+            return Err(EncodeError::key_not_finite());
+        }
+        self.writer.push(b"\"");
+        write_f32(self.writer.out, value);
+        self.writer.push(b"\"");
+        Ok(())
+    }
+
+    fn serialize_f64(self, value: f64) -> Result<(), EncodeError> {
+        if !value.is_finite() {
+            return Err(EncodeError::key_not_finite());
+        }
+        self.writer.push(b"\"");
+        write_f64(self.writer.out, value);
+        self.writer.push(b"\"");
+        Ok(())
+    }
+
+    fn serialize_char(self, value: char) -> Result<(), EncodeError> {
+        self.writer.serialize_char(value)
+    }
+
+    fn serialize_str(self, value: &str) -> Result<(), EncodeError> {
+        self.writer.serialize_str(value)
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<(), EncodeError> {
+        self.writer.serialize_str(variant)
+    }
+
+    fn serialize_some<S: Serialize + ?Sized>(self, value: &S) -> Result<(), EncodeError> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_struct<S: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        value: &S,
+    ) -> Result<(), EncodeError> {
+        value.serialize(self)
+    }
+
+    fn collect_str<D: Display + ?Sized>(self, value: &D) -> Result<(), EncodeError> {
+        self.writer.collect_str(value)
+    }
+
+    refuse!(EncodeError::key_not_string(); compounds);
+}
+
+/// Inserts a text that claims to be JSON, after making sure.
+pub(super) struct RawWriter<'w, 'o> {
+    pub(super) writer: &'w mut Writer<'o>,
+    pub(super) number_only: bool,
+}
+
+impl Serializer for RawWriter<'_, '_> {
+    type Ok = ();
+    type Error = EncodeError;
+
+    fn serialize_str(self, value: &str) -> Result<(), EncodeError> {
+        let json = Json::parse_str(value).map_err(|_| EncodeError::invalid_text())?;
+        if self.number_only && json.kind() != JsonKind::Number {
+            return Err(EncodeError::invalid_text());
+        }
+        write_json(self.writer.out, json);
+        Ok(())
+    }
+
+    fn serialize_some<S: Serialize + ?Sized>(self, _value: &S) -> Result<(), EncodeError> {
+        Err(EncodeError::invalid_text())
+    }
+
+    fn serialize_newtype_struct<S: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _value: &S,
+    ) -> Result<(), EncodeError> {
+        Err(EncodeError::invalid_text())
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        _variant: &'static str,
+    ) -> Result<(), EncodeError> {
+        Err(EncodeError::invalid_text())
+    }
+
+    refuse! {
+        EncodeError::invalid_text(); scalars
+        serialize_bool(bool) serialize_char(char) serialize_f32(f32) serialize_f64(f64)
+        serialize_i8(i8) serialize_i16(i16) serialize_i32(i32) serialize_i64(i64)
+        serialize_u8(u8) serialize_u16(u16) serialize_u32(u32) serialize_u64(u64)
+        serialize_i128(i128) serialize_u128(u128)
+    }
+
+    refuse!(EncodeError::invalid_text(); compounds);
+}
