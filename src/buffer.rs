@@ -34,7 +34,7 @@ const QUIET_TURNS: u8 = 16;
 /// # Memory
 ///
 /// Nothing is allocated until the first `spare`. Then 4 KiB, doubled whenever a message does not fit, and up to
-/// 64 KiB also when a read fills all the space it was given; never above the capacity. After a burst a storage above
+/// 64 KiB also when a read fills more than half of it; never above the capacity. After a burst a storage above
 /// 64 KiB is kept until the buffer has run empty 16 times in a row with at most a quarter of it used, then dropped;
 /// the next `spare` starts with what the quiet turns needed. [`release`](Self::release) drops it at once, for
 /// drivers that know a connection is idle.
@@ -62,7 +62,7 @@ pub struct ReadBuffer {
     start: usize,
     end: usize,
     bytes_max: usize,
-    /// The last read filled all the space it was given: more is probably waiting.
+    /// The last read filled its space, at least half the storage: more is probably waiting.
     read_was_full: bool,
     /// The most bytes held at once since the buffer was last empty.
     peak: usize,
@@ -106,7 +106,8 @@ impl ReadBuffer {
     /// More than `spare` had counts as all of it: the excess cannot have been read.
     pub fn advance(&mut self, n: usize) {
         let room = self.storage.len() - self.end;
-        self.read_was_full = room > 0 && n >= room;
+        // A scrap of space at the tail says nothing when it is filled.
+        self.read_was_full = n >= room && room > self.storage.len() / 2;
         self.end += n.min(room);
         self.peak = self.peak.max(self.len());
     }
@@ -330,6 +331,36 @@ mod tests {
         assert_eq!(buf.capacity(), 0);
         read(&mut buf, &mut 0, 300);
         assert_eq!(buf.capacity(), STORAGE_BYTES_FIRST);
+    }
+
+    #[test]
+    fn a_new_storage_is_as_large_as_the_quiet_turns_needed() {
+        let mut buf = ReadBuffer::new(1 << 20);
+        while read(&mut buf, &mut 0, usize::MAX) > 0 {}
+        buf.consume(1 << 20);
+        for turn in 0..QUIET_TURNS {
+            let n = if turn == 3 { 100_000 } else { 300 };
+            read(&mut buf, &mut 0, n);
+            buf.consume(n);
+        }
+        assert_eq!(buf.capacity(), 0);
+        assert_eq!(buf.spare().len(), 128 * 1024);
+    }
+
+    #[test]
+    fn room_is_made_by_moving_where_that_is_paid_for() {
+        let mut buf = ReadBuffer::new(1 << 20);
+        // A frame and a half in each read: the buffer never runs empty.
+        read(&mut buf, &mut 0, 150);
+        for _ in 0..1000 {
+            buf.consume(100);
+            while buf.len() < 150 {
+                let missing = 150 - buf.len();
+                read(&mut buf, &mut 0, missing);
+            }
+        }
+        assert_eq!(buf.capacity(), STORAGE_BYTES_FIRST);
+        assert!(buf.bytes_moved < 100_000 / 20);
     }
 
     #[test]
