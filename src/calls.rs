@@ -50,8 +50,14 @@ pub(crate) struct Calls<T> {
 #[derive(Debug, Default)]
 struct Foreign {
     numbers: BTreeMap<Box<[u8]>, u64>,
-    /// The id as it was sent, and the key in `numbers`.
-    texts: BTreeMap<u64, (Box<[u8]>, Box<[u8]>)>,
+    names: BTreeMap<u64, Name>,
+}
+
+/// An id as it was sent, and as it is compared: the key in `numbers`.
+#[derive(Debug)]
+struct Name {
+    text: Box<[u8]>,
+    key: Box<[u8]>,
 }
 
 impl<T> Calls<T> {
@@ -147,7 +153,7 @@ impl<T> Calls<T> {
 
     /// The id that the caller gave the open call, as it was sent.
     pub(crate) fn name_of(&self, number: u64) -> Option<&[u8]> {
-        self.foreign.texts.get(&number).map(|(text, _)| &**text)
+        self.foreign.names.get(&number).map(|name| &*name.text)
     }
 
     /// Whether any open call has an id that its caller chose.
@@ -171,10 +177,8 @@ impl<T> Calls<T> {
         slot.deadline = NEVER;
         self.occupied[index / 64] &= !(1 << (index % 64));
         self.open -= 1;
-        if !self.foreign.texts.is_empty() {
-            if let Some((_, key)) = self.foreign.texts.remove(&number) {
-                self.foreign.numbers.remove(&key);
-            }
+        if let Some(name) = self.foreign.names.remove(&number) {
+            self.foreign.numbers.remove(&name.key);
         }
         Some(tag)
     }

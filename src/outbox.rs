@@ -75,7 +75,7 @@ impl Outbox {
             self.committed -= self.head;
             self.head = 0;
         }
-        write::begin_sized(self.framing, &mut self.buf, body_hint)
+        write::begin(self.framing, &mut self.buf, body_hint)
     }
 
     /// The buffer, to append to while a frame is open.

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! ```
-//! use antiphon::frame::{Cut, Framer, Framing};
+//! use antiphon::{Cut, Framer, Framing};
 //!
 //! let mut framer = Framer::new(Framing::ContentLength, 1 << 20, 8 << 10);
 //! let mut unread: &[u8] = b"Content-Length: 2\r\n\r\n{}Content-Le";
@@ -27,7 +27,7 @@
 //! unread = &unread[taken..];
 //! assert_eq!(framer.cut(unread, false)?, Cut::Incomplete { taken: 0 });
 //! assert!(framer.is_inside_frame());
-//! # Ok::<(), antiphon::frame::FramingError>(())
+//! # Ok::<(), antiphon::FramingError>(())
 //! ```
 
 mod concatenated;
@@ -39,7 +39,6 @@ mod messages;
 #[cfg(test)]
 mod tests;
 // The outbox will be its first caller outside the tests.
-#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) mod write;
 
 use concatenated::Concatenated;

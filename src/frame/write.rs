@@ -5,7 +5,7 @@
 //!
 //! The rules guarded: the header stands directly before its body with the shortest number. Padding is no way out of
 //! not knowing the length: clangd reads leading zeros as octal, lsp-server refuses extra blanks. So a length that is
-//! known costs one copy; for one that is not, room for three digits is left and the body moved by the difference.
+//! known costs one copy; for one that is not, room is left for a guess and the body moved by the difference.
 //!
 //! ```text
 //!  begin     … earlier frames │ Content-Length: ___␍␊␍␊ │
@@ -20,15 +20,12 @@ use alloc::vec::Vec;
 const NAME: &[u8] = b"Content-Length: ";
 const BLANK_LINE: &[u8] = b"\r\n\r\n";
 
-/// The number assumed while the length is not known: most messages have 100 to 999 bytes.
-const LENGTH_GUESSED: usize = 100;
-
 /// The most digits of a `usize`, at 64 bits.
 const DIGITS_MAX: usize = 20;
 
 /// A frame begun and not finished.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a frame that is begun must be finished or abandoned"]
+#[must_use = "a frame that is begun must be finished or taken back"]
 pub(crate) struct FrameStart {
     /// Where the frame begins in the output.
     start: usize,
@@ -38,15 +35,10 @@ pub(crate) struct FrameStart {
     declared: usize,
 }
 
-/// Begins a frame whose length is not known yet; append the body, then [`finish`].
-pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>) -> FrameStart {
-    begin_declared(framing, out, LENGTH_GUESSED)
-}
-
-/// Begins a frame whose body will have `body_len` bytes, so that [`finish`] has nothing to move.
-///
-/// A wrong length costs what [`begin`] costs, nothing more.
-pub(crate) fn begin_sized(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
+/// Begins a frame whose body will have about `body_len` bytes: append it, then [`finish`], which has
+/// nothing to move if the number of digits was right. A frame that is not finished is taken back by
+/// truncating `out`.
+pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
     let frame_bytes = NAME.len() + DIGITS_MAX + BLANK_LINE.len() + 1;
     out.reserve(body_len.saturating_add(frame_bytes));
     begin_declared(framing, out, body_len)
@@ -62,11 +54,6 @@ pub(crate) fn finish(start: FrameStart, framing: Framing, out: &mut Vec<u8>) {
         Framing::Newline | Framing::Concatenated | Framing::Detect => out.push(b'\n'),
         Framing::Messages => {}
     }
-}
-
-/// Takes a frame back as if it had never been begun.
-pub(crate) fn abandon(start: FrameStart, out: &mut Vec<u8>) {
-    out.truncate(start.start);
 }
 
 fn begin_declared(framing: Framing, out: &mut Vec<u8>, declared: usize) -> FrameStart {
@@ -124,7 +111,7 @@ fn decimal(mut number: usize, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Framing, abandon, begin, begin_sized, decimal, finish};
+    use super::{Framing, begin, decimal, finish};
     use alloc::format;
     use alloc::string::ToString;
     use alloc::vec;
@@ -150,13 +137,7 @@ mod tests {
             let framing = Framing::ContentLength;
 
             let mut out = b"kept\n".to_vec();
-            let start = begin(framing, &mut out);
-            out.extend_from_slice(&body);
-            finish(start, framing, &mut out);
-            assert!(out == expected, "guessed, {len} bytes");
-
-            out.truncate(5);
-            let start = begin_sized(framing, &mut out, len);
+            let start = begin(framing, &mut out, len);
             let room = out.capacity();
             out.extend_from_slice(&body);
             finish(start, framing, &mut out);
@@ -171,7 +152,7 @@ mod tests {
         for promised in LENGTHS {
             for len in [0, 9, 100, 1000] {
                 let mut out = vec![];
-                let start = begin_sized(Framing::ContentLength, &mut out, promised);
+                let start = begin(Framing::ContentLength, &mut out, promised);
                 out.extend_from_slice(&body(len));
                 finish(start, Framing::ContentLength, &mut out);
                 let mut expected = format!("Content-Length: {len}\r\n\r\n").into_bytes();
@@ -191,27 +172,13 @@ mod tests {
             (Framing::Messages, "{}{}"),
         ] {
             let mut out = vec![];
-            let start = begin(framing, &mut out);
+            let start = begin(framing, &mut out, 100);
             out.extend_from_slice(b"{}");
             finish(start, framing, &mut out);
-            let start = begin_sized(framing, &mut out, 2);
+            let start = begin(framing, &mut out, 2);
             out.extend_from_slice(b"{}");
             finish(start, framing, &mut out);
             assert_eq!(out, expected.as_bytes());
-        }
-    }
-
-    #[test]
-    fn an_abandoned_frame_leaves_no_trace() {
-        for framing in [Framing::ContentLength, Framing::Newline] {
-            let mut out = b"kept".to_vec();
-            let start = begin(framing, &mut out);
-            out.extend_from_slice(b"half a bo");
-            abandon(start, &mut out);
-            assert_eq!(out, b"kept");
-            let start = begin_sized(framing, &mut out, 1 << 10);
-            abandon(start, &mut out);
-            assert_eq!(out, b"kept");
         }
     }
 
@@ -228,7 +195,7 @@ mod tests {
             let framing = Framing::ContentLength;
             let mut out = vec![];
             for (len, sized) in &bodies {
-                let start = if *sized { begin_sized(framing, &mut out, *len) } else { begin(framing, &mut out) };
+                let start = begin(framing, &mut out, if *sized { *len } else { 100 });
                 out.extend_from_slice(&body(*len));
                 finish(start, framing, &mut out);
             }

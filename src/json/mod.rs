@@ -41,4 +41,4 @@ pub use walk::{Elements, Members};
 
 pub(crate) use encode::{write_json, write_str, write_value};
 pub(crate) use number::{write_i64, write_u64};
-pub(crate) use scan::{Envelope, Member, Names, Scanned, Shape, Span, Version, scan};
+pub(crate) use scan::{Envelope, Member, Names, Shape, Version, scan};

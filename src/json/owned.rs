@@ -17,7 +17,7 @@ use super::text::Json;
 /// Serialise a value once into one of these to send it to any number of peers.
 ///
 /// ```
-/// use antiphon::json::OwnedJson;
+/// use antiphon::OwnedJson;
 ///
 /// let point = OwnedJson::from_value(&(1, 2.5))?;
 /// assert_eq!(point.as_str(), "[1,2.5]");

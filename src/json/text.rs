@@ -24,7 +24,7 @@ use super::walk::{Elements, Members};
 /// `Debug` prints kind and length only, because messages carry secrets; `Display` prints the text.
 ///
 /// ```
-/// use antiphon::json::Json;
+/// use antiphon::Json;
 ///
 /// let json = Json::parse(br#" {"price": 1.10, "tags": ["a", "b"]} "#)?;
 /// assert_eq!(json.get("price").map(Json::as_str), Some("1.10"));
