@@ -27,6 +27,13 @@ struct Batch {
     next_free: u32,
 }
 
+impl Batch {
+    /// Bytes of heap that it holds.
+    fn capacity(&self) -> usize {
+        self.text.capacity() + self.replies.capacity() * size_of::<Reply>()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Batches {
     slots: Vec<Batch>,
@@ -49,13 +56,40 @@ impl Batches {
         }
     }
 
+    /// The most heap that batches can hold besides the answers themselves, which the output's limit
+    /// counts: one batch's answers once more while they move to the output, what finished batches
+    /// keep, the lists and the slots.
+    pub(crate) const fn heap_bytes_max(
+        batches_max: usize,
+        items_max: usize,
+        output_max: usize,
+        batch_bytes_max: usize,
+    ) -> usize {
+        // No answer is shorter than `{"jsonrpc":"2.0","result":1,"id":1}`, less a few bytes.
+        let by_size = output_max / 32;
+        let by_number = batches_max.saturating_mul(items_max);
+        let replies = if by_size < by_number {
+            by_size
+        } else {
+            by_number
+        };
+        let in_order = items_max.saturating_mul(size_of::<(u32, u32, u32)>());
+        let kept = batch_bytes_max;
+        batch_bytes_max
+            .saturating_mul(2)
+            .saturating_add(kept)
+            .saturating_add(replies.saturating_mul(3 * size_of::<Reply>()))
+            .saturating_add(batches_max.saturating_mul(3 * size_of::<Batch>()))
+            .saturating_add(in_order)
+    }
+
     /// Begins a batch. It stays open until [`release`](Self::release) has been called once for
     /// this and once for every [`retain`](Self::retain).
     pub(crate) fn begin(&mut self) -> u32 {
         if let Some(batch) = self.slots.get_mut(self.free as usize) {
             let index = self.free;
             self.free = batch.next_free;
-            self.kept = self.kept.saturating_sub(batch.text.capacity());
+            self.kept = self.kept.saturating_sub(batch.capacity());
             batch.waiting = 1;
             return index;
         }
@@ -168,10 +202,11 @@ impl Batches {
         self.gathered = self.gathered.saturating_sub(batch.text.len());
         batch.text.clear();
         batch.replies.clear();
-        if self.kept + batch.text.capacity() > self.keep_bytes {
+        if self.kept + batch.capacity() > self.keep_bytes {
             batch.text = Vec::new();
+            batch.replies = Vec::new();
         }
-        self.kept += batch.text.capacity();
+        self.kept += batch.capacity();
         batch.waiting = 0;
         batch.next_free = self.free;
         self.free = index;

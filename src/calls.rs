@@ -72,8 +72,28 @@ impl<T> Calls<T> {
             searched: (0, 0),
             foreign: Foreign {
                 numbers: BTreeMap::new(),
-                texts: BTreeMap::new(),
+                names: BTreeMap::new(),
             },
+        }
+    }
+
+    /// The most heap that `calls_max` calls can hold, while the ring is being doubled too. Ids that
+    /// callers chose are not counted.
+    pub(crate) const fn heap_bytes_max(calls_max: usize) -> usize {
+        let slots = Self::slots_max(calls_max);
+        let bounds = slots / 32 + 2;
+        let words = slots / 64 + 1;
+        let table = slots.saturating_mul(size_of::<Slot<T>>());
+        table
+            .saturating_add(table / 2)
+            .saturating_add((bounds + words) * size_of::<u64>())
+    }
+
+    const fn slots_max(calls_max: usize) -> usize {
+        match calls_max.checked_next_power_of_two() {
+            Some(slots) if slots > SLOTS_MIN => slots,
+            Some(_) => SLOTS_MIN,
+            None => usize::MAX / 2 + 1,
         }
     }
 
@@ -95,7 +115,7 @@ impl<T> Calls<T> {
     /// The number for the next call; none when numbers up to `number_max` are used up. `is_taken`
     /// tells numbers whose spelling a caller-chosen id already has.
     pub(crate) fn reserve(&mut self, calls_max: usize, number_max: u64) -> Option<u64> {
-        let slots_max = calls_max.max(SLOTS_MIN).next_power_of_two();
+        let slots_max = Self::slots_max(calls_max);
         if self.open >= self.slots.len() / 8 * 7 && self.slots.len() < slots_max {
             self.grow();
         }
@@ -136,9 +156,8 @@ impl<T> Calls<T> {
         id.normal_form(&mut key);
         let key = key.into_boxed_slice();
         self.foreign.numbers.insert(key.clone(), number);
-        self.foreign
-            .texts
-            .insert(number, (id.text().as_bytes().into(), key));
+        let text = id.text().as_bytes().into();
+        self.foreign.names.insert(number, Name { text, key });
     }
 
     /// The open call that a caller gave this id.

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 
 use crate::error_object::ErrorObject;
+use crate::id::Id;
 use crate::json::{self, EncodeError, Json};
 
 /// What params, results and error data can be given as.
@@ -205,6 +206,33 @@ pub(crate) fn failure(out: &mut Vec<u8>, style: Style, id: Option<&[u8]>, error:
     out.push(b'}');
 }
 
+/// Encodes a 2.0 response with a result, for a host or a test that has no connection.
+///
+/// ```
+/// use antiphon::{Id, encode_response};
+/// assert_eq!(encode_response(Id::NULL, &[1]).unwrap(), br#"{"jsonrpc":"2.0","result":[1],"id":null}"#);
+/// ```
+///
+/// # Errors
+/// The result has no JSON form.
+pub fn encode_response(id: Id<'_>, result: impl Payload) -> Result<Vec<u8>, EncodeError> {
+    let mut out = Vec::new();
+    success(&mut out, Style::V2, id.json().as_bytes(), result)?;
+    Ok(out)
+}
+
+/// Encodes a 2.0 response with an error, for a host or a test that has no connection.
+pub fn encode_error(id: Id<'_>, error: &ErrorObject<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    failure(&mut out, Style::V2, Some(id.json().as_bytes()), error);
+    out
+}
+
+/// Encodes the answer to what is not JSON: −32700 with a null id, always.
+pub fn encode_parse_error() -> Vec<u8> {
+    encode_error(Id::NULL, &ErrorObject::parse_error())
+}
+
 /// Rewrites the braces inside the strings of the message at `start` as `\u007b` and `\u007d`.
 pub(crate) fn escape_braces(out: &mut Vec<u8>, start: usize) {
     let body = out.split_off(start);
@@ -222,7 +250,10 @@ pub(crate) fn escape_braces(out: &mut Vec<u8>, start: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Style, WriteError, escape_braces, failure, notification, request, success};
+    use super::{
+        Id, Style, WriteError, encode_error, encode_parse_error, encode_response, escape_braces,
+        failure, notification, request, success,
+    };
     use crate::error_object::ErrorObject;
     use crate::json::Json;
     use alloc::string::String;
@@ -274,6 +305,22 @@ mod tests {
         );
     }
 
+    // MSG-15
+    #[test]
+    fn responses_can_be_made_without_a_connection() {
+        let id = Id::new(Json::parse_str("7").unwrap()).unwrap();
+        let ok = encode_response(id, ()).unwrap();
+        assert_eq!(ok, br#"{"jsonrpc":"2.0","result":null,"id":7}"#);
+        let error = encode_error(id, &ErrorObject::new(1, "m"));
+        assert_eq!(
+            error,
+            br#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"},"id":7}"#
+        );
+        let parse =
+            br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
+        assert_eq!(encode_parse_error(), parse);
+    }
+
     // SER-10
     #[test]
     fn params_are_an_array_an_object_or_nothing() {
@@ -283,7 +330,7 @@ mod tests {
             Err(WriteError::ParamsScalar)
         ));
         assert!(matches!(
-            notification(&mut out, Style::V2, "m", &"s"),
+            notification(&mut out, Style::V2, "m", "s"),
             Err(WriteError::ParamsScalar)
         ));
         let named = Json::parse_str("{}").unwrap();
@@ -293,7 +340,7 @@ mod tests {
         ));
         assert_eq!(out, b"kept");
         for nothing in [None::<&[u8]>, None] {
-            let written = text(|out| notification(out, Style::V2, "m", &nothing).unwrap());
+            let written = text(|out| notification(out, Style::V2, "m", nothing.as_ref()).unwrap());
             assert_eq!(written, r#"{"jsonrpc":"2.0","method":"m"}"#);
         }
     }

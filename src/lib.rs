@@ -1,9 +1,12 @@
 //! JSON-RPC as a pure state machine.
-#![cfg_attr(not(any(feature = "std", test)), no_std)]
+#![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(any(feature = "std", test))]
+extern crate std;
 
+mod answer;
 mod batches;
 mod buffer;
 mod calls;
@@ -25,6 +28,7 @@ mod presets;
 mod requests;
 mod time;
 
+pub use answer::{Incoming, answer};
 pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
 pub use config::{
@@ -33,7 +37,7 @@ pub use config::{
     VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
-pub use encode::Payload;
+pub use encode::{Payload, encode_error, encode_parse_error, encode_response};
 pub use error_object::{ErrorObject, OwnedError};
 pub use event::{
     Cancelled, CloseReason, Closed, ConnectionError, Event, InvalidReason, InvalidResponse,

@@ -61,6 +61,25 @@ impl Outbox {
         }
     }
 
+    /// The most heap that `bytes_max` waiting bytes can take: three times that, for a vector that
+    /// doubles holds old and new while it moves, and the parts beside it.
+    pub(crate) const fn heap_bytes_max(
+        framing: Framing,
+        bytes_max: usize,
+        calls_max: usize,
+    ) -> usize {
+        // No message is shorter than `{"jsonrpc":"2.0","method":"a"}`, and one a part only where
+        // it has to be.
+        let messages = bytes_max / 24;
+        let parts = match framing {
+            Framing::Messages => messages,
+            _ if messages < calls_max * 2 => messages,
+            _ => calls_max * 2,
+        };
+        let parts = parts.saturating_mul(3 * size_of::<Part>());
+        bytes_max.saturating_mul(3).saturating_add(parts)
+    }
+
     /// Writes in another framing from now on, for a stream whose framing has been detected.
     pub(crate) fn set_framing(&mut self, framing: Framing) {
         self.framing = framing;
@@ -329,7 +348,7 @@ mod tests {
         let mut outbox = Outbox::new(Framing::ContentLength, 1024);
         put(&mut outbox, b"one", Some(1));
         let before = outbox.peek().unwrap().to_vec();
-        outbox.begin(10);
+        let _ = outbox.begin(10);
         outbox.body().extend_from_slice(b"half");
         assert_eq!(outbox.peek().unwrap(), before);
         outbox.rollback();

@@ -15,10 +15,13 @@ use crate::json::Json;
 /// No batch; no next free slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// Ids up to this many bytes, a quoted UUID among them, need no heap.
+const ID_INLINE: usize = 40;
+
 #[derive(Debug)]
 pub(crate) struct OpenRequest {
     /// The id as received; `null` for a request that is answered with a null id.
-    id: SmallVec<[u8; 40]>,
+    id: SmallVec<[u8; ID_INLINE]>,
     /// The version to answer in.
     pub(crate) style: Style,
     /// The batch it came in and its position there, or [`NONE`].
@@ -60,6 +63,20 @@ impl Requests {
             free: NONE,
             open: 0,
         }
+    }
+
+    /// The most heap that `requests_max` requests can hold: three times the slots, for a vector
+    /// that doubles holds old and new while it moves, and the ids.
+    pub(crate) const fn heap_bytes_max(requests_max: usize, id_bytes_max: usize) -> usize {
+        let id = match id_bytes_max.checked_next_power_of_two() {
+            Some(bytes) if id_bytes_max > ID_INLINE => bytes,
+            Some(_) => 0,
+            None => usize::MAX,
+        };
+        let slot = 3 * (size_of::<OpenRequest>() + size_of::<u32>());
+        requests_max
+            .saturating_mul(slot.saturating_add(id))
+            .saturating_add(id)
     }
 
     /// How many requests are open.

@@ -2,7 +2,8 @@
 //!
 //! `mod` has the state, and what goes in and out besides messages: time, ends, bytes to write.
 //! `commands` says things to the peer, `batch` says several at once, `receive` cuts the input into
-//! messages, `deliver` turns each into an event, `settle` ends calls that get no answer.
+//! messages, `deliver` turns each into an event, `settle` ends calls that get no answer, `memory`
+//! sums up what all of it may hold.
 //!
 //! ```text
 //!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
@@ -14,6 +15,7 @@
 mod batch;
 mod commands;
 mod deliver;
+mod memory;
 mod receive;
 mod settle;
 

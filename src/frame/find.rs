@@ -88,8 +88,6 @@ pub(super) mod tests {
     use core::cell::Cell;
     use proptest::prelude::{any, proptest};
 
-    extern crate std;
-
     std::thread_local! {
         /// Bytes examined by this test's thread so far.
         pub(in crate::frame) static EXAMINED: Cell<u64> = const { Cell::new(0) };

@@ -298,7 +298,7 @@ fn sound_stream() -> impl Strategy<Value = (Framing, Vec<u8>)> {
             Framing::Concatenated,
         ][usize::from(kind % 3)];
         for body in bodies {
-            let start = crate::frame::write::begin(framing, &mut stream);
+            let start = crate::frame::write::begin(framing, &mut stream, 100);
             stream.extend_from_slice(&body);
             crate::frame::write::finish(start, framing, &mut stream);
             if kind % 2 == 1 && framing == Framing::Concatenated {

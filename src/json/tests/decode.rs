@@ -74,7 +74,7 @@ fn nesting_hidden_in_reserved_keys_is_an_error_on_a_small_stack() {
         let close = "]".repeat(120);
         text = format!(r#"{open}{{"$serde_json::private::RawValue":{inner}}}{close}"#);
     }
-    let small = super::std::thread::Builder::new().stack_size(64 * 1024);
+    let small = std::thread::Builder::new().stack_size(64 * 1024);
     let thread = small.spawn(move || {
         Json::parse_str(&text)
             .unwrap()

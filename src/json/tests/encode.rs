@@ -440,12 +440,12 @@ fn a_panic_in_the_value_leaves_no_trace() {
         fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
             let mut seq = s.serialize_seq(None)?;
             seq.serialize_element(&1)?;
-            super::std::panic::resume_unwind(Box::new(()))
+            std::panic::resume_unwind(Box::new(()))
         }
     }
     let mut out = b"before".to_vec();
     let attempt = || write_value(&mut out, &Panicking).is_ok();
-    let caught = super::std::panic::catch_unwind(super::std::panic::AssertUnwindSafe(attempt));
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt));
     assert!(caught.is_err());
     assert_eq!(out, b"before");
 }

@@ -1,8 +1,6 @@
 //! Tests of this folder. Each file here proves one room of it; `twin` is a second, deliberately
 //! plain scanner that the real one is compared with.
 
-extern crate std;
-
 mod decode;
 mod differential;
 mod encode;

@@ -1,0 +1,92 @@
+//! One message in, at most one message out: for hosts that carry a request and its reply and
+//! nothing else, such as HTTP handlers and serverless functions.
+
+use alloc::vec::Vec;
+
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::connection::{Connection, SendError};
+use crate::error_object::{ErrorObject, OwnedError};
+use crate::event::Event;
+use crate::id::Id;
+use crate::input::Input;
+use crate::json::Json;
+
+/// A call to be answered at once.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Incoming<'a> {
+    /// The method, unescaped.
+    pub method: &'a str,
+    /// The params, an array or an object, if any were given.
+    pub params: Option<Json<'a>>,
+    /// The request's id; none for a notification, whose result goes nowhere.
+    pub id: Option<Id<'a>>,
+}
+
+/// Answers one message, which may be a batch, with a function that finishes at once. Gives the
+/// reply, or nothing when none is owed: an HTTP host then sends 204.
+///
+/// The whole rule set of a [`Connection`] applies, as the server's side of one exchange: malformed
+/// and refused messages are answered without the function being asked. A result that cannot be
+/// written is answered −32603.
+///
+/// ```
+/// use antiphon::{answer, Config, ErrorObject};
+/// let reply = answer(Config::new(), br#"{"jsonrpc":"2.0","method":"double","params":[21],"id":1}"#, |call| {
+///     match (call.method, call.params) {
+///         ("double", Some(params)) => {
+///             let [n]: [i64; 1] = params.decode().map_err(|_| ErrorObject::invalid_params())?;
+///             Ok(2 * n)
+///         }
+///         _ => Err(ErrorObject::method_not_found()),
+///     }
+/// });
+/// assert_eq!(reply.unwrap(), br#"{"jsonrpc":"2.0","result":42,"id":1}"#);
+/// ```
+pub fn answer<R, E, F>(config: Config, message: &[u8], mut handler: F) -> Option<Vec<u8>>
+where
+    R: Serialize,
+    E: Into<OwnedError>,
+    F: FnMut(Incoming<'_>) -> Result<R, E>,
+{
+    let mut conn: Connection = Connection::new(config.for_server_exchange());
+    let mut input = Input::message(message);
+    while let Some(event) = conn.poll_event(&mut input) {
+        match event {
+            Event::Request(request) => {
+                let id = Some(request.id);
+                let outcome = handler(Incoming {
+                    method: &request.method,
+                    params: request.params,
+                    id,
+                });
+                let answered = match outcome {
+                    Ok(result) => conn.respond(request.token, &result),
+                    Err(error) => conn.respond_err(request.token, &error.into().as_error()),
+                };
+                if let Err(rejected) = answered {
+                    // Too large or without a JSON form. Only a closed connection refuses this too,
+                    // and then nothing is owed any more.
+                    debug_assert!(
+                        rejected.error != SendError::NotOpen,
+                        "an open request was answered"
+                    );
+                    let _ = conn.respond_err(rejected.value, &ErrorObject::internal_error());
+                }
+            }
+            Event::Notification(notification) => {
+                let (method, params) = (&*notification.method, notification.params);
+                let _ = handler(Incoming {
+                    method,
+                    params,
+                    id: None,
+                });
+            }
+            _ => {}
+        }
+    }
+    let mut reply = Vec::new();
+    conn.take_transmit(&mut reply).then_some(reply)
+}

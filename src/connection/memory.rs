@@ -1,0 +1,66 @@
+//! How much memory a connection can hold, whatever its peer sends.
+
+use super::Fate;
+use crate::batches::Batches;
+use crate::calls::Calls;
+use crate::config::{Config, NullIdError};
+use crate::json::Envelope;
+use crate::outbox::Outbox;
+use crate::requests::Requests;
+
+impl Config {
+    /// The most heap, in bytes, that a connection of this configuration holds at any moment,
+    /// moments of growth included, whatever the peer sends and however slowly it reads.
+    ///
+    /// Not in it, for the peer has no say in them: the driver's input buffer
+    /// ([`input_bytes_max`](Self::input_bytes_max)), the tags of calls
+    /// ([`memory_bytes_max_for`](Self::memory_bytes_max_for) counts them), ids that callers chose,
+    /// and a single result while it is found to be larger than `outbox_bytes_max`.
+    ///
+    /// ```
+    /// let config = antiphon::Config::new();
+    /// assert!(config.memory_bytes_max() < 128 << 20);
+    /// ```
+    pub const fn memory_bytes_max(&self) -> usize {
+        self.memory_bytes_max_for::<()>()
+    }
+
+    /// The same for a connection whose calls carry tags of type `T`; what the tags own themselves
+    /// is not counted.
+    pub const fn memory_bytes_max_for<T>(&self) -> usize {
+        let items_max = if self.batch_items_max > 0 {
+            self.batch_items_max
+        } else {
+            1
+        };
+        // One message more may be on its way into the output when the limit is found to be met.
+        let output_max = self
+            .outbox_bytes_max
+            .saturating_add(self.batch_reply_bytes_max / 2);
+        let batches_max = self.requests_max.saturating_add(1);
+        let reading = items_max.saturating_mul(3 * (size_of::<Envelope>() + size_of::<Fate>()));
+        let escaping = if self.escape_braces { output_max } else { 0 };
+        let ranges = match self.null_id_error {
+            NullIdError::FailSole => self.calls_max.saturating_mul(6 * size_of::<(u64, u64)>()),
+            _ => self.calls_max.saturating_mul(3 * size_of::<(u64, u64)>()),
+        };
+        // The sentences of limit errors and their like.
+        const SMALL_CHANGE: usize = 4096;
+        Outbox::heap_bytes_max(self.framing, output_max, self.calls_max)
+            .saturating_add(Calls::<T>::heap_bytes_max(self.calls_max))
+            .saturating_add(Requests::heap_bytes_max(
+                self.requests_max,
+                self.id_bytes_max,
+            ))
+            .saturating_add(Batches::heap_bytes_max(
+                batches_max,
+                items_max,
+                output_max,
+                self.batch_reply_bytes_max,
+            ))
+            .saturating_add(reading)
+            .saturating_add(escaping)
+            .saturating_add(ranges)
+            .saturating_add(SMALL_CHANGE)
+    }
+}
