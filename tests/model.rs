@@ -17,7 +17,9 @@ use antiphon::{
     RequestKey, Role, SendError,
 };
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof};
-use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence, TestError, TestRunner};
+use proptest::test_runner::{
+    Config as ProptestConfig, FileFailurePersistence, TestError, TestRunner,
+};
 
 use reference::{Body, Item, Message, Model, Rules, framed};
 
@@ -852,7 +854,7 @@ impl Run {
 
     /// Lets everything come to its end: whatever was done before, the connection closes.
     fn finish(&mut self) -> Checked {
-        self.feed(usize::MAX);
+        self.feed(1 << 30);
         self.step(&Op::Poll)?;
         while !self.tokens.is_empty() {
             let left = self.tokens.len();

@@ -716,19 +716,13 @@ impl Model {
         }
         let limit = self.rules.batch_items_max;
         if items.len() > limit {
-            let calls = items.iter().any(|item| {
-                matches!(
-                    item,
-                    Item::Request { .. }
-                        | Item::Notification { .. }
-                        | Item::Cancel { .. }
-                        | Item::ScalarParams { .. }
-                        | Item::ArrayId
-                )
-            });
-            let answered = match calls {
-                true => self.answer(-32003, &format!("Batch too large, limit: {limit}"), "null"),
-                false => None,
+            // Answers are never answered; who sends anything else may wait.
+            let answers = items[..limit]
+                .iter()
+                .all(|item| matches!(item, Item::Answer { .. }));
+            let answered = match answers {
+                false => self.answer(-32003, &format!("Batch too large, limit: {limit}"), "null"),
+                true => None,
             };
             let items = items.len();
             return Some(format!(
