@@ -214,6 +214,9 @@ impl<T> Calls<T> {
 
     /// A time no later than the earliest deadline.
     pub(crate) fn earliest_deadline(&self) -> u64 {
+        if self.open == 0 {
+            return NEVER;
+        }
         self.deadlines.earliest()
     }
 
