@@ -113,6 +113,12 @@ impl Player {
                 let result = words.json()?;
                 self.answer(index, token, |conn, token| conn.respond(token, result))?;
             }
+            "respond_params" => {
+                let (index, token) = self.take_token(&mut words)?;
+                let params = self.requests.get(index).and_then(|r| r.params.clone());
+                let params = params.as_ref().map(|params| params.as_json());
+                self.answer(index, token, |conn, token| conn.respond(token, params))?;
+            }
             "respond_err" => {
                 let (index, token) = self.take_token(&mut words)?;
                 let code = words.want("a code")?.parse().map_err(|_| "no code")?;

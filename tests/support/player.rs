@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use antiphon::{
-    CallId, Config, Connection, Event, Framing, Input, Instant, ReplyToken, RequestKey, Response,
-    StrayKind,
+    CallId, Config, Connection, Event, Framing, Input, Instant, OwnedJson, ReplyToken, RequestKey,
+    Response, StrayKind,
 };
 
 use super::render::{self, Shown};
@@ -42,6 +42,7 @@ pub(crate) struct Open {
     pub(crate) id: String,
     pub(crate) key: RequestKey,
     pub(crate) token: Option<ReplyToken>,
+    pub(crate) params: Option<OwnedJson>,
 }
 
 pub(crate) struct Player {
@@ -194,7 +195,8 @@ impl Player {
             let Some(event) = self.conn.poll_event(input) else {
                 return Ok(());
             };
-            let shown = self.note(event)?;
+            let mut shown = self.note(event)?;
+            shown.keep_to_one_line();
             self.observed.events.push(shown);
         }
         Err(String::from("poll_event never comes to an end"))
@@ -215,6 +217,7 @@ impl Player {
                     id: request.id.to_string(),
                     key: request.token.key(),
                     token: Some(request.token),
+                    params: request.params.map(|params| params.to_owned_json()),
                 });
                 line.into()
             }
