@@ -269,13 +269,14 @@ impl Player {
                     format!(" {}", render::method(&method))
                 });
                 let id = refused.id.map_or(String::new(), |id| format!(" id {id}"));
-                format!(
-                    "refused {}{method}{id}{}{}",
-                    render::refused(refused.cause),
-                    render::answered(refused.answered),
-                    render::place(refused.origin)
-                )
-                .into()
+                let answered = render::answered(refused.answered);
+                let place = render::place(refused.origin);
+                let tail = format!("{method}{id}{answered}{place}");
+                let (cause, size) = render::refused(refused.cause);
+                Shown {
+                    line: format!("refused {cause}{tail}"),
+                    with_offset: size.map(|size| format!("refused {cause} {size}{tail}")),
+                }
             }
             Event::Stray(stray) => {
                 let (kind, outcome) = match &stray.kind {

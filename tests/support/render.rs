@@ -98,12 +98,12 @@ pub(crate) fn malformed(cause: MalformedCause) -> String {
     }
 }
 
-pub(crate) fn refused(cause: RefusedCause) -> String {
+/// The cause, and its number: not every framing declares how large a message is.
+pub(crate) fn refused(cause: RefusedCause) -> (String, Option<u64>) {
     match cause {
-        RefusedCause::TooLarge { bytes: Some(bytes) } => format!("TooLarge {bytes}"),
-        RefusedCause::TooLarge { bytes: None } => String::from("TooLarge"),
-        RefusedCause::BatchTooLong { items } => format!("BatchTooLong {items}"),
-        other => format!("{other:?}"),
+        RefusedCause::TooLarge { bytes } => (String::from("TooLarge"), bytes),
+        RefusedCause::BatchTooLong { items } => (String::from("BatchTooLong"), Some(items as u64)),
+        other => (format!("{other:?}"), None),
     }
 }
 
