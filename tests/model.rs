@@ -6,7 +6,7 @@
 
 #[path = "model/reference.rs"]
 mod reference;
-mod support;
+mod rendering;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -803,7 +803,7 @@ impl Run {
         let mut name = |key: RequestKey| names.get(&key).map_or("?".to_string(), usize::to_string);
         let line = event
             .as_ref()
-            .map(|event| support::render(event, &mut name));
+            .map(|event| rendering::render(event, &mut name));
         let (mut token, mut tag) = (None, None);
         match event {
             Some(Event::Request(request)) => token = Some(request.token),

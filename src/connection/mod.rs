@@ -295,11 +295,7 @@ impl<T> Connection<T> {
     /// due. After the input has been drained it lies in the future.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = self.deadlines;
-        // The bound may be of a call that has settled; without an open call it means nothing.
-        let calls = match self.calls.open() {
-            0 => NEVER,
-            _ => self.calls.earliest_deadline(),
-        };
+        let calls = self.calls.earliest_deadline();
         let next = calls.min(own.frame).min(own.write).min(own.drain);
         (next != NEVER).then(|| Instant::from_nanos(next))
     }

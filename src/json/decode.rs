@@ -15,6 +15,21 @@ use super::string::JsonString;
 use super::text::Json;
 use super::walk::string_end;
 
+impl<'a> Json<'a> {
+    /// Reads the value into a type of the caller's.
+    ///
+    /// Strings without escapes may be borrowed from the text.
+    ///
+    /// # Errors
+    ///
+    /// The value does not have the form the type asks for; or an object in it, at any depth, has a
+    /// key that begins with `$serde_json::private::`, by which serde_json would be made to read
+    /// another document than the one validated.
+    pub fn decode<D: serde::Deserialize<'a>>(self) -> Result<D, DecodeError> {
+        decode(self)
+    }
+}
+
 /// What every key that serde_json treats in secret ways begins with.
 const RESERVED: &str = "$serde_json::private::";
 

@@ -1,30 +1,17 @@
-//! From values to JSON text, appended to a buffer.
+//! From strings, and from texts that are JSON already, to JSON text appended to a buffer; and the
+//! error of a value that has none. Values of other types: `serializer`.
 //!
-//! Lives here: strings, texts that are JSON already, and the entrance to the serializer. Rules
-//! guarded: the output has no blanks and no raw line breaks; a refused value leaves the buffer as
-//! it was; nothing is allocated but the buffer's growth.
+//! Rules guarded: the output has no blanks and no raw line breaks; a refused value leaves the
+//! buffer as it was; nothing is allocated but the buffer's growth.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::ser::{self, Serialize};
+use serde::ser;
 
 use super::plain::skip_plain;
-use super::serializer::Writer;
 use super::text::Json;
-
-/// Appends a value, compactly, with the same bytes that serde_json would write.
-///
-/// Texts inserted by the `RawValue` protocol are validated, and their raw line breaks, if any,
-/// become blanks. After an error, or a panic of the value's own code, `out` has its former length.
-/// The depth of the value is the caller's business: serde recurses into it.
-pub(crate) fn write_value<S: Serialize + ?Sized>(
-    out: &mut Vec<u8>,
-    value: &S,
-) -> Result<(), EncodeError> {
-    Writer::write(out, value)
-}
 
 /// Appends a string with its quotes.
 pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {

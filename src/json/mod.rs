@@ -39,6 +39,7 @@ pub use syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
 pub use text::Json;
 pub use walk::{Elements, Members};
 
-pub(crate) use encode::{write_json, write_str, write_value};
+pub(crate) use encode::{write_json, write_str};
 pub(crate) use number::{write_i64, write_u64};
 pub(crate) use scan::{Envelope, Member, Names, Shape, Version, scan};
+pub(crate) use serializer::write_value;

@@ -8,7 +8,8 @@ use core::fmt;
 
 use serde::ser::{Serialize, Serializer};
 
-use super::encode::{EncodeError, write_value};
+use super::encode::EncodeError;
+use super::serializer::write_value;
 use super::syntax::{JsonKind, SyntaxError};
 use super::text::Json;
 
@@ -25,6 +26,14 @@ use super::text::Json;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnedJson(Box<str>);
+
+impl Json<'_> {
+    /// Copies the text, in one allocation.
+    #[must_use]
+    pub fn to_owned_json(self) -> OwnedJson {
+        OwnedJson::from(self)
+    }
+}
 
 impl OwnedJson {
     /// Serialises a value, compactly.

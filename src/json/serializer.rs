@@ -17,6 +17,18 @@ use super::number::{write_f32, write_f64, write_i64, write_i128, write_u64, writ
 use super::serializer_parts::{KeyWriter, RawWriter};
 use super::text::RAW_VALUE_TOKEN;
 
+/// Appends a value, compactly, with the same bytes that serde_json would write.
+///
+/// Texts inserted by the `RawValue` protocol are validated, and their raw line breaks, if any,
+/// become blanks. After an error, or a panic of the value's own code, `out` has its former length.
+/// The depth of the value is the caller's business: serde recurses into it.
+pub(crate) fn write_value<S: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    value: &S,
+) -> Result<(), EncodeError> {
+    Writer::write(out, value)
+}
+
 /// The name by which serde_json's serializer recognises the digits of a number.
 const NUMBER_TOKEN: &str = "$serde_json::private::Number";
 

@@ -9,11 +9,8 @@ use core::fmt;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::cursor::{Cursor, DEPTH_MAX};
-use super::decode::{self, DecodeError};
-use super::owned::OwnedJson;
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError};
-use super::walk::{Elements, Members};
 
 /// Borrows one valid JSON value (RFC 8259), exactly as it was received or written.
 ///
@@ -138,51 +135,10 @@ impl<'a> Json<'a> {
         self.line_breaks
     }
 
-    /// Reads the value into a type of the caller's.
-    ///
-    /// Strings without escapes may be borrowed from the text.
-    ///
-    /// # Errors
-    ///
-    /// The value does not have the form the type asks for; or an object in it, at any depth, has a
-    /// key that begins with `$serde_json::private::`, by which serde_json would be made to read
-    /// another document than the one validated.
-    pub fn decode<D: serde::Deserialize<'a>>(self) -> Result<D, DecodeError> {
-        decode::decode(self)
-    }
-
-    /// The members of an object, in order; none for any other kind.
-    #[must_use]
-    pub fn members(self) -> Members<'a> {
-        Members::of(self)
-    }
-
-    /// The elements of an array, in order; none for any other kind.
-    #[must_use]
-    pub fn elements(self) -> Elements<'a> {
-        Elements::of(self)
-    }
-
-    /// The first member of an object whose name, after unescaping, is `name`.
-    ///
-    /// Reads up to that member, each time it is called.
-    #[must_use]
-    pub fn get(self, name: &str) -> Option<Json<'a>> {
-        self.members()
-            .find(|(key, _)| key.eq_str(name))
-            .map(|(_, value)| value)
-    }
-
     /// The value as a string token, if it is one.
     #[must_use]
     pub fn as_string(self) -> Option<JsonString<'a>> {
         (self.kind() == JsonKind::String).then(|| JsonString::of_token(self.bytes))
-    }
-
-    /// Copies the text, in one allocation.
-    #[must_use]
-    pub fn to_owned_json(self) -> OwnedJson {
-        OwnedJson::from(self)
     }
 }
 

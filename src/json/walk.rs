@@ -10,6 +10,30 @@ use super::plain::skip_plain;
 use super::string::JsonString;
 use super::text::Json;
 
+impl<'a> Json<'a> {
+    /// The members of an object, in order; none for any other kind.
+    #[must_use]
+    pub fn members(self) -> Members<'a> {
+        Members::of(self)
+    }
+
+    /// The elements of an array, in order; none for any other kind.
+    #[must_use]
+    pub fn elements(self) -> Elements<'a> {
+        Elements::of(self)
+    }
+
+    /// The first member of an object whose name, after unescaping, is `name`.
+    ///
+    /// Reads up to that member, each time it is called.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<Json<'a>> {
+        self.members()
+            .find(|(key, _)| key.eq_str(name))
+            .map(|(_, value)| value)
+    }
+}
+
 /// Iterates over the members of an object, in the order of the text, repetitions included.
 ///
 /// Made by [`Json::members`].

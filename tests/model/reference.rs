@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use antiphon::{CloseReason, Closed, ConnectionError, Framing, InvalidReason, Role, SendError};
 
-use crate::support;
+use crate::rendering;
 
 /// How one conversation differs from another, in the few ways that the model knows.
 #[derive(Clone, Copy, Debug)]
@@ -639,7 +639,7 @@ impl Model {
             return nothing(actual);
         }
         self.told = true;
-        same(&support::closed(why), actual)
+        same(&rendering::closed(why), actual)
     }
 
     fn end(&mut self, why: Closed) {
