@@ -11,7 +11,7 @@ use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::error_object::ErrorObject;
 use crate::event::{Closed, ConnectionError};
-use crate::id::{CallId, Id, ReplyToken};
+use crate::id::{CallId, Id, ReplyToken, RequestKey};
 use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson};
 use crate::message::MethodName;
 use crate::requests::NONE;
@@ -425,6 +425,14 @@ impl<T> Connection<T> {
             .code()
             .unwrap_or(codes::REQUEST_CANCELLED);
         self.respond_err(to, &ErrorObject::of(code))
+    }
+
+    /// Answers −32603 to a request whose token was lost, as in a panic while its result was being
+    /// written. False if it is not open. For guards that have promised an answer; a handler never
+    /// needs it.
+    pub fn abandon(&mut self, request: RequestKey) -> bool {
+        let token = ReplyToken { key: request };
+        self.respond_err(token, &ErrorObject::internal_error()).is_ok()
     }
 
     /// Writes the answer of an open request, into its batch or the output, and ends the request.
