@@ -432,7 +432,8 @@ impl<T> Connection<T> {
     /// needs it.
     pub fn abandon(&mut self, request: RequestKey) -> bool {
         let token = ReplyToken { key: request };
-        self.respond_err(token, &ErrorObject::internal_error()).is_ok()
+        self.respond_err(token, &ErrorObject::internal_error())
+            .is_ok()
     }
 
     /// Writes the answer of an open request, into its batch or the output, and ends the request.
