@@ -4,8 +4,11 @@
 //! Nothing but frames (server, proxy) or answers (client) goes to stdout; everything else goes to
 //! stderr.
 
+mod client;
+mod log;
 mod pipes;
 mod proxy;
+mod server;
 mod target;
 mod usage;
 
@@ -29,8 +32,8 @@ fn run() -> Result<u8, Failure> {
             println!("{}", usage::help());
             Ok(0)
         }
-        Task::Serve(endpoint) => Err(Failure::new("todo")),
-        Task::Drive(endpoint) => Err(Failure::new("todo")),
+        Task::Serve(endpoint) => server::run(&endpoint),
+        Task::Drive(endpoint) => client::run(&endpoint),
         Task::Relay(options) => proxy::run(options),
     }
 }

@@ -21,6 +21,7 @@ use antiphon::{
     McpRevision, Outcome, ReplyToken, RequestKey, Response, SendError,
 };
 
+use crate::log::say;
 use crate::pipes::{Pipe, Side, Signal};
 use crate::usage::Failure;
 
@@ -310,7 +311,7 @@ fn relay(from: &mut End, to: &mut End) -> bool {
             }
             Event::Notification(notification) => {
                 if let Err(error) = to.conn.notify(&notification.method, notification.params) {
-                    eprintln!("antiphon-peer: a notification of the {name} is lost: {error}");
+                    say(format_args!("a notification of the {name} is lost: {error}"));
                 }
             }
             Event::Response(response) => {
@@ -320,17 +321,17 @@ fn relay(from: &mut End, to: &mut End) -> bool {
             Event::Cancelled(cancelled) => pass_cancel(&cancelled, forwarded, &mut to.conn),
             Event::Malformed(malformed) => {
                 let (cause, offset) = (malformed.cause, malformed.offset);
-                eprintln!("antiphon-peer: {name}: malformed at byte {offset}: {cause:?}");
+                say(format_args!("{name}: malformed at byte {offset}: {cause:?}"));
             }
             Event::Refused(refused) => {
-                eprintln!("antiphon-peer: {name}: refused: {:?}", refused.cause);
+                say(format_args!("{name}: refused: {:?}", refused.cause));
             }
             Event::Stray(stray) => {
-                eprintln!("antiphon-peer: {name}: fits nothing: {:?}", stray.kind);
+                say(format_args!("{name}: fits nothing: {:?}", stray.kind));
             }
             Event::Closed(why) => {
                 if let Closed::Failed(error) = why {
-                    eprintln!("antiphon-peer: {name}: {error}");
+                    say(format_args!("{name}: {error}"));
                 }
                 *over = Some(why);
             }
@@ -362,7 +363,7 @@ fn pass_back(response: Response<'_, ReplyToken>, to: &mut Connection<ReplyToken>
         },
         Outcome::Err(error) => error,
         Outcome::Invalid(invalid) => {
-            eprintln!("antiphon-peer: an invalid answer: {}", invalid.reason);
+            say(format_args!("an invalid answer: {}", invalid.reason));
             ErrorObject::new(antiphon::codes::INTERNAL_ERROR, "The answer was invalid")
         }
         // Given up in `pass_cancel`: the request is over, and its token with it.

@@ -1,10 +1,12 @@
 //! `TARGET`: where a peer listens or is reached, and how messages are told apart there.
 
+use std::fmt;
+
 use antiphon::Framing;
 
 use crate::usage::Failure;
 
-/// A place to talk.
+/// A place to talk. Prints as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     place: Place,
@@ -112,6 +114,18 @@ impl Target {
     /// The target with the address that it really has, for a port that was 0.
     pub(crate) fn at(&self, address: &str) -> String {
         format!("{}{address}", self.scheme)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = match &self.place {
+            Place::Stdio => "",
+            Place::Child(words) => return write!(f, "{}:{}", self.scheme, words.join(" ")),
+            Place::Tcp(address) => address,
+            Place::Unix(path) => path,
+        };
+        write!(f, "{}{address}", self.scheme)
     }
 }
 
