@@ -56,7 +56,7 @@ impl Batches {
         }
     }
 
-    /// The most heap that batches can hold besides the answers themselves, which the output's limit
+    /// The most heap that batches keep besides the answers themselves, which the output's limit
     /// counts: one batch's answers once more while they move to the output, what finished batches
     /// keep, the lists and the slots.
     pub(crate) const fn heap_bytes_max(
@@ -65,7 +65,7 @@ impl Batches {
         output_max: usize,
         batch_bytes_max: usize,
     ) -> usize {
-        // No answer is shorter than `{"jsonrpc":"2.0","result":1,"id":1}`, less a few bytes.
+        // No answer is shorter than `{"result":1,"error":null,"id":1}`.
         let by_size = output_max / 32;
         let by_number = batches_max.saturating_mul(items_max);
         let replies = if by_size < by_number {
@@ -76,10 +76,9 @@ impl Batches {
         let in_order = items_max.saturating_mul(size_of::<(u32, u32, u32)>());
         let kept = batch_bytes_max;
         batch_bytes_max
-            .saturating_mul(2)
             .saturating_add(kept)
-            .saturating_add(replies.saturating_mul(3 * size_of::<Reply>()))
-            .saturating_add(batches_max.saturating_mul(3 * size_of::<Batch>()))
+            .saturating_add(replies.saturating_mul(2 * size_of::<Reply>()))
+            .saturating_add(batches_max.saturating_mul(2 * size_of::<Batch>()))
             .saturating_add(in_order)
     }
 

@@ -77,16 +77,13 @@ impl<T> Calls<T> {
         }
     }
 
-    /// The most heap that `calls_max` calls can hold, while the ring is being doubled too. Ids that
-    /// callers chose are not counted.
+    /// The most heap that `calls_max` calls keep. Ids that callers chose are not counted.
     pub(crate) const fn heap_bytes_max(calls_max: usize) -> usize {
         let slots = Self::slots_max(calls_max);
         let bounds = slots / 32 + 2;
         let words = slots / 64 + 1;
         let table = slots.saturating_mul(size_of::<Slot<T>>());
-        table
-            .saturating_add(table / 2)
-            .saturating_add((bounds + words) * size_of::<u64>())
+        table.saturating_add((bounds + words) * size_of::<u64>())
     }
 
     const fn slots_max(calls_max: usize) -> usize {
@@ -217,6 +214,9 @@ impl<T> Calls<T> {
 
     /// A time no later than the earliest deadline.
     pub(crate) fn earliest_deadline(&self) -> u64 {
+        if self.open == 0 {
+            return NEVER;
+        }
         self.deadlines.earliest()
     }
 

@@ -1,6 +1,82 @@
-//! JSON-RPC as a pure state machine.
+//! JSON-RPC 2.0 and 1.0 as a pure state machine: no socket, thread, clock or runtime inside.
+//!
+//! A [`Connection`] is one conversation, both roles at once. Bytes go in, events come out; commands
+//! go in, bytes come out; the present goes in, deadlines come out. Whatever does the reading,
+//! writing and waiting — threads, tokio, an interrupt handler, a test — is a loop of a few lines
+//! around it, and every protocol rule is in here once.
+//!
+//! # The loop
+//!
+//! ```
+//! use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant, ReadBuffer};
+//! # use std::io::{Read, Write};
+//! # fn serve(mut reader: impl Read, mut writer: impl Write, now: impl Fn() -> Instant) -> std::io::Result<()> {
+//! let config = Config::new();
+//! let mut conn: Connection = Connection::new(config);
+//! let mut buffer = ReadBuffer::new(config.input_bytes_max());
+//! while !conn.is_closed() {
+//!     match reader.read(buffer.spare())? {
+//!         0 => conn.handle_eof(),
+//!         n => buffer.advance(n),
+//!     }
+//!     conn.handle_timeout(now());
+//!     let mut input = Input::stream(buffer.filled());
+//!     while let Some(event) = conn.poll_event(&mut input) {
+//!         match event {
+//!             Event::Request(request) if request.method == "ping" => {
+//!                 let _ = conn.respond(request.token, "pong");
+//!             }
+//!             Event::Request(request) => {
+//!                 let _ = conn.respond_err(request.token, &ErrorObject::method_not_found());
+//!             }
+//!             // Notifications, answers to our own calls, and everything that went wrong.
+//!             _ => {}
+//!         }
+//!     }
+//!     let consumed = input.consumed();
+//!     buffer.consume(consumed);
+//!     while let Some(bytes) = conn.poll_transmit() {
+//!         let n = writer.write(bytes)?;
+//!         conn.consume_transmit(n);
+//!     }
+//! }
+//! # Ok(()) }
+//! # let mut out = Vec::new();
+//! # serve(&b"{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":1}\n"[..], &mut out, || Instant::ZERO).unwrap();
+//! # assert_eq!(out, b"{\"jsonrpc\":\"2.0\",\"result\":\"pong\",\"id\":1}\n");
+//! ```
+//!
+//! # What to read next
+//!
+//! | you want to | see |
+//! |---|---|
+//! | call and be called | [`Connection::call`], [`Connection::respond`], [`Event`] |
+//! | speak a dialect (LSP, MCP, Ethereum, Bitcoin, …) | [`Config`] and its presets |
+//! | send several at once and fetch results by type | [`Connection::batch`], [`Collector`] |
+//! | answer one message where there is no connection | [`answer`] |
+//! | know what a bad peer can do | [`Config::memory_bytes_max`], [`Malformed`], [`Refused`], [`Stray`] |
+//! | cut other protocols' messages out of a stream | [`Framer`] |
+//! | read and write JSON text without trees | [`Json`], [`OwnedJson`], [`Payload`] |
+//!
+//! # What is promised
+//!
+//! - However the input is split, events and output are the same.
+//! - Every call settles exactly once; every request with an id gets exactly one answer, unless the
+//!   connection is closed under it or the dialect wants none after a cancel.
+//! - Ids and JSON that pass through keep their bytes: no number is ever printed again.
+//! - Memory stays below [`Config::memory_bytes_max`] whatever the peer sends.
+//! - In steady state a call and its answer, and a request and its answer, allocate nothing.
+//! - Any order of calls to this API is legal, and the same inputs give the same bytes.
+//!
+//! Non-finite floats have no JSON form and are written as `null`, as serde_json does.
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+/// The README's examples, so that they are run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 extern crate alloc;
 #[cfg(any(feature = "std", test))]

@@ -61,23 +61,25 @@ impl Outbox {
         }
     }
 
-    /// The most heap that `bytes_max` waiting bytes can take: three times that, for a vector that
-    /// doubles holds old and new while it moves, and the parts beside it.
+    /// The most heap that `bytes_max` waiting bytes keep: the buffer, and the parts beside it. Twice
+    /// what is in use, for vectors grow by doubling.
     pub(crate) const fn heap_bytes_max(
         framing: Framing,
         bytes_max: usize,
         calls_max: usize,
-    ) -> usize {
-        // No message is shorter than `{"jsonrpc":"2.0","method":"a"}`, and one a part only where
-        // it has to be.
-        let messages = bytes_max / 24;
+    ) -> (usize, usize) {
+        // No answer is shorter than `{"result":1,"error":null,"id":1}`.
+        let messages = bytes_max / 32;
         let parts = match framing {
             Framing::Messages => messages,
-            _ if messages < calls_max * 2 => messages,
-            _ => calls_max * 2,
+            // In a stream, only calls need parts of their own.
+            _ if messages < calls_max.saturating_mul(2) => messages,
+            _ => calls_max.saturating_mul(2),
         };
-        let parts = parts.saturating_mul(3 * size_of::<Part>());
-        bytes_max.saturating_mul(3).saturating_add(parts)
+        (
+            bytes_max.saturating_mul(2),
+            parts.saturating_mul(2 * size_of::<Part>()),
+        )
     }
 
     /// Writes in another framing from now on, for a stream whose framing has been detected.

@@ -65,15 +65,15 @@ impl Requests {
         }
     }
 
-    /// The most heap that `requests_max` requests can hold: three times the slots, for a vector
-    /// that doubles holds old and new while it moves, and the ids.
+    /// The most heap that `requests_max` requests keep: the slots, twice for growth by doubling, and
+    /// the ids.
     pub(crate) const fn heap_bytes_max(requests_max: usize, id_bytes_max: usize) -> usize {
         let id = match id_bytes_max.checked_next_power_of_two() {
             Some(bytes) if id_bytes_max > ID_INLINE => bytes,
             Some(_) => 0,
             None => usize::MAX,
         };
-        let slot = 3 * (size_of::<OpenRequest>() + size_of::<u32>());
+        let slot = 2 * (size_of::<OpenRequest>() + size_of::<u32>());
         requests_max
             .saturating_mul(slot.saturating_add(id))
             .saturating_add(id)

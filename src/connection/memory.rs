@@ -33,34 +33,44 @@ impl Config {
         } else {
             1
         };
-        // One message more may be on its way into the output when the limit is found to be met.
+        // One answer more may be on its way into the output when the limit is found to be met.
         let output_max = self
             .outbox_bytes_max
-            .saturating_add(self.batch_reply_bytes_max / 2);
+            .saturating_add(self.batch_reply_bytes_max / 4);
         let batches_max = self.requests_max.saturating_add(1);
-        let reading = items_max.saturating_mul(3 * (size_of::<Envelope>() + size_of::<Fate>()));
-        let escaping = if self.escape_braces { output_max } else { 0 };
+        let batch_bytes_max = self.batch_reply_bytes_max;
+        let (output, parts) = Outbox::heap_bytes_max(self.framing, output_max, self.calls_max);
         let ranges = match self.null_id_error {
-            NullIdError::FailSole => self.calls_max.saturating_mul(6 * size_of::<(u64, u64)>()),
-            _ => self.calls_max.saturating_mul(3 * size_of::<(u64, u64)>()),
+            NullIdError::FailSole => 4 * size_of::<(u64, u64)>(),
+            _ => 2 * size_of::<(u64, u64)>(),
         };
-        // The sentences of limit errors and their like.
-        const SMALL_CHANGE: usize = 4096;
-        Outbox::heap_bytes_max(self.framing, output_max, self.calls_max)
-            .saturating_add(Calls::<T>::heap_bytes_max(self.calls_max))
-            .saturating_add(Requests::heap_bytes_max(
-                self.requests_max,
-                self.id_bytes_max,
-            ))
-            .saturating_add(Batches::heap_bytes_max(
-                batches_max,
-                items_max,
-                output_max,
-                self.batch_reply_bytes_max,
-            ))
-            .saturating_add(reading)
-            .saturating_add(escaping)
-            .saturating_add(ranges)
-            .saturating_add(SMALL_CHANGE)
+        let kept = [
+            output,
+            parts,
+            Calls::<T>::heap_bytes_max(self.calls_max),
+            Requests::heap_bytes_max(self.requests_max, self.id_bytes_max),
+            Batches::heap_bytes_max(batches_max, items_max, output_max, batch_bytes_max),
+            // The objects of the batch being read.
+            items_max.saturating_mul(2 * (size_of::<Envelope>() + size_of::<Fate>())),
+            // Batches of ours, and frames that were not delivered.
+            self.calls_max.saturating_mul(ranges),
+            // A copy of the message whose braces are being escaped.
+            if self.escape_braces { output_max } else { 0 },
+            // The sentences of limit errors and their like.
+            4096,
+        ];
+        // Everything at its largest, and the largest of all once more, by half, for a vector that
+        // doubles holds old and new while it moves.
+        let (mut sum, mut largest, mut index) = (0usize, 0, 0);
+        while index < kept.len() {
+            sum = sum.saturating_add(kept[index]);
+            largest = if kept[index] > largest {
+                kept[index]
+            } else {
+                largest
+            };
+            index += 1;
+        }
+        sum.saturating_add(largest / 2)
     }
 }

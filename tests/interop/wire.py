@@ -39,7 +39,7 @@ class Wire:
         self._read, self._write = read, write
         self._close_write, self._close = close_write, close
         self.inbox = queue.Queue()
-        threading.Thread(target=self._pump, daemon=True).start()
+        self._reader = None
 
     # -- out
 
@@ -70,7 +70,10 @@ class Wire:
     # -- in
 
     def receive(self, timeout=PATIENCE):
-        """The next message; None at the end of input."""
+        """The next message; None at the end of input. Nothing is read before the first one."""
+        if self._reader is None:
+            self._reader = threading.Thread(target=self._pump, daemon=True)
+            self._reader.start()
         try:
             item = self.inbox.get(timeout=timeout)
         except queue.Empty:

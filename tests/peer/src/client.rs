@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, Write};
+use std::process::Command;
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use antiphon::{
     OwnedOutcome, SendError,
 };
 use antiphon_blocking::{
-    CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Link, Peer, Report, Request, Responder,
+    CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Link, Options, Peer, Report, Request, Responder,
     Service, connect,
 };
 
@@ -32,6 +33,10 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 const WAIT_MIN: Duration = Duration::from_millis(20);
 /// How long the last bytes may take to leave at the end.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a server may take from the end of its output to its exit, to be told how it ended.
+const EXIT_TIME_MAX: Duration = Duration::from_millis(200);
+/// So many bytes of a server's log are shown; a driver may not read stderr at all.
+const LOG_BYTES_MAX: usize = 32 << 10;
 /// How long the connection may take to end after that.
 const END_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -45,31 +50,60 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
     let service = Answers(Arc::clone(&desk));
     let options = options(endpoint.config);
     let cannot = |error: io::Error| Failure::new(format!("cannot reach {target}: {error}"));
-    let mut child = None;
     let link = match target.place() {
-        Place::Tcp(address) => Link::tcp(address.as_str()).map_err(cannot)?,
+        Place::Tcp(address) => Link::tcp(address.as_str()),
         #[cfg(unix)]
-        Place::Unix(path) => Link::unix(path).map_err(cannot)?,
+        Place::Unix(path) => Link::unix(path),
         Place::Child(words) => {
-            let (link, started) = start(words).map_err(cannot)?;
-            child = Some(started);
-            link
+            let child = start(words, options, service)?;
+            let peer = child.peer().clone();
+            return drive(endpoint, peer, desk, Some(child));
         }
         _ => return Err(Failure::new(format!("{target}: cannot be driven"))),
     };
-    let peer = connect(link, options, service).map_err(cannot)?;
+    let peer = link.and_then(|link| connect(link, options, service));
+    drive(endpoint, peer.map_err(cannot)?, desk, None)
+}
+
+/// Starts the server to drive. What it logs goes to our stderr, up to a limit.
+fn start(words: &[String], options: Options, service: Answers) -> Result<Child, Failure> {
+    let (program, arguments) = words.split_first().ok_or(Failure::usage())?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let mut options = ChildOptions::from(options);
+    let mut room = LOG_BYTES_MAX;
+    options.on_stderr = Some(Box::new(move |bytes| {
+        let shown = bytes.get(..room).unwrap_or(bytes);
+        room -= shown.len();
+        // A closed stderr is nobody's fault.
+        let _ = io::stderr().write_all(shown);
+    }));
+    Child::spawn(command, options, service).map_err(|error| Failure::new(error.to_string()))
+}
+
+/// Works through stdin, and leaves in good order.
+fn drive(
+    endpoint: &Endpoint,
+    peer: Peer,
+    desk: Arc<Desk>,
+    child: Option<Child>,
+) -> Result<u8, Failure> {
     let is_silent = endpoint.config.cancel_answer == CancelAnswer::Silent;
     let client = Client {
         peer,
         desk,
         is_silent,
+        child,
     };
     let ended = client.work(&mut io::stdin().lock(), &mut io::stdout().lock());
     // What was sent last is to arrive; a dead transport has nothing to wait for.
     let _ = client.peer.flush(FLUSH_TIME_MAX);
     client.peer.close(CloseReason::Done);
     client.peer.wait_closed(END_TIME_MAX);
-    drop(child);
+    if let Some(child) = client.child {
+        // A child that does not leave is killed, and how it ended is not ours to judge.
+        let _ = child.close(END_TIME_MAX);
+    }
     ended.map_err(|error| Failure::new(format!("stdin or stdout: {error}")))?;
     Ok(0)
 }
@@ -144,6 +178,7 @@ struct Client {
     desk: Arc<Desk>,
     /// Whether the dialect answers a cancelled call with nothing at all.
     is_silent: bool,
+    child: Option<Child>,
 }
 
 /// What stands in the line of an answer.
@@ -351,6 +386,10 @@ impl Client {
     fn why_closed(&self) -> String {
         if let Some(error) = self.peer.transport_error() {
             return error.to_string();
+        }
+        let exited = self.child.as_ref().and_then(|child| child.wait(EXIT_TIME_MAX).ok()?);
+        if let Some(status) = exited {
+            return format!("the server has ended: {status}");
         }
         match self.peer.closed() {
             Some(Closed::Failed(error)) => error.to_string(),

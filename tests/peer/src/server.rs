@@ -49,14 +49,16 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
             let server = TcpServer::bind(address.as_str()).map_err(cannot)?;
             let bound = server.local_addr().map_err(cannot)?;
             eprintln!("listening {}", target.at(&bound.to_string()));
-            server.run(options, move |_| contract.clone()).map_err(cannot)?;
+            let running = server.start(options, move |_| contract.clone());
+            running.map_err(cannot)?.wait();
             Ok(0)
         }
         #[cfg(unix)]
         Place::Unix(path) => {
             let server = antiphon_blocking::UnixServer::bind(path).map_err(cannot)?;
             eprintln!("listening {target}");
-            server.run(options, move |_| contract.clone()).map_err(cannot)?;
+            let running = server.start(options, move || contract.clone());
+            running.map_err(cannot)?.wait();
             Ok(0)
         }
         _ => Err(Failure::new(format!("{target}: cannot be served"))),

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use antiphon::{CloseReason, Config, ErrorObject, Json, OwnedJson, OwnedNotification, codes};
+use antiphon::{CloseReason, Config, ErrorObject, Json, OwnedJson, OwnedNotification};
 use antiphon_blocking::{
     CALL_TIMEOUT_DEFAULT, Link, Peer, Report, Request, Responder, Service, serve,
 };
