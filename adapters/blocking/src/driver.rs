@@ -31,7 +31,8 @@ use crate::shared::{Shared, State};
 /// be a [`Config`](antiphon::Config).
 ///
 /// # Errors
-/// The system refused a thread.
+/// The transport failed before the connection was meant to end: the peer reset it, or closed the
+/// pipe that the answers go into. Or the system refused a thread.
 pub fn serve(
     link: impl Into<Link>,
     options: impl Into<Options>,
@@ -41,6 +42,14 @@ pub fn serve(
     let ended = driver.run();
     drop(peer);
     ended
+}
+
+/// Serves on this process's standard input and output: see [`Link::stdio`] and [`serve`].
+///
+/// # Errors
+/// As [`serve`]; also a standard output that is closed.
+pub fn serve_stdio(options: impl Into<Options>, service: impl Service) -> io::Result<Closed> {
+    serve(Link::stdio()?, options, service)
 }
 
 /// Runs a connection in the background, and gives the handle to its other side. `()` serves where
@@ -88,7 +97,8 @@ impl Driver {
     /// Runs the connection until it ends, and says why it ended.
     ///
     /// # Errors
-    /// The system refused a thread.
+    /// The transport failed before the connection was meant to end, or the system refused a
+    /// thread.
     pub fn run(self) -> io::Result<Closed> {
         let Self {
             shared,
@@ -121,7 +131,9 @@ impl Driver {
             return Err(error);
         }
         let why = keep_time(&shared);
-        Ok(finish(&shared, why, hang_up))
+        finish(&shared, why, hang_up);
+        let fault = shared.lock().fault();
+        fault.map_or(Ok(why), Err)
     }
 }
 
@@ -354,7 +366,7 @@ fn keep_time(shared: &Shared) -> Closed {
 }
 
 /// Ends the threads, as far as they can be ended, and tells everybody that it is over.
-fn finish(shared: &Shared, why: Closed, hang_up: Option<Box<dyn FnOnce() + Send>>) -> Closed {
+fn finish(shared: &Shared, why: Closed, hang_up: Option<Box<dyn FnOnce() + Send>>) {
     let mut state = shared.lock();
     state.stop = true;
     shared.writable.notify_all();
@@ -377,5 +389,4 @@ fn finish(shared: &Shared, why: Closed, hang_up: Option<Box<dyn FnOnce() + Send>
     while !state.service_done && shared.now() < deadline {
         state = shared.wait_on(&shared.turn, state, deadline);
     }
-    why
 }

@@ -58,7 +58,7 @@ mod service;
 mod shared;
 
 pub use child::{Child, ChildOptions};
-pub use driver::{Driver, connect, drive, serve};
+pub use driver::{Driver, connect, drive, serve, serve_stdio};
 pub use link::Link;
 #[cfg(unix)]
 pub use listen::UnixServer;

@@ -310,9 +310,7 @@ impl Peer {
 
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn transport_error(&self) -> Option<io::Error> {
-        let state = self.shared.lock();
-        let fault = state.fault.as_ref();
-        fault.map(|(kind, text)| io::Error::new(*kind, text.clone()))
+        self.shared.lock().fault()
     }
 
     /// The same peer, without keeping the connection open.

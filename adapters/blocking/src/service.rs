@@ -104,6 +104,7 @@ pub struct Responder {
     shared: Arc<Shared>,
     key: RequestKey,
     token: Option<ReplyToken>,
+    is_answered: bool,
 }
 
 impl Responder {
@@ -112,6 +113,7 @@ impl Responder {
             shared,
             key: token.key(),
             token: Some(token),
+            is_answered: false,
         }
     }
 
@@ -232,16 +234,10 @@ impl Responder {
         let Some(token) = self.token.take() else {
             return Err(SendError::NotOpen);
         };
-        let key = self.key;
-        self.shared.turn(|state| {
-            state.cancelled.remove(&key);
-            write(&mut state.conn, token).map_err(|rejected| {
-                // It can only be refused where nobody waits for it any more.
-                let instead = ErrorObject::internal_error();
-                let _ = state.conn.respond_err(rejected.value, &instead);
-                rejected.error
-            })
-        })
+        // A panic in the result's `Serialize` leaves the answer to `drop`.
+        let answered = self.shared.turn(|state| write(&mut state.conn, token));
+        self.is_answered = answered.is_ok();
+        answered.map_err(|rejected| rejected.error)
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct State {
     /// When writing failed. What else is queued is thrown away.
     pub(crate) write_failed: Option<Instant>,
     /// What broke the transport, if anything did.
-    pub(crate) fault: Option<(io::ErrorKind, String)>,
+    fault: Option<(io::ErrorKind, String)>,
     /// Something has begun to end: the timekeeper looks at every turn.
     pub(crate) closing: bool,
     /// The last event.
@@ -77,6 +77,14 @@ pub(crate) struct State {
     pub(crate) finished: Option<Closed>,
     /// When the timekeeper wakes by itself.
     pub(crate) alarm: Instant,
+}
+
+impl State {
+    /// What broke the transport, if anything did.
+    pub(crate) fn fault(&self) -> Option<io::Error> {
+        let fault = self.fault.as_ref();
+        fault.map(|(kind, text)| io::Error::new(*kind, text.clone()))
+    }
 }
 
 impl Shared {
@@ -232,9 +240,10 @@ impl Shared {
         self.pump(state, &mut Input::none());
     }
 
-    /// Remembers what broke the transport, unless it was meant to end.
+    /// Remembers what broke the transport, unless this side meant to end the connection.
     pub(crate) fn note_fault(&self, state: &mut State, error: io::Error) {
-        if state.closed.is_none() && state.fault.is_none() {
+        let is_meant = matches!(state.closed, Some(Closed::Local(_) | Closed::Drained));
+        if !is_meant && state.fault.is_none() {
             state.fault = Some((error.kind(), error.to_string()));
             state.queue.push_report(Report::Io(error));
             self.work.notify_one();
