@@ -15,8 +15,8 @@ use antiphon::{
     OwnedOutcome, SendError,
 };
 use antiphon_blocking::{
-    CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Link, Options, Peer, Report, Request, Responder,
-    Service, connect,
+    CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Link, Options, Peer, Report, Request,
+    Responder, Service, connect,
 };
 
 use crate::log::say;
@@ -120,6 +120,8 @@ struct State {
     kept: VecDeque<(String, Option<OwnedJson>)>,
     kept_bytes: usize,
     answers: HashMap<String, OwnedJson>,
+    /// How often the peer has asked for each method.
+    asked: HashMap<String, u64>,
     closed: Option<Closed>,
 }
 
@@ -135,29 +137,39 @@ struct Answers(Arc<Desk>);
 
 impl Service for Answers {
     fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
-        let answer = self.0.lock().answers.get(request.method()).cloned();
+        let mut state = self.0.lock();
+        let answer = state.answers.get(request.method()).cloned();
+        if state.asked.len() < KEPT_MAX || state.asked.contains_key(request.method()) {
+            *state.asked.entry(request.method().to_owned()).or_default() += 1;
+        }
+        drop(state);
         let answered = match answer {
             Some(result) => reply.ok(result.as_json()),
             None => reply.unknown_method(request.method()),
         };
         if let Err(error) = answered {
-            say(format_args!("{} was not answered: {error}", request.method()));
+            say(format_args!(
+                "{} was not answered: {error}",
+                request.method()
+            ));
         }
+        self.0.changed.notify_all();
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
-        let mut state = self.0.lock();
-        state.kept_bytes += notification.origin().bytes;
+        let method = notification.method();
         let params = notification.params().map(Json::to_owned_json);
-        state.kept.push_back((notification.method().to_owned(), params));
+        let mut state = self.0.lock();
+        state.kept_bytes += size_of_kept(method, params.as_ref());
+        state.kept.push_back((method.to_owned(), params));
         while state.kept.len() > KEPT_MAX || state.kept_bytes > KEPT_BYTES_MAX {
-            let Some((method, params)) = state.kept.pop_front() else { break };
-            let bytes = params.map_or(0, |params| params.as_str().len());
-            state.kept_bytes = state.kept_bytes.saturating_sub(bytes.max(1));
-            say(format_args!("a notification that nobody waits for is dropped: {method}"));
-        }
-        if state.kept.is_empty() {
-            state.kept_bytes = 0;
+            let Some((method, params)) = state.kept.pop_front() else {
+                break;
+            };
+            state.kept_bytes -= size_of_kept(&method, params.as_ref());
+            say(format_args!(
+                "a notification that nobody waits for is dropped: {method}"
+            ));
         }
         drop(state);
         self.0.changed.notify_all();
@@ -185,6 +197,7 @@ struct Client {
 enum Answer {
     Outcome(OwnedOutcome),
     Notification(Option<OwnedJson>),
+    Asked(u64),
     Batch(Vec<OwnedOutcome>),
     Ok,
     Timeout,
@@ -229,7 +242,7 @@ impl Client {
         }
         let Some(method) = method else {
             return Answer::Line(match &*name {
-                "call" | "notify" | "wait" | "answer" => "method is missing",
+                "call" | "notify" | "wait" | "asked" | "answer" => "method is missing",
                 "batch" => "items is missing",
                 _ => "no such op",
             });
@@ -241,7 +254,8 @@ impl Client {
                 Ok(()) => Answer::Ok,
                 Err(error) => refused(error),
             },
-            "wait" => self.wait(&method, timeout.unwrap_or(CALL_TIMEOUT_DEFAULT)),
+            "wait" => self.wait(&method, timeout, take_notification),
+            "asked" => self.wait(&method, timeout, count_asked),
             "answer" => self.answer(&method, operation.get("result")),
             _ => Answer::Line("no such op"),
         }
@@ -251,10 +265,12 @@ impl Client {
         let timeout = timeout.unwrap_or(CALL_TIMEOUT_DEFAULT);
         let (done, outcome) = mpsc::channel();
         // By the service's thread, so that notifications before the answer are kept before it.
-        let called = self.peer.call_then(method, params_of(operation), Some(timeout), move |end| {
-            // Received below, unless it was given up.
-            drop(done.send(end));
-        });
+        let called = self
+            .peer
+            .call_then(method, params_of(operation), Some(timeout), move |end| {
+                // Received below, unless it was given up.
+                drop(done.send(end));
+            });
         let call = match called {
             Ok(call) => call,
             Err(error) => return refused(error.error),
@@ -302,22 +318,30 @@ impl Client {
             Ok((handles, mut outcomes)) => {
                 let take = |handle: Handle<()>| outcomes.take(handle.call());
                 let outcomes = handles.into_iter().map(take);
-                Answer::Batch(outcomes.map(|end| end.unwrap_or(OwnedOutcome::Aborted)).collect())
+                Answer::Batch(
+                    outcomes
+                        .map(|end| end.unwrap_or(OwnedOutcome::Aborted))
+                        .collect(),
+                )
             }
             Err(CallError::Rejected(error)) => refused(error),
             Err(_) => Answer::Closed,
         }
     }
 
-    fn wait(&self, method: &str, timeout: Duration) -> Answer {
+    /// Waits until `find` finds something on the desk.
+    fn wait(
+        &self,
+        method: &str,
+        timeout: Option<Duration>,
+        find: impl Fn(&mut State, &str) -> Option<Answer>,
+    ) -> Answer {
+        let timeout = timeout.unwrap_or(CALL_TIMEOUT_DEFAULT);
         let deadline = Instant::now() + timeout.max(WAIT_MIN);
         let mut state = self.desk.lock();
         loop {
-            let found = state.kept.iter().position(|(name, _)| name == method);
-            if let Some((_, params)) = found.and_then(|position| state.kept.remove(position)) {
-                let bytes = params.as_ref().map_or(0, |params| params.as_str().len());
-                state.kept_bytes = state.kept_bytes.saturating_sub(bytes.max(1));
-                return Answer::Notification(params);
+            if let Some(found) = find(&mut state, method) {
+                return found;
             }
             if state.closed.is_some() {
                 return Answer::Closed;
@@ -348,6 +372,7 @@ impl Client {
                 let params = params.as_ref().map_or("null", OwnedJson::as_str);
                 format!(r#"{{"notification":{}}}"#, in_one_line(params))
             }
+            Answer::Asked(count) => format!(r#"{{"asked":{count}}}"#),
             Answer::Batch(outcomes) => {
                 let is_dead = |end: &OwnedOutcome| {
                     matches!(end, OwnedOutcome::Aborted | OwnedOutcome::Unsent)
@@ -387,7 +412,10 @@ impl Client {
         if let Some(error) = self.peer.transport_error() {
             return error.to_string();
         }
-        let exited = self.child.as_ref().and_then(|child| child.wait(EXIT_TIME_MAX).ok()?);
+        let exited = self
+            .child
+            .as_ref()
+            .and_then(|child| child.wait(EXIT_TIME_MAX).ok()?);
         if let Some(status) = exited {
             return format!("the server has ended: {status}");
         }
@@ -397,6 +425,24 @@ impl Client {
             _ => "the peer ended the connection".to_owned(),
         }
     }
+}
+
+/// Takes the oldest notification of a method.
+fn take_notification(state: &mut State, method: &str) -> Option<Answer> {
+    let position = state.kept.iter().position(|(name, _)| name == method)?;
+    let (_, params) = state.kept.remove(position)?;
+    state.kept_bytes = state
+        .kept_bytes
+        .saturating_sub(size_of_kept(method, params.as_ref()));
+    Some(Answer::Notification(params))
+}
+
+fn count_asked(state: &mut State, method: &str) -> Option<Answer> {
+    state.asked.get(method).map(|count| Answer::Asked(*count))
+}
+
+fn size_of_kept(method: &str, params: Option<&OwnedJson>) -> usize {
+    method.len() + params.map_or(0, |params| params.as_str().len())
 }
 
 fn refused(error: SendError) -> Answer {

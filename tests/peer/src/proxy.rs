@@ -165,9 +165,8 @@ impl Proxy {
 
     /// Ends the server's input when there is no more of it, and looks whether it has exited.
     fn watch_child(&mut self) {
-        let editor_is_gone = self.editor.input_ended
-            || self.editor.over.is_some()
-            || !self.editor.pipe.is_open();
+        let editor_is_gone =
+            self.editor.input_ended || self.editor.over.is_some() || !self.editor.pipe.is_open();
         if editor_is_gone && self.server.is_written() {
             self.server.pipe.close();
         }
@@ -302,7 +301,10 @@ fn relay(from: &mut End, to: &mut End) -> bool {
         match event {
             Event::Request(request) => {
                 let key = request.token.key();
-                match to.conn.call(&request.method, request.params, None, request.token) {
+                match to
+                    .conn
+                    .call(&request.method, request.params, None, request.token)
+                {
                     Ok(call) => {
                         forwarded.insert(key, call);
                     }
@@ -311,7 +313,9 @@ fn relay(from: &mut End, to: &mut End) -> bool {
             }
             Event::Notification(notification) => {
                 if let Err(error) = to.conn.notify(&notification.method, notification.params) {
-                    say(format_args!("a notification of the {name} is lost: {error}"));
+                    say(format_args!(
+                        "a notification of the {name} is lost: {error}"
+                    ));
                 }
             }
             Event::Response(response) => {
@@ -321,7 +325,9 @@ fn relay(from: &mut End, to: &mut End) -> bool {
             Event::Cancelled(cancelled) => pass_cancel(&cancelled, forwarded, &mut to.conn),
             Event::Malformed(malformed) => {
                 let (cause, offset) = (malformed.cause, malformed.offset);
-                say(format_args!("{name}: malformed at byte {offset}: {cause:?}"));
+                say(format_args!(
+                    "{name}: malformed at byte {offset}: {cause:?}"
+                ));
             }
             Event::Refused(refused) => {
                 say(format_args!("{name}: refused: {:?}", refused.cause));

@@ -97,7 +97,10 @@ impl Service for Contract {
     fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
         let answered = self.answer(peer, &request, reply);
         if let Err(error) = answered {
-            say(format_args!("{} was not answered: {error}", request.method()));
+            say(format_args!(
+                "{} was not answered: {error}",
+                request.method()
+            ));
         }
     }
 
@@ -201,7 +204,9 @@ fn answer_number(reply: Responder, number: Option<Number>) -> Result<(), SendErr
 fn subtract(params: Json<'_>) -> Option<Number> {
     let (minuend, subtrahend) = if params.kind() == JsonKind::Object {
         let is_known = |name: &str| name == "minuend" || name == "subtrahend";
-        let known = params.members().filter(|(name, _)| is_known(&name.to_cow_lossy()));
+        let known = params
+            .members()
+            .filter(|(name, _)| is_known(&name.to_cow_lossy()));
         if known.count() != 2 || params.members().count() != 2 {
             return None;
         }
@@ -222,9 +227,11 @@ fn sum(params: Json<'_>) -> Option<Number> {
     if params.kind() != JsonKind::Array {
         return None;
     }
-    params.elements().try_fold(Number::Whole(0), |sum, element| {
-        Some(sum.join(Number::read(element)?, i64::checked_add, |a, b| a + b))
-    })
+    params
+        .elements()
+        .try_fold(Number::Whole(0), |sum, element| {
+            Some(sum.join(Number::read(element)?, i64::checked_add, |a, b| a + b))
+        })
 }
 
 fn fail(params: Option<Json<'_>>, reply: Responder) -> Result<(), SendError> {
@@ -282,8 +289,7 @@ fn call_back(peer: &Peer, params: Option<Json<'_>>, reply: Responder) -> Result<
     let Some((method, params)) = wanted else {
         return reply.err(&ErrorObject::invalid_params());
     };
-    let is_scalar =
-        |params: Json<'_>| !matches!(params.kind(), JsonKind::Array | JsonKind::Object);
+    let is_scalar = |params: Json<'_>| !matches!(params.kind(), JsonKind::Array | JsonKind::Object);
     if params.is_some_and(is_scalar) || method.trim().is_empty() {
         return reply.err(&ErrorObject::invalid_params());
     }

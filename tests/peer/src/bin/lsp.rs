@@ -99,11 +99,7 @@ impl Service for Server {
 }
 
 impl Server {
-    fn answer(
-        &mut self,
-        request: &Request,
-        reply: Responder,
-    ) -> Result<(), antiphon::SendError> {
+    fn answer(&mut self, request: &Request, reply: Responder) -> Result<(), antiphon::SendError> {
         let params = request.params();
         if self.was_shut_down.load(Ordering::SeqCst) {
             return reply.err(&ErrorObject::invalid_request());
@@ -189,7 +185,9 @@ impl Server {
             return Vec::new();
         };
         let numbered = lines(text).enumerate();
-        numbered.filter_map(|(number, line)| symbol(number, line)).collect()
+        numbered
+            .filter_map(|(number, line)| symbol(number, line))
+            .collect()
     }
 }
 
@@ -449,7 +447,13 @@ mod tests {
         let found = marks("é😀 TODO x TODO\r\nTODO\r€TODO");
         let places: Vec<_> = found
             .iter()
-            .map(|mark| (mark.range.start.line, mark.range.start.character, mark.range.end.character))
+            .map(|mark| {
+                (
+                    mark.range.start.line,
+                    mark.range.start.character,
+                    mark.range.end.character,
+                )
+            })
             .collect();
         assert_eq!(places, [(0, 4, 8), (0, 11, 15), (1, 0, 4), (2, 1, 5)]);
         assert_eq!(utf16_len("😀é"), 3);
@@ -459,6 +463,9 @@ mod tests {
     fn words_and_lines_are_told_apart() {
         let found: Vec<_> = words("😀 ab_1(ü)").collect();
         assert_eq!(found, [(3, "ab_1"), (8, "ü")]);
-        assert_eq!(lines("a\r\nb\rc\n").collect::<Vec<_>>(), ["a", "b", "c", ""]);
+        assert_eq!(
+            lines("a\r\nb\rc\n").collect::<Vec<_>>(),
+            ["a", "b", "c", ""]
+        );
     }
 }

@@ -108,11 +108,15 @@ impl Server {
             elicitation: can("elicitation"),
             sampling: can("sampling"),
         };
-        let known = REVISIONS.into_iter().find(|revision| asked.eq_str(revision));
+        let known = REVISIONS
+            .into_iter()
+            .find(|revision| asked.eq_str(revision));
         reply.ok(&Initialized {
             protocol_version: known.unwrap_or(REVISIONS[0]),
             capabilities: Capabilities {
-                tools: Tools { list_changed: false },
+                tools: Tools {
+                    list_changed: false,
+                },
             },
             server_info: ServerInfo {
                 name: "antiphon-mcp",
@@ -121,12 +125,7 @@ impl Server {
         })
     }
 
-    fn call_tool(
-        &self,
-        peer: &Peer,
-        request: &Request,
-        reply: Responder,
-    ) -> Result<(), SendError> {
+    fn call_tool(&self, peer: &Peer, request: &Request, reply: Responder) -> Result<(), SendError> {
         let Some(params) = request.params() else {
             return reply.err(&ErrorObject::invalid_params());
         };
@@ -145,7 +144,9 @@ impl Server {
                 None => answer_failure(reply, "add needs the numbers a and b"),
             },
             "progress" => {
-                let token = params.get("_meta").and_then(|meta| meta.get("progressToken"));
+                let token = params
+                    .get("_meta")
+                    .and_then(|meta| meta.get("progressToken"));
                 let wanted = read::<Progress>(arguments.or(Json::parse_str("{}").ok()));
                 match wanted.filter(|p| p.steps <= STEPS_MAX && p.delay_ms <= DELAY_MAX) {
                     Some(wanted) => run_progress(wanted, token, reply),
@@ -198,7 +199,9 @@ impl Server {
 
     fn abilities(&self) -> std::sync::MutexGuard<'_, Abilities> {
         // Nothing that can panic runs under the lock.
-        self.abilities.lock().unwrap_or_else(PoisonError::into_inner)
+        self.abilities
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -413,6 +416,10 @@ mod tests {
     fn the_list_of_tools_is_json() {
         let tools = Json::parse_str(TOOLS).unwrap().get("tools").unwrap();
         assert_eq!(tools.elements().count(), 4);
-        assert!(tools.elements().all(|tool| tool.get("inputSchema").is_some()));
+        assert!(
+            tools
+                .elements()
+                .all(|tool| tool.get("inputSchema").is_some())
+        );
     }
 }
