@@ -10,8 +10,8 @@ use crate::codes;
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::error_object::ErrorObject;
-use crate::event::ConnectionError;
-use crate::id::{CallId, Id, ReplyToken};
+use crate::event::{Closed, ConnectionError};
+use crate::id::{CallId, Id, ReplyToken, RequestKey};
 use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson};
 use crate::message::MethodName;
 use crate::requests::NONE;
@@ -213,12 +213,18 @@ impl<T> Connection<T> {
         Ok(number)
     }
 
-    /// Tells the peer something and wants no answer.
+    /// Tells the peer something and wants no answer. Once the input has ended in good order it
+    /// still goes while a request is open: what a handler tells on its way belongs to its answer.
     ///
     /// # Errors
     /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        self.may_send(method)?;
+        if self.is_finishing() {
+            self.may_push()?;
+            check_method(method)?;
+        } else {
+            self.may_send(method)?;
+        }
         self.send_notification(method, params)
     }
 
@@ -356,7 +362,8 @@ impl<T> Connection<T> {
         result: impl Payload,
     ) -> Result<(), Rejected<ReplyToken>> {
         let hint = result.size_hint() + ENVELOPE_HINT;
-        self.answer(to, hint, |out, style, id| {
+        let budget = self.config.batch_reply_bytes_max;
+        self.answer(to, hint, budget, |out, style, id| {
             encode::success(out, style, id, result).map_err(SendError::Encode)
         })
     }
@@ -381,7 +388,8 @@ impl<T> Connection<T> {
         {
             return Err(Rejected::new(to, SendError::TooLarge));
         }
-        self.answer(to, 2 * ENVELOPE_HINT, |out, style, id| {
+        // An error always fits into a batch: what had no room as a result must still be answered.
+        self.answer(to, 2 * ENVELOPE_HINT, usize::MAX, |out, style, id| {
             encode::failure(out, style, Some(id), error);
             Ok(())
         })
@@ -421,11 +429,22 @@ impl<T> Connection<T> {
         self.respond_err(to, &ErrorObject::of(code))
     }
 
+    /// Answers −32603 to a request whose token was lost, as in a panic while its result was being
+    /// written. False if it is not open. For guards that have promised an answer; a handler never
+    /// needs it.
+    pub fn abandon(&mut self, request: RequestKey) -> bool {
+        let token = ReplyToken { key: request };
+        self.respond_err(token, &ErrorObject::internal_error())
+            .is_ok()
+    }
+
     /// Writes the answer of an open request, into its batch or the output, and ends the request.
+    /// `batch_budget` is how large the whole answer of a batch may then be.
     fn answer(
         &mut self,
         to: ReplyToken,
         hint: usize,
+        batch_budget: usize,
         write: impl FnOnce(&mut alloc::vec::Vec<u8>, Style, &[u8]) -> Result<(), SendError>,
     ) -> Result<(), Rejected<ReplyToken>> {
         self.forget_builder();
@@ -442,11 +461,10 @@ impl<T> Connection<T> {
         };
         let (batch, position, style) = (request.batch, request.position, request.style);
         if batch != NONE {
-            let budget = self.config.batch_reply_bytes_max;
             let id = request.id();
             match self
                 .batches
-                .add(batch, position, budget, |out| write(out, style, id))
+                .add(batch, position, batch_budget, |out| write(out, style, id))
             {
                 Ok(true) => {}
                 Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),
@@ -504,16 +522,24 @@ impl<T> Connection<T> {
     pub(super) fn may_send(&mut self, method: &str) -> Result<(), SendError> {
         self.forget_builder();
         self.may_queue()?;
-        match MethodName::new(method) {
-            Some(_) => Ok(()),
-            None => Err(SendError::BlankMethod),
-        }
+        check_method(method)
     }
 
     pub(super) fn may_queue(&self) -> Result<(), SendError> {
         if self.ended.is_some() || self.at_end || self.draining || self.closed {
             return Err(SendError::Closed);
         }
+        self.may_push()
+    }
+
+    /// Whether the input has ended in good order and requests are still to be answered.
+    fn is_finishing(&mut self) -> bool {
+        self.forget_builder();
+        let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
+        in_order && self.at_end && !self.draining && !self.closed && self.requests.open() > 0
+    }
+
+    fn may_push(&self) -> Result<(), SendError> {
         if self.config.exchange && self.config.role == crate::Role::Server {
             return Err(SendError::NoPush);
         }
@@ -590,5 +616,12 @@ impl<T> Connection<T> {
     fn take_back(&mut self, error: SendError) -> SendError {
         self.outbox.rollback();
         error
+    }
+}
+
+fn check_method(method: &str) -> Result<(), SendError> {
+    match MethodName::new(method) {
+        Some(_) => Ok(()),
+        None => Err(SendError::BlankMethod),
     }
 }

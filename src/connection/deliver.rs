@@ -20,9 +20,9 @@ use crate::requests::NONE;
 
 /// The batch that an item's answer goes into, and its position there.
 #[derive(Clone, Copy)]
-struct Place {
-    batch: u32,
-    position: u32,
+pub(super) struct Place {
+    pub(super) batch: u32,
+    pub(super) position: u32,
 }
 
 impl<T> Connection<T> {
@@ -286,7 +286,7 @@ impl<T> Connection<T> {
         }
     }
 
-    fn answer_null(&mut self, style: Style, id: Id<'_>, place: Option<Place>) {
+    pub(super) fn answer_null(&mut self, style: Style, id: Id<'_>, place: Option<Place>) {
         let id = self.echoed(Some(id)).unwrap_or(Id::NULL).json().as_bytes();
         // Writing null cannot fail, and its few bytes are not what the budget is for.
         match place {

@@ -7,6 +7,7 @@
 
 use core::ops::Range;
 
+use super::deliver::Place;
 use super::{Connection, Fate, Reading, Rest};
 use crate::codes;
 use crate::config::{LimitErrors, Role};
@@ -370,8 +371,11 @@ impl<T> Connection<T> {
             self.requests.remove(slot);
             self.batches.release(batch);
             self.fates[target] = Fate::Done;
-            if matches!(call.kind, CallKind::Notification) {
-                self.fates[position] = Fate::Done;
+            // The cancel has had its effect. One with an id asks for an answer besides.
+            self.fates[position] = Fate::Done;
+            if let CallKind::Request(id) = call.kind {
+                let position = position as u32;
+                self.answer_null(call.style, id, Some(Place { batch, position }));
             }
         }
     }
