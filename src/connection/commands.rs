@@ -10,8 +10,8 @@ use crate::codes;
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::error_object::ErrorObject;
-use crate::event::ConnectionError;
-use crate::id::{CallId, Id, ReplyToken};
+use crate::event::{Closed, ConnectionError};
+use crate::id::{CallId, Id, ReplyToken, RequestKey};
 use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson};
 use crate::message::MethodName;
 use crate::requests::NONE;
@@ -213,12 +213,18 @@ impl<T> Connection<T> {
         Ok(number)
     }
 
-    /// Tells the peer something and wants no answer.
+    /// Tells the peer something and wants no answer. Once the input has ended in good order it
+    /// still goes while a request is open: what a handler tells on its way belongs to its answer.
     ///
     /// # Errors
     /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        self.may_send(method)?;
+        if self.is_finishing() {
+            self.may_push()?;
+            check_method(method)?;
+        } else {
+            self.may_send(method)?;
+        }
         self.send_notification(method, params)
     }
 
@@ -423,6 +429,15 @@ impl<T> Connection<T> {
         self.respond_err(to, &ErrorObject::of(code))
     }
 
+    /// Answers −32603 to a request whose token was lost, as in a panic while its result was being
+    /// written. False if it is not open. For guards that have promised an answer; a handler never
+    /// needs it.
+    pub fn abandon(&mut self, request: RequestKey) -> bool {
+        let token = ReplyToken { key: request };
+        self.respond_err(token, &ErrorObject::internal_error())
+            .is_ok()
+    }
+
     /// Writes the answer of an open request, into its batch or the output, and ends the request.
     /// `batch_budget` is how large the whole answer of a batch may then be.
     fn answer(
@@ -507,16 +522,24 @@ impl<T> Connection<T> {
     pub(super) fn may_send(&mut self, method: &str) -> Result<(), SendError> {
         self.forget_builder();
         self.may_queue()?;
-        match MethodName::new(method) {
-            Some(_) => Ok(()),
-            None => Err(SendError::BlankMethod),
-        }
+        check_method(method)
     }
 
     pub(super) fn may_queue(&self) -> Result<(), SendError> {
         if self.ended.is_some() || self.at_end || self.draining || self.closed {
             return Err(SendError::Closed);
         }
+        self.may_push()
+    }
+
+    /// Whether the input has ended in good order and requests are still to be answered.
+    fn is_finishing(&mut self) -> bool {
+        self.forget_builder();
+        let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
+        in_order && self.at_end && !self.draining && !self.closed && self.requests.open() > 0
+    }
+
+    fn may_push(&self) -> Result<(), SendError> {
         if self.config.exchange && self.config.role == crate::Role::Server {
             return Err(SendError::NoPush);
         }
@@ -593,5 +616,12 @@ impl<T> Connection<T> {
     fn take_back(&mut self, error: SendError) -> SendError {
         self.outbox.rollback();
         error
+    }
+}
+
+fn check_method(method: &str) -> Result<(), SendError> {
+    match MethodName::new(method) {
+        Some(_) => Ok(()),
+        None => Err(SendError::BlankMethod),
     }
 }

@@ -45,10 +45,12 @@ impl<T> Connection<T> {
                 }
                 Rest::Fanout { low, high } => {
                     let (from, high) = (*low, *high);
-                    let number = self.calls.open_between(from, high);
-                    match number {
-                        Some(number) => *low = number,
-                        None => self.finish_reading(input),
+                    // The order is the ring's, not that of the numbers: none may be passed over.
+                    let within = |number: &u64| from < *number && *number <= high;
+                    let number = self.calls.oldest().filter(within);
+                    let number = number.or_else(|| self.calls.open_between(from, high));
+                    if number.is_none() {
+                        self.finish_reading(input);
                     }
                     number.and_then(|number| self.fan_out(text, line_breaks, number))
                 }

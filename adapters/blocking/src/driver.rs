@@ -1,0 +1,392 @@
+//! The threads of a connection, and its end.
+//!
+//! ```text
+//!   reader thread:   read ──▶ lock, poll_event … ──▶ calls settle, queue ──▶ service thread
+//!   writer thread:   lock, take_transmit ──▶ write, flush
+//!   timekeeper:      sleeps until poll_timeout, watches over the end (the caller of `run`)
+//! ```
+//!
+//! The rule guarded here: no thread reads, writes or serves while it holds the lock, so a peer
+//! that does not read, a peer that does not answer and a service that does not return hold up
+//! nobody else.
+
+use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+use antiphon::{CloseReason, Closed, Input, Instant, ReadBuffer};
+
+use crate::link::Link;
+use crate::options::Options;
+use crate::peer::Peer;
+use crate::queue::Work;
+use crate::service::{Report, Request, Responder, Service};
+use crate::shared::{Shared, State};
+
+/// Serves until the connection ends, and says why it ended.
+///
+/// At the end of input the open requests are finished and their answers written, for as long as
+/// the configuration's `drain_time_max`. A `link` may be a pair `(reader, writer)`; `options` may
+/// be a [`Config`](antiphon::Config).
+///
+/// # Errors
+/// The transport failed before the connection was meant to end: the peer reset it, or closed the
+/// pipe that the answers go into. Or the system refused a thread.
+pub fn serve(
+    link: impl Into<Link>,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> io::Result<Closed> {
+    let (peer, driver) = drive(link, options, service);
+    let ended = driver.run();
+    drop(peer);
+    ended
+}
+
+/// Serves on this process's standard input and output: see [`Link::stdio`] and [`serve`].
+///
+/// # Errors
+/// As [`serve`]; also a standard output that is closed.
+pub fn serve_stdio(options: impl Into<Options>, service: impl Service) -> io::Result<Closed> {
+    serve(Link::stdio()?, options, service)
+}
+
+/// Runs a connection in the background, and gives the handle to its other side. `()` serves where
+/// the peer is not expected to ask anything.
+///
+/// # Errors
+/// The system refused a thread.
+pub fn connect(
+    link: impl Into<Link>,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> io::Result<Peer> {
+    let (peer, driver) = drive(link, options, service);
+    thread::Builder::new()
+        .name("antiphon-time".into())
+        .spawn(move || driver.run())?;
+    Ok(peer)
+}
+
+/// Prepares a connection: the handle to its other side, and the driver that runs it, on whatever
+/// thread the caller likes.
+pub fn drive(
+    link: impl Into<Link>,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> (Peer, Driver) {
+    let shared = Arc::new(Shared::new(options.into()));
+    let driver = Driver {
+        shared: Arc::clone(&shared),
+        link: link.into(),
+        service: Box::new(service),
+    };
+    (Peer::owning(shared), driver)
+}
+
+/// Runs one connection. Made by [`drive`].
+#[must_use = "nothing happens before `run`"]
+pub struct Driver {
+    shared: Arc<Shared>,
+    link: Link,
+    service: Box<dyn Service>,
+}
+
+impl Driver {
+    /// Runs the connection until it ends, and says why it ended.
+    ///
+    /// # Errors
+    /// The transport failed before the connection was meant to end, or the system refused a
+    /// thread.
+    pub fn run(self) -> io::Result<Closed> {
+        let Self {
+            shared,
+            link,
+            service,
+        } = self;
+        let (reader, writer, hang_up) = (link.reader, link.writer, link.hang_up);
+        let started = start("antiphon-write", &shared, move |shared| {
+            write_on(shared, writer);
+        })
+        .and_then(|()| {
+            start("antiphon-serve", &shared, move |shared| {
+                serve_on(shared, service);
+            })
+        })
+        .and_then(|()| {
+            start("antiphon-read", &shared, move |shared| {
+                read_on(shared, reader);
+            })
+        });
+        if let Err(error) = started {
+            shared.turn(|state| {
+                shared.close_state(state, CloseReason::TransportFailed);
+                state.stop = true;
+                state.finished = state.closed;
+            });
+            shared.writable.notify_all();
+            shared.work.notify_all();
+            shared.changed.notify_all();
+            return Err(error);
+        }
+        let why = keep_time(&shared);
+        finish(&shared, why, hang_up);
+        let fault = shared.lock().fault();
+        fault.map_or(Ok(why), Err)
+    }
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver")
+            .field("link", &self.link)
+            .finish_non_exhaustive()
+    }
+}
+
+fn start(
+    name: &str,
+    shared: &Arc<Shared>,
+    body: impl FnOnce(&Arc<Shared>) + Send + 'static,
+) -> io::Result<()> {
+    let shared = Arc::clone(shared);
+    thread::Builder::new()
+        .name(name.into())
+        .spawn(move || body(&shared))
+        .map(drop)
+}
+
+/// The reader thread.
+fn read_on(shared: &Shared, mut reader: Box<dyn Read + Send>) {
+    let mut buf = ReadBuffer::new(shared.options.config.input_bytes_max().max(1));
+    loop {
+        let read = match reader.read(buf.spare()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read,
+        };
+        let (consumed, is_over) = shared.turn(|state| {
+            let mut is_over = true;
+            match read {
+                Ok(0) => {
+                    state.closing = true;
+                    state.conn.handle_eof();
+                }
+                Ok(n) => {
+                    is_over = state.stop;
+                    buf.advance(n);
+                }
+                Err(error) => {
+                    shared.note_fault(state, error);
+                    state.closing = true;
+                    state.conn.close(CloseReason::TransportFailed);
+                }
+            }
+            let mut input = Input::stream(buf.filled());
+            shared.pump(state, &mut input);
+            if is_over {
+                state.reader_done = true;
+            }
+            (input.consumed(), is_over)
+        });
+        buf.consume(consumed);
+        if is_over {
+            shared.turn.notify_one();
+            return;
+        }
+    }
+}
+
+/// The writer thread.
+fn write_on(shared: &Shared, mut writer: Box<dyn Write + Send>) {
+    let mut chunk = Vec::new();
+    let mut state = shared.lock();
+    loop {
+        chunk.clear();
+        state.conn.handle_timeout(shared.now());
+        if !state.conn.take_transmit(&mut chunk) {
+            if state.stop {
+                break;
+            }
+            state = shared.wait_on(&shared.writable, state, Instant::FAR_FUTURE);
+            continue;
+        }
+        let mark = state.conn.transmit_done();
+        if state.write_failed.is_some() {
+            continue;
+        }
+        state.writing_since = Some(shared.now());
+        // A deadline now depends on this write.
+        shared.turn.notify_one();
+        drop(state);
+        let written = writer.write_all(&chunk).and_then(|()| writer.flush());
+        if chunk.capacity() > shared.options.config.outbox_bytes_soft {
+            chunk = Vec::new();
+        }
+        state = shared.lock();
+        state.writing_since = None;
+        match written {
+            Ok(()) => state.written = mark,
+            Err(error) => fail_write(shared, &mut state, error),
+        }
+        if state.closing {
+            shared.turn.notify_one();
+        }
+        shared.changed.notify_all();
+    }
+    drop(state);
+    // For a pipe or socket this is the end of the stream; the peer may wait for it.
+    drop(writer);
+    shared.lock().writer_done = true;
+    shared.turn.notify_one();
+    shared.changed.notify_all();
+}
+
+fn fail_write(shared: &Shared, state: &mut State, error: io::Error) {
+    shared.note_fault(state, error);
+    state.write_failed.get_or_insert(shared.now());
+    state.closing = true;
+}
+
+/// The service thread.
+fn serve_on(shared: &Arc<Shared>, mut service: Box<dyn Service>) {
+    let peer = Peer::unowned(Arc::clone(shared));
+    let opened = catch_unwind(AssertUnwindSafe(|| service.opened(&peer)));
+    if opened.is_err() {
+        shared.turn(|state| state.queue.push_report(Report::Panicked));
+    }
+    loop {
+        let mut state = shared.lock();
+        let work = loop {
+            if let Some(work) = state.queue.pop() {
+                break Some(work);
+            }
+            if state.finished.is_some() {
+                break None;
+            }
+            state = shared.wait_on(&shared.work, state, Instant::FAR_FUTURE);
+        };
+        let finished = state.finished;
+        drop(state);
+        let is_last = work.is_none();
+        let served = catch_unwind(AssertUnwindSafe(|| match (work, finished) {
+            (Some(work), _) => serve_one(shared, &mut *service, &peer, work),
+            (None, Some(why)) => service.closed(&peer, why),
+            (None, None) => {}
+        }));
+        if served.is_err() {
+            // A report that panics itself is not reported again.
+            let report = || service.report(&peer, Report::Panicked);
+            let _ = catch_unwind(AssertUnwindSafe(report));
+        }
+        if is_last {
+            break;
+        }
+    }
+    // What the service holds may answer or call when it is dropped.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(service)));
+    shared.lock().service_done = true;
+    shared.turn.notify_one();
+}
+
+fn serve_one(shared: &Arc<Shared>, service: &mut dyn Service, peer: &Peer, work: Work) {
+    match work {
+        Work::Request(request) => {
+            let (token, message) = request.split();
+            let reply = Responder::new(Arc::clone(shared), token);
+            service.request(peer, Request::new(message), reply);
+        }
+        Work::Notification(notification) => service.notification(peer, notification),
+        Work::Cancelled(key, reason) => {
+            let reason = reason.as_ref().map(|reason| reason.as_json());
+            service.cancelled(peer, key, reason);
+        }
+        Work::Settled(then, outcome) => then(outcome),
+        Work::Report(report) => service.report(peer, report),
+        // The queue tells it as a report.
+        Work::Dropped => {}
+    }
+}
+
+/// Lets deadlines come true until the connection has said and written all it will.
+fn keep_time(shared: &Shared) -> Closed {
+    let options = &shared.options;
+    let mut ended_at = None;
+    let mut state = shared.lock();
+    loop {
+        let now = shared.now();
+        state.conn.handle_timeout(now);
+        shared.pump(&mut state, &mut Input::none());
+        let stalled_at = match (state.writing_since, options.config.write_time_max) {
+            (Some(since), Some(span)) if state.write_failed.is_none() => since + span,
+            _ => Instant::FAR_FUTURE,
+        };
+        if stalled_at <= now {
+            let error = io::Error::new(io::ErrorKind::TimedOut, "the peer takes no output");
+            fail_write(shared, &mut state, error);
+        }
+        // After a failed write the peer's last words are awaited a little.
+        let given_up_at = match state.write_failed {
+            Some(_) if state.reader_done => now,
+            Some(failed_at) => failed_at + options.linger,
+            None => Instant::FAR_FUTURE,
+        };
+        if given_up_at <= now && state.closed.is_none() {
+            shared.close_state(&mut state, CloseReason::TransportFailed);
+        }
+        let mut over_at = Instant::FAR_FUTURE;
+        if let Some(why) = state.closed {
+            let ended_at = *ended_at.get_or_insert(now);
+            let grace = options.config.drain_time_max;
+            over_at = grace.map_or(Instant::FAR_FUTURE, |grace| ended_at + grace);
+            if over_at <= now {
+                shared.close_state(&mut state, CloseReason::GoingAway);
+                return why;
+            }
+            let is_written = state.writing_since.is_none() || state.write_failed.is_some();
+            if state.conn.is_closed() && is_written {
+                return why;
+            }
+        }
+        let wanted = state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        let pending = given_up_at.min(if state.write_failed.is_some() {
+            Instant::FAR_FUTURE
+        } else {
+            stalled_at
+        });
+        let pending = if state.closed.is_some() {
+            Instant::FAR_FUTURE
+        } else {
+            pending
+        };
+        state.alarm = wanted.min(pending).min(over_at);
+        let alarm = state.alarm;
+        state = shared.wait_on(&shared.turn, state, alarm);
+    }
+}
+
+/// Ends the threads, as far as they can be ended, and tells everybody that it is over.
+fn finish(shared: &Shared, why: Closed, hang_up: Option<Box<dyn FnOnce() + Send>>) {
+    let mut state = shared.lock();
+    state.stop = true;
+    shared.writable.notify_all();
+    let linger = shared.now() + shared.options.linger;
+    let is_through = |state: &State| state.writer_done && state.reader_done;
+    while !is_through(&state) && state.write_failed.is_none() && shared.now() < linger {
+        state = shared.wait_on(&shared.turn, state, linger);
+    }
+    drop(state);
+    if let Some(hang_up) = hang_up {
+        hang_up();
+    }
+    let mut state = shared.lock();
+    state.finished = Some(why);
+    shared.work.notify_all();
+    shared.changed.notify_all();
+    // The service gets the time to see the end; one that does not return is left behind.
+    let grace = shared.options.config.drain_time_max;
+    let deadline = grace.map_or(Instant::FAR_FUTURE, |grace| shared.now() + grace);
+    while !state.service_done && shared.now() < deadline {
+        state = shared.wait_on(&shared.turn, state, deadline);
+    }
+}

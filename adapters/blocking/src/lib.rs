@@ -1,0 +1,69 @@
+//! Threads around [`antiphon::Connection`]: JSON-RPC over pipes, sockets and child processes,
+//! without an async runtime.
+//!
+//! Everything that JSON-RPC prescribes is in antiphon; here are only threads, clocks and sockets.
+//! A [`Link`] is a pair of byte streams. [`serve`] runs a [`Service`] on it until it ends;
+//! [`connect`] does so in the background and gives a [`Peer`] to call the other side with. Both
+//! sides of a connection are equal: a client may serve, and a server may call.
+//!
+//! ```
+//! use antiphon::{Config, ErrorObject};
+//! use antiphon_blocking::{Link, Peer, Request, Responder, Service, TcpServer};
+//!
+//! struct Adder;
+//!
+//! impl Service for Adder {
+//!     fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
+//!         let numbers = request.params().map(|params| params.decode::<(f64, f64)>());
+//!         let answered = match (request.method(), numbers) {
+//!             ("add", Some(Ok((a, b)))) => reply.ok(&(a + b)),
+//!             ("add", _) => reply.err(&ErrorObject::invalid_params()),
+//!             (other, _) => reply.unknown_method(other),
+//!         };
+//!         if let Err(error) = answered {
+//!             eprintln!("the answer was not sent: {error}");
+//!         }
+//!     }
+//! }
+//!
+//! let server = TcpServer::bind("127.0.0.1:0")?;
+//! let address = server.local_addr()?;
+//! let running = server.start(Config::new(), |_| Adder)?;
+//!
+//! let peer = antiphon_blocking::connect(Link::tcp(address)?, Config::new(), ())?;
+//! let sum: f64 = peer.call("add", &(10, 5))?;
+//! assert_eq!(sum, 15.0);
+//! running.stop();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Threads
+//!
+//! A connection has four: one reads, one writes, one keeps time, one runs the service. Reading
+//! never waits for writing or for the service, so two peers that both write more than their pipes
+//! hold do not block each other, and an answer settles its call even while the service is busy.
+//! The service is called in the order of arrival; [`Responder::spawn`] moves long work to a
+//! bounded [`Pool`].
+#![forbid(unsafe_code)]
+
+mod child;
+mod driver;
+mod link;
+mod listen;
+mod options;
+mod peer;
+mod pool;
+mod queue;
+mod service;
+mod shared;
+
+pub use child::{Child, ChildOptions};
+pub use driver::{Driver, connect, drive, serve, serve_stdio};
+pub use link::Link;
+#[cfg(unix)]
+pub use listen::UnixServer;
+pub use listen::{Running, TcpServer};
+pub use options::Options;
+pub use peer::{BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Peer, PendingCall};
+pub use pool::Pool;
+pub use service::{Report, Request, Responder, Service, StrayReport};

@@ -1,0 +1,167 @@
+//! A pair of byte streams, whatever they are made of.
+//!
+//! The rule guarded here: dropping the writing half ends the stream for the peer, as closing a
+//! pipe does; hanging up ends a read that waits, where the transport can do that.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// How long a connection may take to be made.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The two directions of a connection, and how to cut it.
+///
+/// Made from any pair `(reader, writer)` by `From`. What was only lent stays open: the halves
+/// given here are dropped when the connection ends, and nothing else is closed.
+pub struct Link {
+    pub(crate) reader: Box<dyn Read + Send>,
+    pub(crate) writer: Box<dyn Write + Send>,
+    pub(crate) hang_up: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Link {
+    /// Joins two streams. A read that waits in `reader` cannot be interrupted: its thread ends
+    /// with the stream, or with the process.
+    pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
+        Self {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+            hang_up: None,
+        }
+    }
+
+    /// The same with a way to end a read that waits. It is called once, when the connection ends.
+    pub fn with_hang_up(mut self, hang_up: impl FnOnce() + Send + 'static) -> Self {
+        self.hang_up = Some(Box::new(hang_up));
+        self
+    }
+
+    /// This process's own standard input and output. Nothing else may print to standard output
+    /// from now on; logs belong on standard error.
+    ///
+    /// Output is not buffered by lines, and a closed standard output is an error here instead of
+    /// being ignored.
+    ///
+    /// # Errors
+    /// Standard output is closed.
+    pub fn stdio() -> io::Result<Self> {
+        Ok(Self::new(io::stdin(), stdout_unbuffered()?))
+    }
+
+    /// Connects to a TCP server, within 10 s for each address that the name stands for. Small
+    /// messages are not delayed (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    /// No address answered.
+    pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut failed = None;
+        for address in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
+                Ok(stream) => return Self::from_tcp(stream),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address")))
+    }
+
+    /// Takes a connected TCP stream.
+    ///
+    /// # Errors
+    /// The stream cannot be shared between two threads, or is broken already.
+    pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let (writer, control) = (stream.try_clone()?, stream.try_clone()?);
+        let writer = HalfClose {
+            inner: writer,
+            close: |stream| stream.shutdown(Shutdown::Write),
+        };
+        Ok(Self::new(stream, writer).with_hang_up(move || {
+            // A stream that is closed already is what is wanted.
+            let _ = control.shutdown(Shutdown::Both);
+        }))
+    }
+
+    /// Connects to a Unix socket.
+    ///
+    /// # Errors
+    /// Nobody listens at `path`.
+    #[cfg(unix)]
+    pub fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Self> {
+        Self::from_unix(std::os::unix::net::UnixStream::connect(path)?)
+    }
+
+    /// Takes a connected Unix stream.
+    ///
+    /// # Errors
+    /// The stream cannot be shared between two threads.
+    #[cfg(unix)]
+    pub fn from_unix(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        let (writer, control) = (stream.try_clone()?, stream.try_clone()?);
+        let writer = HalfClose {
+            inner: writer,
+            close: |stream| stream.shutdown(Shutdown::Write),
+        };
+        Ok(Self::new(stream, writer).with_hang_up(move || {
+            // A stream that is closed already is what is wanted.
+            let _ = control.shutdown(Shutdown::Both);
+        }))
+    }
+}
+
+impl<R: Read + Send + 'static, W: Write + Send + 'static> From<(R, W)> for Link {
+    fn from((reader, writer): (R, W)) -> Self {
+        Self::new(reader, writer)
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("can_hang_up", &self.hang_up.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A socket's writing half: ends the stream when it is dropped, as a pipe does by itself.
+struct HalfClose<S> {
+    inner: S,
+    close: fn(&S) -> io::Result<()>,
+}
+
+impl<S: Write> Write for HalfClose<S> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.inner.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<S> Drop for HalfClose<S> {
+    fn drop(&mut self) {
+        // A stream that is closed already is what is wanted.
+        let _ = (self.close)(&self.inner);
+    }
+}
+
+/// Standard output as the file that it is: the standard library's own handle buffers by lines,
+/// and takes a closed descriptor for a sink.
+#[cfg(unix)]
+fn stdout_unbuffered() -> io::Result<std::fs::File> {
+    use std::os::fd::AsFd;
+    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
+}
+
+#[cfg(windows)]
+fn stdout_unbuffered() -> io::Result<std::fs::File> {
+    use std::os::windows::io::AsHandle;
+    Ok(io::stdout().as_handle().try_clone_to_owned()?.into())
+}
+
+#[cfg(not(any(unix, windows)))]
+fn stdout_unbuffered() -> io::Result<io::Stdout> {
+    Ok(io::stdout())
+}

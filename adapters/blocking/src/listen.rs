@@ -1,0 +1,335 @@
+//! Servers that listen: TCP and Unix sockets.
+//!
+//! The rules guarded here: a connection beyond the limit is closed at once instead of waiting
+//! unseen; and what a server has made, it removes again.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use antiphon::CloseReason;
+
+use crate::driver::drive;
+use crate::link::Link;
+use crate::options::Options;
+use crate::peer::Peer;
+use crate::service::Service;
+
+/// How many connections a server has at once, if nothing else is said.
+const CONNECTIONS_MAX_DEFAULT: usize = 256;
+
+/// How long to wait after the system refused to accept, for it may have no descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where connections come from.
+trait Accept: Send + 'static {
+    type Address;
+
+    fn accept(&self) -> io::Result<(Link, Self::Address)>;
+}
+
+/// A server on a TCP port.
+#[derive(Debug)]
+pub struct TcpServer {
+    listener: TcpListener,
+    connections_max: usize,
+}
+
+impl TcpServer {
+    /// Listens. Port 0 takes any that is free; [`local_addr`](Self::local_addr) tells which.
+    ///
+    /// # Errors
+    /// The address is taken or not this machine's; the error names it.
+    pub fn bind(address: impl ToSocketAddrs + fmt::Debug) -> io::Result<Self> {
+        let listener = TcpListener::bind(&address).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot listen on {address:?}: {error}"),
+            )
+        })?;
+        Ok(Self {
+            listener,
+            connections_max: CONNECTIONS_MAX_DEFAULT,
+        })
+    }
+
+    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// they are made. Default 256; each costs four threads.
+    #[must_use]
+    pub fn with_connections_max(mut self, connections_max: usize) -> Self {
+        self.connections_max = connections_max;
+        self
+    }
+
+    /// The address listened on.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves in the background until what it gives is stopped or dropped. Every connection gets a
+    /// service of its own from `make`, and all share the pool in `options`.
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    pub fn start<S: Service>(
+        self,
+        options: impl Into<Options>,
+        make: impl FnMut(SocketAddr) -> S + Send + 'static,
+    ) -> io::Result<Running> {
+        let address = self.local_addr()?;
+        let knock = move || {
+            drop(TcpStream::connect_timeout(
+                &reachable(address),
+                ACCEPT_PAUSE,
+            ))
+        };
+        Running::start(self.listener, self.connections_max, options, make, knock)
+    }
+}
+
+impl Accept for TcpListener {
+    type Address = SocketAddr;
+
+    fn accept(&self) -> io::Result<(Link, SocketAddr)> {
+        let (stream, address) = TcpListener::accept(self)?;
+        Ok((Link::from_tcp(stream)?, address))
+    }
+}
+
+/// The address by which this machine reaches itself.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+/// A server on a Unix socket. The socket's path is removed when the server stops.
+#[cfg(unix)]
+#[derive(Debug)]
+pub struct UnixServer {
+    listener: UnixSocket,
+    connections_max: usize,
+}
+
+/// A listener that removes its path.
+#[cfg(unix)]
+#[derive(Debug)]
+struct UnixSocket {
+    listener: std::os::unix::net::UnixListener,
+    path: std::path::PathBuf,
+}
+
+#[cfg(unix)]
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        // Somebody who removed it before did no harm.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(unix)]
+impl UnixServer {
+    /// Listens at `path`. A socket there that nobody answers on is left from a server that was
+    /// killed, and is replaced; one that is answered, or anything that is no socket, is not.
+    ///
+    /// # Errors
+    /// The path is taken or cannot be made; the error names it.
+    pub fn bind(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        let listener = Self::listen(&path).map_err(|error| {
+            let path = path.display();
+            io::Error::new(error.kind(), format!("cannot listen on {path}: {error}"))
+        })?;
+        Ok(Self {
+            listener: UnixSocket { listener, path },
+            connections_max: CONNECTIONS_MAX_DEFAULT,
+        })
+    }
+
+    fn listen(path: &std::path::Path) -> io::Result<std::os::unix::net::UnixListener> {
+        use std::os::unix::fs::FileTypeExt;
+        use std::os::unix::net::{UnixListener, UnixStream};
+        let error = match UnixListener::bind(path) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
+            bound => return bound,
+        };
+        let is_socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
+        let answer = UnixStream::connect(path).map_err(|error| error.kind());
+        if !is_socket || !matches!(answer, Err(io::ErrorKind::ConnectionRefused)) {
+            return Err(error);
+        }
+        std::fs::remove_file(path)?;
+        UnixListener::bind(path)
+    }
+
+    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// they are made. Default 256; each costs four threads.
+    #[must_use]
+    pub fn with_connections_max(mut self, connections_max: usize) -> Self {
+        self.connections_max = connections_max;
+        self
+    }
+
+    /// Serves in the background until what it gives is stopped or dropped. Every connection gets a
+    /// service of its own from `make`, and all share the pool in `options`.
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    pub fn start<S: Service>(
+        self,
+        options: impl Into<Options>,
+        mut make: impl FnMut() -> S + Send + 'static,
+    ) -> io::Result<Running> {
+        let path = self.listener.path.clone();
+        let knock = move || drop(std::os::unix::net::UnixStream::connect(&path));
+        let make = move |_| make();
+        Running::start(self.listener, self.connections_max, options, make, knock)
+    }
+}
+
+#[cfg(unix)]
+impl Accept for UnixSocket {
+    type Address = ();
+
+    fn accept(&self) -> io::Result<(Link, ())> {
+        let (stream, _) = self.listener.accept()?;
+        Ok((Link::from_unix(stream)?, ()))
+    }
+}
+
+/// A server that is running. Dropping it stops it.
+#[must_use = "dropping it stops the server"]
+pub struct Running {
+    room: Arc<Room>,
+    /// Makes a connection, so that a listener that waits sees that it is to stop.
+    knock: Box<dyn Fn() + Send + Sync>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+/// The connections of a server.
+struct Room {
+    stopping: AtomicBool,
+    open: Mutex<HashMap<u32, Peer>>,
+}
+
+impl Room {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Peer>> {
+        // Nothing that can panic runs under the lock.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    fn start<L: Accept, S: Service>(
+        listener: L,
+        connections_max: usize,
+        options: impl Into<Options>,
+        mut make: impl FnMut(L::Address) -> S + Send + 'static,
+        knock: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let room = Arc::new(Room {
+            stopping: AtomicBool::new(false),
+            open: Mutex::default(),
+        });
+        let (inside, options) = (Arc::clone(&room), options.into());
+        let accepting = thread::Builder::new()
+            .name("antiphon-accept".into())
+            .spawn(move || {
+                let mut number = 0_u32;
+                loop {
+                    let accepted = listener.accept();
+                    if inside.stopping.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    match accepted {
+                        Ok((link, address)) if inside.lock().len() < connections_max => {
+                            number = number.wrapping_add(1);
+                            open(&inside, number, link, options.clone(), make(address));
+                        }
+                        Ok((mut link, _)) => {
+                            if let Some(hang_up) = link.hang_up.take() {
+                                hang_up();
+                            }
+                        }
+                        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                        Err(_) => thread::sleep(ACCEPT_PAUSE),
+                    }
+                }
+            })?;
+        Ok(Self {
+            room,
+            knock: Box::new(knock),
+            accepting: Some(accepting),
+        })
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.room.lock().len()
+    }
+
+    /// Stops listening and closes every connection.
+    pub fn stop(self) {}
+
+    /// Serves until the process ends.
+    pub fn wait(mut self) {
+        if let Some(accepting) = self.accepting.take() {
+            // It ends only when it is told to, or with a panic, which has been printed.
+            let _ = accepting.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.room.stopping.store(true, Ordering::SeqCst);
+        if let Some(accepting) = self.accepting.take() {
+            (self.knock)();
+            // A panic in it has been printed.
+            let _ = accepting.join();
+        }
+        let open: Vec<Peer> = self.room.lock().values().cloned().collect();
+        for peer in open {
+            peer.close(CloseReason::GoingAway);
+        }
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("connections", &self.connections())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Serves one connection on threads of its own.
+fn open(room: &Arc<Room>, number: u32, link: Link, mut options: Options, service: impl Service) {
+    options.config.connection = number;
+    let (peer, driver) = drive(link, options, service);
+    room.lock().insert(number, peer.unowned_clone());
+    let inside = Arc::clone(room);
+    let started = thread::Builder::new()
+        .name("antiphon-time".into())
+        .spawn(move || {
+            // Without threads there is no connection; the peer sees it closed.
+            let _ = driver.run();
+            inside.lock().remove(&number);
+            drop(peer);
+        });
+    if started.is_err() {
+        room.lock().remove(&number);
+    }
+}

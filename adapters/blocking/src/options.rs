@@ -1,0 +1,57 @@
+//! What a driver can be told beyond the protocol's [`Config`].
+
+use std::time::Duration;
+
+use antiphon::Config;
+
+use crate::pool::Pool;
+
+/// The protocol's [`Config`] and the limits of the threads around it. Made from a `Config` alone
+/// where the defaults will do.
+///
+/// ```
+/// use antiphon::Config;
+/// use antiphon_blocking::Options;
+/// let mut options = Options::from(Config::lsp());
+/// options.queue_messages_max = 10_000;
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The protocol. Its `drain_time_max` is also how long requests may run on after the input has
+    /// ended, and its `write_time_max` how long one write may take.
+    pub config: Config,
+    /// The most notifications and reports that wait for the service. Further ones are dropped and
+    /// counted in one [`Report::Dropped`](crate::Report::Dropped): the reader never waits. Default
+    /// 16 384.
+    pub queue_messages_max: usize,
+    /// The most bytes of messages that wait for the service, requests included; a request beyond
+    /// it is answered *busy*. One message always fits. Default 64 MiB.
+    pub queue_bytes_max: usize,
+    /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Share one among the
+    /// connections of a server to bound them all together. Default a pool of its own for each
+    /// `Options` made, with 64 threads and 1024 waiting.
+    pub pool: Pool,
+    /// How long the peer's end of stream is awaited after ours, and its last words after a write
+    /// has failed, before the transport is cut. Default 1 s.
+    pub linger: Duration,
+}
+
+impl Options {
+    /// Takes the defaults around `config`.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            queue_messages_max: 16_384,
+            queue_bytes_max: 64 << 20,
+            pool: Pool::default(),
+            linger: Duration::from_secs(1),
+        }
+    }
+}
+
+impl From<Config> for Options {
+    fn from(config: Config) -> Self {
+        Self::new(config)
+    }
+}

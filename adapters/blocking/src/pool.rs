@@ -1,0 +1,137 @@
+//! Threads for work that takes long.
+//!
+//! The rule guarded here: so many run, so many wait, and whatever is beyond is refused at once.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How long a thread without work stays.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// A bounded set of worker threads, started when they are needed. Clones share the threads.
+#[derive(Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    running_max: usize,
+    waiting_max: usize,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+}
+
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+impl Pool {
+    /// Makes a pool in which `running_max` pieces of work run (at least one) and `waiting_max`
+    /// wait. No thread is started yet.
+    pub fn new(running_max: usize, waiting_max: usize) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                running_max: running_max.max(1),
+                waiting_max,
+                state: Mutex::default(),
+                work: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Runs `job` on a thread of its own, now or later. Gives it back if too many wait, or if the
+    /// system has no thread for the first of them.
+    pub(crate) fn run(&self, job: Job) -> Result<(), Job> {
+        let mut state = self.inner.lock();
+        if state.idle > state.waiting.len() {
+            state.waiting.push_back(job);
+            self.inner.work.notify_one();
+            return Ok(());
+        }
+        let may_start = state.threads < self.inner.running_max;
+        if !may_start && state.waiting.len() >= self.inner.waiting_max {
+            return Err(job);
+        }
+        state.waiting.push_back(job);
+        if !may_start {
+            return Ok(());
+        }
+        state.threads += 1;
+        drop(state);
+        let inner = Arc::clone(&self.inner);
+        let started = thread::Builder::new()
+            .name("antiphon-work".into())
+            .spawn(move || inner.work());
+        if started.is_ok() {
+            return Ok(());
+        }
+        let mut state = self.inner.lock();
+        state.threads -= 1;
+        match state.waiting.pop_back() {
+            // Nobody is left who would ever run it.
+            Some(job) if state.threads == 0 => Err(job),
+            Some(job) => {
+                state.waiting.push_back(job);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Jobs run without the lock, so a panic cannot have left the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.waiting.pop_front() {
+                drop(state);
+                // What a job owes is owed by guards that it holds; they have run by now.
+                let _ = catch_unwind(AssertUnwindSafe(job));
+                state = self.lock();
+                continue;
+            }
+            state.idle += 1;
+            let (guard, waited) = self
+                .work
+                .wait_timeout(state, IDLE_TIME_MAX)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            state.idle -= 1;
+            if waited.timed_out() && state.waiting.is_empty() {
+                state.threads -= 1;
+                return;
+            }
+        }
+    }
+}
+
+impl Default for Pool {
+    /// 64 running, 1024 waiting.
+    fn default() -> Self {
+        Self::new(64, 1024)
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.inner.lock();
+        f.debug_struct("Pool")
+            .field("threads", &state.threads)
+            .field("waiting", &state.waiting.len())
+            .finish_non_exhaustive()
+    }
+}
