@@ -1,0 +1,180 @@
+//! `TARGET`: where a peer listens or is reached, and how messages are told apart there.
+
+use std::fmt;
+
+use antiphon::Framing;
+
+use crate::usage::Failure;
+
+/// A place to talk. Prints as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    place: Place,
+    framing: Framing,
+    /// The target as it was written, up to the address: `tcp+lsp://`.
+    scheme: String,
+}
+
+/// The transport of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Our own stdin and stdout.
+    Stdio,
+    /// The stdin and stdout of a process that we start.
+    Child(Vec<String>),
+    /// A TCP address, `HOST:PORT`.
+    Tcp(String),
+    /// The path of a Unix socket.
+    Unix(String),
+}
+
+impl Target {
+    /// Reads a target; the words behind `stdio:lsp:COMMAND` are the command's arguments.
+    pub(crate) fn read(words: &[String], is_client: bool) -> Result<Self, Failure> {
+        let Some((first, rest)) = words.split_first() else {
+            return Err(Failure::new("a TARGET is missing; see --help"));
+        };
+        let bad = |why: &str| Err(Failure::new(format!("{first}: {why}")));
+        let target = if let Some(stdio) = first.strip_prefix("stdio:") {
+            return Self::read_stdio(stdio, rest, is_client).map_or_else(|why| bad(why), Ok);
+        } else if let Some(path) = first.strip_prefix("unix:") {
+            if path.is_empty() {
+                return bad("a path is missing");
+            }
+            Self {
+                place: Place::Unix(path.to_owned()),
+                framing: Framing::Newline,
+                scheme: "unix:".to_owned(),
+            }
+        } else if let Some((scheme, address)) = first.split_once("://") {
+            let framing = match scheme {
+                "tcp" => Framing::Newline,
+                "tcp+lsp" => Framing::ContentLength,
+                "tcp+json" => Framing::Concatenated,
+                _ => return bad("no such transport"),
+            };
+            let port = address.rsplit_once(':').map(|(_, port)| port);
+            if port.and_then(|port| port.parse::<u16>().ok()).is_none() {
+                return bad("must end in HOST:PORT");
+            }
+            Self {
+                place: Place::Tcp(address.to_owned()),
+                framing,
+                scheme: format!("{scheme}://"),
+            }
+        } else {
+            return bad("is no target");
+        };
+        match rest.first() {
+            None => Ok(target),
+            Some(word) => Err(Failure::new(format!("{word}: too many words"))),
+        }
+    }
+
+    fn read_stdio(stdio: &str, rest: &[String], is_client: bool) -> Result<Self, &'static str> {
+        let (kind, command) = match stdio.split_once(':') {
+            Some((kind, command)) => (kind, Some(command)),
+            None => (stdio, None),
+        };
+        let framing = match kind {
+            "lsp" => Framing::ContentLength,
+            "ndjson" => Framing::Newline,
+            _ => return Err("must be stdio:lsp or stdio:ndjson"),
+        };
+        let place = match (is_client, command) {
+            (false, Some(_)) => return Err("a server starts no command"),
+            (true, None) => return Err("stdin carries the operations: a client needs :COMMAND"),
+            (false, None) if !rest.is_empty() => return Err("too many words behind it"),
+            (false, None) => Place::Stdio,
+            (true, Some(command)) => {
+                let first = command.split_whitespace().map(str::to_owned);
+                let words: Vec<String> = first.chain(rest.iter().cloned()).collect();
+                if words.is_empty() {
+                    return Err("a command is missing");
+                }
+                Place::Child(words)
+            }
+        };
+        Ok(Self {
+            place,
+            framing,
+            scheme: format!("stdio:{kind}"),
+        })
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// The target with the address that it really has, for a port that was 0.
+    pub(crate) fn at(&self, address: &str) -> String {
+        format!("{}{address}", self.scheme)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = match &self.place {
+            Place::Stdio => "",
+            Place::Child(words) => return write!(f, "{}:{}", self.scheme, words.join(" ")),
+            Place::Tcp(address) => address,
+            Place::Unix(path) => path,
+        };
+        write!(f, "{}{address}", self.scheme)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, Target};
+    use antiphon::Framing;
+
+    fn read(text: &str, is_client: bool) -> Result<Target, String> {
+        let words: Vec<String> = text.split('|').map(str::to_owned).collect();
+        Target::read(&words, is_client).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn every_form_of_target_is_read() {
+        let tcp = read("tcp://127.0.0.1:0", false).unwrap();
+        assert_eq!(tcp.framing(), Framing::Newline);
+        assert_eq!(tcp.at("127.0.0.1:9"), "tcp://127.0.0.1:9");
+        let lsp = read("tcp+lsp://[::1]:9", true).unwrap();
+        assert_eq!(lsp.framing(), Framing::ContentLength);
+        assert_eq!(lsp.place(), &Place::Tcp("[::1]:9".to_owned()));
+        assert_eq!(
+            read("tcp+json://h:1", true).unwrap().framing(),
+            Framing::Concatenated
+        );
+        let unix = read("unix:/a b/c", false).unwrap();
+        assert_eq!(unix.place(), &Place::Unix("/a b/c".to_owned()));
+        let child = read("stdio:ndjson:run it|--with this", true).unwrap();
+        let words = ["run", "it", "--with this"].map(str::to_owned);
+        assert_eq!(child.place(), &Place::Child(words.to_vec()));
+        assert_eq!(child.framing(), Framing::Newline);
+    }
+
+    #[test]
+    fn what_is_no_target_is_told_in_one_line() {
+        let bad = [
+            ("stdio:lsp", true),
+            ("stdio:lsp:run", false),
+            ("stdio:xml", false),
+            ("stdio:lsp:", true),
+            ("tcp://nowhere", false),
+            ("tcp://h:70000", false),
+            ("http://h:1/", true),
+            ("unix:", true),
+            ("somewhere", true),
+            ("tcp://h:1|more", true),
+        ];
+        for (text, is_client) in bad {
+            let line = read(text, is_client).unwrap_err();
+            assert!(!line.contains('\n') && !line.is_empty(), "{text}");
+        }
+    }
+}
