@@ -119,7 +119,7 @@ impl Batches {
     }
 
     /// Adds the answer of the item at `position`, which `write` appends to the buffer. If `write`
-    /// fails, or the batch's answers would then pass `bytes_max`, nothing is added.
+    /// fails, or the array of all answers would then pass `bytes_max`, nothing is added.
     pub(crate) fn add<E>(
         &mut self,
         batch: u32,
@@ -132,7 +132,9 @@ impl Batches {
         };
         let start = batch.text.len();
         write(&mut batch.text).inspect_err(|_| batch.text.truncate(start))?;
-        if batch.text.len() > bytes_max || u32::try_from(batch.text.len()).is_err() {
+        // One comma fewer than there are answers, and two brackets.
+        let answer_bytes = batch.text.len() + batch.replies.len() + 2;
+        if answer_bytes > bytes_max || u32::try_from(batch.text.len()).is_err() {
             batch.text.truncate(start);
             return Ok(false);
         }
@@ -263,7 +265,7 @@ mod tests {
             out.extend_from_slice(text);
             Ok::<(), ()>(())
         };
-        batches.add(batch, position, 8, write).unwrap()
+        batches.add(batch, position, 11, write).unwrap()
     }
 
     // SRV-20 SRV-21

@@ -214,6 +214,7 @@ impl<T> Calls<T> {
 
     /// A time no later than the earliest deadline.
     pub(crate) fn earliest_deadline(&self) -> u64 {
+        // A bound may be of a call that has settled; without an open call it means nothing.
         if self.open == 0 {
             return NEVER;
         }

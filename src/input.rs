@@ -48,6 +48,11 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// One whole message as text, from a transport that gives strings.
+    pub fn text(message: &'a str) -> Self {
+        Self::message(message.as_bytes())
+    }
+
     /// Stands for a message of `bytes` bytes that the transport refused to assemble. The
     /// connection answers it as it answers every message over its limit.
     pub fn oversize(bytes: u64) -> Self {

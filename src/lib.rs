@@ -98,9 +98,11 @@ mod frame;
 mod id;
 mod input;
 mod json;
+mod keepalive;
 mod message;
 mod outbox;
 mod presets;
+mod reconnect;
 mod requests;
 mod time;
 
@@ -127,6 +129,8 @@ pub use json::{
     CodePoints, DecodeError, DecodeErrorKind, Elements, EncodeError, EncodeErrorKind, Json,
     JsonKind, JsonString, Members, OwnedJson, SyntaxError, SyntaxErrorKind,
 };
+pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
 pub use message::MethodName;
 pub use presets::{AcpVersion, McpRevision};
+pub use reconnect::{InvalidStrategy, Reconnect, ReconnectStrategy};
 pub use time::Instant;

@@ -210,7 +210,13 @@ impl Outbox {
             if !unsent(part) {
                 end += bytes.len() as u64;
                 kept.extend_from_slice(&self.buf[self.head..][bytes]);
-                parts.push_back(Part { end, ..*part });
+                // Calls that were dropped before this part do not leave with it.
+                let last_call = part.last_call.min(self.begun_call);
+                parts.push_back(Part {
+                    end,
+                    last_call,
+                    ..*part
+                });
             }
         }
         self.buf = kept;

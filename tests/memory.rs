@@ -131,8 +131,7 @@ fn play(config: Config, peer: Peer) {
                     // A typed result, whose size nobody knows beforehand.
                     let text = request.params.map(|params| params.as_str());
                     let shortest = matches!(peer, Peer::Echo { bytes: 1 });
-                    if let Err(rejected) = conn.respond(request.token, &text.filter(|_| !shortest))
-                    {
+                    if let Err(rejected) = conn.respond(request.token, text.filter(|_| !shortest)) {
                         let _ = conn.respond_err(rejected.value, &ErrorObject::internal_error());
                     }
                 }

@@ -11,16 +11,23 @@ use antiphon::{
 };
 use arbitrary::{Arbitrary, Unstructured};
 
-/// Invariant: a text is valid exactly when serde_json says so, and walking it gives valid parts.
+/// Invariant: a text is valid exactly when it is UTF-8 and serde_json says so, and walking it gives valid parts.
 pub fn json(data: &[u8]) {
     let ours = Json::parse(data);
     let text = data.strip_prefix("\u{feff}".as_bytes()).unwrap_or(data);
-    let theirs = serde_json::from_slice::<serde::de::IgnoredAny>(text);
-    match (&ours, &theirs) {
+    // What serde_json ignores it does not check for UTF-8.
+    let theirs = std::str::from_utf8(text).map(serde_json::from_str::<serde::de::IgnoredAny>);
+    match (
+        &ours,
+        theirs
+            .as_ref()
+            .map_err(drop)
+            .and_then(|read| read.as_ref().map_err(drop)),
+    ) {
         (Ok(_), Ok(_)) | (Err(_), Err(_)) => {}
         // The one difference: serde_json does not count the depth of what it ignores.
         (Err(error), Ok(_)) if error.kind() == antiphon::SyntaxErrorKind::TooDeep => {}
-        _ => panic!("ours {ours:?}, theirs {theirs:?}"),
+        (ours, theirs) => panic!("ours {ours:?}, theirs {theirs:?}"),
     }
     let Ok(json) = ours else { return };
     let (mut members, mut elements) = (0, 0);

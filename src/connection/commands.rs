@@ -362,7 +362,8 @@ impl<T> Connection<T> {
         result: impl Payload,
     ) -> Result<(), Rejected<ReplyToken>> {
         let hint = result.size_hint() + ENVELOPE_HINT;
-        self.answer(to, hint, |out, style, id| {
+        let budget = self.config.batch_reply_bytes_max;
+        self.answer(to, hint, budget, |out, style, id| {
             encode::success(out, style, id, result).map_err(SendError::Encode)
         })
     }
@@ -387,7 +388,8 @@ impl<T> Connection<T> {
         {
             return Err(Rejected::new(to, SendError::TooLarge));
         }
-        self.answer(to, 2 * ENVELOPE_HINT, |out, style, id| {
+        // An error always fits into a batch: what had no room as a result must still be answered.
+        self.answer(to, 2 * ENVELOPE_HINT, usize::MAX, |out, style, id| {
             encode::failure(out, style, Some(id), error);
             Ok(())
         })
@@ -432,14 +434,17 @@ impl<T> Connection<T> {
     /// needs it.
     pub fn abandon(&mut self, request: RequestKey) -> bool {
         let token = ReplyToken { key: request };
-        self.respond_err(token, &ErrorObject::internal_error()).is_ok()
+        self.respond_err(token, &ErrorObject::internal_error())
+            .is_ok()
     }
 
     /// Writes the answer of an open request, into its batch or the output, and ends the request.
+    /// `batch_budget` is how large the whole answer of a batch may then be.
     fn answer(
         &mut self,
         to: ReplyToken,
         hint: usize,
+        batch_budget: usize,
         write: impl FnOnce(&mut alloc::vec::Vec<u8>, Style, &[u8]) -> Result<(), SendError>,
     ) -> Result<(), Rejected<ReplyToken>> {
         self.forget_builder();
@@ -456,11 +461,10 @@ impl<T> Connection<T> {
         };
         let (batch, position, style) = (request.batch, request.position, request.style);
         if batch != NONE {
-            let budget = self.config.batch_reply_bytes_max;
             let id = request.id();
             match self
                 .batches
-                .add(batch, position, budget, |out| write(out, style, id))
+                .add(batch, position, batch_budget, |out| write(out, style, id))
             {
                 Ok(true) => {}
                 Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),

@@ -20,9 +20,9 @@ use crate::requests::NONE;
 
 /// The batch that an item's answer goes into, and its position there.
 #[derive(Clone, Copy)]
-struct Place {
-    batch: u32,
-    position: u32,
+pub(super) struct Place {
+    pub(super) batch: u32,
+    pub(super) position: u32,
 }
 
 impl<T> Connection<T> {
@@ -45,10 +45,12 @@ impl<T> Connection<T> {
                 }
                 Rest::Fanout { low, high } => {
                     let (from, high) = (*low, *high);
-                    let number = self.calls.open_between(from, high);
-                    match number {
-                        Some(number) => *low = number,
-                        None => self.finish_reading(input),
+                    // The order is the ring's, not that of the numbers: none may be passed over.
+                    let within = |number: &u64| from < *number && *number <= high;
+                    let number = self.calls.oldest().filter(within);
+                    let number = number.or_else(|| self.calls.open_between(from, high));
+                    if number.is_none() {
+                        self.finish_reading(input);
                     }
                     number.and_then(|number| self.fan_out(text, line_breaks, number))
                 }
@@ -284,7 +286,7 @@ impl<T> Connection<T> {
         }
     }
 
-    fn answer_null(&mut self, style: Style, id: Id<'_>, place: Option<Place>) {
+    pub(super) fn answer_null(&mut self, style: Style, id: Id<'_>, place: Option<Place>) {
         let id = self.echoed(Some(id)).unwrap_or(Id::NULL).json().as_bytes();
         // Writing null cannot fail, and its few bytes are not what the budget is for.
         match place {

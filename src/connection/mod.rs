@@ -295,12 +295,8 @@ impl<T> Connection<T> {
     /// due. After the input has been drained it lies in the future.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = self.deadlines;
-        let next = self
-            .calls
-            .earliest_deadline()
-            .min(own.frame)
-            .min(own.write)
-            .min(own.drain);
+        let calls = self.calls.earliest_deadline();
+        let next = calls.min(own.frame).min(own.write).min(own.drain);
         (next != NEVER).then(|| Instant::from_nanos(next))
     }
 
@@ -359,6 +355,7 @@ impl<T> Connection<T> {
             self.ended = Some(why);
             self.abandon_reading();
             self.outbox.drop_unsent_calls();
+            self.watch_write();
             self.deadlines.frame = NEVER;
             self.deadlines.drain = NEVER;
         }
@@ -384,6 +381,7 @@ impl<T> Connection<T> {
         self.closed = true;
         self.abandon_reading();
         self.outbox.drop_unsent_calls();
+        self.watch_write();
     }
 
     /// Arms the write deadline if output waits, and disarms it if none does.

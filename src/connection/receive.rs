@@ -7,6 +7,7 @@
 
 use core::ops::Range;
 
+use super::deliver::Place;
 use super::{Connection, Fate, Reading, Rest};
 use crate::codes;
 use crate::config::{LimitErrors, Role};
@@ -214,10 +215,11 @@ impl<T> Connection<T> {
 
     fn refuse_batch<'a>(&mut self, text: &'a [u8], items: usize) -> Event<'a, T> {
         let items_max = self.config.batch_items_max;
-        let has_calls = self
-            .envelopes
-            .iter()
-            .any(|envelope| envelope.method.is_some());
+        // Only the first items are known. A batch of answers is never answered; any other is, for
+        // somebody may wait for it.
+        let is_answers = self.envelopes.iter().all(|envelope| {
+            envelope.method.is_none() && (envelope.result.is_some() || envelope.error.is_some())
+        });
         let sentence = alloc::format!("A batch may have at most {items_max} items");
         let standard = OwnedJson::from_value(sentence.as_str()).ok();
         let standard = || match &standard {
@@ -225,7 +227,7 @@ impl<T> Connection<T> {
             None => ErrorObject::invalid_request(),
         };
         let answered = match self.config.limit_errors {
-            _ if !has_calls => None,
+            _ if is_answers => None,
             LimitErrors::Dedicated => {
                 self.answer_fault(Style::V2, None, &ErrorObject::batch_too_large(items_max))
             }
@@ -369,8 +371,11 @@ impl<T> Connection<T> {
             self.requests.remove(slot);
             self.batches.release(batch);
             self.fates[target] = Fate::Done;
-            if matches!(call.kind, CallKind::Notification) {
-                self.fates[position] = Fate::Done;
+            // The cancel has had its effect. One with an id asks for an answer besides.
+            self.fates[position] = Fate::Done;
+            if let CallKind::Request(id) = call.kind {
+                let position = position as u32;
+                self.answer_null(call.style, id, Some(Place { batch, position }));
             }
         }
     }

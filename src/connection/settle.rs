@@ -27,14 +27,14 @@ impl<T> Connection<T> {
             self.end(Closed::Drained);
         }
         let why = self.ended?;
-        if let Some(number) = self.calls.oldest() {
-            return self.settle(number, self.last_outcome(number));
-        }
         if self.closed {
-            // A close that has just been decided here gives open requests up first.
+            // A close that has just been decided here gives open requests up first, like any other.
             if let Some(event) = self.cancel_next() {
                 return Some(event);
             }
+        }
+        if let Some(number) = self.calls.oldest() {
+            return self.settle(number, self.last_outcome(number));
         }
         if self.told {
             return None;

@@ -235,7 +235,12 @@ impl Responder {
             return Err(SendError::NotOpen);
         };
         // A panic in the result's `Serialize` leaves the answer to `drop`.
-        let answered = self.shared.turn(|state| write(&mut state.conn, token));
+        let key = self.key;
+        let answered = self.shared.turn(|state| {
+            let answered = write(&mut state.conn, token);
+            state.cancelled.remove(&key);
+            answered
+        });
         self.is_answered = answered.is_ok();
         answered.map_err(|rejected| rejected.error)
     }

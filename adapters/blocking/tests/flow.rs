@@ -1,0 +1,580 @@
+//! Nobody waits for anybody else: reading, writing, serving and time go on by themselves.
+
+mod support;
+
+use std::sync::mpsc;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use antiphon::codes::ErrorKind;
+use antiphon::{
+    CancelStyle, CloseReason, Closed, Config, ConnectionError, OwnedOutcome, SendError,
+};
+use antiphon_blocking::{CallError, Options, Report, StrayReport, connect, serve};
+use support::{ByHand, LONG, Scripted, Told, duplex, echo, within};
+
+/// Ends of connections are not waited for longer than this.
+fn hasty(config: Config) -> Options {
+    let mut options = Options::from(config);
+    options.linger = Duration::from_millis(20);
+    options
+}
+
+// STD-10 TRN-07 D-08
+#[test]
+fn two_sides_that_both_write_more_than_the_pipes_hold_do_not_block_each_other() {
+    within(LONG, || {
+        let (left, right) = duplex(64);
+        let left = connect(left, Config::new(), Scripted::new(echo).0).unwrap();
+        let right = connect(right, Config::new(), Scripted::new(echo).0).unwrap();
+        let text = "x".repeat(4000);
+        let callers: Vec<_> = [left, right]
+            .into_iter()
+            .flat_map(|peer| (0..4).map(move |n| (peer.clone(), n)))
+            .map(|(peer, n)| {
+                let text = text.clone();
+                thread::spawn(move || {
+                    for m in 0..20 {
+                        let sent = (n, m, text.as_str());
+                        let back: (u32, u32, String) = peer.call("echo", &sent).unwrap();
+                        assert_eq!((back.0, back.1, back.2.as_str()), sent);
+                    }
+                })
+            })
+            .collect();
+        for caller in callers {
+            caller.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn notifications_both_ways_beyond_every_buffer_all_arrive_in_order() {
+    within(LONG, || {
+        let mut config = Config::new();
+        config.outbox_bytes_soft = 1000;
+        let (left, right) = duplex(64);
+        let (ends, heard) = mpsc::channel();
+        let side = |link: (support::PipeReader, support::PipeWriter)| {
+            let ends = ends.clone();
+            let mut next = 0;
+            let service = Scripted::new(echo).0.hearing(move |_, notification| {
+                let [n]: [u32; 1] = notification.params().unwrap().decode().unwrap();
+                assert_eq!(n, next);
+                next += 1;
+                if next == 5000 {
+                    ends.send(()).unwrap();
+                }
+            });
+            connect(link, config, service).unwrap()
+        };
+        let (left, right) = (side(left), side(right));
+        let other = thread::spawn(move || {
+            (0..5000).for_each(|n| right.notify("n", &[n]).unwrap());
+            right
+        });
+        (0..5000).for_each(|n| left.notify("n", &[n]).unwrap());
+        let _right = other.join().unwrap();
+        heard.recv().unwrap();
+        heard.recv().unwrap();
+    });
+}
+
+#[test]
+fn a_peer_that_stops_reading_costs_only_what_is_said_to_it() {
+    within(LONG, || {
+        let mut config = Config::new();
+        config.outbox_bytes_soft = 100;
+        config.write_time_max = Some(Duration::from_millis(300));
+        let (link, hand) = ByHand::pair(64);
+        let (service, log) = Scripted::new(echo);
+        let peer = connect(link, hasty(config), service).unwrap();
+        let waiting = peer
+            .start_call("early", (), Some(Duration::from_millis(50)))
+            .unwrap();
+        let text = ["x".repeat(200)];
+        // One write is under way and blocked, the next messages fill the queue.
+        peer.notify("n", &text).unwrap();
+        hand.reader.get_ref().wait_until_full();
+        peer.notify("n", &text).unwrap();
+        assert_eq!(peer.try_notify("n", &text), Err(SendError::Full));
+        let short = Some(Duration::from_millis(10));
+        let called = peer.call_timeout::<()>("m", (), short);
+        assert!(matches!(called, Err(CallError::Rejected(SendError::Full))));
+        // Time goes on although the writer is blocked.
+        assert_eq!(waiting.wait_outcome(), OwnedOutcome::TimedOut);
+        assert!(peer.flush(Duration::from_millis(1)).is_err());
+        // And in the end the peer is given up.
+        let Report::Io(error) = log.report() else {
+            panic!("no fault");
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+        // The core keeps the same span for what is still queued; whichever comes first says so.
+        let why = peer.wait_closed(LONG).unwrap();
+        let by_core = Closed::Failed(ConnectionError::WriteTimedOut);
+        assert!(why == by_core || why == Closed::Local(CloseReason::TransportFailed));
+        assert_eq!(peer.notify("n", ()), Err(SendError::Closed));
+        drop(hand);
+    });
+}
+
+// CLI-06
+#[test]
+fn a_peer_that_never_answers_costs_a_timeout_and_its_late_answer_is_reported() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1000);
+        let (service, log) = Scripted::new(echo);
+        let peer = connect(link, Config::new(), service).unwrap();
+        let short = Some(Duration::from_millis(5));
+        let called = peer.call_timeout::<()>("m", (), short);
+        assert!(matches!(called, Err(CallError::TimedOut)));
+        hand.hear();
+        hand.say(r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
+        let report = log.report();
+        let Report::Stray {
+            kind: StrayReport::Late(OwnedOutcome::Ok(_)),
+            ..
+        } = report
+        else {
+            panic!("{report}");
+        };
+        // The connection is none the worse.
+        let answering = thread::spawn(move || {
+            assert!(hand.hear().contains(r#""id":2"#));
+            hand.say(r#"{"jsonrpc":"2.0","result":[2],"id":2}"#);
+            hand
+        });
+        assert_eq!(peer.call::<[u8; 1]>("m", ()).unwrap(), [2]);
+        answering.join().unwrap();
+    });
+}
+
+// STD-10 SRV-25 D-08 D-09
+#[test]
+fn answers_time_and_output_go_on_while_the_service_does_not_return() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1000);
+        let (release, held) = mpsc::channel::<()>();
+        let (entered, inside) = mpsc::channel();
+        let (service, _log) = Scripted::new(move |_, _, reply| {
+            entered.send(()).unwrap();
+            let _ = held.recv();
+            // The connection is long gone.
+            assert_eq!(reply.ok(&1), Err(SendError::Closed));
+        });
+        let mut config = Config::new();
+        config.drain_time_max = Some(Duration::from_millis(10));
+        let peer = connect(link, hasty(config), service).unwrap();
+        hand.say(r#"{"jsonrpc":"2.0","method":"hold","id":"a"}"#);
+        inside.recv().unwrap();
+        let calling = {
+            let peer = peer.clone();
+            thread::spawn(move || peer.call::<u8>("m", ()))
+        };
+        hand.hear();
+        hand.say(r#"{"jsonrpc":"2.0","result":3,"id":1}"#);
+        assert_eq!(calling.join().unwrap().unwrap(), 3);
+        let short = Some(Duration::from_millis(5));
+        let called = peer.call_timeout::<()>("m", (), short);
+        assert!(matches!(called, Err(CallError::TimedOut)));
+        peer.close(CloseReason::Done);
+        let why = peer.wait_closed(LONG);
+        assert_eq!(why, Some(Closed::Local(CloseReason::Done)));
+        drop(release);
+    });
+}
+
+// SRV-25 SRV-32 D-09
+#[test]
+fn sixty_four_handlers_that_all_call_back_at_once_are_all_answered() {
+    within(LONG, || {
+        let (left, right) = duplex(256);
+        let together = Arc::new(Barrier::new(64));
+        let (service, _log) = Scripted::new(move |_, request, reply| {
+            let together = Arc::clone(&together);
+            reply.spawn(move |reply| {
+                let [n]: [u64; 1] = request.params().unwrap().decode().unwrap();
+                together.wait();
+                let back: [u64; 1] = reply.peer().call("echo", &[n]).unwrap();
+                reply.ok(&back[0]).unwrap();
+            });
+        });
+        let _server = connect(left, Config::new(), service).unwrap();
+        let client = connect(right, Config::new(), Scripted::new(echo).0).unwrap();
+        let calls: Vec<_> = (0..64_u64)
+            .map(|n| client.start_call("ask", &[n], Some(LONG)).unwrap())
+            .collect();
+        for (n, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.wait::<u64>().unwrap(), n as u64);
+        }
+    });
+}
+
+// SRV-25
+#[test]
+fn a_flood_beyond_the_limit_is_refused_and_our_own_answers_still_flow() {
+    within(LONG, || {
+        let mut config = Config::new();
+        config.requests_max = 4;
+        let (link, mut hand) = ByHand::pair(1 << 20);
+        let (held, holding) = mpsc::channel();
+        let (service, log) = Scripted::new(move |_, _, reply| held.send(reply).unwrap());
+        let peer = connect(link, config, service).unwrap();
+        for n in 0..1000 {
+            hand.say(&format!(r#"{{"jsonrpc":"2.0","method":"m","id":{n}}}"#));
+        }
+        let call = peer.start_call("ours", (), Some(LONG)).unwrap();
+        // The answer stands behind the flood.
+        hand.say(r#"{"jsonrpc":"2.0","result":5,"id":1}"#);
+        assert_eq!(call.wait::<u8>().unwrap(), 5);
+        for _ in 0..4 {
+            holding.recv().unwrap().ok(&"done").unwrap();
+        }
+        let (mut busy, mut done, mut asked) = (0, 0, 0);
+        while busy + done + asked < 1001 {
+            let line = hand.hear();
+            busy += u32::from(line.contains("-32002"));
+            done += u32::from(line.contains("done"));
+            asked += u32::from(line.contains("ours"));
+        }
+        assert_eq!((busy, done, asked), (996, 4, 1));
+        assert!(matches!(
+            log.report(),
+            Report::Refused {
+                answered: Some(-32002),
+                ..
+            }
+        ));
+    });
+}
+
+// OBS-10
+#[test]
+fn a_service_too_slow_for_its_notifications_is_told_how_many_it_missed() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1 << 20);
+        let (entered, inside) = mpsc::channel();
+        let (release, held) = mpsc::channel::<()>();
+        let (service, log) = Scripted::new(echo);
+        let mut seen = 0;
+        let service = service.hearing(move |_, notification| match notification.method() {
+            "hold" => {
+                entered.send(seen).unwrap();
+                held.recv().unwrap();
+            }
+            "last" => entered.send(seen).unwrap(),
+            _ => seen += 1,
+        });
+        let mut options = Options::from(Config::new());
+        options.queue_messages_max = 10;
+        let peer = connect(link, options, service).unwrap();
+        hand.say(r#"{"jsonrpc":"2.0","method":"hold"}"#);
+        inside.recv().unwrap();
+        for _ in 0..100 {
+            hand.say(r#"{"jsonrpc":"2.0","method":"n"}"#);
+        }
+        // A call and its answer show that all before it was read.
+        let call = peer.start_call("ours", (), Some(LONG)).unwrap();
+        hand.say(r#"{"jsonrpc":"2.0","result":5,"id":1}"#);
+        call.wait::<u8>().unwrap();
+        release.send(()).unwrap();
+        assert!(matches!(log.report(), Report::Dropped { messages: 90 }));
+        hand.say(r#"{"jsonrpc":"2.0","method":"last"}"#);
+        assert_eq!(inside.recv().unwrap(), 10);
+    });
+}
+
+// SEC-11
+#[test]
+fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1 << 20);
+        let (entered, inside) = mpsc::channel();
+        let (release, held) = mpsc::channel::<()>();
+        let (service, log) = Scripted::new(move |_, _, reply| {
+            entered.send(()).unwrap();
+            held.recv().unwrap();
+            reply.ok(&"served").unwrap();
+        });
+        let mut options = Options::from(Config::new());
+        options.queue_bytes_max = 100;
+        let _peer = connect(link, options, service).unwrap();
+        let request = |id: u32| {
+            let text = "x".repeat(200);
+            format!(r#"{{"jsonrpc":"2.0","method":"m","params":["{text}"],"id":{id}}}"#)
+        };
+        hand.say(&request(1));
+        inside.recv().unwrap();
+        hand.say(&request(2));
+        hand.say(&request(3));
+        let refused = hand.hear();
+        assert!(
+            refused.contains("-32002") && refused.contains(r#""id":3"#),
+            "{refused}"
+        );
+        release.send(()).unwrap();
+        release.send(()).unwrap();
+        assert!(hand.hear().ends_with(r#""result":"served","id":1}"#));
+        assert!(hand.hear().ends_with(r#""result":"served","id":2}"#));
+        assert!(matches!(log.report(), Report::QueueFull));
+    });
+}
+
+// TRN-07
+#[test]
+fn what_a_handler_tells_comes_before_its_result_and_is_served_before_it() {
+    within(LONG, || {
+        let (left, right) = duplex(100);
+        let (service, _log) = Scripted::new(|peer, _, reply| {
+            for n in 0..100 {
+                peer.notify("tick", &[n]).unwrap();
+            }
+            reply.ok(&100).unwrap();
+        });
+        let _server = connect(left, Config::new(), service).unwrap();
+        let (ticks, seen) = mpsc::channel();
+        let ends = ticks.clone();
+        let service = Scripted::new(echo).0.hearing(move |_, notification| {
+            let [n]: [u32; 1] = notification.params().unwrap().decode().unwrap();
+            ticks.send(n).unwrap();
+        });
+        let client = connect(right, Config::new(), service).unwrap();
+        client
+            .call_then("emit", (), Some(LONG), move |outcome| {
+                assert!(matches!(outcome, OwnedOutcome::Ok(n) if n.as_str() == "100"));
+                ends.send(1000).unwrap();
+            })
+            .unwrap();
+        let expected = (0..100).chain([1000]);
+        assert!(expected.eq(seen.iter().take(101)));
+    });
+}
+
+// CAN-09
+#[test]
+fn a_cancel_in_the_same_read_keeps_its_request_from_ever_starting() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1000);
+        let (service, log) = Scripted::new(|_, request, reply| {
+            assert_eq!(request.method(), "wanted");
+            reply.ok(&1).unwrap();
+        });
+        let _peer = connect(link, Config::new(), service).unwrap();
+        hand.say(concat!(
+            r#"{"jsonrpc":"2.0","method":"unwanted","id":1}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","method":"wanted","id":2}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#,
+        ));
+        assert!(hand.hear().contains(r#""code":-32001"#));
+        assert_eq!(hand.hear(), r#"{"jsonrpc":"2.0","result":1,"id":2}"#);
+        drop(hand);
+        assert!(matches!(
+            log.rest()[..],
+            [Told::Opened, Told::Closed(Closed::EndOfInput)]
+        ));
+    });
+}
+
+// CAN-09 D-09
+#[test]
+fn a_cancel_reaches_a_request_that_waits_and_one_that_runs() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1000);
+        let (entered, inside) = mpsc::channel();
+        let (service, log) = Scripted::new(move |_, request, reply| {
+            assert_eq!(request.method(), "runs");
+            entered.send(reply.key()).unwrap();
+            assert!(!reply.is_cancelled());
+            assert!(!reply.wait_cancelled(Duration::ZERO));
+            assert!(reply.wait_cancelled(LONG));
+            assert!(reply.is_cancelled());
+            reply.cancelled().unwrap();
+        });
+        let _peer = connect(
+            link,
+            Config::lsp().with_framing(antiphon::Framing::Newline),
+            service,
+        )
+        .unwrap();
+        hand.say(r#"{"jsonrpc":"2.0","method":"runs","id":1}"#);
+        let key = inside.recv().unwrap();
+        hand.say(r#"{"jsonrpc":"2.0","method":"waits","id":2}"#);
+        hand.say(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#);
+        let waited = hand.hear();
+        assert!(
+            waited.contains("-32800") && waited.contains(r#""id":2"#),
+            "{waited}"
+        );
+        hand.say(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#);
+        let ran = hand.hear();
+        assert!(ran.contains("-32800") && ran.contains(r#""id":1"#), "{ran}");
+        assert!(matches!(log.next(), Told::Opened));
+        assert!(matches!(log.next(), Told::Cancelled(told, None) if told == key));
+    });
+}
+
+#[test]
+fn work_that_is_cancelled_while_it_waits_for_a_thread_never_starts() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1000);
+        let (entered, inside) = mpsc::channel();
+        let (release, held) = mpsc::channel::<()>();
+        let held = Arc::new(std::sync::Mutex::new(held));
+        let (service, log) = Scripted::new(move |_, request, reply| {
+            let (entered, held) = (entered.clone(), Arc::clone(&held));
+            let method = request.method().to_owned();
+            reply.spawn(move |reply| {
+                assert_eq!(method, "runs");
+                entered.send(()).unwrap();
+                held.lock().unwrap().recv().unwrap();
+                reply.ok(&1).unwrap();
+            });
+        });
+        let mut options = Options::from(Config::new());
+        options.pool = antiphon_blocking::Pool::new(1, 1);
+        let _peer = connect(link, options, service).unwrap();
+        hand.say(r#"{"jsonrpc":"2.0","method":"runs","id":1}"#);
+        inside.recv().unwrap();
+        hand.say(r#"{"jsonrpc":"2.0","method":"waits","id":2}"#);
+        hand.say(r#"{"jsonrpc":"2.0","method":"is too much","id":3}"#);
+        let refused = hand.hear();
+        assert!(
+            refused.contains("-32002") && refused.contains(r#""id":3"#),
+            "{refused}"
+        );
+        hand.say(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#);
+        assert!(matches!(log.next(), Told::Opened));
+        assert!(matches!(log.next(), Told::Cancelled(..)));
+        release.send(()).unwrap();
+        assert_eq!(hand.hear(), r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
+        assert!(hand.hear().contains("-32001"));
+    });
+}
+
+#[test]
+fn giving_a_pending_call_up_tells_the_peer_and_settles_nothing_else() {
+    within(LONG, || {
+        let mut config = Config::new();
+        config.cancel_send = CancelStyle::Lsp;
+        let (link, mut hand) = ByHand::pair(1000);
+        let peer = connect(link, config, ()).unwrap();
+        let dropped = peer.start_call("m", (), None).unwrap();
+        let mut kept = peer.start_call("m", (), None).unwrap();
+        hand.hear();
+        hand.hear();
+        drop(dropped);
+        assert_eq!(
+            hand.hear(),
+            r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#
+        );
+        assert_eq!(kept.poll_outcome(Duration::from_millis(1)), None);
+        peer.ask_cancel(kept.id()).unwrap();
+        assert_eq!(
+            hand.hear(),
+            r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#
+        );
+        hand.say(r#"{"jsonrpc":"2.0","result":7,"id":2}"#);
+        assert!(matches!(kept.poll_outcome(LONG), Some(OwnedOutcome::Ok(_))));
+        // It has settled: nothing is left to cancel.
+        drop(kept);
+        peer.notify("end", ()).unwrap();
+        assert!(hand.hear().contains("end"));
+    });
+}
+
+// CLI-17
+#[test]
+fn a_batch_is_one_message_and_every_outcome_is_fetched_by_its_handle() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1000);
+        let peer = connect(link, Config::new(), ()).unwrap();
+        let answering = thread::spawn(move || {
+            let batch = hand.hear();
+            assert!(batch.starts_with('[') && batch.contains("note"), "{batch}");
+            hand.say(concat!(
+                r#"[{"jsonrpc":"2.0","error":{"code":1,"message":"no"},"id":2},"#,
+                r#"{"jsonrpc":"2.0","result":3,"id":1}]"#
+            ));
+            hand
+        });
+        let ((sum, name, lost), mut outcomes) = peer
+            .batch_timeout(Some(Duration::from_millis(300)), |batch| {
+                batch.notify("note", ())?;
+                let sum = batch.call::<i32>("add", &(1, 2))?;
+                let name = batch.call::<String>("name", ())?;
+                Ok((sum, name, batch.call::<()>("lost", ())?))
+            })
+            .unwrap();
+        let _hand = answering.join().unwrap();
+        assert_eq!(outcomes.fetch(sum).unwrap(), 3);
+        assert_eq!(outcomes.fetch(name).unwrap_err().to_string(), "no (1)");
+        assert_eq!(outcomes.take(lost.call()), Some(OwnedOutcome::TimedOut));
+        // One that is refused leaves no trace, and an empty one is none.
+        let refused = peer.batch(|batch| {
+            batch.call::<()>("m", ())?;
+            batch.call::<()>("m", &7)
+        });
+        assert!(matches!(
+            refused,
+            Err(CallError::Rejected(SendError::ParamsScalar))
+        ));
+        let empty = peer.batch(|_| Ok(()));
+        assert!(matches!(
+            empty,
+            Err(CallError::Rejected(SendError::BatchEmpty))
+        ));
+    });
+}
+
+// ERR-08
+#[test]
+fn every_way_for_a_call_to_fail_is_an_error_of_its_own() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(10_000);
+        let peer = connect(link, hasty(Config::new()), ()).unwrap();
+        let mut next = 0;
+        let mut call = |answer: &str| {
+            next += 1;
+            let call = peer.start_call("m", (), Some(LONG)).unwrap();
+            hand.hear();
+            hand.say(&format!(r#"{{"jsonrpc":"2.0",{answer},"id":{next}}}"#));
+            call.wait::<u8>().unwrap_err()
+        };
+        assert!(matches!(
+            call(r#""error":{"code":-32601,"message":"Method not found"}"#),
+            CallError::Remote(error) if error.as_error().kind() == ErrorKind::MethodNotFound
+        ));
+        assert!(matches!(call(r#""result":"text""#), CallError::Decode(_)));
+        assert!(matches!(
+            call(r#""result":1,"error":2"#),
+            CallError::Invalid(_)
+        ));
+        let blank = peer.call::<()>("", ());
+        assert!(matches!(
+            blank,
+            Err(CallError::Rejected(SendError::BlankMethod))
+        ));
+        let open = peer.start_call("m", (), None).unwrap();
+        hand.hear();
+        drop(hand);
+        let lost = open.wait_raw().unwrap_err();
+        assert!(matches!(lost, CallError::Closed) && lost.is_closed());
+        let late = peer.call::<()>("m", ()).unwrap_err();
+        assert!(matches!(late, CallError::Rejected(SendError::Closed)) && late.is_closed());
+    });
+}
+
+#[test]
+fn a_serving_loop_blocks_until_its_connection_ends() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1000);
+        let serving = thread::spawn(move || serve(link, Config::new(), Scripted::new(echo).0));
+        hand.say(r#"{"jsonrpc":"2.0","method":"echo","params":[1e2],"id":"a"}"#);
+        assert_eq!(hand.hear(), r#"{"jsonrpc":"2.0","result":[1e2],"id":"a"}"#);
+        drop(hand.writer);
+        assert_eq!(serving.join().unwrap().unwrap(), Closed::EndOfInput);
+    });
+}

@@ -1,0 +1,231 @@
+//! Whether the peer is still there: a pure timer machine for pings, pongs and connecting.
+//!
+//! Time goes in; "send a ping" and "give the connection up" come out. What a ping is — a WebSocket
+//! control frame, a notification, a request — is the adapter's affair.
+//!
+//! ```text
+//!   new ──▶ connecting ──handle_open──▶ quiet ──interval──▶ SendPing ──▶ waiting ──pong──▶ quiet
+//!               └─connect_time_max─▶ GiveUp                    waiting ──pong_time_max─▶ GiveUp
+//! ```
+
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// The spans that a [`KeepAlive`] works with. `None` switches the step off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeepAliveConfig {
+    /// How long connecting may take. Default 10 s.
+    pub connect_time_max: Option<Duration>,
+    /// How long nothing may come in before a ping is sent. Default 30 s.
+    pub ping_interval: Option<Duration>,
+    /// How long after a ping something must have come in. Default 10 s.
+    pub pong_time_max: Option<Duration>,
+}
+
+impl KeepAliveConfig {
+    /// The defaults.
+    pub const fn new() -> Self {
+        Self {
+            connect_time_max: Some(Duration::from_secs(10)),
+            ping_interval: Some(Duration::from_secs(30)),
+            pong_time_max: Some(Duration::from_secs(10)),
+        }
+    }
+}
+
+impl Default for KeepAliveConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a [`KeepAlive`] wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAliveAction {
+    /// Send a ping now.
+    SendPing,
+    /// The connection was not made in time: give the attempt up.
+    ConnectTimedOut,
+    /// The peer did not answer a ping in time: close the connection.
+    PeerDead,
+}
+
+/// Decides when to ping and when to give a connection up.
+///
+/// ```
+/// use antiphon::{Instant, KeepAlive, KeepAliveAction, KeepAliveConfig};
+/// let mut keep_alive = KeepAlive::new(KeepAliveConfig::new(), Instant::ZERO);
+/// keep_alive.handle_open(Instant::from_millis(5));
+/// assert_eq!(keep_alive.poll_timeout(), Some(Instant::from_millis(30_005)));
+/// let now = Instant::from_millis(30_005);
+/// assert_eq!(keep_alive.poll_action(now), Some(KeepAliveAction::SendPing));
+/// keep_alive.handle_received(Instant::from_millis(30_100)); // the pong, or anything else
+/// assert_eq!(keep_alive.poll_action(Instant::from_millis(41_000)), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeepAlive {
+    config: KeepAliveConfig,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Connecting { until: Option<Instant> },
+    Quiet { ping_at: Option<Instant> },
+    Waiting { until: Option<Instant> },
+    GivenUp,
+}
+
+impl KeepAlive {
+    /// Starts with an attempt to connect that begins now.
+    pub fn new(config: KeepAliveConfig, now: Instant) -> Self {
+        let until = config.connect_time_max.map(|span| now + span);
+        Self {
+            config,
+            state: State::Connecting { until },
+        }
+    }
+
+    /// Tells that the connection is open.
+    pub fn handle_open(&mut self, now: Instant) {
+        if matches!(self.state, State::Connecting { .. }) {
+            self.be_quiet(now);
+        }
+    }
+
+    /// Tells that something came in: a pong, or any other bytes, for they prove as much.
+    pub fn handle_received(&mut self, now: Instant) {
+        if matches!(self.state, State::Quiet { .. } | State::Waiting { .. }) {
+            self.be_quiet(now);
+        }
+    }
+
+    /// What is to be done at `now`, if anything. Ask until it says nothing.
+    pub fn poll_action(&mut self, now: Instant) -> Option<KeepAliveAction> {
+        if self.poll_timeout().is_none_or(|due| due > now) {
+            return None;
+        }
+        let (state, action) = match self.state {
+            State::Connecting { .. } => (State::GivenUp, KeepAliveAction::ConnectTimedOut),
+            State::Quiet { .. } => {
+                let state = match self.config.pong_time_max {
+                    Some(span) => State::Waiting {
+                        until: Some(now + span),
+                    },
+                    // Nobody waits for the pong: the next ping follows after the interval.
+                    None => State::Quiet {
+                        ping_at: self.config.ping_interval.map(|span| now + span),
+                    },
+                };
+                (state, KeepAliveAction::SendPing)
+            }
+            State::Waiting { .. } => (State::GivenUp, KeepAliveAction::PeerDead),
+            State::GivenUp => return None,
+        };
+        self.state = state;
+        Some(action)
+    }
+
+    /// When [`poll_action`](Self::poll_action) will have something to say.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match self.state {
+            State::Connecting { until } | State::Waiting { until } => until,
+            State::Quiet { ping_at } => ping_at,
+            State::GivenUp => None,
+        }
+    }
+
+    fn be_quiet(&mut self, now: Instant) {
+        self.state = State::Quiet {
+            ping_at: self.config.ping_interval.map(|span| now + span),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KeepAlive, KeepAliveAction, KeepAliveConfig};
+    use crate::time::Instant;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_millis(seconds * 1000)
+    }
+
+    fn open() -> KeepAlive {
+        let mut keep_alive = KeepAlive::new(KeepAliveConfig::new(), at(0));
+        keep_alive.handle_open(at(0));
+        keep_alive
+    }
+
+    // CON-07 CON-11
+    #[test]
+    fn a_late_connection_is_given_up_once() {
+        let mut keep_alive = KeepAlive::new(KeepAliveConfig::new(), at(0));
+        assert_eq!(keep_alive.poll_action(at(9)), None);
+        assert_eq!(
+            keep_alive.poll_action(at(10)),
+            Some(KeepAliveAction::ConnectTimedOut)
+        );
+        assert_eq!(keep_alive.poll_action(at(100)), None);
+        keep_alive.handle_open(at(101));
+        assert_eq!(keep_alive.poll_timeout(), None);
+    }
+
+    // CON-07
+    #[test]
+    fn a_missing_pong_ends_the_connection() {
+        let mut keep_alive = open();
+        assert_eq!(keep_alive.poll_action(at(29)), None);
+        assert_eq!(
+            keep_alive.poll_action(at(30)),
+            Some(KeepAliveAction::SendPing)
+        );
+        assert_eq!(keep_alive.poll_action(at(39)), None);
+        assert_eq!(
+            keep_alive.poll_action(at(40)),
+            Some(KeepAliveAction::PeerDead)
+        );
+        assert_eq!(keep_alive.poll_timeout(), None);
+    }
+
+    // CON-07
+    #[test]
+    fn whatever_comes_in_proves_the_peer_alive() {
+        let mut keep_alive = open();
+        keep_alive.handle_received(at(20));
+        assert_eq!(keep_alive.poll_action(at(49)), None);
+        assert_eq!(
+            keep_alive.poll_action(at(50)),
+            Some(KeepAliveAction::SendPing)
+        );
+        keep_alive.handle_received(at(59));
+        assert_eq!(keep_alive.poll_action(at(60)), None);
+        assert_eq!(keep_alive.poll_timeout(), Some(at(89)));
+    }
+
+    // CON-07
+    #[test]
+    fn each_span_can_be_switched_off() {
+        let mut config = KeepAliveConfig::new();
+        config.connect_time_max = None;
+        assert_eq!(KeepAlive::new(config, at(0)).poll_timeout(), None);
+        config.pong_time_max = None;
+        let mut keep_alive = KeepAlive::new(config, at(0));
+        keep_alive.handle_open(at(0));
+        assert_eq!(
+            keep_alive.poll_action(at(30)),
+            Some(KeepAliveAction::SendPing)
+        );
+        assert_eq!(keep_alive.poll_action(at(59)), None);
+        assert_eq!(
+            keep_alive.poll_action(at(60)),
+            Some(KeepAliveAction::SendPing)
+        );
+        config.ping_interval = None;
+        let mut keep_alive = KeepAlive::new(config, at(0));
+        keep_alive.handle_open(at(0));
+        assert_eq!(keep_alive.poll_timeout(), None);
+    }
+}

@@ -1,0 +1,289 @@
+//! When to try again after a connection was lost: a pure policy, time and entropy given from
+//! outside.
+//!
+//! What may be sent again is not decided here: a call that settled as
+//! [`Unsent`](crate::Outcome::Unsent) always may, any other only if its caller says that doing it
+//! twice does no harm.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// How often, and after how long, a lost connection is tried again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ReconnectStrategy {
+    /// Never (the default).
+    None,
+    /// After the same time every time.
+    Fixed {
+        /// The time between two attempts.
+        delay: Duration,
+        /// How many attempts there are.
+        attempts_max: u32,
+    },
+    /// After a longer time every time: attempt n waits
+    /// `min(initial_delay × multiplier^(n−1), delay_max)`.
+    ExponentialBackoff {
+        /// The time before the first attempt.
+        initial_delay: Duration,
+        /// The longest time between two attempts.
+        delay_max: Duration,
+        /// How many attempts there are.
+        attempts_max: u32,
+        /// The factor from one attempt to the next, at least 1. Customary: 2.0.
+        multiplier: f64,
+        /// Up to which part of each delay, from 0 to 1, is taken off at random. Default 0: none.
+        jitter: f64,
+    },
+}
+
+impl ReconnectStrategy {
+    /// Exponential backoff with the customary factor of 2 and no jitter.
+    pub const fn backoff(initial_delay: Duration, delay_max: Duration, attempts_max: u32) -> Self {
+        Self::ExponentialBackoff {
+            initial_delay,
+            delay_max,
+            attempts_max,
+            multiplier: 2.0,
+            jitter: 0.0,
+        }
+    }
+}
+
+/// A strategy whose numbers make no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidStrategy {
+    /// The multiplier is below 1, or no number.
+    Multiplier,
+    /// The jitter is not between 0 and 1.
+    Jitter,
+}
+
+impl fmt::Display for InvalidStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Multiplier => "the multiplier is not a finite number of at least 1",
+            Self::Jitter => "the jitter is not between 0 and 1",
+        })
+    }
+}
+
+impl core::error::Error for InvalidStrategy {}
+
+/// Counts attempts and says when the next one is due.
+///
+/// ```
+/// use antiphon::{Instant, Reconnect, ReconnectStrategy};
+/// use core::time::Duration;
+/// let strategy = ReconnectStrategy::backoff(Duration::from_secs(1), Duration::from_secs(60), 2);
+/// let mut reconnect = Reconnect::new(strategy)?;
+/// assert_eq!(reconnect.handle_lost(Instant::ZERO, 0), Some(Instant::from_millis(1000)));
+/// assert_eq!(reconnect.handle_lost(Instant::from_millis(1500), 0), Some(Instant::from_millis(3500)));
+/// assert_eq!(reconnect.handle_lost(Instant::from_millis(4000), 0), None); // given up for good
+/// # Ok::<(), antiphon::InvalidStrategy>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Reconnect {
+    strategy: ReconnectStrategy,
+    attempts: u32,
+    /// The delay before the next attempt, in seconds, not yet capped.
+    delay: f64,
+}
+
+impl Reconnect {
+    /// Checks a strategy.
+    ///
+    /// # Errors
+    /// [`InvalidStrategy`] names the number that makes no sense.
+    pub fn new(strategy: ReconnectStrategy) -> Result<Self, InvalidStrategy> {
+        if let ReconnectStrategy::ExponentialBackoff {
+            multiplier, jitter, ..
+        } = strategy
+        {
+            if !(1.0..f64::INFINITY).contains(&multiplier) {
+                return Err(InvalidStrategy::Multiplier);
+            }
+            if !(0.0..=1.0).contains(&jitter) {
+                return Err(InvalidStrategy::Jitter);
+            }
+        }
+        let mut reconnect = Self {
+            strategy,
+            attempts: 0,
+            delay: 0.0,
+        };
+        reconnect.handle_open();
+        Ok(reconnect)
+    }
+
+    /// Tells that a connection is open: counting begins anew.
+    pub fn handle_open(&mut self) {
+        self.attempts = 0;
+        self.delay = match self.strategy {
+            ReconnectStrategy::ExponentialBackoff { initial_delay, .. } => {
+                initial_delay.as_secs_f64()
+            }
+            _ => 0.0,
+        };
+    }
+
+    /// Tells that the connection, or an attempt at one, was lost at `now`. Gives the time of the
+    /// next attempt; none when there is to be no other. `entropy` is a random number from the
+    /// driver, used for jitter only.
+    pub fn handle_lost(&mut self, now: Instant, entropy: u64) -> Option<Instant> {
+        let (delay, attempts_max) = match self.strategy {
+            ReconnectStrategy::None => return None,
+            ReconnectStrategy::Fixed {
+                delay,
+                attempts_max,
+            } => (delay, attempts_max),
+            ReconnectStrategy::ExponentialBackoff {
+                delay_max,
+                attempts_max,
+                jitter,
+                ..
+            } => {
+                let capped = self.delay.min(delay_max.as_secs_f64());
+                let random = entropy as f64 / u64::MAX as f64;
+                let delay = capped * (1.0 - jitter * random);
+                (
+                    Duration::try_from_secs_f64(delay).unwrap_or(delay_max),
+                    attempts_max,
+                )
+            }
+        };
+        if self.attempts >= attempts_max {
+            return None;
+        }
+        self.attempts += 1;
+        if let ReconnectStrategy::ExponentialBackoff {
+            multiplier,
+            delay_max,
+            ..
+        } = self.strategy
+        {
+            // Beyond the cap nothing more is to be known, and infinity is never reached.
+            self.delay = (self.delay * multiplier).min(delay_max.as_secs_f64());
+        }
+        Some(now + delay)
+    }
+
+    /// How many attempts were granted since a connection was last open.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InvalidStrategy, Reconnect, ReconnectStrategy};
+    use crate::time::Instant;
+    use alloc::vec::Vec;
+    use core::time::Duration;
+
+    fn delays(strategy: ReconnectStrategy, losses: u32) -> Vec<Option<u64>> {
+        let mut reconnect = Reconnect::new(strategy).unwrap();
+        let lost = |_| {
+            reconnect
+                .handle_lost(Instant::ZERO, 0)
+                .map(|at| at.as_nanos() / 1_000_000)
+        };
+        (0..losses).map(lost).collect()
+    }
+
+    // CON-04
+    #[test]
+    fn each_strategy_has_its_delays_and_its_end() {
+        assert_eq!(delays(ReconnectStrategy::None, 2), [None, None]);
+        let fixed = ReconnectStrategy::Fixed {
+            delay: Duration::from_millis(7),
+            attempts_max: 2,
+        };
+        assert_eq!(delays(fixed, 3), [Some(7), Some(7), None]);
+        let backoff =
+            ReconnectStrategy::backoff(Duration::from_millis(100), Duration::from_millis(350), 4);
+        assert_eq!(
+            delays(backoff, 5),
+            [Some(100), Some(200), Some(350), Some(350), None]
+        );
+    }
+
+    // CON-05
+    #[test]
+    fn the_count_begins_anew_when_a_connection_is_open() {
+        let backoff = ReconnectStrategy::backoff(Duration::from_secs(1), Duration::from_secs(9), 2);
+        let mut reconnect = Reconnect::new(backoff).unwrap();
+        reconnect.handle_lost(Instant::ZERO, 0);
+        reconnect.handle_lost(Instant::ZERO, 0);
+        assert_eq!(reconnect.handle_lost(Instant::ZERO, 0), None);
+        reconnect.handle_open();
+        assert_eq!(
+            reconnect.handle_lost(Instant::ZERO, 0),
+            Some(Instant::from_millis(1000))
+        );
+        assert_eq!(reconnect.attempts(), 1);
+    }
+
+    // CON-05
+    #[test]
+    fn numbers_that_make_no_sense_are_refused() {
+        let with = |multiplier, jitter| {
+            Reconnect::new(ReconnectStrategy::ExponentialBackoff {
+                initial_delay: Duration::from_secs(1),
+                delay_max: Duration::from_secs(2),
+                attempts_max: 1,
+                multiplier,
+                jitter,
+            })
+            .map(drop)
+        };
+        for multiplier in [0.99, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(
+                with(multiplier, 0.0),
+                Err(InvalidStrategy::Multiplier),
+                "{multiplier}"
+            );
+        }
+        for jitter in [-0.1, 1.1, f64::NAN] {
+            assert_eq!(with(2.0, jitter), Err(InvalidStrategy::Jitter), "{jitter}");
+        }
+        assert_eq!(with(1.0, 1.0), Ok(()));
+    }
+
+    // CON-05
+    #[test]
+    fn nothing_overflows_and_jitter_only_shortens() {
+        let endless = ReconnectStrategy::ExponentialBackoff {
+            initial_delay: Duration::MAX,
+            delay_max: Duration::MAX,
+            attempts_max: u32::MAX,
+            multiplier: f64::MAX,
+            jitter: 0.5,
+        };
+        let mut reconnect = Reconnect::new(endless).unwrap();
+        for entropy in [0, 1, u64::MAX] {
+            assert_eq!(
+                reconnect.handle_lost(Instant::ZERO, entropy),
+                Some(Instant::FAR_FUTURE)
+            );
+        }
+        let half = ReconnectStrategy::ExponentialBackoff {
+            initial_delay: Duration::from_secs(8),
+            delay_max: Duration::from_secs(8),
+            attempts_max: 9,
+            multiplier: 1.0,
+            jitter: 0.5,
+        };
+        let mut reconnect = Reconnect::new(half).unwrap();
+        assert_eq!(
+            reconnect.handle_lost(Instant::ZERO, 0),
+            Some(Instant::from_millis(8000))
+        );
+        assert_eq!(
+            reconnect.handle_lost(Instant::ZERO, u64::MAX),
+            Some(Instant::from_millis(4000))
+        );
+    }
+}

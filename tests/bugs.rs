@@ -1,0 +1,123 @@
+//! One small test per bug that a proof has found, named after what broke.
+
+use std::time::Duration;
+
+use antiphon::{
+    CloseReason, Config, Connection, Event, Framing, Input, Instant, NullIdError, Outcome,
+};
+
+fn parts(conn: &mut Connection<u64>, input: &[u8]) -> Vec<(u64, String)> {
+    let mut input = Input::stream(input);
+    let mut settled = Vec::new();
+    while let Some(event) = conn.poll_event(&mut input) {
+        if let Event::Response(response) = event {
+            let outcome = match response.outcome {
+                Outcome::Err(error) => format!("error {}", error.code()),
+                outcome => format!("{outcome:?}"),
+            };
+            settled.push((response.call.number(), outcome));
+        }
+    }
+    settled
+}
+
+// ARC-04
+#[test]
+fn a_call_that_is_over_leaves_no_wake_up_behind() {
+    let mut conn: Connection<u64> = Connection::new(Config::new());
+    conn.call("ask", (), Some(Instant::from_millis(5)), 0)
+        .unwrap();
+    conn.handle_timeout(Instant::from_millis(10));
+    conn.close(CloseReason::Done);
+    parts(&mut conn, b"");
+    assert_eq!(conn.poll_timeout(), None);
+}
+
+// CLI-28
+#[test]
+fn an_error_reply_that_outlives_dropped_calls_does_not_make_them_sent() {
+    let mut conn: Connection<u64> = Connection::new(Config::new());
+    conn.call("ask", (), None, 0).unwrap();
+    let answered = parts(&mut conn, b"[]\n");
+    assert!(answered.is_empty());
+    conn.close(CloseReason::Done);
+    conn.consume_transmit(1);
+    assert_eq!(parts(&mut conn, b""), [(1, "Unsent".to_string())]);
+}
+
+// SRV-26
+#[test]
+fn dropped_calls_take_their_write_deadline_along() {
+    let mut config = Config::new();
+    config.write_time_max = Some(Duration::from_secs(1));
+    let mut conn: Connection<u64> = Connection::new(config);
+    let mut input = Input::stream(b"{\"jsonrpc\":\"2.0\",\"method\":\"ask\",\"id\":1}\n");
+    let Some(Event::Request(request)) = conn.poll_event(&mut input) else {
+        panic!("a request is delivered");
+    };
+    conn.call("ask", (), None, 0).unwrap();
+    conn.handle_eof();
+    parts(&mut conn, b"");
+    assert_eq!(conn.poll_transmit(), None);
+    assert_eq!(conn.poll_timeout(), None);
+    conn.handle_timeout(Instant::from_millis(60_000));
+    parts(&mut conn, b"");
+    // A server finishes its work after the end of input, however long it takes.
+    conn.respond(request.token, &1).unwrap();
+    assert!(conn.poll_transmit().is_some());
+}
+
+// SRV-16
+#[test]
+fn a_long_batch_is_answered_wherever_its_calls_stand() {
+    let mut config = Config::new();
+    config.batch_items_max = 1;
+    let mut conn: Connection<u64> = Connection::new(config);
+    parts(
+        &mut conn,
+        b"[7,{\"jsonrpc\":\"2.0\",\"method\":\"ask\",\"id\":1}]\n",
+    );
+    let reply = std::str::from_utf8(conn.poll_transmit().unwrap()).unwrap();
+    assert!(reply.contains("-32003"), "{reply}");
+}
+
+// MSG-20
+#[test]
+fn a_long_batch_of_answers_is_not_answered() {
+    let mut config = Config::new();
+    config.batch_items_max = 1;
+    let mut conn: Connection<u64> = Connection::new(config);
+    let answer = "{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}";
+    parts(&mut conn, format!("[{answer},{answer}]\n").as_bytes());
+    assert_eq!(conn.poll_transmit(), None);
+}
+
+// CLI-11
+#[test]
+fn an_error_for_all_settles_all_however_old_they_are() {
+    let mut config = Config::new().with_framing(Framing::Messages);
+    config.null_id_error = NullIdError::FailAll;
+    let mut conn: Connection<u64> = Connection::new(config);
+    // Of the ring's eight slots 5, 12 and 19 hold the fifth, fourth and third: in the order of the
+    // ring, 12 comes before 5.
+    while conn.calls_open() < 3 {
+        let call = conn.call("ask", (), None, 0).unwrap();
+        if ![5, 12, 19].contains(&call.number()) {
+            conn.cancel(call);
+        }
+    }
+    let error = br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
+    let mut settled = Vec::new();
+    let mut input = Input::message(error);
+    loop {
+        let (done, event) = (input.consumed() == error.len(), conn.poll_event(&mut input));
+        match event {
+            Some(Event::Response(response)) => settled.push(response.call.number()),
+            Some(event) => panic!("{event:?}"),
+            None if done => break,
+            None => {}
+        }
+    }
+    settled.sort_unstable();
+    assert_eq!(settled, [5, 12, 19]);
+}

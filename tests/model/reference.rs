@@ -1,0 +1,1196 @@
+//! The reference: one conversation kept in plain lists, with no thought for speed.
+//!
+//! It is told every command and every message in a form that needs no parsing, and says what the
+//! connection has to answer: each event, each refusal, each frame. Where several events are right
+//! (which of two due calls is told first), any of them is accepted.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use antiphon::{CloseReason, Closed, ConnectionError, Framing, InvalidReason, Role, SendError};
+
+use crate::rendering;
+
+/// How one conversation differs from another, in the few ways that the model knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub framing: Framing,
+    pub role: Role,
+    pub exchange: bool,
+    /// The notification that gives a request up, and the member with its id.
+    pub cancel: Option<(&'static str, &'static str)>,
+    /// The code that a cancelled request is answered with; none for silence.
+    pub cancel_code: Option<i64>,
+    pub sends_cancels: bool,
+    pub cancel_on_timeout: bool,
+    pub repeated_ids: bool,
+    pub null_ids: bool,
+    pub echo_ids: bool,
+    pub fail_all: bool,
+    pub batches: bool,
+    pub calls_max: usize,
+    pub requests_max: usize,
+    pub batch_items_max: usize,
+    pub soft: usize,
+    pub write_time: Option<u64>,
+    pub drain_time: Option<u64>,
+}
+
+/// One object from the peer.
+#[derive(Clone, Debug)]
+pub enum Item {
+    Answer {
+        id: String,
+        body: Body,
+    },
+    Request {
+        id: String,
+        params: Option<String>,
+    },
+    Notification {
+        params: Option<String>,
+    },
+    Cancel {
+        target: String,
+        id: Option<String>,
+    },
+    /// No object at all.
+    Scalar,
+    /// Neither call nor response.
+    Bare {
+        id: String,
+    },
+    ScalarParams {
+        id: String,
+    },
+    ArrayId,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    Ok(String),
+    Error(i64, String),
+    Both,
+    BadError,
+    NoVersion,
+}
+
+#[derive(Clone, Debug)]
+pub enum Message {
+    One(Item),
+    Array(Vec<Item>),
+    Garbage(&'static str),
+}
+
+impl Item {
+    pub fn text(&self, rules: &Rules) -> String {
+        let params = |params: &Option<String>| {
+            params
+                .as_ref()
+                .map_or(String::new(), |p| format!(r#","params":{p}"#))
+        };
+        match self {
+            Item::Answer { id, body } => match body {
+                Body::Ok(result) => format!(r#"{{"jsonrpc":"2.0","result":{result},"id":{id}}}"#),
+                Body::Error(code, message) => format!(
+                    r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{message}"}},"id":{id}}}"#
+                ),
+                Body::Both => format!(
+                    r#"{{"jsonrpc":"2.0","result":1,"error":{{"code":1,"message":""}},"id":{id}}}"#
+                ),
+                Body::BadError => format!(r#"{{"jsonrpc":"2.0","error":7,"id":{id}}}"#),
+                Body::NoVersion => format!(r#"{{"result":1,"id":{id}}}"#),
+            },
+            Item::Request { id, params: p } => {
+                format!(
+                    r#"{{"jsonrpc":"2.0","method":"ask"{},"id":{id}}}"#,
+                    params(p)
+                )
+            }
+            Item::Notification { params: p } => {
+                format!(r#"{{"jsonrpc":"2.0","method":"tell"{}}}"#, params(p))
+            }
+            Item::Cancel { target, id } => {
+                let (method, member) = rules.cancel.unwrap_or(("$/cancelRequest", "id"));
+                let id = id
+                    .as_ref()
+                    .map_or(String::new(), |id| format!(r#","id":{id}"#));
+                format!(
+                    r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"{member}":{target}}}{id}}}"#
+                )
+            }
+            Item::Scalar => "1".to_string(),
+            Item::Bare { id } => format!(r#"{{"jsonrpc":"2.0","id":{id}}}"#),
+            Item::ScalarParams { id } => {
+                format!(r#"{{"jsonrpc":"2.0","method":"ask","params":3,"id":{id}}}"#)
+            }
+            Item::ArrayId => r#"{"jsonrpc":"2.0","method":"ask","id":[1]}"#.to_string(),
+        }
+    }
+}
+
+impl Message {
+    pub fn text(&self, rules: &Rules) -> String {
+        match self {
+            Message::One(item) => item.text(rules),
+            Message::Array(items) => {
+                let items: Vec<String> = items.iter().map(|item| item.text(rules)).collect();
+                format!("[{}]", items.join(","))
+            }
+            Message::Garbage(text) => text.to_string(),
+        }
+    }
+}
+
+/// An id by type and value. The generator's number ids are whole numbers in several spellings.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Null,
+    Number(i64),
+    Text(String),
+}
+
+pub fn key(text: &str) -> Key {
+    match serde_json::from_str(text).expect("the generator writes JSON") {
+        serde_json::Value::Null => Key::Null,
+        serde_json::Value::String(text) => Key::Text(text),
+        serde_json::Value::Number(number) => {
+            Key::Number(number.as_f64().expect("small numbers only") as i64)
+        }
+        other => panic!("{other} is no id of the generator's"),
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    id: String,
+    chosen: bool,
+    deadline: Option<u64>,
+    tag: u64,
+    sent: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    serial: usize,
+    id: String,
+    cancelled: bool,
+    /// The batch it came in, and its place there.
+    batch: Option<(usize, usize)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Batch {
+    replies: BTreeMap<usize, String>,
+    /// Requests that are open, and one more while it is being delivered.
+    waits_for: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Frame {
+    bytes: Vec<u8>,
+    taken: usize,
+    calls: Vec<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Fate {
+    Deliver,
+    Open(usize),
+    Refused(String),
+    Done,
+}
+
+#[derive(Clone, Debug)]
+struct Reading {
+    items: Vec<Item>,
+    fates: Vec<Fate>,
+    next: usize,
+    batch: usize,
+}
+
+pub struct Model {
+    pub rules: Rules,
+    now: u64,
+    calls: BTreeMap<u64, Call>,
+    last_number: u64,
+    undelivered: Vec<u64>,
+    slots: Vec<Option<Request>>,
+    free: Vec<usize>,
+    serials: usize,
+    batches: Vec<Batch>,
+    inbox: VecDeque<(Message, bool)>,
+    reading: Option<Reading>,
+    fanout: Option<(u64, Body)>,
+    /// Half a message lies behind the whole ones.
+    has_rest: bool,
+    frames: VecDeque<Frame>,
+    /// The serial of the request that the last event delivered.
+    pub delivered: Option<usize>,
+    eof: bool,
+    draining: bool,
+    ended: Option<Closed>,
+    closed: bool,
+    told: bool,
+    write_deadline: Option<u64>,
+    drain_deadline: Option<u64>,
+}
+
+impl Model {
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            now: 0,
+            calls: BTreeMap::new(),
+            last_number: 0,
+            undelivered: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            serials: 0,
+            batches: Vec::new(),
+            inbox: VecDeque::new(),
+            reading: None,
+            fanout: None,
+            has_rest: false,
+            frames: VecDeque::new(),
+            delivered: None,
+            eof: false,
+            draining: false,
+            ended: None,
+            closed: false,
+            told: false,
+            write_deadline: None,
+            drain_deadline: None,
+        }
+    }
+
+    // ---- what the driver reports -------------------------------------------------------------
+
+    pub fn arrived(&mut self, message: Message) {
+        self.inbox.push_back((message, true));
+    }
+
+    /// A last message whose line feed is missing.
+    pub fn arrived_unterminated(&mut self, message: Message) {
+        self.inbox.push_back((message, false));
+    }
+
+    pub fn has_rest(&mut self, has_rest: bool) {
+        self.has_rest = has_rest;
+    }
+
+    pub fn clock(&mut self, now: u64) {
+        self.now = self.now.max(now);
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    pub fn eof(&mut self) {
+        self.eof = true;
+    }
+
+    pub fn is_reading(&self) -> bool {
+        self.ended.is_none() && !self.eof
+    }
+
+    pub fn drain(&mut self) {
+        if self.ended.is_none() && !self.draining {
+            self.draining = true;
+            self.drain_deadline = self.rules.drain_time.map(|span| self.now + span);
+        }
+    }
+
+    pub fn close(&mut self) {
+        self.end(Closed::Local(CloseReason::Done));
+        self.closed = true;
+        self.drop_unsent();
+    }
+
+    // ---- commands ----------------------------------------------------------------------------
+
+    /// Why a call or notification is refused before its content is looked at.
+    pub fn may_queue(&self) -> Result<(), SendError> {
+        if self.ended.is_some() || self.eof || self.draining || self.closed {
+            Err(SendError::Closed)
+        } else if self.rules.exchange && self.rules.role == Role::Server {
+            Err(SendError::NoPush)
+        } else if self.waiting() > self.rules.soft {
+            Err(SendError::Full)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub fn may_call(&self, id: Option<&str>, extra: usize) -> Result<(), SendError> {
+        if self.calls.len() + extra >= self.rules.calls_max {
+            return Err(SendError::TooManyCalls);
+        }
+        let Some(id) = id else { return Ok(()) };
+        if key(id) == Key::Null {
+            Err(SendError::IdNotAllowed)
+        } else if self.open_call(id).is_some() {
+            Err(SendError::IdInUse)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Notes a call that the connection has taken, under the number it gave.
+    pub fn called(
+        &mut self,
+        number: u64,
+        id: Option<&str>,
+        deadline: Option<u64>,
+        tag: u64,
+    ) -> Result<(), String> {
+        if number <= self.last_number {
+            return Err(format!("number {number} is not above {}", self.last_number));
+        }
+        if id.is_none() && self.open_call(&number.to_string()).is_some() {
+            return Err(format!(
+                "number {number} is spelled like an id that is open"
+            ));
+        }
+        self.last_number = number;
+        let call = Call {
+            id: id.map_or(number.to_string(), str::to_string),
+            chosen: id.is_some(),
+            deadline,
+            tag,
+            sent: false,
+        };
+        self.calls.insert(number, call);
+        Ok(())
+    }
+
+    pub fn is_open(&self, number: u64) -> bool {
+        self.calls.contains_key(&number)
+    }
+
+    pub fn calls_open(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub fn id_of(&self, number: u64) -> Option<String> {
+        self.calls.get(&number).map(|call| call.id.clone())
+    }
+
+    /// Gives a call up; its tag if it was open.
+    pub fn cancel(&mut self, number: u64) -> Option<u64> {
+        self.is_open(number).then(|| self.send_cancel(number));
+        self.retire(number).map(|call| call.tag)
+    }
+
+    pub fn ask_cancel(&mut self, number: u64) -> Result<(), SendError> {
+        if !self.is_open(number) {
+            Err(SendError::NotOpen)
+        } else if self.send_cancel(number) {
+            Ok(())
+        } else {
+            Err(SendError::NoPush)
+        }
+    }
+
+    fn send_cancel(&mut self, number: u64) -> bool {
+        let can = self.rules.sends_cancels && self.ended.is_none() && !self.rules.exchange;
+        if can {
+            let id = &self.calls[&number].id;
+            let body =
+                format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{id}}}}}"#);
+            self.queue(body, Vec::new());
+        }
+        can
+    }
+
+    pub fn set_deadline(&mut self, number: u64, deadline: Option<u64>) -> Result<(), SendError> {
+        match self.calls.get_mut(&number) {
+            Some(call) => {
+                call.deadline = deadline;
+                Ok(())
+            }
+            None => Err(SendError::NotOpen),
+        }
+    }
+
+    /// What answering a request gives. `reply` is the answer without its id.
+    pub fn respond(&mut self, serial: usize, reply: &str) -> Result<(), SendError> {
+        if self.closed {
+            return Err(SendError::Closed);
+        }
+        let slot = self.slot_of(serial).ok_or(SendError::NotOpen)?;
+        let request = self.remove(slot);
+        let text = format!(r#"{{"jsonrpc":"2.0",{reply},"id":{}}}"#, request.id);
+        match request.batch {
+            None => self.queue(text, Vec::new()),
+            Some((batch, place)) => {
+                self.batches[batch].replies.insert(place, text);
+                self.release(batch);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn is_shut(&self) -> bool {
+        self.closed
+    }
+
+    pub fn requests_open(&self) -> usize {
+        self.slots.iter().flatten().count()
+    }
+
+    // ---- output ------------------------------------------------------------------------------
+
+    pub fn queue(&mut self, body: String, calls: Vec<u64>) {
+        let bytes = framed(self.rules.framing, &body);
+        self.frames.push_back(Frame {
+            bytes,
+            taken: 0,
+            calls,
+        });
+        self.watch();
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.frames
+            .iter()
+            .map(|frame| frame.bytes.len() - frame.taken)
+            .sum()
+    }
+
+    /// What `poll_transmit` shows.
+    pub fn shown(&self) -> Vec<u8> {
+        let frames = match self.rules.framing {
+            Framing::Messages => 1,
+            _ => self.frames.len(),
+        };
+        let shown = self.frames.iter().take(frames);
+        shown
+            .flat_map(|frame| frame.bytes[frame.taken..].to_vec())
+            .collect()
+    }
+
+    pub fn wrote(&mut self, n: usize) {
+        let mut n = n.min(self.shown().len());
+        if n == 0 {
+            return;
+        }
+        while n > 0 {
+            let frame = self
+                .frames
+                .front_mut()
+                .expect("there are as many as are shown");
+            let taken = n.min(frame.bytes.len() - frame.taken);
+            frame.taken += taken;
+            n -= taken;
+            for number in &frame.calls {
+                if let Some(call) = self.calls.get_mut(number) {
+                    call.sent = true;
+                }
+            }
+            if frame.taken == frame.bytes.len() {
+                self.frames.pop_front();
+            }
+        }
+        self.write_deadline = None;
+        self.watch();
+    }
+
+    pub fn fail_transmit(&mut self) {
+        if self.rules.framing != Framing::Messages {
+            return;
+        }
+        if let Some(frame) = self.frames.pop_front() {
+            self.undelivered.extend(frame.calls);
+        }
+        self.write_deadline = None;
+        self.watch();
+    }
+
+    fn watch(&mut self) {
+        if self.frames.is_empty() {
+            self.write_deadline = None;
+        } else if self.write_deadline.is_none() {
+            self.write_deadline = self.rules.write_time.map(|span| self.now + span);
+        }
+    }
+
+    fn drop_unsent(&mut self) {
+        self.frames
+            .retain(|frame| frame.calls.is_empty() || frame.taken > 0);
+        self.watch();
+    }
+
+    // ---- events ------------------------------------------------------------------------------
+
+    /// Compares what `poll_event` gave with what is right, and goes on from there.
+    pub fn expect(&mut self, actual: Option<&str>) -> Result<(), String> {
+        self.delivered = None;
+        loop {
+            if self.closed && self.requests_open() > 0 {
+                let wanted = self.all_cancelled();
+                return self.choose_cancelled(wanted, actual);
+            }
+            if self.ended.is_none() {
+                if let Some((high, body)) = self.fanout.clone() {
+                    let open: Vec<u64> = self.calls.range(..=high).map(|(n, _)| *n).collect();
+                    if open.is_empty() {
+                        self.fanout = None;
+                        continue;
+                    }
+                    let outcome = shown(&body);
+                    return self.choose_call(&open, &outcome, actual);
+                }
+                if self.reading.is_some() {
+                    match self.next_item() {
+                        Some(event) => return same(&event, actual),
+                        None => continue,
+                    }
+                }
+                if let Some((message, whole)) = self.inbox.pop_front() {
+                    match self.read(message, whole) {
+                        Some(event) => return same(&event, actual),
+                        None => continue,
+                    }
+                }
+                if self.eof {
+                    self.end(if self.has_rest {
+                        Closed::Failed(ConnectionError::Truncated)
+                    } else {
+                        Closed::EndOfInput
+                    });
+                }
+            } else {
+                self.inbox.clear();
+                self.has_rest = false;
+            }
+            return self.settle(actual);
+        }
+    }
+
+    fn settle(&mut self, actual: Option<&str>) -> Result<(), String> {
+        self.undelivered
+            .retain(|number| self.calls.contains_key(number));
+        if !self.undelivered.is_empty() {
+            let numbers = self.undelivered.clone();
+            return self.choose_call(&numbers, "Unsent", actual);
+        }
+        if self.ended.is_none() {
+            let now = self.now;
+            let due = |call: &Call| call.deadline.is_some_and(|deadline| deadline <= now);
+            let due: Vec<u64> = self
+                .calls
+                .iter()
+                .filter(|(_, call)| due(call))
+                .map(|(n, _)| *n)
+                .collect();
+            if !due.is_empty() {
+                let chosen = self.find_call(&due, "TimedOut", actual)?;
+                if self.rules.cancel_on_timeout {
+                    self.send_cancel(chosen);
+                }
+                self.retire(chosen);
+                return Ok(());
+            }
+        }
+        if self
+            .write_deadline
+            .is_some_and(|deadline| deadline <= self.now)
+        {
+            self.end(Closed::Failed(ConnectionError::WriteTimedOut));
+            self.frames.clear();
+            self.watch();
+            self.closed = true;
+        } else if self
+            .drain_deadline
+            .is_some_and(|deadline| deadline <= self.now)
+        {
+            self.end(Closed::Failed(ConnectionError::DrainTimedOut));
+            self.closed = true;
+            self.drop_unsent();
+        }
+        let idle = self.calls.is_empty() && self.requests_open() == 0 && self.frames.is_empty();
+        if self.draining && idle {
+            self.end(Closed::Drained);
+        }
+        let Some(why) = self.ended else {
+            return nothing(actual);
+        };
+        if !self.calls.is_empty() {
+            // Any of them, each with its own ending.
+            let missing = self.rules.exchange && why == Closed::EndOfInput;
+            for number in self.calls.keys().copied().collect::<Vec<_>>() {
+                let outcome = match self.calls[&number].sent {
+                    false => "Unsent",
+                    true if missing => "Missing",
+                    true => "Aborted",
+                };
+                if self.choose_call(&[number], outcome, actual).is_ok() {
+                    return Ok(());
+                }
+            }
+            return Err(format!("one of {:?} should settle", self.calls));
+        }
+        if self.closed && self.requests_open() > 0 {
+            let wanted = self.all_cancelled();
+            return self.choose_cancelled(wanted, actual);
+        }
+        if self.told {
+            return nothing(actual);
+        }
+        self.told = true;
+        same(&rendering::closed(why), actual)
+    }
+
+    fn end(&mut self, why: Closed) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some(why);
+        self.abandon();
+        self.fanout = None;
+        self.drop_unsent();
+        self.drain_deadline = None;
+    }
+
+    /// Requests of a batch that were never delivered are answered −32603.
+    fn abandon(&mut self) {
+        let Some(reading) = self.reading.take() else {
+            return;
+        };
+        for place in reading.next..reading.fates.len() {
+            if let Fate::Open(slot) = reading.fates[place] {
+                let request = self.remove(slot);
+                let reply = failure(-32603, "Internal error", &request.id);
+                self.batches[reading.batch].replies.insert(place, reply);
+                self.release(reading.batch);
+            }
+        }
+        self.release(reading.batch);
+    }
+
+    fn read(&mut self, message: Message, whole: bool) -> Option<String> {
+        match message {
+            Message::Garbage(_) if !whole => {
+                self.end(Closed::Failed(ConnectionError::Truncated));
+                None
+            }
+            Message::Garbage(_) => {
+                let answered = self.answer(-32700, "Parse error", "null");
+                Some(format!("malformed syntax answered {answered:?}"))
+            }
+            Message::One(item) => {
+                let null_error = match &item {
+                    Item::Answer {
+                        id,
+                        body: body @ Body::Error(..),
+                    } if key(id) == Key::Null => Some(body.clone()),
+                    _ => None,
+                };
+                let all =
+                    self.rules.fail_all || self.rules.exchange && self.rules.role == Role::Client;
+                if let Some(body) = null_error.filter(|_| all && !self.calls.is_empty()) {
+                    self.fanout = Some((self.last_number, body));
+                    return None;
+                }
+                Some(self.deliver(item, None))
+            }
+            Message::Array(items) => self.read_array(items),
+        }
+    }
+
+    fn read_array(&mut self, items: Vec<Item>) -> Option<String> {
+        let reason = if items.is_empty() {
+            if self.rules.exchange && self.rules.role == Role::Client {
+                return None;
+            }
+            Some(InvalidReason::EmptyBatch)
+        } else if !self.rules.batches {
+            Some(InvalidReason::BatchesOff)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            let answered = self.answer(-32600, "Invalid Request", "null");
+            return Some(format!("malformed Call({reason:?}) answered {answered:?}"));
+        }
+        let limit = self.rules.batch_items_max;
+        if items.len() > limit {
+            // Answers are never answered; who sends anything else may wait.
+            let answers = items[..limit]
+                .iter()
+                .all(|item| matches!(item, Item::Answer { .. }));
+            let answered = match answers {
+                false => self.answer(-32003, &format!("Batch too large, limit: {limit}"), "null"),
+                true => None,
+            };
+            let items = items.len();
+            return Some(format!(
+                "refused BatchTooLong {{ items: {items} }} answered {answered:?} id -"
+            ));
+        }
+        self.open_batch(items);
+        None
+    }
+
+    fn open_batch(&mut self, items: Vec<Item>) {
+        let batch = self.batches.len();
+        self.batches.push(Batch {
+            waits_for: 1,
+            ..Batch::default()
+        });
+        let mut fates = Vec::new();
+        for (place, item) in items.iter().enumerate() {
+            let mut fate = Fate::Deliver;
+            if let Some((id, cancel)) = request_id(item) {
+                if !(cancel && self.rules.cancel.is_some()) {
+                    fate = match self.over_limit(&id) {
+                        Some((cause, code, message)) => {
+                            self.batches[batch]
+                                .replies
+                                .insert(place, failure(code, message, &id));
+                            Fate::Refused(format!(
+                                "refused {cause} answered {:?} id {id}",
+                                Some(code)
+                            ))
+                        }
+                        None => Fate::Open(self.insert(&id, Some((batch, place)))),
+                    };
+                }
+            }
+            fates.push(fate);
+        }
+        // A cancel in a batch comes before the request it cancels, wherever the two stand.
+        for place in 0..items.len() {
+            let Item::Cancel { target, id } = &items[place] else {
+                continue;
+            };
+            if self.rules.cancel.is_none() {
+                continue;
+            }
+            let Some(slot) = self.wanted(target) else {
+                continue;
+            };
+            let Some(same) = fates.iter().position(|fate| *fate == Fate::Open(slot)) else {
+                continue;
+            };
+            let request = self.remove(slot);
+            if let Some(code) = self.rules.cancel_code {
+                let reply = failure(code, "Request cancelled", &request.id);
+                self.batches[batch].replies.insert(same, reply);
+            }
+            self.release(batch);
+            fates[same] = Fate::Done;
+            if id.is_none() {
+                fates[place] = Fate::Done;
+            }
+        }
+        self.reading = Some(Reading {
+            items,
+            fates,
+            next: 0,
+            batch,
+        });
+    }
+
+    fn next_item(&mut self) -> Option<String> {
+        let reading = self.reading.as_mut()?;
+        let place = reading.next;
+        reading.next += 1;
+        let (item, fate) = (reading.items[place].clone(), reading.fates[place].clone());
+        let (batch, last) = (reading.batch, reading.next == reading.items.len());
+        let event = match fate {
+            Fate::Done => None,
+            Fate::Refused(event) => Some(event),
+            Fate::Open(slot) => {
+                self.delivered = self.slots[slot].as_ref().map(|open| open.serial);
+                let (id, params) = match &item {
+                    Item::Request { id, params } => (id.clone(), params.clone()),
+                    Item::Cancel { target, id } => {
+                        let (method, member) = ("$/cancelRequest", "id");
+                        let id = id.clone().unwrap_or_default();
+                        let event = format!(
+                            r#"request {method} {{"{member}":{target}}} id {id} at {:?}"#,
+                            Some(place)
+                        );
+                        return self.finish_item(last, batch, Some(event));
+                    }
+                    _ => unreachable!("only requests are opened"),
+                };
+                Some(format!(
+                    "request ask {} id {id} at {:?}",
+                    or_dash(&params),
+                    Some(place)
+                ))
+            }
+            Fate::Deliver => Some(self.deliver(item, Some((batch, place)))),
+        };
+        self.finish_item(last, batch, event)
+    }
+
+    fn finish_item(&mut self, last: bool, batch: usize, event: Option<String>) -> Option<String> {
+        if last {
+            self.reading = None;
+            self.release(batch);
+        }
+        event
+    }
+
+    /// Delivers one object. `at` is its batch and its place there.
+    fn deliver(&mut self, item: Item, at: Option<(usize, usize)>) -> String {
+        let index = at.map(|(_, place)| place);
+        match item {
+            Item::Request { id, params } => match self.over_limit(&id) {
+                Some((cause, code, message)) => {
+                    self.queue(failure(code, message, &id), Vec::new());
+                    format!("refused {cause} answered {:?} id {id}", Some(code))
+                }
+                None => {
+                    self.delivered = Some(self.serials);
+                    self.insert(&id, None);
+                    format!("request ask {} id {id} at {index:?}", or_dash(&params))
+                }
+            },
+            Item::Notification { params } => {
+                format!("notification tell {} at {index:?}", or_dash(&params))
+            }
+            Item::Cancel { target, id } => self.deliver_cancel(&target, id, at),
+            Item::Answer { id, body } => self.deliver_answer(&id, &body),
+            Item::Scalar => self.invalid(InvalidReason::NotAnObject, None, at),
+            Item::Bare { id } => match self.open_call(&id) {
+                Some(number) => {
+                    let call = self.retire(number).expect("it is open");
+                    let reason = InvalidReason::Unrecognisable;
+                    format!("response {number} tag {} invalid {reason:?}", call.tag)
+                }
+                None => self.invalid(InvalidReason::Unrecognisable, Some(id), at),
+            },
+            Item::ScalarParams { id } => self.invalid(InvalidReason::ParamsType, Some(id), at),
+            Item::ArrayId => self.invalid(InvalidReason::IdType, None, at),
+        }
+    }
+
+    fn deliver_cancel(
+        &mut self,
+        target: &str,
+        id: Option<String>,
+        at: Option<(usize, usize)>,
+    ) -> String {
+        let index = at.map(|(_, place)| place);
+        if self.rules.cancel.is_none() {
+            // A method like any other.
+            let params = format!(r#"{{"id":{target}}}"#);
+            return match id {
+                None => format!("notification $/cancelRequest {params} at {index:?}"),
+                Some(id) => match self.over_limit(&id) {
+                    Some((cause, code, message)) => {
+                        self.queue(failure(code, message, &id), Vec::new());
+                        format!("refused {cause} answered {:?} id {id}", Some(code))
+                    }
+                    None => {
+                        self.delivered = Some(self.serials);
+                        self.insert(&id, None);
+                        format!("request $/cancelRequest {params} id {id} at {index:?}")
+                    }
+                },
+            };
+        }
+        let event = match self.wanted(target) {
+            None => format!("stray cancel id {target}"),
+            Some(slot) => {
+                let owed = self.rules.cancel_code.is_some();
+                let serial = self.slots[slot].as_ref().expect("it was just found").serial;
+                if owed {
+                    self.slots[slot]
+                        .as_mut()
+                        .expect("it was just found")
+                        .cancelled = true;
+                } else if let Some((batch, _)) = self.remove(slot).batch {
+                    self.release(batch);
+                }
+                format!("cancelled {serial} owed {owed}")
+            }
+        };
+        if let Some(id) = id {
+            let reply = format!(r#"{{"jsonrpc":"2.0","result":null,"id":{id}}}"#);
+            match at {
+                None => self.queue(reply, Vec::new()),
+                Some((batch, place)) => {
+                    self.batches[batch].replies.insert(place, reply);
+                }
+            }
+        }
+        event
+    }
+
+    fn deliver_answer(&mut self, id: &str, body: &Body) -> String {
+        if let Some(number) = self.open_call(id) {
+            let call = self.retire(number).expect("it is open");
+            return format!("response {number} tag {} {}", call.tag, shown(body));
+        }
+        let reason = match body {
+            Body::Ok(_) | Body::Error(..) => None,
+            Body::Both => Some(InvalidReason::BothOutcomes),
+            Body::BadError => Some(InvalidReason::ErrorShape),
+            Body::NoVersion => Some(InvalidReason::Version),
+        };
+        if let Some(reason) = reason {
+            return format!("malformed Response({reason:?}) answered None id {id}");
+        }
+        let kind = match key(id) {
+            Key::Null => "null",
+            Key::Number(n) if 0 < n && n as u64 <= self.last_number => "late",
+            _ => "unknown",
+        };
+        format!("stray {kind} {} id {id}", shown(body))
+    }
+
+    fn invalid(
+        &mut self,
+        reason: InvalidReason,
+        id: Option<String>,
+        at: Option<(usize, usize)>,
+    ) -> String {
+        let echo = match &id {
+            Some(id) if self.rules.echo_ids => id.clone(),
+            _ => "null".to_string(),
+        };
+        let answered = match at {
+            _ if self.rules.role == Role::Client => None,
+            Some((batch, place)) => {
+                let reply = failure(-32600, "Invalid Request", &echo);
+                self.batches[batch].replies.insert(place, reply);
+                Some(-32600)
+            }
+            None => self.answer(-32600, "Invalid Request", &echo),
+        };
+        let id = id.map_or(String::new(), |id| format!(" id {id}"));
+        format!("malformed Call({reason:?}) answered {answered:?}{id}")
+    }
+
+    /// Answers a fault, unless this side only calls.
+    fn answer(&mut self, code: i64, message: &str, id: &str) -> Option<i64> {
+        if self.rules.role == Role::Client {
+            return None;
+        }
+        self.queue(failure(code, message, id), Vec::new());
+        Some(code)
+    }
+
+    fn over_limit(&self, id: &str) -> Option<(&'static str, i64, &'static str)> {
+        if !self.rules.null_ids && key(id) == Key::Null {
+            Some(("NullId", -32600, "Invalid Request"))
+        } else if self.draining {
+            Some(("Draining", -32002, "Server busy"))
+        } else if self.requests_open() >= self.rules.requests_max {
+            Some(("Busy", -32002, "Server busy"))
+        } else if !self.rules.repeated_ids
+            && self
+                .slots
+                .iter()
+                .flatten()
+                .any(|open| key(&open.id) == key(id))
+        {
+            Some(("RepeatedId", -32600, "Invalid Request"))
+        } else {
+            None
+        }
+    }
+
+    // ---- tables ------------------------------------------------------------------------------
+
+    /// Which of two requests with one id a cancel is for is nobody's rule: it is the one in the
+    /// lower slot, and slots are used again last freed first.
+    fn insert(&mut self, id: &str, batch: Option<(usize, usize)>) -> usize {
+        let request = Request {
+            serial: self.serials,
+            id: id.to_string(),
+            cancelled: false,
+            batch,
+        };
+        self.serials += 1;
+        if let Some((batch, _)) = batch {
+            self.batches[batch].waits_for += 1;
+        }
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot] = Some(request);
+                slot
+            }
+            None => {
+                self.slots.push(Some(request));
+                self.slots.len() - 1
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: usize) -> Request {
+        self.free.push(slot);
+        self.slots[slot]
+            .take()
+            .expect("only open requests are removed")
+    }
+
+    fn release(&mut self, batch: usize) {
+        let state = &mut self.batches[batch];
+        state.waits_for -= 1;
+        if state.waits_for == 0 && !state.replies.is_empty() {
+            let replies: Vec<String> = std::mem::take(&mut state.replies).into_values().collect();
+            if !self.closed {
+                self.queue(format!("[{}]", replies.join(",")), Vec::new());
+            }
+        }
+    }
+
+    fn slot_of(&self, serial: usize) -> Option<usize> {
+        self.slots
+            .iter()
+            .position(|slot| slot.as_ref().is_some_and(|open| open.serial == serial))
+    }
+
+    fn wanted(&self, target: &str) -> Option<usize> {
+        self.slots.iter().position(|slot| {
+            slot.as_ref()
+                .is_some_and(|open| !open.cancelled && key(&open.id) == key(target))
+        })
+    }
+
+    fn open_call(&self, id: &str) -> Option<u64> {
+        let wanted = key(id);
+        let chosen = self
+            .calls
+            .iter()
+            .find(|(_, call)| call.chosen && key(&call.id) == wanted);
+        let any = || self.calls.iter().find(|(_, call)| key(&call.id) == wanted);
+        chosen.or_else(any).map(|(number, _)| *number)
+    }
+
+    fn retire(&mut self, number: u64) -> Option<Call> {
+        self.calls.remove(&number)
+    }
+
+    fn find_call(
+        &self,
+        numbers: &[u64],
+        outcome: &str,
+        actual: Option<&str>,
+    ) -> Result<u64, String> {
+        let line = |number: u64| {
+            format!(
+                "response {number} tag {} {outcome}",
+                self.calls[&number].tag
+            )
+        };
+        let found = numbers
+            .iter()
+            .copied()
+            .find(|&number| Some(line(number).as_str()) == actual);
+        found.ok_or_else(|| {
+            let wanted: Vec<String> = numbers.iter().map(|&number| line(number)).collect();
+            format!("wanted one of {wanted:?}, got {actual:?}")
+        })
+    }
+
+    fn choose_call(
+        &mut self,
+        numbers: &[u64],
+        outcome: &str,
+        actual: Option<&str>,
+    ) -> Result<(), String> {
+        let number = self.find_call(numbers, outcome, actual)?;
+        self.retire(number);
+        Ok(())
+    }
+
+    fn all_cancelled(&self) -> Vec<usize> {
+        self.slots
+            .iter()
+            .flatten()
+            .map(|open| open.serial)
+            .collect()
+    }
+
+    fn choose_cancelled(
+        &mut self,
+        serials: Vec<usize>,
+        actual: Option<&str>,
+    ) -> Result<(), String> {
+        let line = |serial: usize| format!("cancelled {serial} owed false");
+        let found = serials
+            .iter()
+            .copied()
+            .find(|&serial| Some(line(serial).as_str()) == actual);
+        let serial =
+            found.ok_or_else(|| format!("wanted one of {serials:?} cancelled, got {actual:?}"))?;
+        let slot = self.slot_of(serial).expect("it is open");
+        if let Some((batch, _)) = self.remove(slot).batch {
+            self.release(batch);
+        }
+        Ok(())
+    }
+
+    // ---- what is asked of it -----------------------------------------------------------------
+
+    pub fn is_closed(&self) -> bool {
+        self.told && self.requests_open() == 0 && self.calls.is_empty() && self.frames.is_empty()
+    }
+
+    /// The earliest deadline of anything.
+    pub fn earliest(&self) -> Option<u64> {
+        let calls = self.calls.values().filter_map(|call| call.deadline);
+        calls
+            .chain(self.write_deadline)
+            .chain(self.drain_deadline)
+            .min()
+    }
+}
+
+fn request_id(item: &Item) -> Option<(String, bool)> {
+    match item {
+        Item::Request { id, .. } => Some((id.clone(), false)),
+        Item::Cancel { id: Some(id), .. } => Some((id.clone(), true)),
+        _ => None,
+    }
+}
+
+fn shown(body: &Body) -> String {
+    match body {
+        Body::Ok(result) => format!("ok {result}"),
+        Body::Error(code, message) => format!("error {code} {message} -"),
+        Body::Both => format!("invalid {:?}", InvalidReason::BothOutcomes),
+        Body::BadError => format!("invalid {:?}", InvalidReason::ErrorShape),
+        Body::NoVersion => format!("invalid {:?}", InvalidReason::Version),
+    }
+}
+
+fn or_dash(params: &Option<String>) -> &str {
+    params.as_deref().unwrap_or("-")
+}
+
+/// A message as it stands on the wire.
+pub fn framed(framing: Framing, body: &str) -> Vec<u8> {
+    match framing {
+        Framing::ContentLength => format!("Content-Length: {}\r\n\r\n{body}", body.len()),
+        Framing::Messages => body.to_string(),
+        _ => format!("{body}\n"),
+    }
+    .into_bytes()
+}
+
+pub fn failure(code: i64, message: &str, id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{message}"}},"id":{id}}}"#)
+}
+
+fn same(wanted: &str, actual: Option<&str>) -> Result<(), String> {
+    match actual == Some(wanted) {
+        true => Ok(()),
+        false => Err(format!("wanted {wanted:?}, got {actual:?}")),
+    }
+}
+
+fn nothing(actual: Option<&str>) -> Result<(), String> {
+    match actual {
+        None => Ok(()),
+        Some(event) => Err(format!("wanted nothing, got {event:?}")),
+    }
+}

@@ -1,0 +1,260 @@
+//! `config` lines to a [`Config`]: a preset by name, then `knob=value` words.
+//!
+//! The table of [`KNOBS`] names every field of `Config` and, where the values can be counted,
+//! every value; the harness holds the scripts to showing each of them on the wire.
+
+use core::time::Duration;
+
+use antiphon::{
+    AcpVersion, BatchOrder, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds,
+    ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision, NullIdError,
+    NullParams, Role, UnknownId, V1NullId, VersionPolicy,
+};
+
+/// One field of `Config`, by name.
+pub(crate) struct Knob {
+    pub(crate) name: &'static str,
+    /// All values, if they can be counted.
+    pub(crate) values: &'static [&'static str],
+    set: fn(&mut Config, &str) -> bool,
+    pub(crate) get: fn(&Config) -> String,
+}
+
+macro_rules! choice {
+    ($field:ident, $kind:ident, [$($value:ident),+]) => {
+        Knob {
+            name: stringify!($field),
+            values: &[$(stringify!($value)),+],
+            set: |config, text| {
+                let value = match text {
+                    $(stringify!($value) => $kind::$value,)+
+                    _ => return false,
+                };
+                config.$field = value;
+                true
+            },
+            get: |config| format!("{:?}", config.$field),
+        }
+    };
+}
+
+macro_rules! switch {
+    ($field:ident) => {
+        Knob {
+            name: stringify!($field),
+            values: &["on", "off"],
+            set: |config, text| {
+                config.$field = text == "on";
+                text == "on" || text == "off"
+            },
+            get: |config| String::from(if config.$field { "on" } else { "off" }),
+        }
+    };
+}
+
+macro_rules! number {
+    ($field:ident) => {
+        Knob {
+            name: stringify!($field),
+            values: &[],
+            set: |config, text| match text.parse() {
+                Ok(value) => {
+                    config.$field = value;
+                    true
+                }
+                Err(_) => false,
+            },
+            get: |config| config.$field.to_string(),
+        }
+    };
+}
+
+macro_rules! span {
+    ($field:ident) => {
+        Knob {
+            name: stringify!($field),
+            values: &[],
+            set: |config, text| {
+                config.$field = match (text, text.strip_suffix("ms")) {
+                    ("never", _) => None,
+                    (_, Some(millis)) => match millis.parse() {
+                        Ok(millis) => Some(Duration::from_millis(millis)),
+                        Err(_) => return false,
+                    },
+                    _ => return false,
+                };
+                true
+            },
+            get: |config| match config.$field {
+                Some(span) => format!("{}ms", span.as_millis()),
+                None => String::from("never"),
+            },
+        }
+    };
+}
+
+/// A cancel that no preset has.
+const CUSTOM: CancelStyle = CancelStyle::Custom {
+    method: "stop",
+    member: "what",
+};
+const UUID: IdScheme = IdScheme::Uuid([0xA1, 0xB2, 0xC3, 0xD4, 0xE5, 0xF6, 0x07, 0x18, 0x29, 0x3A]);
+
+macro_rules! cancel_style {
+    ($field:ident) => {
+        Knob {
+            name: stringify!($field),
+            values: &["None", "Lsp", "Mcp", "Acp", "Custom"],
+            set: |config, text| {
+                config.$field = match text {
+                    "None" => CancelStyle::None,
+                    "Lsp" => CancelStyle::Lsp,
+                    "Mcp" => CancelStyle::Mcp,
+                    "Acp" => CancelStyle::Acp,
+                    "Custom" => CUSTOM,
+                    _ => return false,
+                };
+                true
+            },
+            get: |config| match config.$field {
+                CancelStyle::Custom { .. } => String::from("Custom"),
+                other => format!("{other:?}"),
+            },
+        }
+    };
+}
+
+/// Every field of `Config`.
+pub(crate) static KNOBS: &[Knob] = &[
+    number!(connection),
+    choice!(role, Role, [Peer, Client, Server]),
+    choice!(
+        framing,
+        Framing,
+        [Newline, ContentLength, Concatenated, Messages, Detect]
+    ),
+    switch!(exchange),
+    choice!(version, VersionPolicy, [V2Only, V1AndV2, V1Only]),
+    choice!(v1_null_id, V1NullId, [Silent, AckAllNull, Answer]),
+    switch!(v1_missing_id),
+    switch!(v1_in_batch),
+    switch!(v1_named_params),
+    switch!(v1_other_versions),
+    choice!(null_params, NullParams, [Reject, TreatAsAbsent]),
+    switch!(lenient_responses),
+    switch!(allow_null_id),
+    switch!(null_ids),
+    switch!(boolean_ids),
+    choice!(
+        invalid_request_id,
+        InvalidRequestId,
+        [EchoIfReadable, AlwaysNull]
+    ),
+    choice!(unknown_id, UnknownId, [Null, Omit]),
+    choice!(duplicate_ids, DuplicateIds, [Allow, Reject]),
+    choice!(null_id_error, NullIdError, [Report, FailSole, FailAll]),
+    switch!(batches),
+    choice!(batch_order, BatchOrder, [Request, Completion]),
+    choice!(limit_errors, LimitErrors, [Dedicated, Standard, FirstCall]),
+    choice!(error_profile, ErrorProfile, [Antiphon, WebSocketDraft]),
+    switch!(check_app_codes),
+    switch!(echo_method_names),
+    cancel_style!(cancel_send),
+    cancel_style!(cancel_receive),
+    choice!(cancel_match, CancelMatch, [Exact, ExactThenText]),
+    switch!(cancel_on_timeout),
+    choice!(cancel_answer, CancelAnswer, [RequestCancelled, Lsp, Silent]),
+    Knob {
+        name: "id_scheme",
+        values: &["Sequential", "Prefixed", "Uuid"],
+        set: |config, text| {
+            config.id_scheme = match text {
+                "Sequential" => IdScheme::Sequential,
+                "Prefixed" => IdScheme::Prefixed("srv-"),
+                "Uuid" => UUID,
+                _ => return false,
+            };
+            true
+        },
+        get: |config| match config.id_scheme {
+            IdScheme::Prefixed(_) => String::from("Prefixed"),
+            IdScheme::Uuid(_) => String::from("Uuid"),
+            other => format!("{other:?}"),
+        },
+    },
+    number!(first_call),
+    switch!(escape_braces),
+    number!(message_bytes_max),
+    number!(header_bytes_max),
+    number!(depth_max),
+    number!(batch_items_max),
+    number!(batch_reply_bytes_max),
+    number!(batch_calls_max),
+    number!(id_bytes_max),
+    number!(method_bytes_max),
+    number!(error_data_bytes_max),
+    number!(calls_max),
+    number!(requests_max),
+    number!(outbox_bytes_soft),
+    number!(outbox_bytes_max),
+    number!(strays_max),
+    number!(malformed_max),
+    span!(frame_time_max),
+    span!(write_time_max),
+    span!(drain_time_max),
+];
+
+/// A configuration, and whether its framing was asked for by name.
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) framing_is_fixed: bool,
+}
+
+/// Reads the words of a `config` line.
+pub(crate) fn setup(words: &[String]) -> Result<Setup, String> {
+    let mut setup = Setup {
+        config: Config::strict(),
+        framing_is_fixed: false,
+    };
+    for word in words {
+        let config = &mut setup.config;
+        if let Some((name, value)) = word.split_once('=') {
+            let knob = KNOBS.iter().find(|knob| knob.name == name);
+            let is_set = knob.is_some_and(|knob| (knob.set)(config, value));
+            if !is_set {
+                return Err(format!("no such setting: {word}"));
+            }
+            setup.framing_is_fixed |= name == "framing";
+            continue;
+        }
+        *config = match word.as_str() {
+            "strict" => Config::strict(),
+            "v1" => Config::v1(),
+            "mixed" => Config::mixed(),
+            "lsp" => Config::lsp(),
+            "mcp-2024-11-05" => Config::mcp(McpRevision::V2024_11_05),
+            "mcp-2025-03-26" => Config::mcp(McpRevision::V2025_03_26),
+            "mcp-2025-06-18" => Config::mcp(McpRevision::V2025_06_18),
+            "mcp-2025-11-25" => Config::mcp(McpRevision::V2025_11_25),
+            "mcp-2026-07-28" => Config::mcp(McpRevision::V2026_07_28),
+            "acp-1" => Config::acp(AcpVersion::V1),
+            "acp-2" => Config::acp(AcpVersion::V2),
+            "ethereum" => Config::ethereum(),
+            "bitcoin" => Config::bitcoin(),
+            "bitcoin_legacy" => Config::bitcoin_legacy(),
+            "electrum" => Config::electrum(),
+            "kodi" => Config::kodi(),
+            "client-exchange" => config.for_client_exchange(),
+            "server-exchange" => config.for_server_exchange(),
+            _ => return Err(format!("no such preset: {word}")),
+        };
+        setup.framing_is_fixed = !matches!(word.as_str(), "strict" | "v1" | "mixed");
+    }
+    Ok(setup)
+}
+
+/// What a knob of a configuration stands at.
+pub(crate) fn value_of(config: &Config, name: &str) -> Option<String> {
+    let knob = KNOBS.iter().find(|knob| knob.name == name)?;
+    Some((knob.get)(config))
+}
