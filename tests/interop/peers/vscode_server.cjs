@@ -4,7 +4,7 @@ const rpc = require(`${process.argv[2]}/node`);
 const conn = rpc.createMessageConnection(
   new rpc.StreamMessageReader(process.stdin), new rpc.StreamMessageWriter(process.stdout));
 conn.onRequest('add', (a, b) => a + b);
-conn.onRequest('named', rpc.ParameterStructures.byName, (params) => params);
+conn.onRequest('named', (params) => params);
 conn.onRequest('fail', () => new rpc.ResponseError(9, 'failed', { x: 1 }));
 conn.onRequest('ask', async (method) => conn.sendRequest(method, 'q'));
 conn.onRequest('slow', (token) => new Promise((done) => {
