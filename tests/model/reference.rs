@@ -973,6 +973,8 @@ impl Model {
         id: Option<String>,
         at: Option<(usize, usize)>,
     ) -> String {
+        // Where null is no id, a null id is none that could be read.
+        let id = id.filter(|id| self.rules.null_ids || key(id) != Key::Null);
         let echo = match &id {
             Some(id) if self.rules.echo_ids => id.clone(),
             _ => "null".to_string(),
