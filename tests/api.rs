@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashSet};
 use antiphon::{
     AcpVersion, BatchOrder, CallId, CancelStyle, CloseReason, Closed, Collector, Config,
     Connection, ErrorObject, Event, FetchError, Framing, Handle, Id, IdScheme, Incoming, Input,
-    Instant, Json, McpRevision, MethodName, Outcome, OwnedError, OwnedId, OwnedOutcome,
-    ReplyToken, SendError, StrayKind, answer, codes,
+    Instant, Json, McpRevision, MethodName, Outcome, OwnedError, OwnedId, OwnedOutcome, ReplyToken,
+    SendError, StrayKind, answer, codes,
 };
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -94,7 +94,10 @@ fn a_call_id_used_on_another_connection_names_nothing() {
     assert_eq!(second.cancel(call), None);
     assert_eq!(second.ask_cancel(call), Err(SendError::NotOpen));
     assert_eq!(second.set_deadline(call, None), Err(SendError::NotOpen));
-    assert_eq!((second.calls_open(), written(&mut second).as_str()), (1, ""));
+    assert_eq!(
+        (second.calls_open(), written(&mut second).as_str()),
+        (1, "")
+    );
     assert_eq!(first.cancel(call), Some(10));
     assert_eq!(first.cancel(call), None);
 }
@@ -162,7 +165,10 @@ fn a_leaked_batch_builder_is_rolled_back_by_the_next_command() {
         assert!(!text.contains("leaked"), "{name}: {text}");
         assert!(conn.calls_open() <= 1, "{name}: the leaked calls are gone");
         if let "call" | "batch" = name {
-            assert!(text.contains("\"id\":1}"), "{name}: ids are not lost: {text}");
+            assert!(
+                text.contains("\"id\":1}"),
+                "{name}: ids are not lost: {text}"
+            );
         }
     }
 }
@@ -204,7 +210,10 @@ fn refused_commands_leave_the_same_bytes_and_the_same_next_id() {
     conn.notify("first", ()).unwrap();
     let open = conn.call_with_id(id("\"mine\""), "m", (), None, 1).unwrap();
     let mut token = request(&mut conn);
-    let before = (conn.poll_transmit().unwrap().to_vec(), conn.transmit_queued());
+    let before = (
+        conn.poll_transmit().unwrap().to_vec(),
+        conn.transmit_queued(),
+    );
     let large = "x".repeat(600);
     let scalar = 5;
     let refusals = [
@@ -262,14 +271,23 @@ fn refused_commands_leave_the_same_bytes_and_the_same_next_id() {
     batch.notify("m", ()).unwrap();
     assert_eq!(batch.notify("n", ()), Err(SendError::BatchTooLong));
     let rejected = batch.call::<()>("n", (), 70).unwrap_err();
-    assert_eq!((rejected.value, rejected.error), (70, SendError::BatchTooLong));
+    assert_eq!(
+        (rejected.value, rejected.error),
+        (70, SendError::BatchTooLong)
+    );
     drop(batch);
-    let after = (conn.poll_transmit().unwrap().to_vec(), conn.transmit_queued());
+    let after = (
+        conn.poll_transmit().unwrap().to_vec(),
+        conn.transmit_queued(),
+    );
     assert_eq!(after, before);
     assert_eq!(conn.calls_open(), 1);
     assert_eq!(conn.call("m", (), None, 8).unwrap().number(), 2);
     let rejected = conn.call("m", (), None, 9).unwrap_err();
-    assert_eq!((rejected.value, rejected.error), (9, SendError::TooManyCalls));
+    assert_eq!(
+        (rejected.value, rejected.error),
+        (9, SendError::TooManyCalls)
+    );
     conn.respond(token, &1).unwrap();
 }
 
@@ -498,7 +516,10 @@ fn no_call_times_out_early_and_the_next_wake_up_lies_ahead() {
             assert!(at <= now, "it fired {} ns early", at - now);
         }
         assert!(open.values().all(|&at| at > now), "what is due was told");
-        assert!(conn.poll_timeout().is_none_or(|wake| wake > Instant::from_nanos(now)));
+        assert!(
+            conn.poll_timeout()
+                .is_none_or(|wake| wake > Instant::from_nanos(now))
+        );
     }
 }
 
@@ -548,33 +569,36 @@ fn more_bytes_than_were_shown_count_as_all_of_them() {
     assert_eq!(conn.transmit_done(), conn.transmit_queued());
 }
 
-const BATCH: &[u8] = br#"[{"jsonrpc":"2.0","method":"a","id":1},{"jsonrpc":"2.0","method":"b","id":2}]
+const BATCH: &[u8] =
+    br#"[{"jsonrpc":"2.0","method":"a","id":1},{"jsonrpc":"2.0","method":"b","id":2}]
 "#;
 
 // SRV-26 SRV-20
 #[test]
 fn a_batch_that_its_driver_abandons_half_way_is_still_answered() {
-    let mut conn = connection(0);
-    let mut input = Input::stream(BATCH);
-    let Some(Event::Request(first)) = conn.poll_event(&mut input) else {
-        panic!("the first item is there");
-    };
-    assert_eq!(input.consumed(), 0, "a message is taken whole");
-    // The driver shows other bytes instead.
-    let mut other = Input::stream(REQUEST);
-    let Some(Event::Request(single)) = conn.poll_event(&mut other) else {
-        panic!("the other message is there");
-    };
-    conn.respond(single.token, &0).unwrap();
-    conn.respond(first.token, &1).unwrap();
-    assert_eq!(
-        written(&mut conn).lines().collect::<Vec<_>>(),
-        [
-            r#"{"jsonrpc":"2.0","result":0,"id":1}"#,
-            r#"[{"jsonrpc":"2.0","result":1,"id":1},{"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal error"},"id":2}]"#,
-        ]
-    );
-    assert_eq!(conn.requests_open(), 0);
+    let other_stream = [REQUEST, REQUEST].concat();
+    for mut other in [Input::message(REQUEST), Input::stream(&other_stream)] {
+        let mut conn = connection(0);
+        let mut input = Input::stream(BATCH);
+        let Some(Event::Request(first)) = conn.poll_event(&mut input) else {
+            panic!("the first item is there");
+        };
+        assert_eq!(input.consumed(), 0, "a message is taken whole");
+        // The driver shows other bytes instead.
+        let Some(Event::Request(single)) = conn.poll_event(&mut other) else {
+            panic!("the other message is there");
+        };
+        conn.respond(single.token, &0).unwrap();
+        conn.respond(first.token, &1).unwrap();
+        assert_eq!(
+            written(&mut conn).lines().collect::<Vec<_>>(),
+            [
+                r#"{"jsonrpc":"2.0","result":0,"id":1}"#,
+                r#"[{"jsonrpc":"2.0","result":1,"id":1},{"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal error"},"id":2}]"#,
+            ]
+        );
+        assert_eq!(conn.requests_open(), 0);
+    }
 }
 
 // SRV-20 ARC-07
@@ -625,8 +649,8 @@ fn every_command_is_legal_after_the_end_in_any_order() {
             let _ = conn.poll_event(&mut Input::stream(b"{"));
         },
     ];
-    for end in ends {
-        for again in ends {
+    for (first, end) in ends.into_iter().enumerate() {
+        for (second, again) in ends.into_iter().enumerate() {
             let mut conn = connection(0);
             let call = conn.call("m", (), None, 1).unwrap();
             let token = request(&mut conn);
@@ -644,11 +668,28 @@ fn every_command_is_legal_after_the_end_in_any_order() {
             written(&mut conn);
             drained(&mut conn);
             assert_eq!(conn.calls_open(), 0, "every call has settled");
-            assert!(conn.is_closed());
+            assert!(conn.is_closed(), "after end {first}, then end {second}");
             conn.close(CloseReason::Done);
             assert_eq!(drained(&mut conn).len(), 0, "Closed is told once");
         }
     }
+}
+
+// ARC-04 ARC-07 CLI-06
+#[test]
+fn the_far_future_is_a_time_like_any_other() {
+    let mut conn = connection(0);
+    for deadline in [None, Some(Instant::FAR_FUTURE), Some(Instant::ZERO)] {
+        conn.call("m", (), deadline, 0).unwrap();
+    }
+    written(&mut conn);
+    conn.handle_timeout(Instant::FAR_FUTURE);
+    let events = drained(&mut conn);
+    assert_eq!(events.len(), 1, "only the call with a deadline: {events:?}");
+    assert_eq!((conn.calls_open(), conn.poll_timeout()), (2, None));
+    conn.notify("still open", ()).unwrap();
+    written(&mut conn);
+    assert_eq!(drained(&mut conn).len(), 0);
 }
 
 // ARC-20
@@ -689,7 +730,10 @@ fn a_buffer_of_input_bytes_max_is_never_full_without_progress() {
         let mut stream = stream.as_bytes();
         while !stream.is_empty() {
             let room = (buffer.len() - filled).min(stream.len());
-            assert!(room > 0, "{framing:?}: the buffer is full and nothing moves");
+            assert!(
+                room > 0,
+                "{framing:?}: the buffer is full and nothing moves"
+            );
             buffer[filled..filled + room].copy_from_slice(&stream[..room]);
             stream = &stream[room..];
             filled += room;
@@ -715,7 +759,10 @@ fn ids_convert_compare_hash_and_print() {
     assert_eq!(OwnedId::from(7).as_id(), id("7.0"));
     assert_eq!(OwnedId::from("a\"b").as_id(), id(r#""\u0061\"b""#));
     assert_eq!(OwnedId::from(String::from("x")).to_string(), "\"x\"");
-    assert_eq!((Id::NULL.to_string(), Id::NULL.is_null()), ("null".into(), true));
+    assert_eq!(
+        (Id::NULL.to_string(), Id::NULL.is_null()),
+        ("null".into(), true)
+    );
     assert_ne!(id("1"), id("\"1\""));
     assert_ne!(id("1.9"), id("1.1"));
     assert_ne!(id("null"), id("0"));
@@ -739,8 +786,16 @@ fn ids_convert_compare_hash_and_print() {
 fn comparing_ids_with_huge_exponents_costs_nothing() {
     let digits = "9".repeat(1000);
     for (left, right, same) in [
-        ("1e999999999999".to_owned(), "1e999999999998".to_owned(), false),
-        ("1e999999999999".to_owned(), "10e999999999998".to_owned(), true),
+        (
+            "1e999999999999".to_owned(),
+            "1e999999999998".to_owned(),
+            false,
+        ),
+        (
+            "1e999999999999".to_owned(),
+            "10e999999999998".to_owned(),
+            true,
+        ),
         (format!("1e{digits}"), format!("1e{digits}"), true),
         (format!("1e{digits}"), format!("1e-{digits}"), false),
         (format!("0e{digits}"), "0".to_owned(), true),
@@ -767,10 +822,22 @@ fn errors_have_constructors_and_outcomes_a_success_query() {
         (ErrorObject::method_not_found(), -32601, "Method not found"),
         (ErrorObject::invalid_params(), -32602, "Invalid params"),
         (ErrorObject::internal_error(), -32603, "Internal error"),
-        (ErrorObject::request_cancelled(), -32001, "Request cancelled"),
+        (
+            ErrorObject::request_cancelled(),
+            -32001,
+            "Request cancelled",
+        ),
         (ErrorObject::server_busy(), -32002, "Server busy"),
-        (ErrorObject::batch_too_large(100), -32003, "Batch too large, limit: 100"),
-        (ErrorObject::request_too_large(9), -32004, "Request too large, limit: 9"),
+        (
+            ErrorObject::batch_too_large(100),
+            -32003,
+            "Batch too large, limit: 100",
+        ),
+        (
+            ErrorObject::request_too_large(9),
+            -32004,
+            "Request too large, limit: 9",
+        ),
         (ErrorObject::timeout(), -32005, "Request timeout"),
     ];
     for (error, code, message) in table {
@@ -854,7 +921,8 @@ fn one_message_goes_in_and_at_most_one_comes_out() {
     assert_eq!(serve(config, &format!("[{note},{note}]")), None);
     let batch = serve(config, &format!("[{add},{note},{add}]"));
     assert_eq!(batch, Some(format!("[{sum},{sum}]")));
-    let invalid = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"},"id":null}"#;
+    let invalid =
+        r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"},"id":null}"#;
     assert_eq!(serve(config, "[]").as_deref(), Some(invalid));
     let parse = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
     assert_eq!(serve(config, "").as_deref(), Some(parse));
