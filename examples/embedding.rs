@@ -1,0 +1,186 @@
+//! The core alone in a plain loop: no runtime, no threads, no clock, a fixed buffer.
+//!
+//! A device on a serial line answers its host and asks it something in turn. The line brings a few
+//! bytes at a time and takes a few at a time; turns of the loop are the clock. On a
+//! microcontroller the same loop stands between two interrupts.
+//!
+//! It prints what happens, and exits with 1 if that is not what should have happened.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant, Outcome, RefusedCause};
+
+/// All the input memory there is.
+const INPUT_BYTES: usize = 160;
+/// What the line brings, and takes, in one turn.
+const LINE_BYTES: usize = 5;
+/// A turn of the loop is a millisecond.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Small enough that the buffer is never full without progress.
+const CONFIG: Config = {
+    let mut config = Config::new();
+    config.message_bytes_max = 150;
+    config.outbox_bytes_soft = 512;
+    config.outbox_bytes_max = 2048;
+    config.requests_max = 4;
+    config.calls_max = 4;
+    config
+};
+const _: () = assert!(CONFIG.input_bytes_max() <= INPUT_BYTES);
+
+/// The host, as a serial line shows it: what it will say, what it heard, and nothing whole.
+struct SerialLine {
+    says: Vec<u8>,
+    said: usize,
+    heard: Vec<u8>,
+}
+
+impl SerialLine {
+    /// Reads what has arrived, at most a few bytes.
+    fn read(&mut self, into: &mut [u8]) -> usize {
+        let waiting = &self.says[self.said..];
+        let n = waiting.len().min(into.len()).min(LINE_BYTES);
+        into[..n].copy_from_slice(&waiting[..n]);
+        self.said += n;
+        n
+    }
+
+    /// Writes what fits, at most a few bytes.
+    fn write(&mut self, bytes: &[u8]) -> usize {
+        let n = bytes.len().min(LINE_BYTES);
+        self.heard.extend_from_slice(&bytes[..n]);
+        n
+    }
+}
+
+/// What the device is for.
+#[derive(Default)]
+struct Device {
+    led: bool,
+    log: Vec<String>,
+}
+
+impl Device {
+    fn handle(&mut self, conn: &mut Connection<&'static str>, event: Event<'_, &'static str>) {
+        let line = match event {
+            Event::Request(request) => {
+                let sensor = request.params.map(|params| params.decode::<[&str; 1]>());
+                let answered = match (&*request.method, sensor) {
+                    ("read", Some(Ok(["temperature"]))) => conn.respond(request.token, &21.5),
+                    ("read", _) => conn.respond_err(request.token, &ErrorObject::invalid_params()),
+                    (other, _) => conn.respond_unknown_method(request.token, other),
+                };
+                let how = if answered.is_ok() { "answered" } else { "lost" };
+                format!("request {} {how}", request.method)
+            }
+            Event::Notification(notification) if notification.method == "led" => {
+                let wanted = notification
+                    .params
+                    .map(|params| params.decode::<[bool; 1]>());
+                if let Some(Ok([led])) = wanted {
+                    self.led = led;
+                }
+                format!("notification: led is now {}", self.led)
+            }
+            Event::Response(response) => match response.outcome {
+                Outcome::Ok(result) => format!("call {} gave {result}", response.tag),
+                Outcome::TimedOut => format!("call {} timed out", response.tag),
+                other => format!("call {} ended: {other:?}", response.tag),
+            },
+            Event::Refused(refused) => match refused.cause {
+                RefusedCause::TooLarge { .. } => "a message was too large".to_owned(),
+                other => format!("refused: {other:?}"),
+            },
+            other => format!("{other:?}"),
+        };
+        self.log.push(line);
+    }
+}
+
+fn main() -> ExitCode {
+    let mut line = SerialLine {
+        says: host_script(),
+        said: 0,
+        heard: Vec::new(),
+    };
+    let mut device = Device::default();
+    let mut conn = Connection::new(CONFIG);
+    let (mut buf, mut filled) = ([0; INPUT_BYTES], 0);
+    let mut now = Instant::ZERO;
+
+    // One call that the host answers, and one that it does not.
+    for method in ["time", "weather"] {
+        let deadline = now + Duration::from_millis(400);
+        if let Err(refused) = conn.call(method, (), Some(deadline), method) {
+            println!("embedding: {method} was refused: {refused}");
+            return ExitCode::FAILURE;
+        }
+    }
+
+    for turn in 1..=500 {
+        now += TURN;
+        conn.handle_timeout(now);
+        filled += line.read(&mut buf[filled..]);
+        let mut input = Input::stream(&buf[..filled]);
+        while let Some(event) = conn.poll_event(&mut input) {
+            device.handle(&mut conn, event);
+            if let Some(last) = device.log.last() {
+                println!("{turn:>4} ms  {last}");
+            }
+        }
+        let consumed = input.consumed();
+        buf.copy_within(consumed..filled, 0);
+        filled -= consumed;
+        if let Some(bytes) = conn.poll_transmit() {
+            let written = line.write(bytes);
+            conn.consume_transmit(written);
+        }
+    }
+
+    println!("the host heard:");
+    let heard = String::from_utf8_lossy(&line.heard);
+    heard.lines().for_each(|line| println!("         {line}"));
+    let is_right = device.led && device.log == LOG && heard.lines().eq(HEARD);
+    if !is_right {
+        println!("embedding: this is not what should have happened");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Everything that the host will say: a request, a notification, a message larger than all the
+/// device's memory, an answer, and a request again.
+fn host_script() -> Vec<u8> {
+    let large = "x".repeat(1000);
+    [
+        r#"{"jsonrpc":"2.0","method":"read","params":["temperature"],"id":"h1"}"#,
+        r#"{"jsonrpc":"2.0","method":"led","params":[true]}"#,
+        &format!(r#"{{"jsonrpc":"2.0","method":"print","params":["{large}"],"id":"h2"}}"#),
+        r#"{"jsonrpc":"2.0","result":"12:00","id":1}"#,
+        r#"{"jsonrpc":"2.0","method":"read","params":["pressure"],"id":"h3"}"#,
+    ]
+    .join("\n")
+    .into_bytes()
+    .into_iter()
+    .chain(*b"\n")
+    .collect()
+}
+
+const LOG: [&str; 6] = [
+    "request read answered",
+    "notification: led is now true",
+    "a message was too large",
+    "call time gave \"12:00\"",
+    "request read answered",
+    "call weather timed out",
+];
+
+const HEARD: [&str; 5] = [
+    r#"{"jsonrpc":"2.0","method":"time","id":1}"#,
+    r#"{"jsonrpc":"2.0","method":"weather","id":2}"#,
+    r#"{"jsonrpc":"2.0","result":21.5,"id":"h1"}"#,
+    r#"{"jsonrpc":"2.0","error":{"code":-32004,"message":"Request too large, limit: 150"},"id":null}"#,
+    r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"Invalid params"},"id":"h3"}"#,
+];

@@ -1,0 +1,225 @@
+//! A conversation with a language server that nobody here wrote.
+//!
+//! ```sh
+//! pip install ruff==0.17.5
+//! cargo run -q --example lsp_client                   # `ruff server`
+//! cargo run -q --example lsp_client -- pylsp          # or any other for Python
+//! ```
+//!
+//! It starts the server, opens a document with a planted error, waits for the server to find it,
+//! asks for a hover, answers whatever the server asks in turn, and ends the session in good order.
+//! Every message is printed with who said it. The exit code is 0 if all of that worked, 1 if the
+//! server did something else, and 2 if it could not be started.
+
+use std::fmt::Display;
+use std::process::{Command, ExitCode};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+use antiphon::{Config, Json, OwnedJson, OwnedNotification};
+use antiphon_blocking::{Child, Peer, Report, Request, Responder, Service};
+use serde::Serialize;
+use serde_json::json;
+
+/// How long the server may take for anything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// `os` is imported for nothing, `missing` is not defined, and there is a directive to hover over.
+const DOCUMENT: &str = "import os\n\nprint(missing, \"größer\")  # noqa: E501\n";
+const DIRECTIVE: (u32, u32) = (2, 37);
+
+/// The editor's side: answers the server's questions and prints what it says.
+struct Editor {
+    diagnostics: Sender<OwnedJson>,
+}
+
+impl Service for Editor {
+    fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
+        let method = request.method();
+        said("server", "asks", method, shown(request.params()));
+        let answered = match method {
+            "workspace/configuration" => {
+                let items = request.params().and_then(|params| params.get("items"));
+                let nothing = vec![(); items.map_or(0, |items| items.elements().count())];
+                reply.ok(&nothing)
+            }
+            "client/registerCapability"
+            | "client/unregisterCapability"
+            | "window/workDoneProgress/create"
+            | "workspace/diagnostic/refresh" => reply.ok(&()),
+            _ => reply.unknown_method(method),
+        };
+        match answered {
+            Ok(()) => said("client", "answers", method, ""),
+            Err(error) => said("client", "fails to answer", method, error),
+        }
+    }
+
+    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+        let (method, params) = (notification.method(), notification.params());
+        said("server", "tells", method, shown(params));
+        if let ("textDocument/publishDiagnostics", Some(params)) = (method, params) {
+            let found = params.get("diagnostics").unwrap_or(Json::NULL);
+            // The client may have heard enough.
+            let _ = self.diagnostics.send(found.to_owned_json());
+        }
+    }
+
+    fn report(&mut self, _: &Peer, report: Report) {
+        said("client", "notes", &report.to_string(), "");
+    }
+}
+
+/// Prints one step of the conversation on a line.
+fn said(who: &str, how: &str, what: &str, detail: impl Display) {
+    let detail = detail.to_string();
+    let short: String = detail.chars().take(160).collect();
+    let more = if short.len() < detail.len() {
+        " …"
+    } else {
+        ""
+    };
+    println!("{who} {how:<8} {what}  {short}{more}");
+}
+
+/// The text of params, if there are any.
+fn shown(params: Option<Json<'_>>) -> &str {
+    params.map_or("", Json::as_str)
+}
+
+fn main() -> ExitCode {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.is_empty() {
+        arguments = vec!["ruff".into(), "server".into()];
+    }
+    let mut command = Command::new(&arguments[0]);
+    command.args(&arguments[1..]);
+    let (diagnostics, found) = mpsc::channel();
+    let child = match Child::spawn(command, Config::lsp(), Editor { diagnostics }) {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!(
+                "lsp_client: {error}; `pip install ruff==0.17.5` installs the default server"
+            );
+            return ExitCode::from(2);
+        }
+    };
+    match converse(&child, &found) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lsp_client: {error}");
+            let log = child.stderr();
+            let log = String::from_utf8_lossy(&log);
+            log.lines()
+                .for_each(|line| eprintln!("server's log: {line}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn converse(child: &Child, found: &Receiver<OwnedJson>) -> Result<(), Box<dyn std::error::Error>> {
+    let peer = child.peer();
+    let root = uri(&std::env::current_dir()?.to_string_lossy());
+    let uri = format!("{root}/planted.py");
+
+    let server = ask(peer, "initialize", &initialize(&root))?;
+    let offers_hover = server
+        .as_json()
+        .get("capabilities")
+        .and_then(|offers| offers.get("hoverProvider"));
+    if offers_hover.is_none() {
+        return Err("the server offers no hover".into());
+    }
+    tell(peer, "initialized", &json!({}))?;
+    let opened = json!({"uri": uri, "languageId": "python", "version": 1, "text": DOCUMENT});
+    tell(
+        peer,
+        "textDocument/didOpen",
+        &json!({ "textDocument": opened }),
+    )?;
+
+    // Some servers first say that they have found nothing yet.
+    while !found.recv_timeout(PATIENCE)?.as_str().contains("missing") {}
+
+    let (line, character) = DIRECTIVE;
+    let position = json!({"line": line, "character": character});
+    let place = json!({"textDocument": {"uri": uri}, "position": position});
+    let hover = ask(peer, "textDocument/hover", &place)?;
+    if hover.as_json().is_null() {
+        return Err("the server has nothing to say to a hover".into());
+    }
+
+    said("client", "asks", "shutdown", "");
+    let done = peer.call_raw("shutdown", (), Some(PATIENCE))?;
+    said("server", "answers", "shutdown", done);
+    said("client", "tells", "exit", "");
+    peer.notify("exit", ())?;
+    match child.wait(PATIENCE)? {
+        Some(status) if status.success() => {
+            println!("server exits    with {status}");
+            Ok(())
+        }
+        Some(status) => Err(format!("the server ended with {status}").into()),
+        None => Err("the server does not end".into()),
+    }
+}
+
+fn ask(
+    peer: &Peer,
+    method: &str,
+    params: &impl Serialize,
+) -> Result<OwnedJson, Box<dyn std::error::Error>> {
+    said("client", "asks", method, OwnedJson::from_value(params)?);
+    let result = peer
+        .call_raw(method, params, Some(PATIENCE))
+        .map_err(|error| format!("{method}: {error}"))?;
+    said("server", "answers", method, &result);
+    Ok(result)
+}
+
+fn tell(
+    peer: &Peer,
+    method: &str,
+    params: &impl Serialize,
+) -> Result<(), Box<dyn std::error::Error>> {
+    said("client", "tells", method, OwnedJson::from_value(params)?);
+    Ok(peer.notify(method, params)?)
+}
+
+/// What this editor can do, chosen so that servers have something to ask.
+fn initialize(root: &str) -> serde_json::Value {
+    json!({
+        "processId": std::process::id(),
+        "clientInfo": {"name": "antiphon lsp_client"},
+        "rootUri": root,
+        "workspaceFolders": [{"uri": root, "name": "here"}],
+        "capabilities": {
+            "general": {"positionEncodings": ["utf-16"]},
+            "textDocument": {
+                "hover": {"contentFormat": ["markdown", "plaintext"]},
+                "publishDiagnostics": {"relatedInformation": true},
+            },
+            "window": {"workDoneProgress": true},
+            "workspace": {
+                "configuration": true,
+                "didChangeConfiguration": {"dynamicRegistration": true},
+                "didChangeWatchedFiles": {"dynamicRegistration": true},
+                "workspaceFolders": true,
+            },
+        },
+    })
+}
+
+/// A directory as a URI.
+fn uri(path: &str) -> String {
+    let mut uri = String::from("file://");
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+                uri.push(char::from(byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
