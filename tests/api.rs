@@ -322,7 +322,7 @@ fn params_are_any_value_that_is_an_array_or_an_object() {
     conn.notify("m", &BTreeMap::from([("k", 1)])).unwrap();
     conn.notify("m", &vec![f64::NAN]).unwrap();
     conn.notify("m", &None::<Point>).unwrap();
-    conn.notify("m", &()).unwrap();
+    conn.notify("m", ()).unwrap();
     conn.notify("m", json("[ 1 ]")).unwrap();
     conn.notify("m", Some(json("{}"))).unwrap();
     let params: Vec<String> = written(&mut conn)
@@ -344,7 +344,7 @@ fn params_are_any_value_that_is_an_array_or_an_object() {
     );
     for refused in [
         conn.notify("m", &1.5),
-        conn.notify("m", &"text"),
+        conn.notify("m", &String::from("text")),
         conn.notify("m", &Some(false)),
         conn.notify("m", json("7")),
     ] {
