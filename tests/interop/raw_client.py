@@ -17,8 +17,8 @@ SCRIPTED = [sys.executable, HERE / "peers" / "scripted_server.py"]
 class Client:
     """A running `antiphon-peer client`: one operation in, one answer out."""
 
-    def __init__(self, *words, options=()):
-        self.process = Process([PEER, *options, "client", *words])
+    def __init__(self, *words, options=(), env=None):
+        self.process = Process([PEER, *options, "client", *words], env=env)
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 

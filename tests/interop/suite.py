@@ -57,7 +57,7 @@ def node_env():
 
 def run(pattern, minimum, may_skip):
     passed = failed = skipped = 0
-    chosen = [entry for entry in CASES if pattern in entry[0]]
+    chosen = [entry for entry in CASES if pattern in f"{entry[2].__module__}: {entry[0]}"]
     began = time.monotonic()
     for number, (name, needs, function) in enumerate(chosen, 1):
         absent = [need for need in needs if missing(need)]

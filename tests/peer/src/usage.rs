@@ -10,8 +10,8 @@ use antiphon::{AcpVersion, Config, Framing, McpRevision, NullParams};
 use crate::proxy;
 use crate::target::Target;
 
-const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--trace] server TARGET | client TARGET \
-    | [--grace-ms N] proxy COMMAND ARGUMENTS…";
+const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] server TARGET | client TARGET \
+    | [--trace] [--grace-ms N] proxy COMMAND ARGUMENTS…";
 
 /// The names that `--preset` takes.
 const PRESETS: [(&str, fn() -> Config); 17] = [
@@ -88,6 +88,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Fai
     let mut arguments = arguments.peekable();
     let mut preset = None;
     let mut trace = false;
+    let mut lenient = false;
     let mut grace = Duration::from_secs(10);
     loop {
         let Some(word) = arguments.next() else {
@@ -96,10 +97,23 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Fai
         match word.as_str() {
             "--help" | "-h" => return Ok(Task::Help),
             "--trace" => trace = true,
+            "--lenient" => lenient = true,
             "--preset" => preset = Some(read_preset(arguments.next())?),
             "--grace-ms" => grace = read_millis(arguments.next())?,
-            "server" => return Ok(Task::Serve(read_endpoint(arguments, preset, false)?)),
-            "client" => return Ok(Task::Drive(read_endpoint(arguments, preset, true)?)),
+            "server" => {
+                return Ok(Task::Serve(read_endpoint(
+                    arguments,
+                    (preset, lenient),
+                    false,
+                )?));
+            }
+            "client" => {
+                return Ok(Task::Drive(read_endpoint(
+                    arguments,
+                    (preset, lenient),
+                    true,
+                )?));
+            }
             "proxy" => {
                 let command: Vec<String> = arguments.collect();
                 if command.is_empty() {
@@ -126,20 +140,22 @@ pub(crate) fn help() -> String {
 /// Reads `TARGET`, and the options that may also stand behind it.
 fn read_endpoint(
     mut arguments: impl Iterator<Item = String>,
-    mut preset: Option<Config>,
+    (mut preset, mut lenient): (Option<Config>, bool),
     is_client: bool,
 ) -> Result<Endpoint, Failure> {
     let mut words: Vec<String> = Vec::new();
     while let Some(word) = arguments.next() {
-        if word == "--preset" && !words.first().is_some_and(takes_a_command) {
-            preset = Some(read_preset(arguments.next())?);
-        } else {
-            words.push(word);
+        match word.as_str() {
+            _ if words.first().is_some_and(takes_a_command) => words.push(word),
+            "--preset" => preset = Some(read_preset(arguments.next())?),
+            "--lenient" => lenient = true,
+            _ => words.push(word),
         }
     }
     let target = Target::read(&words, is_client)?;
     let mut config = preset.unwrap_or_else(default_config);
     config.framing = target.framing();
+    config.lenient_responses |= lenient;
     raise_limits(&mut config);
     Ok(Endpoint { target, config })
 }

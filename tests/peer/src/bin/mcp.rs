@@ -219,19 +219,22 @@ fn run_progress(
     reply.spawn(move |reply| {
         let peer = reply.peer();
         for step in 1..=wanted.steps {
+            if let Some(token) = &token {
+                let report = Advance {
+                    progress_token: token,
+                    progress: step,
+                    total: wanted.steps,
+                };
+                if let Err(error) = peer.notify("notifications/progress", &report) {
+                    eprintln!("mcp: progress was not sent: {error}");
+                }
+            }
+            // Behind the report: the TypeScript SDK loses progress that comes in one read with
+            // the result, for it forgets the token at once and reads progress a moment later.
             if reply.wait_cancelled(Duration::from_millis(wanted.delay_ms)) {
                 // The dialect wants no answer; this lets the request go.
                 drop(reply.cancelled());
                 return;
-            }
-            let Some(token) = &token else { continue };
-            let report = Advance {
-                progress_token: token,
-                progress: step,
-                total: wanted.steps,
-            };
-            if let Err(error) = peer.notify("notifications/progress", &report) {
-                eprintln!("mcp: progress was not sent: {error}");
             }
         }
         let done = format!("{} steps done", wanted.steps);
