@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 
+use antiphon::Config;
 use support::script::Case;
 use support::{knobs, modes, script};
 
@@ -85,11 +86,59 @@ fn name(case: &Case) -> String {
     format!("{}: {}", case.file, case.title)
 }
 
-/// What the scripts as a whole owe: their number, and every value of every knob.
+/// What the scripts as a whole owe: their number; for every knob a case with its default, and one
+/// for every other value that can be named. Such a case is titled `knob = value (default)…` or
+/// `knob = value…`, and must run with that value.
 fn what_is_missing(cases: &[Case]) -> Vec<String> {
     let mut missing = Vec::new();
     if cases.len() < CASES_MIN {
         missing.push(format!("{} cases of at least {CASES_MIN}", cases.len()));
     }
+    for knob in knobs::KNOBS {
+        let shown: Vec<Value<'_>> = cases
+            .iter()
+            .filter_map(|case| Value::of_title(case, knob.name))
+            .collect();
+        let default = (knob.get)(&Config::strict());
+        if !shown.iter().any(|value| value.is_default) {
+            missing.push(format!("no case shows {} = {default} (default)", knob.name));
+        }
+        for value in knob.values {
+            if !shown.iter().any(|shown| shown.value == *value) {
+                missing.push(format!("no case shows {} = {value}", knob.name));
+            }
+        }
+        if knob.values.is_empty() && shown.iter().all(|value| value.is_default) {
+            missing.push(format!("no case shows {} off its default", knob.name));
+        }
+        for shown in &shown {
+            let wanted = knobs::setup(&shown.case.config)
+                .map_or_else(|error| error, |setup| (knob.get)(&setup.config));
+            let says_so = (shown.value == default) == shown.is_default;
+            if wanted != shown.value || !says_so {
+                missing.push(format!("{} runs with {wanted}", name(shown.case)));
+            }
+        }
+    }
     missing
+}
+
+/// The value of a knob that a case is titled for.
+struct Value<'c> {
+    case: &'c Case,
+    value: &'c str,
+    is_default: bool,
+}
+
+impl<'c> Value<'c> {
+    fn of_title(case: &'c Case, knob: &str) -> Option<Self> {
+        let rest = case.title.strip_prefix(knob)?.strip_prefix(" = ")?;
+        let end = rest.find([' ', ':', ',']).unwrap_or(rest.len());
+        let (value, rest) = rest.split_at(end);
+        Some(Self {
+            case,
+            value,
+            is_default: rest.starts_with(" (default)"),
+        })
+    }
 }

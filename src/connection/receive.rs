@@ -416,9 +416,11 @@ impl<T> Connection<T> {
         }
     }
 
-    /// The id to put into an error: the request's, unless it is too long to be echoed.
+    /// The id to put into an error: the request's, unless it is too long to be echoed, or null
+    /// where null is no id.
     pub(super) fn echoed<'i>(&self, id: Option<Id<'i>>) -> Option<Id<'i>> {
         id.filter(|id| id.text().len() <= self.config.id_bytes_max)
+            .filter(|id| self.config.null_ids || !id.is_null())
     }
 
     /// Answers something that was no valid call, unless this side only calls. Gives the code.

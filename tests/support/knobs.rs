@@ -252,9 +252,3 @@ pub(crate) fn setup(words: &[String]) -> Result<Setup, String> {
     }
     Ok(setup)
 }
-
-/// What a knob of a configuration stands at.
-pub(crate) fn value_of(config: &Config, name: &str) -> Option<String> {
-    let knob = KNOBS.iter().find(|knob| knob.name == name)?;
-    Some((knob.get)(config))
-}

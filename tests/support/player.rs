@@ -330,8 +330,13 @@ impl Player {
     /// Cuts what was written into frames, and holds it to its framing byte by byte.
     fn deframe(&mut self) -> Result<(), String> {
         loop {
-            let (body, end) = match self.framing {
-                Framing::ContentLength => {
+            let is_headed = match self.framing {
+                // Written as what was detected.
+                Framing::Detect => self.written.starts_with(b"Content-Length"),
+                framing => framing == Framing::ContentLength,
+            };
+            let (body, end) = match is_headed {
+                true => {
                     let Some(blank) = self.written.windows(4).position(|w| w == b"\r\n\r\n") else {
                         return Ok(());
                     };
@@ -347,7 +352,7 @@ impl Player {
                     }
                     (start..start + length, start + length)
                 }
-                _ => match self.written.iter().position(|&byte| byte == b'\n') {
+                false => match self.written.iter().position(|&byte| byte == b'\n') {
                     Some(at) => (0..at, at + 1),
                     None => return Ok(()),
                 },

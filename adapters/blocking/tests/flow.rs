@@ -29,7 +29,9 @@ fn two_sides_that_both_write_more_than_the_pipes_hold_do_not_block_each_other() 
         let left = connect(left, Config::new(), Scripted::new(echo).0).unwrap();
         let right = connect(right, Config::new(), Scripted::new(echo).0).unwrap();
         let text = "x".repeat(4000);
-        let callers: Vec<_> = [left, right]
+        // Both stay until the last caller is done: a side that has nothing more to ask must not
+        // hang up on the other.
+        let callers: Vec<_> = [left.clone(), right.clone()]
             .into_iter()
             .flat_map(|peer| (0..4).map(move |n| (peer.clone(), n)))
             .map(|(peer, n)| {
