@@ -216,7 +216,9 @@ impl<T> Connection<T> {
     /// latest time, and [`poll_event`](Self::poll_event) acts on it. A clock that stands still or
     /// steps back does no harm.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.now = self.now.max(now);
+        // The far future is how never is written; the present is always before it.
+        let latest = Instant::from_nanos(NEVER - 1);
+        self.now = self.now.max(now.min(latest));
     }
 
     /// Tells that nothing more will come in. Calls of ours that are open settle; requests of the
