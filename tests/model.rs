@@ -628,7 +628,7 @@ impl Run {
             .ok_or("a token that was just listed")?;
         let (result, reply) = match how % 4 {
             0 => (self.conn.respond(token, ()), r#""result":null"#),
-            1 => (self.conn.respond(token, &"done"), r#""result":"done""#),
+            1 => (self.conn.respond(token, "done"), r#""result":"done""#),
             2 => (
                 self.conn.respond_err(token, &ErrorObject::new(7, "no")),
                 r#""error":{"code":7,"message":"no"}"#,
