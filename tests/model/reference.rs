@@ -313,7 +313,25 @@ impl Model {
     pub fn may_queue(&self) -> Result<(), SendError> {
         if self.ended.is_some() || self.eof || self.draining || self.closed {
             Err(SendError::Closed)
-        } else if self.rules.exchange && self.rules.role == Role::Server {
+        } else {
+            self.may_push()
+        }
+    }
+
+    /// Why a notification is refused. One may still leave after an orderly end of input while a
+    /// request is open: it belongs to the answer.
+    pub fn may_notify(&self) -> Result<(), SendError> {
+        let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
+        let is_finishing = in_order && self.eof && !self.draining && !self.closed;
+        if is_finishing && self.requests_open() > 0 {
+            self.may_push()
+        } else {
+            self.may_queue()
+        }
+    }
+
+    fn may_push(&self) -> Result<(), SendError> {
+        if self.rules.exchange && self.rules.role == Role::Server {
             Err(SendError::NoPush)
         } else if self.waiting() > self.rules.soft {
             Err(SendError::Full)
@@ -616,6 +634,10 @@ impl Model {
         let Some(why) = self.ended else {
             return nothing(actual);
         };
+        if self.closed && self.requests_open() > 0 {
+            let wanted = self.all_cancelled();
+            return self.choose_cancelled(wanted, actual);
+        }
         if !self.calls.is_empty() {
             // Any of them, each with its own ending.
             let missing = self.rules.exchange && why == Closed::EndOfInput;
@@ -630,10 +652,6 @@ impl Model {
                 }
             }
             return Err(format!("one of {:?} should settle", self.calls));
-        }
-        if self.closed && self.requests_open() > 0 {
-            let wanted = self.all_cancelled();
-            return self.choose_cancelled(wanted, actual);
         }
         if self.told {
             return nothing(actual);
@@ -781,8 +799,11 @@ impl Model {
             }
             self.release(batch);
             fates[same] = Fate::Done;
-            if id.is_none() {
-                fates[place] = Fate::Done;
+            // It has had its effect; one with an id asks for an answer besides.
+            fates[place] = Fate::Done;
+            if let Some(id) = id {
+                let reply = format!(r#"{{"jsonrpc":"2.0","result":null,"id":{id}}}"#);
+                self.batches[batch].replies.insert(place, reply);
             }
         }
         self.reading = Some(Reading {
@@ -951,6 +972,8 @@ impl Model {
         id: Option<String>,
         at: Option<(usize, usize)>,
     ) -> String {
+        // Where null is no id, none was readable.
+        let id = id.filter(|id| self.rules.null_ids || key(id) != Key::Null);
         let echo = match &id {
             Some(id) if self.rules.echo_ids => id.clone(),
             _ => "null".to_string(),
