@@ -1,9 +1,9 @@
 //! One JSON-RPC conversation, both roles at once. Every protocol decision is made in this folder.
 //!
 //! `mod` has the state, and what goes in and out besides messages: time, ends, bytes to write.
-//! `commands` says things to the peer, `batch` says several at once, `receive` cuts the input into
-//! messages, `deliver` turns each into an event, `settle` ends calls that get no answer, `memory`
-//! sums up what all of it may hold.
+//! `commands` says things to the peer, `answers` replies to it, `batch` says several at once,
+//! `receive` cuts the input into messages, `deliver` turns each into an event, `settle` ends calls
+//! that get no answer, `memory` sums up what all of it may hold.
 //!
 //! ```text
 //!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
@@ -12,6 +12,7 @@
 //!   bytes ◀── outbox ◀── commands      calls   requests   batches
 //! ```
 
+mod answers;
 mod batch;
 mod commands;
 mod deliver;

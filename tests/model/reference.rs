@@ -318,18 +318,6 @@ impl Model {
         }
     }
 
-    /// Why a notification is refused. One may still leave after an orderly end of input while a
-    /// request is open: it belongs to the answer.
-    pub fn may_notify(&self) -> Result<(), SendError> {
-        let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
-        let is_finishing = in_order && self.eof && !self.draining && !self.closed;
-        if is_finishing && self.requests_open() > 0 {
-            self.may_push()
-        } else {
-            self.may_queue()
-        }
-    }
-
     fn may_push(&self) -> Result<(), SendError> {
         if self.rules.exchange && self.rules.role == Role::Server {
             Err(SendError::NoPush)
@@ -338,6 +326,17 @@ impl Model {
         } else {
             Ok(())
         }
+    }
+
+    /// Why a notification is refused. After an orderly end of input it still goes while a request
+    /// is to be answered.
+    pub fn may_notify(&self) -> Result<(), SendError> {
+        let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
+        let open = in_order && self.eof && !self.draining && !self.closed;
+        if !(open && self.requests_open() > 0) {
+            return self.may_queue();
+        }
+        self.may_push()
     }
 
     pub fn may_call(&self, id: Option<&str>, extra: usize) -> Result<(), SendError> {
@@ -651,7 +650,10 @@ impl Model {
                     return Ok(());
                 }
             }
-            return Err(format!("one of {:?} should settle", self.calls));
+            return Err(format!(
+                "one of {:?} should settle, got {actual:?}",
+                self.calls
+            ));
         }
         if self.told {
             return nothing(actual);
@@ -799,7 +801,6 @@ impl Model {
             }
             self.release(batch);
             fates[same] = Fate::Done;
-            // It has had its effect; one with an id asks for an answer besides.
             fates[place] = Fate::Done;
             if let Some(id) = id {
                 let reply = format!(r#"{{"jsonrpc":"2.0","result":null,"id":{id}}}"#);
@@ -972,7 +973,7 @@ impl Model {
         id: Option<String>,
         at: Option<(usize, usize)>,
     ) -> String {
-        // Where null is no id, none was readable.
+        // Where null is no id, a null id is none that could be read.
         let id = id.filter(|id| self.rules.null_ids || key(id) != Key::Null);
         let echo = match &id {
             Some(id) if self.rules.echo_ids => id.clone(),

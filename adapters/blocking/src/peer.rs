@@ -587,3 +587,42 @@ impl fmt::Display for CallRefused {
 }
 
 impl std::error::Error for CallRefused {}
+
+#[cfg(test)]
+mod tests {
+    use super::{CALL_TIMEOUT_DEFAULT, CallError};
+    use crate::driver::drive;
+    use antiphon::Config;
+    use std::io;
+    use std::thread;
+    use std::time::Duration;
+
+    // CLI-06
+    #[test]
+    fn a_call_without_a_timeout_has_one_of_thirty_seconds_and_none_only_on_request() {
+        let mut config = Config::new();
+        config.write_time_max = None;
+        let (peer, _driver) = drive((io::empty(), io::sink()), config, ());
+        let unlimited = peer.start_call("m", (), None);
+        let timeout = |peer: &super::Peer| peer.shared.lock().conn.poll_timeout();
+        assert_eq!(timeout(&peer), None);
+        let before = peer.shared.now();
+        let calling = {
+            let peer = peer.clone();
+            thread::spawn(move || peer.call::<()>("m", ()))
+        };
+        let deadline = loop {
+            match timeout(&peer) {
+                Some(deadline) => break deadline,
+                None => thread::yield_now(),
+            }
+        };
+        assert_eq!(CALL_TIMEOUT_DEFAULT, Duration::from_secs(30));
+        // The connection keeps a bound that is never later than the deadline and not much earlier.
+        assert!(deadline >= before + Duration::from_secs(29), "{deadline:?}");
+        assert!(deadline <= peer.shared.now() + Duration::from_secs(30));
+        drop(unlimited);
+        peer.close(antiphon::CloseReason::Done);
+        assert!(matches!(calling.join(), Ok(Err(CallError::Unsent))));
+    }
+}

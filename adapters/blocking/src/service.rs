@@ -254,16 +254,14 @@ fn take(slot: &std::sync::Mutex<Option<Responder>>) -> Option<Responder> {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        let Some(token) = self.token.take() else {
+        if self.is_answered {
             return;
-        };
+        }
         let key = self.key;
         self.shared.turn(|state| {
             state.cancelled.remove(&key);
-            // It can only be refused where nobody waits for it any more.
-            let _ = state
-                .conn
-                .respond_err(token, &ErrorObject::internal_error());
+            // Refused only where nobody waits for it any more.
+            state.conn.abandon(key);
         });
     }
 }

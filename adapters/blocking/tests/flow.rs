@@ -231,7 +231,7 @@ fn a_flood_beyond_the_limit_is_refused_and_our_own_answers_still_flow() {
         hand.say(r#"{"jsonrpc":"2.0","result":5,"id":1}"#);
         assert_eq!(call.wait::<u8>().unwrap(), 5);
         for _ in 0..4 {
-            holding.recv().unwrap().ok(&"done").unwrap();
+            holding.recv().unwrap().ok("done").unwrap();
         }
         let (mut busy, mut done, mut asked) = (0, 0, 0);
         while busy + done + asked < 1001 {
@@ -297,7 +297,7 @@ fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
         let (service, log) = Scripted::new(move |_, _, reply| {
             entered.send(()).unwrap();
             held.recv().unwrap();
-            reply.ok(&"served").unwrap();
+            reply.ok("served").unwrap();
         });
         let mut options = Options::from(Config::new());
         options.queue_bytes_max = 100;
