@@ -366,3 +366,24 @@ def own(route, folder):
                   must_be_error=False)
     editor.seen.add("cancel")
     return editor.finish()
+
+
+@both_routes("python-lsp-server", ("bin:pylsp",))
+def pylsp(route, folder):
+    editor = Editor(route, [PEERS / "python" / "bin" / "python", "-m", "pylsp"], "python", "py",
+                    folder)
+    editor.start()
+    editor.open("small", "import os\n\ndef twice(n):\n    '''Doubles.'''\n    return n * 2\n\ntwice(1)\n")
+    editor.diagnostics("small", "imported but unused")
+    editor.hover("small", 6, 1, "Doubles")
+    editor.asked("window/workDoneProgress/create")
+    big = comment_of("#", MIB)
+    lines = big.count("\n")
+    editor.open("large", big + "import os\n")
+    found = editor.diagnostics("large", "imported but unused", 40)
+    assert found[0]["range"]["start"]["line"] == lines, found
+    editor.seen.add("1 MiB")
+    # It begins everything at once, and what has begun it does not stop.
+    how = editor.cancel("textDocument/hover", editor.at("large", lines, 8), must_be_error=False)
+    editor.seen.add("cancel")
+    return editor.finish(f"the cancelled request was {how}")
