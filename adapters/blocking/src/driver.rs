@@ -80,18 +80,17 @@ pub fn drive(
     let shared = Arc::new(Shared::new(options.into()));
     let driver = Driver {
         shared: Arc::clone(&shared),
-        link: link.into(),
-        service: Box::new(service),
+        parts: Some((link.into(), Box::new(service))),
     };
     (Peer::owning(shared), driver)
 }
 
-/// Runs one connection. Made by [`drive`].
+/// Runs one connection. Made by [`drive`]. Dropped without being run, it ends the connection.
 #[must_use = "nothing happens before `run`"]
 pub struct Driver {
     shared: Arc<Shared>,
-    link: Link,
-    service: Box<dyn Service>,
+    /// What it runs on; none once it does.
+    parts: Option<(Link, Box<dyn Service>)>,
 }
 
 impl Driver {
@@ -100,12 +99,12 @@ impl Driver {
     /// # Errors
     /// The transport failed before the connection was meant to end, or the system refused a
     /// thread.
-    pub fn run(self) -> io::Result<Closed> {
-        let Self {
-            shared,
-            link,
-            service,
-        } = self;
+    pub fn run(mut self) -> io::Result<Closed> {
+        let shared = Arc::clone(&self.shared);
+        // There is no other way to take them, and this one takes the driver.
+        let Some((link, service)) = self.parts.take() else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
         let (reader, writer, hang_up) = (link.reader, link.writer, link.hang_up);
         let started = start("antiphon-write", &shared, write_on, writer, |state| {
             state.writer_done = true;
@@ -121,14 +120,7 @@ impl Driver {
             })
         });
         if let Err(error) = started {
-            shared.turn(|state| {
-                shared.close_state(state, CloseReason::TransportFailed);
-                state.stop = true;
-                state.finished = state.closed;
-            });
-            shared.writable.notify_all();
-            shared.work.notify_all();
-            shared.changed.notify_all();
+            never_mind(&shared);
             return Err(error);
         }
         let why = keep_time(&shared);
@@ -138,12 +130,32 @@ impl Driver {
     }
 }
 
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if self.parts.take().is_some() {
+            never_mind(&self.shared);
+        }
+    }
+}
+
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Driver")
-            .field("link", &self.link)
+            .field("parts", &self.parts.as_ref().map(|(link, _)| link))
             .finish_non_exhaustive()
     }
+}
+
+/// Ends a connection that has not got all of its threads.
+fn never_mind(shared: &Shared) {
+    shared.turn(|state| {
+        shared.close_state(state, CloseReason::TransportFailed);
+        state.stop = true;
+        state.finished = state.closed;
+    });
+    shared.writable.notify_all();
+    shared.work.notify_all();
+    shared.changed.notify_all();
 }
 
 /// Starts a thread, which says when it is done, even if a reader or writer that somebody else wrote
