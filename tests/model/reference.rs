@@ -4,9 +4,11 @@
 //! connection has to answer: each event, each refusal, each frame. Where several events are right
 //! (which of two due calls is told first), any of them is accepted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use antiphon::{CloseReason, Closed, ConnectionError, Framing, InvalidReason, Role, SendError};
+use antiphon::{
+    CloseReason, Closed, ConnectionError, Framing, InvalidReason, NullIdError, Role, SendError,
+};
 
 use crate::rendering;
 
@@ -25,7 +27,10 @@ pub(crate) struct Rules {
     pub(crate) repeated_ids: bool,
     pub(crate) null_ids: bool,
     pub(crate) echo_ids: bool,
-    pub(crate) fail_all: bool,
+    /// What an error without id does to our calls.
+    pub(crate) null_id_error: NullIdError,
+    /// Whether our ids are `"srv-1"`, … instead of numbers.
+    pub(crate) prefixed: bool,
     pub(crate) batches: bool,
     pub(crate) calls_max: usize,
     pub(crate) requests_max: usize,
@@ -79,6 +84,16 @@ pub(crate) enum Message {
     One(Item),
     Array(Vec<Item>),
     Garbage(&'static str),
+}
+
+impl Rules {
+    /// The id of our call of this number.
+    pub(crate) fn spell(&self, number: u64) -> String {
+        match self.prefixed {
+            true => format!("\"srv-{number}\""),
+            false => number.to_string(),
+        }
+    }
 }
 
 impl Item {
@@ -164,6 +179,7 @@ pub(crate) fn key(text: &str) -> Key {
 struct Call {
     id: String,
     chosen: bool,
+    message: u64,
     deadline: Option<u64>,
     tag: u64,
     sent: bool,
@@ -353,26 +369,30 @@ impl Model {
         }
     }
 
-    /// Notes a call that the connection has taken, under the number it gave.
+    /// Notes a call that the connection has taken, under the number it gave. `message` is the
+    /// number of the first call in the same message.
     pub(crate) fn called(
         &mut self,
         number: u64,
         id: Option<&str>,
+        message: u64,
         deadline: Option<u64>,
         tag: u64,
     ) -> Result<(), String> {
         if number <= self.last_number {
             return Err(format!("number {number} is not above {}", self.last_number));
         }
-        if id.is_none() && self.open_call(&number.to_string()).is_some() {
+        let spelled = self.rules.spell(number);
+        if id.is_none() && self.open_call(&spelled).is_some() {
             return Err(format!(
                 "number {number} is spelled like an id that is open"
             ));
         }
         self.last_number = number;
         let call = Call {
-            id: id.map_or(number.to_string(), str::to_string),
+            id: id.map_or(spelled, str::to_string),
             chosen: id.is_some(),
+            message,
             deadline,
             tag,
             sent: false,
@@ -711,8 +731,7 @@ impl Model {
                     } if key(id) == Key::Null => Some(body.clone()),
                     _ => None,
                 };
-                let all =
-                    self.rules.fail_all || self.rules.exchange && self.rules.role == Role::Client;
+                let all = self.is_for_all();
                 if let Some(body) = null_error.filter(|_| all && !self.calls.is_empty()) {
                     self.fanout = Some((self.last_number, body));
                     return None;
@@ -721,6 +740,18 @@ impl Model {
             }
             Message::Array(items) => self.read_array(items),
         }
+    }
+
+    /// Whether an error without id settles what is open: all of it, or the one message that is.
+    fn is_for_all(&self) -> bool {
+        let messages: BTreeSet<u64> = self.calls.values().map(|call| call.message).collect();
+        let is_exchange = self.rules.exchange && self.rules.role == Role::Client;
+        is_exchange
+            || match self.rules.null_id_error {
+                NullIdError::Report => false,
+                NullIdError::FailSole => messages.len() == 1,
+                NullIdError::FailAll => true,
+            }
     }
 
     fn read_array(&mut self, items: Vec<Item>) -> Option<String> {
@@ -963,9 +994,10 @@ impl Model {
         if let Some(reason) = reason {
             return format!("malformed Response({reason:?}) answered None id {id}");
         }
+        let used = |n: u64| key(&self.rules.spell(n)) == key(id);
         let kind = match key(id) {
             Key::Null => "null",
-            Key::Number(n) if 0 < n && n as u64 <= self.last_number => "late",
+            _ if (1..=self.last_number).any(used) => "late",
             _ => "unknown",
         };
         format!("stray {kind} {} id {id}", shown(body))
