@@ -11,6 +11,7 @@ use super::deliver::Place;
 use super::{Connection, Fate, Reading, Rest};
 use crate::codes;
 use crate::config::{LimitErrors, Role};
+use crate::deadlines::NEVER;
 use crate::encode::{self, Style};
 use crate::error_object::ErrorObject;
 use crate::event::{
@@ -54,8 +55,13 @@ impl<T> Connection<T> {
                         body,
                         taken,
                         unterminated,
-                    }) => (body, taken, unterminated),
+                    }) => {
+                        // The span for the next frame is counted from its own first byte.
+                        self.deadlines.frame = NEVER;
+                        (body, taken, unterminated)
+                    }
                     Ok(Cut::Oversize { bytes, taken }) => {
+                        self.deadlines.frame = NEVER;
                         input.take(taken);
                         return Some(self.refuse_oversize(bytes));
                     }

@@ -1,0 +1,58 @@
+//! Corners found by reading the core line by line: each test once failed.
+
+use core::time::Duration;
+
+use antiphon::{
+    Closed, Config, Connection, ConnectionError, Event, Framing, Id, Input, Instant, Json,
+    LimitErrors, Outcome,
+};
+
+const CALL: &str = r#"{"jsonrpc":"2.0","method":"m","id":1}"#;
+const TELL: &str = r#"{"jsonrpc":"2.0","method":"m"}"#;
+
+fn drain<T>(conn: &mut Connection<T>, input: &mut Input<'_>) -> Vec<String>
+where
+    T: core::fmt::Debug,
+{
+    let mut events = Vec::new();
+    while let Some(event) = conn.poll_event(input) {
+        events.push(format!("{event:?}"));
+    }
+    events
+}
+
+fn sent<T>(conn: &mut Connection<T>) -> String {
+    let (mut all, mut part) = (String::new(), Vec::new());
+    while conn.take_transmit(&mut part) {
+        all.push_str(core::str::from_utf8(&part).unwrap());
+        part.clear();
+    }
+    all
+}
+
+#[test]
+fn a_busy_stream_whose_reads_end_inside_messages_is_not_a_stalled_one() {
+    let mut conn: Connection = Connection::new(Config::new());
+    let line = format!("{TELL}\n");
+    let (head, tail) = line.split_at(10);
+    conn.handle_timeout(Instant::ZERO);
+    drain(&mut conn, &mut Input::stream(head.as_bytes()));
+    // Every read ends one message and begins the next; none takes longer than a second.
+    let mut received = head.to_owned();
+    for second in 1..200 {
+        received.push_str(tail);
+        received.push_str(head);
+        conn.handle_timeout(Instant::from_millis(second * 1000));
+        let mut input = Input::stream(received.as_bytes());
+        let events = drain(&mut conn, &mut input);
+        let consumed = input.consumed();
+        assert_eq!(events.len(), 1, "second {second}: {events:?}");
+        received.drain(..consumed);
+    }
+    // One that does stall is found out, counted from its own first bytes.
+    conn.handle_timeout(Instant::from_millis(199_000 + 59_999));
+    assert!(drain(&mut conn, &mut Input::stream(received.as_bytes())).is_empty());
+    conn.handle_timeout(Instant::from_millis(199_000 + 60_000));
+    let events = drain(&mut conn, &mut Input::stream(received.as_bytes()));
+    assert!(events[0].contains("FrameTimedOut"), "{events:?}");
+}
