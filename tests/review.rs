@@ -56,3 +56,15 @@ fn a_busy_stream_whose_reads_end_inside_messages_is_not_a_stalled_one() {
     let events = drain(&mut conn, &mut Input::stream(received.as_bytes()));
     assert!(events[0].contains("FrameTimedOut"), "{events:?}");
 }
+
+#[test]
+fn an_oversize_first_message_is_answered_in_the_framing_it_shows() {
+    let mut config = Config::new().with_framing(Framing::Detect);
+    config.message_bytes_max = 10;
+    let mut conn: Connection = Connection::new(config);
+    drain(
+        &mut conn,
+        &mut Input::stream(b"Content-Length: 1000\r\n\r\n"),
+    );
+    assert!(sent(&mut conn).starts_with("Content-Length: "));
+}

@@ -18,7 +18,7 @@ use crate::event::{
     Closed, ConnectionError, Event, InvalidReason, Malformed, MalformedCause, Origin, Refused,
     RefusedCause,
 };
-use crate::frame::{Cut, Framing};
+use crate::frame::{Cut, Framing, FramingError};
 use crate::id::Id;
 use crate::input::{Input, InputKind};
 use crate::json::{self, Envelope, Json, JsonKind, OwnedJson, Shape, SyntaxError, SyntaxErrorKind};
@@ -50,7 +50,7 @@ impl<T> Connection<T> {
                     input.take_message();
                     return Some(self.refuse_oversize(Some(bytes)));
                 }
-                InputKind::Stream => match self.framer.cut(rest, self.at_end) {
+                InputKind::Stream => match self.cut(rest) {
                     Ok(Cut::Frame {
                         body,
                         taken,
@@ -79,20 +79,27 @@ impl<T> Connection<T> {
                     }
                     Err(error) => {
                         self.fail(match error {
-                            crate::FramingError::Truncated { .. } => ConnectionError::Truncated,
+                            FramingError::Truncated { .. } => ConnectionError::Truncated,
                             error => ConnectionError::Framing(error),
                         });
                         return None;
                     }
                 },
             };
-            if self.config.framing == Framing::Detect {
-                self.outbox.set_framing(self.framer.framing());
-            }
             if let Some(event) = self.read_frame(input, body, taken, unterminated) {
                 return Some(event);
             }
         }
+    }
+
+    /// Cuts the next frame out of a stream. What the peer's framing turns out to be is written from
+    /// then on, also in the answer to a frame that is too large.
+    fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
+        let cut = self.framer.cut(rest, self.at_end);
+        if self.config.framing == Framing::Detect {
+            self.outbox.set_framing(self.framer.framing());
+        }
+        cut
     }
 
     /// Reads one frame: delivers a message, or prepares a batch for delivery.
