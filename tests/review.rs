@@ -68,3 +68,19 @@ fn an_oversize_first_message_is_answered_in_the_framing_it_shows() {
     );
     assert!(sent(&mut conn).starts_with("Content-Length: "));
 }
+
+#[test]
+fn the_end_of_time_ends_only_what_has_a_deadline() {
+    let mut config = Config::new();
+    config.write_time_max = None;
+    let mut conn = Connection::new(config);
+    conn.call("m", (), None, "patient").unwrap();
+    conn.call("m", (), Some(Instant::from_nanos(5)), "hasty")
+        .unwrap();
+    conn.handle_timeout(Instant::FAR_FUTURE);
+    let events = drain(&mut conn, &mut Input::none());
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(events[0].contains("hasty"));
+    assert_eq!(conn.calls_open(), 1);
+    assert_eq!(conn.poll_timeout(), None);
+}
