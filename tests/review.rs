@@ -84,3 +84,36 @@ fn the_end_of_time_ends_only_what_has_a_deadline() {
     assert_eq!(conn.calls_open(), 1);
     assert_eq!(conn.poll_timeout(), None);
 }
+
+#[test]
+fn a_batch_left_half_read_does_not_keep_the_end_of_input_from_settling_calls() {
+    let batch = format!("[{CALL},{CALL}]");
+    for input in [
+        Input::message(batch.as_bytes()),
+        Input::stream(batch.as_bytes()),
+    ] {
+        let mut conn = Connection::new(Config::new());
+        conn.call("m", (), None, "ours").unwrap();
+        sent(&mut conn);
+        let mut input = input;
+        if let Some(Event::Request(_)) = conn.poll_event(&mut input) {}
+        conn.handle_eof();
+        let _ = conn.poll_event(&mut input);
+        drop(input);
+        let events = drain(&mut conn, &mut Input::none());
+        let last = events.last().expect("the end is told");
+        assert!(last.starts_with("Closed"), "{events:?}");
+        assert_eq!(conn.calls_open(), 0);
+    }
+    let mut conn = Connection::new(Config::new());
+    conn.call("m", (), None, "ours").unwrap();
+    sent(&mut conn);
+    let first = conn.poll_event(&mut Input::message(batch.as_bytes()));
+    assert!(matches!(first, Some(Event::Request(_))));
+    drop(first);
+    conn.handle_eof();
+    let events = drain(&mut conn, &mut Input::none());
+    assert!(events[0].contains("Aborted"), "{events:?}");
+    assert!(events[1].starts_with("Closed(EndOfInput"), "{events:?}");
+    assert_eq!(conn.requests_open(), 1);
+}

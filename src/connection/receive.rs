@@ -517,15 +517,16 @@ impl<T> Connection<T> {
         })
     }
 
-    /// Whether the message that is half delivered is what `input` shows. If it shows another, the
-    /// rest of the old one is given up.
+    /// Whether reading may go on: with the message that is half delivered, if `input` shows it, or
+    /// with another one, for whose sake the rest of the old one is given up. At the end of input
+    /// nothing will show it again. False for a stream that shows less than the message.
     fn is_shown_again(&mut self, input: &Input<'_>) -> bool {
         let Some(reading) = &self.reading else {
             return true;
         };
         let rest = input.rest();
         let is_message = input.kind() != InputKind::Stream;
-        if !is_message && rest.len() < reading.taken {
+        if !is_message && rest.len() < reading.taken && !self.at_end {
             return false;
         }
         if rest.len() < reading.taken || fingerprint(rest, reading.taken) != reading.fingerprint {
