@@ -117,3 +117,34 @@ fn a_batch_left_half_read_does_not_keep_the_end_of_input_from_settling_calls() {
     assert!(events[1].starts_with("Closed(EndOfInput"), "{events:?}");
     assert_eq!(conn.requests_open(), 1);
 }
+
+#[test]
+fn a_batch_over_its_limit_echoes_only_what_is_an_id_of_a_call() {
+    let mut config = Config::new();
+    config.limit_errors = LimitErrors::FirstCall;
+    config.batch_items_max = 2;
+    let mut conn: Connection = Connection::new(config);
+    let bad = r#"{"jsonrpc":"2.0","method":"m","id":{"a":
+        1}}"#;
+    let batch = format!("[{bad},{},{TELL}]", CALL.replace(":1}", ":7}"));
+    drain(&mut conn, &mut Input::message(batch.as_bytes()));
+    let sent = sent(&mut conn);
+    assert_eq!(sent.matches('\n').count(), 1, "{sent}");
+    assert!(sent.contains(r#""id":7}"#), "{sent}");
+}
+
+#[test]
+fn braces_are_escaped_in_every_kind_of_answer() {
+    let mut config = Config::new();
+    config.escape_braces = true;
+    config.batch_items_max = 1;
+    config.limit_errors = LimitErrors::FirstCall;
+    let call = r#"{"jsonrpc":"2.0","method":"m","id":"{"}"#;
+    let cancel = r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1},"id":"{"}"#;
+    for message in [cancel.to_owned(), format!("[{call},{call}]")] {
+        let mut conn: Connection = Connection::new(config);
+        drain(&mut conn, &mut Input::message(message.as_bytes()));
+        let sent = sent(&mut conn);
+        assert!(sent.contains(r#""id":"\u007b""#), "{sent}");
+    }
+}
