@@ -148,3 +148,22 @@ fn braces_are_escaped_in_every_kind_of_answer() {
         assert!(sent.contains(r#""id":"\u007b""#), "{sent}");
     }
 }
+
+#[test]
+fn a_drain_that_takes_too_long_ends_open_work_after_the_end_of_input_too() {
+    let mut conn: Connection = Connection::new(Config::new());
+    let line = format!("{CALL}\n");
+    let request = conn.poll_event(&mut Input::stream(line.as_bytes()));
+    assert!(matches!(request, Some(Event::Request(_))));
+    drop(request);
+    conn.drain();
+    conn.handle_eof();
+    let events = drain(&mut conn, &mut Input::none());
+    assert!(events[0].starts_with("Closed(EndOfInput"), "{events:?}");
+    let wake_up = conn.poll_timeout().expect("a drain has an end");
+    conn.handle_timeout(wake_up);
+    let events = drain(&mut conn, &mut Input::none());
+    assert!(events[0].starts_with("Cancelled"), "{events:?}");
+    assert!(conn.is_closed());
+    assert_eq!(conn.poll_timeout(), None);
+}

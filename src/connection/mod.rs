@@ -357,7 +357,10 @@ impl<T> Connection<T> {
             self.outbox.drop_unsent_calls();
             self.watch_write();
             self.deadlines.frame = NEVER;
-            self.deadlines.drain = NEVER;
+            // After an orderly end of input open requests may still be answered: only so long.
+            if why != Closed::EndOfInput {
+                self.deadlines.drain = NEVER;
+            }
         }
     }
 
@@ -371,7 +374,10 @@ impl<T> Connection<T> {
                 self.deadlines.write = NEVER;
                 self.shut();
             }
-            ConnectionError::DrainTimedOut => self.shut(),
+            ConnectionError::DrainTimedOut => {
+                self.deadlines.drain = NEVER;
+                self.shut();
+            }
             _ => {}
         }
     }

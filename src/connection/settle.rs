@@ -107,6 +107,9 @@ impl<T> Connection<T> {
         } else {
             self.deadlines.frame = NEVER;
         }
+        if self.ended.is_some() && self.is_idle() {
+            self.deadlines.drain = NEVER;
+        }
         if self.deadlines.write <= now {
             self.fail(ConnectionError::WriteTimedOut);
         } else if self.deadlines.frame <= now {
