@@ -167,3 +167,42 @@ fn a_drain_that_takes_too_long_ends_open_work_after_the_end_of_input_too() {
     assert!(conn.is_closed());
     assert_eq!(conn.poll_timeout(), None);
 }
+
+#[test]
+fn failing_and_closing_cost_no_more_than_there_is_to_settle() {
+    // Were either quadratic, this would take minutes.
+    let mut config = Config::new().with_framing(Framing::Messages);
+    config.calls_max = 200_000;
+    config.requests_max = 200_000;
+    config.outbox_bytes_soft = usize::MAX;
+    config.outbox_bytes_max = usize::MAX;
+    let mut conn = Connection::new(config);
+    for tag in 0..200_000 {
+        conn.call("m", (), None, tag).unwrap();
+        // Every other message arrives, so that the failed ones are no one range.
+        if tag % 2 == 0 {
+            conn.fail_transmit();
+        } else {
+            conn.consume_transmit(usize::MAX);
+        }
+    }
+    let mut unsent = 0;
+    while let Some(Event::Response(response)) = conn.poll_event(&mut Input::none()) {
+        assert!(matches!(response.outcome, Outcome::Unsent));
+        unsent += 1;
+    }
+    assert_eq!(unsent, 100_000);
+    for _ in 0..200_000 {
+        conn.poll_event(&mut Input::message(CALL.as_bytes()));
+    }
+    conn.close(antiphon::CloseReason::Done);
+    let (mut cancelled, mut settled) = (0, 0);
+    while let Some(event) = conn.poll_event(&mut Input::none()) {
+        match event {
+            Event::Cancelled(_) => cancelled += 1,
+            Event::Response(_) => settled += 1,
+            _ => {}
+        }
+    }
+    assert_eq!((cancelled, settled), (200_000, 100_000));
+}

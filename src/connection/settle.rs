@@ -72,11 +72,11 @@ impl<T> Connection<T> {
 
     /// An open call whose frame was not delivered.
     fn next_undelivered(&mut self) -> Option<u64> {
-        while let Some(&(low, high)) = self.failed.first() {
+        while let Some(&(low, high)) = self.failed.front() {
             if let Some(number) = self.calls.open_between(low, high) {
                 return Some(number);
             }
-            self.failed.remove(0);
+            self.failed.pop_front();
         }
         None
     }
