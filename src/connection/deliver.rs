@@ -295,13 +295,9 @@ impl<T> Connection<T> {
                     .batches
                     .add(place.batch, place.position, usize::MAX, write);
             }
-            None => {
-                let frame = self.outbox.begin(id.len() + 64);
-                if encode::success(self.outbox.body(), style, id, ()).is_ok() {
-                    self.outbox.commit(frame, None);
-                }
-                self.after_reply();
-            }
+            None => self.queue_reply(id.len() + 64, |out| {
+                let _ = encode::success(out, style, id, ());
+            }),
         }
     }
 
