@@ -11,6 +11,7 @@ use super::deliver::Place;
 use super::{Connection, Fate, Reading, Rest};
 use crate::codes;
 use crate::config::{LimitErrors, Role};
+use crate::deadlines::NEVER;
 use crate::encode::{self, Style};
 use crate::error_object::ErrorObject;
 use crate::event::{
@@ -20,7 +21,7 @@ use crate::event::{
 use crate::frame::{Cut, Framing};
 use crate::id::Id;
 use crate::input::{Input, InputKind};
-use crate::json::{self, Envelope, Json, JsonKind, OwnedJson, Shape, SyntaxError, SyntaxErrorKind};
+use crate::json::{self, Envelope, JsonKind, OwnedJson, Shape, SyntaxError, SyntaxErrorKind};
 use crate::message::{self, Call, CallKind, Message};
 
 impl<T> Connection<T> {
@@ -54,8 +55,15 @@ impl<T> Connection<T> {
                         body,
                         taken,
                         unterminated,
-                    }) => (body, taken, unterminated),
+                    }) => {
+                        // What comes next is another message, with a time of its own.
+                        self.deadlines.frame = NEVER;
+                        (body, taken, unterminated)
+                    }
                     Ok(Cut::Oversize { bytes, taken }) => {
+                        if !self.framer.is_inside_frame() {
+                            self.deadlines.frame = NEVER;
+                        }
                         input.take(taken);
                         return Some(self.refuse_oversize(bytes));
                     }
@@ -587,14 +595,4 @@ impl<T> Connection<T> {
                 crate::CancelMatch::ExactThenText => self.requests.find_text(id),
             })
     }
-}
-
-/// The whole text of one item.
-pub(super) fn item_text<'a>(text: &'a [u8], envelope: &Envelope) -> &'a [u8] {
-    text.get(envelope.span.range()).unwrap_or_default()
-}
-
-/// The params member that says why a request is given up (MCP).
-pub(super) fn cancel_reason<'a>(params: Option<Json<'a>>) -> Option<Json<'a>> {
-    params.and_then(|params| params.get("reason"))
 }
