@@ -21,7 +21,7 @@ use crate::event::{
 use crate::frame::{Cut, Framing};
 use crate::id::Id;
 use crate::input::{Input, InputKind};
-use crate::json::{self, Envelope, Json, JsonKind, OwnedJson, Shape, SyntaxError, SyntaxErrorKind};
+use crate::json::{self, Envelope, JsonKind, OwnedJson, Shape, SyntaxError, SyntaxErrorKind};
 use crate::message::{self, Call, CallKind, Message};
 
 impl<T> Connection<T> {
@@ -595,14 +595,4 @@ impl<T> Connection<T> {
                 crate::CancelMatch::ExactThenText => self.requests.find_text(id),
             })
     }
-}
-
-/// The whole text of one item.
-pub(super) fn item_text<'a>(text: &'a [u8], envelope: &Envelope) -> &'a [u8] {
-    text.get(envelope.span.range()).unwrap_or_default()
-}
-
-/// The params member that says why a request is given up (MCP).
-pub(super) fn cancel_reason<'a>(params: Option<Json<'a>>) -> Option<Json<'a>> {
-    params.and_then(|params| params.get("reason"))
 }

@@ -417,3 +417,14 @@ fn a_link_is_hung_up_once_when_the_connection_ends() {
         );
     });
 }
+
+#[test]
+fn a_connection_that_is_never_run_keeps_nobody_waiting() {
+    within(LONG, || {
+        let (peer, driver) = antiphon_blocking::drive((io::empty(), io::sink()), Config::new(), ());
+        let call = peer.start_call("m", (), None).unwrap();
+        drop(driver);
+        assert!(matches!(call.wait::<()>(), Err(CallError::Unsent)));
+        assert!(peer.wait_closed(LONG).is_some());
+    });
+}
