@@ -327,6 +327,10 @@ impl<T> Connection<T> {
             let cause = MalformedCause::Response(invalid.reason);
             return self.report_malformed(cause, text, 0, id, None, origin);
         }
+        // How a 1.0 peer may acknowledge a notification: nobody's fault, so it does not count.
+        let is_acknowledgement = self.config.version.allows_v1()
+            && id.is_some_and(|id| id.is_null())
+            && matches!(outcome, Outcome::Ok(result) if result.is_null());
         let kind = match id.filter(|id| !id.is_null()) {
             None => StrayKind::NullId(outcome),
             Some(id) => match self.config.id_scheme.read(id.json()) {
@@ -334,7 +338,7 @@ impl<T> Connection<T> {
                 _ => StrayKind::Unknown(outcome),
             },
         };
-        self.strays += 1;
+        self.strays += u64::from(!is_acknowledgement);
         if self.strays > self.config.strays_max {
             self.fail(ConnectionError::TooManyStrays);
         }
