@@ -706,7 +706,7 @@ fn the_first_reason_for_the_end_holds() {
     ));
 }
 
-// STD-08 ARC-11
+// STD-08
 #[test]
 fn a_buffer_of_input_bytes_max_is_never_full_without_progress() {
     let body = r#"{"jsonrpc":"2.0","method":"m","params":["0123456789"]}"#;

@@ -25,8 +25,10 @@ use crate::log::say;
 use crate::pipes::{Pipe, Side, Signal};
 use crate::usage::Failure;
 
-/// How often the child is asked whether it has exited.
+/// How often the child is asked whether it has exited, once something has begun to end.
 const TICK: Duration = Duration::from_millis(20);
+/// And before that: its exit also shows as the end of its output, unless a grandchild holds that.
+const IDLE_TICK: Duration = Duration::from_millis(500);
 /// How long output may go on after the server's exit, before the editor is given up.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long the server's output may stay open after its exit: a grandchild may hold it.
@@ -238,7 +240,9 @@ impl Proxy {
         let now = self.now();
         let deadlines = [&self.editor, &self.server].map(|end| end.conn.poll_timeout());
         let next = deadlines.into_iter().flatten().min();
-        next.map_or(TICK, |next| next.saturating_since(now).min(TICK))
+        let is_ending = self.kill_at.is_some() || self.exited.is_some();
+        let tick = if is_ending { TICK } else { IDLE_TICK };
+        next.map_or(tick, |next| next.saturating_since(now).min(tick))
     }
 }
 
