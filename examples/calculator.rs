@@ -41,7 +41,10 @@ impl Service for Calculator {
     }
 
     fn report(&mut self, _: &Peer, report: Report) {
-        eprintln!("calculator: {report}");
+        // A transport that fails is told by `main`.
+        if !matches!(report, Report::Io(_)) {
+            eprintln!("calculator: {report}");
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Service for Editor {
             "client/registerCapability"
             | "client/unregisterCapability"
             | "window/workDoneProgress/create"
-            | "workspace/diagnostic/refresh" => reply.ok(&()),
+            | "workspace/diagnostic/refresh" => reply.ok(()),
             _ => reply.unknown_method(method),
         };
         match answered {

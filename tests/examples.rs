@@ -142,6 +142,27 @@ fn the_calculator_meets_wrong_usage_and_a_taken_port_with_one_line() {
 }
 
 #[test]
+fn the_calculator_meets_a_reader_that_has_left_with_one_line() {
+    let mut command = example("calculator");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().unwrap();
+    stdin
+        .write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"add\",\"params\":[1,2],\"id\":1}\n")
+        .unwrap();
+    // Its input is still open: it leaves because nobody listens.
+    let output = ended(child);
+    drop(stdin);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(text(&output.stderr).lines().count(), 1, "{output:?}");
+}
+
+#[test]
 fn the_calculator_serves_a_port() {
     let mut command = example("calculator");
     let mut server = command

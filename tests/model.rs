@@ -491,7 +491,7 @@ impl Run {
 
     fn notify(&mut self, which: u8) -> Checked {
         let (method, params) = (method(which), params(which));
-        let wanted = self.model.may_queue();
+        let wanted = self.model.may_notify();
         let wanted = wanted.and(if method.is_empty() {
             Err(SendError::BlankMethod)
         } else {

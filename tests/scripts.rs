@@ -1,8 +1,9 @@
 //! Plays every script of `tests/scripts` and reports each case by its title.
 //!
-//! Knows the arguments of a test binary that matter: a filter, `--exact`, `--list`. Fails if fewer
-//! cases ran than the committed minimum, if a title stands twice, or if a value of a knob is shown
-//! by no case.
+//! Knows the arguments of a test binary that matter: a filter, `--exact`, `--list`; and `--ids`,
+//! which lists the requirements that each case holds. Fails if there are fewer cases than the
+//! committed minimum, if a title stands twice, if a case names no requirement, or if a value of a
+//! knob is shown by no case.
 
 mod support;
 
@@ -16,7 +17,7 @@ use support::script::Case;
 use support::{knobs, modes, script};
 
 /// There are at least so many cases. The number may only grow.
-const CASES_MIN: usize = 1;
+const CASES_MIN: usize = 711;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,6 +47,12 @@ fn main() -> ExitCode {
             println!("{}: test", name(case));
         }
         println!("\n{} tests, 0 benchmarks", chosen.len());
+        return ExitCode::SUCCESS;
+    }
+    if has("--ids") {
+        for case in &chosen {
+            println!("{}\t{}", name(case), case.ids.join(" "));
+        }
         return ExitCode::SUCCESS;
     }
     println!("\nrunning {} tests", chosen.len());
@@ -94,6 +101,14 @@ fn what_is_missing(cases: &[Case]) -> Vec<String> {
     if cases.len() < CASES_MIN {
         missing.push(format!("{} cases of at least {CASES_MIN}", cases.len()));
     }
+    let holds_nothing = cases.iter().filter(|case| case.ids.is_empty());
+    missing.extend(holds_nothing.map(|case| format!("{} names no requirement", name(case))));
+    let fields = format!("{:#?}", Config::strict());
+    for field in fields.lines().filter_map(top_level_field) {
+        if !knobs::KNOBS.iter().any(|knob| knob.name == field) {
+            missing.push(format!("the player does not know the knob {field}"));
+        }
+    }
     for knob in knobs::KNOBS {
         let shown: Vec<Value<'_>> = cases
             .iter()
@@ -121,6 +136,14 @@ fn what_is_missing(cases: &[Case]) -> Vec<String> {
         }
     }
     missing
+}
+
+/// The field that a line of pretty debug text names, if it is one of the outermost.
+fn top_level_field(line: &str) -> Option<&str> {
+    let line = line
+        .strip_prefix("    ")
+        .filter(|line| !line.starts_with(' '))?;
+    line.split_once(": ").map(|(name, _)| name)
 }
 
 /// The value of a knob that a case is titled for.

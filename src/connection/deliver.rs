@@ -3,7 +3,6 @@
 //! The rule guarded here: a response is never answered; a notification is never answered; a
 //! request is answered exactly once; and whatever fits nothing is reported, not dropped.
 
-use super::receive::{cancel_reason, item_text};
 use super::{Connection, Fate, Rest};
 use crate::config::{InvalidRequestId, NullIdError, Role};
 use crate::encode::{self, Style};
@@ -453,4 +452,14 @@ impl<T> Connection<T> {
         let cause = MalformedCause::Call(invalid.reason);
         self.report_malformed(cause, item, offset, id, answered, origin)
     }
+}
+
+/// The whole text of one item.
+fn item_text<'a>(text: &'a [u8], envelope: &Envelope) -> &'a [u8] {
+    text.get(envelope.span.range()).unwrap_or_default()
+}
+
+/// The params member that says why a request is given up (MCP).
+fn cancel_reason<'a>(params: Option<Json<'a>>) -> Option<Json<'a>> {
+    params.and_then(|params| params.get("reason"))
 }

@@ -1,9 +1,9 @@
 //! One JSON-RPC conversation, both roles at once. Every protocol decision is made in this folder.
 //!
 //! `mod` has the state, and what goes in and out besides messages: time, ends, bytes to write.
-//! `commands` says things to the peer, `batch` says several at once, `receive` cuts the input into
-//! messages, `deliver` turns each into an event, `settle` ends calls that get no answer, `memory`
-//! sums up what all of it may hold.
+//! `commands` says things to the peer, `answers` replies to it, `batch` says several at once,
+//! `receive` cuts the input into messages, `deliver` turns each into an event, `settle` ends calls
+//! that get no answer, `memory` sums up what all of it may hold.
 //!
 //! ```text
 //!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
@@ -12,6 +12,7 @@
 //!   bytes ◀── outbox ◀── commands      calls   requests   batches
 //! ```
 
+mod answers;
 mod batch;
 mod commands;
 mod deliver;
@@ -216,7 +217,9 @@ impl<T> Connection<T> {
     /// latest time, and [`poll_event`](Self::poll_event) acts on it. A clock that stands still or
     /// steps back does no harm.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.now = self.now.max(now);
+        // The far future is how never is written; the present is always before it.
+        let latest = Instant::from_nanos(NEVER - 1);
+        self.now = self.now.max(now.min(latest));
     }
 
     /// Tells that nothing more will come in. Calls of ours that are open settle; requests of the

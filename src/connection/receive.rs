@@ -23,7 +23,7 @@ use crate::event::{
 use crate::frame::{Cut, Framing, FramingError};
 use crate::id::Id;
 use crate::input::{Input, InputKind};
-use crate::json::{self, Envelope, Json, JsonKind, OwnedJson, Shape, SyntaxError, SyntaxErrorKind};
+use crate::json::{self, Envelope, JsonKind, OwnedJson, Shape, SyntaxError, SyntaxErrorKind};
 use crate::message::{self, Call, CallKind, Message};
 
 impl<T> Connection<T> {
@@ -58,12 +58,14 @@ impl<T> Connection<T> {
                         taken,
                         unterminated,
                     }) => {
-                        // The span for the next frame is counted from its own first byte.
+                        // What comes next is another message, with a time of its own.
                         self.deadlines.frame = NEVER;
                         (body, taken, unterminated)
                     }
                     Ok(Cut::Oversize { bytes, taken }) => {
-                        self.deadlines.frame = NEVER;
+                        if !self.framer.is_inside_frame() {
+                            self.deadlines.frame = NEVER;
+                        }
                         input.take(taken);
                         return Some(self.refuse_oversize(bytes));
                     }
@@ -627,14 +629,4 @@ impl<T> Connection<T> {
                 crate::CancelMatch::ExactThenText => self.requests.find_text(id),
             })
     }
-}
-
-/// The whole text of one item.
-pub(super) fn item_text<'a>(text: &'a [u8], envelope: &Envelope) -> &'a [u8] {
-    text.get(envelope.span.range()).unwrap_or_default()
-}
-
-/// The params member that says why a request is given up (MCP).
-pub(super) fn cancel_reason<'a>(params: Option<Json<'a>>) -> Option<Json<'a>> {
-    params.and_then(|params| params.get("reason"))
 }

@@ -80,7 +80,6 @@ def jayson_server():
     process.kill()
 
 
-# ONE-04
 @case("jayson's TCP server in its version 1, of client --preset v1: its errors need --lenient",
       ("npm:jayson",))
 def jayson_version_one():
@@ -117,7 +116,7 @@ def json_rpc_2_0():
 
 # -- PyPI
 
-# ONE-01 ONE-02 ONE-06
+# ONE-01 ONE-09
 for version, preset in (("v1", "v1"), ("v1", "mixed"), ("v2", "strict"), ("v2", "mixed"),
                         ("v2", "electrum")):
     @case(f"aiorpcX {version} as client of server --preset {preset}", ("pypi:aiorpcx",))
@@ -129,7 +128,7 @@ for version, preset in (("v1", "v1"), ("v1", "mixed"), ("v2", "strict"), ("v2", 
         return checks([PYTHON, PEERS_HERE / "aiorpcx_client.py", version, server.address[1], *only])
 
 
-# ONE-01 ONE-04
+# ONE-01 ONE-12
 for version, preset in (("v1", "v1"), ("v2", "strict"), ("auto", "mixed")):
     @case(f"aiorpcX {version} as server of client --preset {preset}", ("pypi:aiorpcx",))
     def aiorpcx_server(version=version, preset=preset):
@@ -225,7 +224,7 @@ def pygls():
 MCP_PACKAGE = ("npm:@modelcontextprotocol/sdk",)
 
 
-# TST-16 EXA-04 (the client half belongs to a later issue's adapter too)
+# TST-16 EXA-04
 @case("MCP TypeScript SDK as client of antiphon's mcp", MCP_PACKAGE)
 def mcp_sdk():
     return checks([NODE, PEERS_HERE / "mcp_client.cjs", MCP])

@@ -77,6 +77,7 @@ def every_form(name):
     return register
 
 
+# CLI-13 CLI-20
 @every_form("every operation, against antiphon's server")
 def operations(form):
     words, _server = target_of(form)
@@ -115,7 +116,6 @@ def operations(form):
     assert client.end() == 0
 
 
-# MSG-05
 @every_form("1 MiB of text that is not ASCII, and 2000 calls in one batch")
 def large(form):
     words, _server = target_of(form)
@@ -232,7 +232,7 @@ class Listener:
         return accepted_wire(self.framing, self.sock.accept()[0])
 
 
-# ONE-01 ONE-04
+# ONE-01 ONE-08 ONE-11 ONE-12
 @case("client --preset v1: 1.0 out, 1.0 in")
 def version_one():
     listener = Listener("ndjson")
@@ -250,12 +250,14 @@ def version_one():
     assert client.do("notify", method="n", params=[1]) == {"ok": True}
     assert wire.json() == {"method": "n", "params": [1], "id": None}
     assert "refused" in client.do("batch", items=[{"method": "x"}])
+    assert "refused" in client.call("x", {"by": "name"})
     wire.send({"method": "q", "params": [], "id": "s"})
     assert wire.json()["error"]["code"] == -32601
     assert client.end() == 0
     wire.ended()
 
 
+# STD-09
 @case("client tcp: a reset, an end and half a message each close with a reason")
 def ends():
     for ending in ("end", "half"):

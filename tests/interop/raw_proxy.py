@@ -243,3 +243,31 @@ def nested():
     assert all(answer["result"] == [answer["id"]] for answer in answers), answers[:2]
     wire.end()
     assert process.wait() == 0
+
+
+@case("proxy: a null id, a shared id and another dialect's cancel pass, where told by --preset")
+def dialects():
+    _, wire = relayed("ndjson")
+    wire.send('{"jsonrpc":"2.0","id":null,"method":"plain"}')
+    assert result_of(wire.json(), None)["method"] == "plain"
+    wire.send('{"jsonrpc":"2.0","id":1,"method":"slow"}\n{"jsonrpc":"2.0","id":1,"method":"plain"}')
+    assert result_of(wire.json(), 1)["method"] == "plain"
+    _, wire = relayed("ndjson", "--preset", "acp")
+    wire.send({"jsonrpc": "2.0", "id": "s", "method": "slow"})
+    wire.send({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": "s"}})
+    seen = wire.json()
+    assert seen["method"] == "seen" and seen["params"][0] == "$/cancel_request", seen
+    assert isinstance(seen["params"][1]["requestId"], int), seen
+
+
+@case("proxy: an answer with both members is passed on with --lenient only")
+def lenient():
+    members = '"result":1,"error":null'
+    for options in ([], ["--lenient"]):
+        _, wire = relayed("lsp", *options)
+        wire.send({"jsonrpc": "2.0", "id": 1, "method": "give", "params": {"members": members}})
+        answer = wire.json()
+        if options:
+            assert answer["result"] == 1, answer
+        else:
+            assert answer["error"]["code"] == -32603, answer

@@ -75,7 +75,6 @@ def every_form(name):
     return register
 
 
-# TST-02 (over real transports) ERR-01 SRV-01
 @every_form("every method, result and error code of the contract")
 def methods(form):
     with served(form) as (_, wire):
@@ -121,7 +120,7 @@ def methods(form):
         assert wire.ask("get_data") == ok(["hello", 5])
 
 
-# MSG-05 MSG-06 SER-04
+# MSG-05
 @every_form("params, numbers and ids come back to the byte")
 def exact(form):
     with served(form) as (_, wire):
@@ -139,7 +138,7 @@ def exact(form):
             assert got.endswith('"id":%s}' % text), (text, got)
 
 
-# MSG-16 ERR-02
+# MSG-16
 @every_form("fail answers exactly the error asked for")
 def fails(form):
     with served(form) as (_, wire):
@@ -149,7 +148,6 @@ def fails(form):
         assert code_of(wire.ask("fail", {"code": "x"})) == -32602
 
 
-# SRV-20 (other requests go on) OBS-10
 @every_form("sleep lets other requests go on")
 def sleeps(form):
     with served(form) as (_, wire):
@@ -181,7 +179,7 @@ def order(form):
         wire.nothing()
 
 
-# ARC-09 CLI-13
+# ARC-09
 @every_form("callback calls the client, 64 at once, without deadlock")
 def callbacks(form):
     with served(form) as (_, wire):
@@ -207,7 +205,7 @@ def callbacks(form):
         assert code_of(wire.ask("callback", [5])) == -32602
 
 
-# SRV-14 MSG-22
+# SRV-20
 @every_form("batches: mixed, invalid items, only notifications, empty")
 def batches(form):
     with served(form) as (_, wire):
@@ -231,14 +229,15 @@ def batches(form):
         assert code_of(wire.json()) == -32600
 
 
-# MSG-20 ERR-03
+# SER-04 MSG-20 ONE-02
 @every_form("garbage is answered and its neighbours are served")
 def garbage(form):
     with served(form) as (_, wire):
         table = [('{"jsonrpc": "2.0", "method": "foobar, "params": "bar", "baz]', -32700),
                  ('{"jsonrpc":"2.0","method":1,"params":[],"id":1}', -32600),
                  ('{"jsonrpc":"2.0","method":"echo","params":"bar","id":1}', -32600),
-                 ('{"method":"echo","id":1}', -32600), ('[1,2,3]', -32600),
+                 ('{"method":"echo","id":1}', -32600), ('[1,2,3]', -32600), ('"text"', -32600),
+                 ('{"jsonrpc":"2.0","id":1}', -32600),
                  ('[{"jsonrpc":"2.0","method":"sum"},{"jsonrpc":"2.0"', -32700),
                  ('[' * 200 + ']' * 200, -32700)]
         for text, code in table:
@@ -301,7 +300,7 @@ def long_batches(form):
         assert wire.ask("get_data", ident=-1) == ok(["hello", 5], -1)
 
 
-# STD-09 ARC-20
+# STD-09
 @every_form("after our end of stream what is open is still answered")
 def half_closed(form):
     with served(form) as (server, wire):
@@ -369,7 +368,6 @@ def reset(form):
         assert wire.ask("get_data") == ok(["hello", 5])
 
 
-# ARC-09 (two writing peers)
 @every_form("6 MiB are asked and answered before this side reads a byte")
 def both_write(form):
     with served(form) as (_, wire):
@@ -386,6 +384,7 @@ def both_write(form):
         assert len(seen) == 6000
 
 
+# STD-02 STD-03
 @case("server stdio:lsp: header variants are read, a lost framing is told")
 def headers():
     with served("stdio:lsp") as (server, wire):
@@ -401,6 +400,7 @@ def headers():
         assert server.process.stderr_lines, "the end was not explained"
 
 
+# STD-07
 @case("server: stdout holds nothing but frames, a panic included")
 def pure_stdout():
     asked = b'{"jsonrpc":"2.0","method":"crash","id":1}\n{"jsonrpc":"2.0","method":"crash"}\n\n'
@@ -427,7 +427,7 @@ def closed_stdout():
     assert not any("panicked" in line for line in process.stderr_lines), process.stderr_lines
 
 
-# ONE-01 ONE-02 ONE-03
+# ONE-01 ONE-05 ONE-07
 @case("server --preset v1: 1.0 in, 1.0 out")
 def version_one():
     with served("tcp", "--preset", "v1") as (_, wire):
@@ -441,7 +441,7 @@ def version_one():
         assert wire.json() == {"result": 1, "error": None, "id": 2}
 
 
-# ONE-06
+# ONE-09
 @case("server --preset mixed: each request is answered in its own version")
 def version_mixed():
     with served("tcp", "--preset", "mixed") as (_, wire):

@@ -23,7 +23,7 @@ import libraries  # noqa: E402,F401
 import language_servers  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.
-MINIMUM = 1
+MINIMUM = 188
 
 
 def main(arguments):

@@ -313,13 +313,30 @@ impl Model {
     pub fn may_queue(&self) -> Result<(), SendError> {
         if self.ended.is_some() || self.eof || self.draining || self.closed {
             Err(SendError::Closed)
-        } else if self.rules.exchange && self.rules.role == Role::Server {
+        } else {
+            self.may_push()
+        }
+    }
+
+    fn may_push(&self) -> Result<(), SendError> {
+        if self.rules.exchange && self.rules.role == Role::Server {
             Err(SendError::NoPush)
         } else if self.waiting() > self.rules.soft {
             Err(SendError::Full)
         } else {
             Ok(())
         }
+    }
+
+    /// Why a notification is refused. After an orderly end of input it still goes while a request
+    /// is to be answered.
+    pub fn may_notify(&self) -> Result<(), SendError> {
+        let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
+        let open = in_order && self.eof && !self.draining && !self.closed;
+        if !(open && self.requests_open() > 0) {
+            return self.may_queue();
+        }
+        self.may_push()
     }
 
     pub fn may_call(&self, id: Option<&str>, extra: usize) -> Result<(), SendError> {
@@ -616,6 +633,10 @@ impl Model {
         let Some(why) = self.ended else {
             return nothing(actual);
         };
+        if self.closed && self.requests_open() > 0 {
+            let wanted = self.all_cancelled();
+            return self.choose_cancelled(wanted, actual);
+        }
         if !self.calls.is_empty() {
             // Any of them, each with its own ending.
             let missing = self.rules.exchange && why == Closed::EndOfInput;
@@ -629,11 +650,10 @@ impl Model {
                     return Ok(());
                 }
             }
-            return Err(format!("one of {:?} should settle", self.calls));
-        }
-        if self.closed && self.requests_open() > 0 {
-            let wanted = self.all_cancelled();
-            return self.choose_cancelled(wanted, actual);
+            return Err(format!(
+                "one of {:?} should settle, got {actual:?}",
+                self.calls
+            ));
         }
         if self.told {
             return nothing(actual);
@@ -781,8 +801,10 @@ impl Model {
             }
             self.release(batch);
             fates[same] = Fate::Done;
-            if id.is_none() {
-                fates[place] = Fate::Done;
+            fates[place] = Fate::Done;
+            if let Some(id) = id {
+                let reply = format!(r#"{{"jsonrpc":"2.0","result":null,"id":{id}}}"#);
+                self.batches[batch].replies.insert(place, reply);
             }
         }
         self.reading = Some(Reading {
@@ -951,6 +973,8 @@ impl Model {
         id: Option<String>,
         at: Option<(usize, usize)>,
     ) -> String {
+        // Where null is no id, a null id is none that could be read.
+        let id = id.filter(|id| self.rules.null_ids || key(id) != Key::Null);
         let echo = match &id {
             Some(id) if self.rules.echo_ids => id.clone(),
             _ => "null".to_string(),

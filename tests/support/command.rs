@@ -78,6 +78,15 @@ impl Player {
         let mut words = Words { words: line.iter() };
         match words.want("a command")? {
             "call" => self.call(&mut words)?,
+            "calls" => {
+                for _ in 0..words.number()? {
+                    self.next_tag += 1;
+                    let made = self.conn.call("m", (), None, self.next_tag);
+                    let call = made.map_err(|rejected| rejected.to_string())?;
+                    self.calls.insert(call.number(), call);
+                    self.tags.insert(call.number(), self.next_tag);
+                }
+            }
             "notify" => {
                 let method = text(words.want("a method")?)?;
                 let params = words.params()?;

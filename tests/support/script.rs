@@ -3,6 +3,7 @@
 //! Nothing here knows the connection. A line that is not understood is an error with its number,
 //! never skipped: a misspelt expectation must not pass.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 /// One conversation, as written.
@@ -94,8 +95,14 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Vec<Case>, String> {
     let mut file_config = vec![String::from("strict")];
     let mut ids = Vec::new();
     let mut exchange = 0;
-    for (index, line) in text.lines().enumerate() {
+    let lines = text.lines().enumerate().flat_map(|(index, line)| {
         let number = index + 1;
+        written_out(line)
+            .into_iter()
+            .map(move |line| (number, line))
+    });
+    for (number, line) in lines {
+        let line = &*line;
         let fail = |what: &str| Err(format!("{file}.txt:{number}: {what}: {line}"));
         if line.is_empty() {
             exchange += 1;
@@ -174,6 +181,20 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Vec<Case>, String> {
         }
     }
     Ok(cases)
+}
+
+/// Writes a line `*n LINE` out n times, a `#` in it being the count from 1.
+fn written_out(line: &str) -> Vec<Cow<'_, str>> {
+    let repeated = line.strip_prefix('*').and_then(|rest| {
+        let (count, line) = rest.split_once(' ')?;
+        Some((count.parse::<usize>().ok()?, line))
+    });
+    match repeated {
+        Some((count, line)) => (1..=count)
+            .map(|number| Cow::Owned(line.replace('#', &number.to_string())))
+            .collect(),
+        None => vec![Cow::Borrowed(line)],
+    }
 }
 
 /// Adds a piece to the input that is being collected; anything but another piece ends it.

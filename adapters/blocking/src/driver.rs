@@ -14,6 +14,7 @@ use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Input, Instant, ReadBuffer};
 
@@ -79,18 +80,17 @@ pub fn drive(
     let shared = Arc::new(Shared::new(options.into()));
     let driver = Driver {
         shared: Arc::clone(&shared),
-        link: link.into(),
-        service: Box::new(service),
+        parts: Some((link.into(), Box::new(service))),
     };
     (Peer::owning(shared), driver)
 }
 
-/// Runs one connection. Made by [`drive`].
+/// Runs one connection. Made by [`drive`]. Dropped without being run, it ends the connection.
 #[must_use = "nothing happens before `run`"]
 pub struct Driver {
     shared: Arc<Shared>,
-    link: Link,
-    service: Box<dyn Service>,
+    /// What it runs on; none once it does.
+    parts: Option<(Link, Box<dyn Service>)>,
 }
 
 impl Driver {
@@ -99,35 +99,28 @@ impl Driver {
     /// # Errors
     /// The transport failed before the connection was meant to end, or the system refused a
     /// thread.
-    pub fn run(self) -> io::Result<Closed> {
-        let Self {
-            shared,
-            link,
-            service,
-        } = self;
+    pub fn run(mut self) -> io::Result<Closed> {
+        let shared = Arc::clone(&self.shared);
+        // There is no other way to take them, and this one takes the driver.
+        let Some((link, service)) = self.parts.take() else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
         let (reader, writer, hang_up) = (link.reader, link.writer, link.hang_up);
-        let started = start("antiphon-write", &shared, move |shared| {
-            write_on(shared, writer);
+        let started = start("antiphon-write", &shared, write_on, writer, |state| {
+            state.writer_done = true;
         })
         .and_then(|()| {
-            start("antiphon-serve", &shared, move |shared| {
-                serve_on(shared, service);
+            start("antiphon-serve", &shared, serve_on, service, |state| {
+                state.service_done = true;
             })
         })
         .and_then(|()| {
-            start("antiphon-read", &shared, move |shared| {
-                read_on(shared, reader);
+            start("antiphon-read", &shared, read_on, reader, |state| {
+                state.reader_done = true;
             })
         });
         if let Err(error) = started {
-            shared.turn(|state| {
-                shared.close_state(state, CloseReason::TransportFailed);
-                state.stop = true;
-                state.finished = state.closed;
-            });
-            shared.writable.notify_all();
-            shared.work.notify_all();
-            shared.changed.notify_all();
+            never_mind(&shared);
             return Err(error);
         }
         let why = keep_time(&shared);
@@ -137,28 +130,62 @@ impl Driver {
     }
 }
 
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if self.parts.take().is_some() {
+            never_mind(&self.shared);
+        }
+    }
+}
+
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Driver")
-            .field("link", &self.link)
+            .field("parts", &self.parts.as_ref().map(|(link, _)| link))
             .finish_non_exhaustive()
     }
 }
 
-fn start(
+/// Ends a connection that has not got all of its threads.
+fn never_mind(shared: &Shared) {
+    shared.turn(|state| {
+        shared.close_state(state, CloseReason::TransportFailed);
+        state.stop = true;
+        state.finished = state.closed;
+    });
+    shared.writable.notify_all();
+    shared.work.notify_all();
+    shared.changed.notify_all();
+}
+
+/// Starts a thread, which says when it is done, even if a reader or writer that somebody else wrote
+/// panics in it.
+fn start<T: Send + 'static>(
     name: &str,
     shared: &Arc<Shared>,
-    body: impl FnOnce(&Arc<Shared>) + Send + 'static,
+    body: fn(&Arc<Shared>, T),
+    with: T,
+    done: fn(&mut State),
 ) -> io::Result<()> {
     let shared = Arc::clone(shared);
-    thread::Builder::new()
-        .name(name.into())
-        .spawn(move || body(&shared))
-        .map(drop)
+    let run = move || {
+        let ended = catch_unwind(AssertUnwindSafe(|| body(&shared, with)));
+        shared.turn(|state| {
+            if ended.is_err() {
+                shared.note_fault(state, io::Error::other("the transport panicked"));
+                shared.close_state(state, CloseReason::TransportFailed);
+            }
+            done(state);
+        });
+        shared.turn.notify_one();
+        shared.changed.notify_all();
+    };
+    let builder = thread::Builder::new().name(name.into());
+    builder.spawn(run).map(drop)
 }
 
 /// The reader thread.
-fn read_on(shared: &Shared, mut reader: Box<dyn Read + Send>) {
+fn read_on(shared: &Arc<Shared>, mut reader: Box<dyn Read + Send>) {
     let mut buf = ReadBuffer::new(shared.options.config.input_bytes_max().max(1));
     loop {
         let read = match reader.read(buf.spare()) {
@@ -184,21 +211,17 @@ fn read_on(shared: &Shared, mut reader: Box<dyn Read + Send>) {
             }
             let mut input = Input::stream(buf.filled());
             shared.pump(state, &mut input);
-            if is_over {
-                state.reader_done = true;
-            }
             (input.consumed(), is_over)
         });
         buf.consume(consumed);
         if is_over {
-            shared.turn.notify_one();
             return;
         }
     }
 }
 
 /// The writer thread.
-fn write_on(shared: &Shared, mut writer: Box<dyn Write + Send>) {
+fn write_on(shared: &Arc<Shared>, mut writer: Box<dyn Write + Send>) {
     let mut chunk = Vec::new();
     let mut state = shared.lock();
     loop {
@@ -237,9 +260,6 @@ fn write_on(shared: &Shared, mut writer: Box<dyn Write + Send>) {
     drop(state);
     // For a pipe or socket this is the end of the stream; the peer may wait for it.
     drop(writer);
-    shared.lock().writer_done = true;
-    shared.turn.notify_one();
-    shared.changed.notify_all();
 }
 
 fn fail_write(shared: &Shared, state: &mut State, error: io::Error) {
@@ -253,7 +273,7 @@ fn serve_on(shared: &Arc<Shared>, mut service: Box<dyn Service>) {
     let peer = Peer::unowned(Arc::clone(shared));
     let opened = catch_unwind(AssertUnwindSafe(|| service.opened(&peer)));
     if opened.is_err() {
-        shared.turn(|state| state.queue.push_report(Report::Panicked));
+        shared.turn(|state| state.queue.push_report(Report::Panicked, 0));
     }
     loop {
         let mut state = shared.lock();
@@ -285,15 +305,14 @@ fn serve_on(shared: &Arc<Shared>, mut service: Box<dyn Service>) {
     }
     // What the service holds may answer or call when it is dropped.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(service)));
-    shared.lock().service_done = true;
-    shared.turn.notify_one();
 }
 
 fn serve_one(shared: &Arc<Shared>, service: &mut dyn Service, peer: &Peer, work: Work) {
     match work {
         Work::Request(request) => {
+            let bytes = request.origin().bytes;
             let (token, message) = request.split();
-            let reply = Responder::new(Arc::clone(shared), token);
+            let reply = Responder::new(Arc::clone(shared), token, bytes);
             service.request(peer, Request::new(message), reply);
         }
         Work::Notification(notification) => service.notification(peer, notification),
@@ -310,59 +329,60 @@ fn serve_one(shared: &Arc<Shared>, service: &mut dyn Service, peer: &Peer, work:
 
 /// Lets deadlines come true until the connection has said and written all it will.
 fn keep_time(shared: &Shared) -> Closed {
-    let options = &shared.options;
     let mut ended_at = None;
     let mut state = shared.lock();
     loop {
         let now = shared.now();
         state.conn.handle_timeout(now);
+        // Before the core, which keeps the same span for what is queued behind.
+        if state.closed.is_none() && write_due(shared, &state) <= now {
+            give_up_writing(shared, &mut state);
+        }
         shared.pump(&mut state, &mut Input::none());
-        let stalled_at = match (state.writing_since, options.config.write_time_max) {
-            (Some(since), Some(span)) if state.write_failed.is_none() => since + span,
-            _ => Instant::FAR_FUTURE,
-        };
-        if stalled_at <= now {
-            let error = io::Error::new(io::ErrorKind::TimedOut, "the peer takes no output");
-            fail_write(shared, &mut state, error);
-        }
-        // After a failed write the peer's last words are awaited a little.
-        let given_up_at = match state.write_failed {
-            Some(_) if state.reader_done => now,
-            Some(failed_at) => failed_at + options.linger,
-            None => Instant::FAR_FUTURE,
-        };
-        if given_up_at <= now && state.closed.is_none() {
-            shared.close_state(&mut state, CloseReason::TransportFailed);
-        }
-        let mut over_at = Instant::FAR_FUTURE;
+        let mut due = write_due(shared, &state);
         if let Some(why) = state.closed {
             let ended_at = *ended_at.get_or_insert(now);
-            let grace = options.config.drain_time_max;
-            over_at = grace.map_or(Instant::FAR_FUTURE, |grace| ended_at + grace);
-            if over_at <= now {
+            due = after(ended_at, shared.options.config.drain_time_max);
+            if due <= now {
                 shared.close_state(&mut state, CloseReason::GoingAway);
                 return why;
             }
             let is_written = state.writing_since.is_none() || state.write_failed.is_some();
-            if state.conn.is_closed() && is_written {
+            // The writer is done before it was told to only if it panicked.
+            if (state.conn.is_closed() && is_written) || state.writer_done {
                 return why;
             }
         }
         let wanted = state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
-        let pending = given_up_at.min(if state.write_failed.is_some() {
-            Instant::FAR_FUTURE
-        } else {
-            stalled_at
-        });
-        let pending = if state.closed.is_some() {
-            Instant::FAR_FUTURE
-        } else {
-            pending
-        };
-        state.alarm = wanted.min(pending).min(over_at);
-        let alarm = state.alarm;
+        // A bound that should prove stale again and again costs a look a millisecond, no more.
+        let alarm = wanted.min(due).max(now + Duration::from_millis(1));
+        state.alarm = alarm;
         state = shared.wait_on(&shared.turn, state, alarm);
     }
+}
+
+/// When the writer is to be given up a step further: a write that hangs, or the last words of a
+/// peer that can no longer be written to.
+fn write_due(shared: &Shared, state: &State) -> Instant {
+    match (state.write_failed, state.writing_since) {
+        (Some(failed_at), _) if state.reader_done => failed_at,
+        (Some(failed_at), _) => failed_at + shared.options.linger,
+        (None, Some(since)) => after(since, shared.options.config.write_time_max),
+        (None, None) => Instant::FAR_FUTURE,
+    }
+}
+
+fn give_up_writing(shared: &Shared, state: &mut State) {
+    if state.write_failed.is_some() {
+        shared.close_state(state, CloseReason::TransportFailed);
+    } else {
+        let error = io::Error::new(io::ErrorKind::TimedOut, "the peer takes no output");
+        fail_write(shared, state, error);
+    }
+}
+
+fn after(start: Instant, span: Option<Duration>) -> Instant {
+    span.map_or(Instant::FAR_FUTURE, |span| start + span)
 }
 
 /// Ends the threads, as far as they can be ended, and tells everybody that it is over.
@@ -384,8 +404,7 @@ fn finish(shared: &Shared, why: Closed, hang_up: Option<Box<dyn FnOnce() + Send>
     shared.work.notify_all();
     shared.changed.notify_all();
     // The service gets the time to see the end; one that does not return is left behind.
-    let grace = shared.options.config.drain_time_max;
-    let deadline = grace.map_or(Instant::FAR_FUTURE, |grace| shared.now() + grace);
+    let deadline = after(shared.now(), shared.options.config.drain_time_max);
     while !state.service_done && shared.now() < deadline {
         state = shared.wait_on(&shared.turn, state, deadline);
     }

@@ -46,6 +46,7 @@
 //! bounded [`Pool`].
 #![forbid(unsafe_code)]
 
+mod call;
 mod child;
 mod driver;
 mod link;
@@ -57,6 +58,7 @@ mod queue;
 mod service;
 mod shared;
 
+pub use call::{CallError, CallRefused, PendingCall};
 pub use child::{Child, ChildOptions};
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
 pub use link::Link;
@@ -64,6 +66,6 @@ pub use link::Link;
 pub use listen::UnixServer;
 pub use listen::{Running, TcpServer};
 pub use options::Options;
-pub use peer::{BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Peer, PendingCall};
+pub use peer::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Peer};
 pub use pool::Pool;
 pub use service::{Report, Request, Responder, Service, StrayReport};

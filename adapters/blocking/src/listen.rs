@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -256,7 +257,10 @@ impl Running {
                     match accepted {
                         Ok((link, address)) if inside.lock().len() < connections_max => {
                             number = number.wrapping_add(1);
-                            open(&inside, number, link, options.clone(), make(address));
+                            // A panic costs this one connection, which is dropped.
+                            if let Ok(service) = catch_unwind(AssertUnwindSafe(|| make(address))) {
+                                open(&inside, number, link, options.clone(), service);
+                            }
                         }
                         Ok((mut link, _)) => {
                             if let Some(hang_up) = link.hang_up.take() {

@@ -25,8 +25,9 @@ pub struct Options {
     /// counted in one [`Report::Dropped`](crate::Report::Dropped): the reader never waits. Default
     /// 16 384.
     pub queue_messages_max: usize,
-    /// The most bytes of messages that wait for the service, requests included; a request beyond
-    /// it is answered *busy*. One message always fits. Default 64 MiB.
+    /// The most bytes of messages that wait for the service, and of requests that wait for their
+    /// answer; a request beyond it is answered *busy*, a notification is dropped as above. One
+    /// message always fits. Default 64 MiB.
     pub queue_bytes_max: usize,
     /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Share one among the
     /// connections of a server to bound them all together. Default a pool of its own for each

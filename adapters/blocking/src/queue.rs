@@ -22,12 +22,14 @@ pub(crate) enum Work {
     Dropped,
 }
 
+/// The work that waits, and how much of the peer's words is held for it.
 #[derive(Default)]
 pub(crate) struct Queue {
-    items: VecDeque<Work>,
+    /// Each with the bytes that are let go of when it is taken out.
+    items: VecDeque<(Work, usize)>,
     /// Notifications and reports among them.
     messages: usize,
-    /// Bytes of requests and notifications among them.
+    /// Bytes of the messages among them, and of the requests that are being served.
     bytes: usize,
     /// Messages dropped since the service was last told.
     dropped: u64,
@@ -44,51 +46,56 @@ impl Queue {
         }
     }
 
-    /// Takes a request, or gives it back if too many bytes wait already. How many requests there
-    /// can be is bounded by the connection.
+    /// Takes a request, or gives it back if too many bytes are held already. How many requests
+    /// there can be is bounded by the connection. Its bytes are held until it is answered:
+    /// [`release`](Self::release).
     pub(crate) fn push_request(&mut self, request: OwnedRequest) -> Result<(), OwnedRequest> {
-        if self.bytes > 0 && self.bytes + request.origin().bytes > self.bytes_max {
+        let bytes = request.origin().bytes;
+        if !self.fits(bytes) {
             return Err(request);
         }
-        self.bytes += request.origin().bytes;
-        self.items.push_back(Work::Request(request));
+        self.bytes += bytes;
+        self.items.push_back((Work::Request(request), 0));
         Ok(())
+    }
+
+    /// Lets go of the bytes of a request that has been answered.
+    pub(crate) fn release(&mut self, request_bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(request_bytes);
     }
 
     pub(crate) fn push_notification(&mut self, notification: OwnedNotification) {
         let bytes = notification.origin().bytes;
-        let fits = self.bytes == 0 || self.bytes + bytes <= self.bytes_max;
-        if self.messages >= self.messages_max || !fits {
-            self.drop_one();
-            return;
-        }
-        self.messages += 1;
+        self.push_message(Work::Notification(notification), bytes);
+    }
+
+    /// Takes a report that holds `bytes` of the peer's words.
+    pub(crate) fn push_report(&mut self, report: Report, bytes: usize) {
+        self.push_message(Work::Report(report), bytes);
+    }
+
+    /// Takes the end of a request that the service has begun.
+    pub(crate) fn push_cancelled(&mut self, key: RequestKey, reason: Option<OwnedJson>) {
+        // The reason is for a log; the cancel itself is not lost.
+        let reason = reason.filter(|reason| self.fits(reason.as_str().len()));
+        let bytes = reason.as_ref().map_or(0, |reason| reason.as_str().len());
         self.bytes += bytes;
-        self.items.push_back(Work::Notification(notification));
+        self.items.push_back((Work::Cancelled(key, reason), bytes));
     }
 
-    pub(crate) fn push_report(&mut self, report: Report) {
-        if self.messages >= self.messages_max {
-            self.drop_one();
-            return;
-        }
-        self.messages += 1;
-        self.items.push_back(Work::Report(report));
-    }
-
-    /// Takes what is bounded by the open requests and calls.
-    pub(crate) fn push(&mut self, work: Work) {
-        self.items.push_back(work);
+    /// Takes the end of a call of ours, of which there are only so many.
+    pub(crate) fn push_settled(&mut self, then: Then, outcome: OwnedOutcome) {
+        self.items.push_back((Work::Settled(then, outcome), 0));
     }
 
     /// Takes a request out that has not begun.
     pub(crate) fn remove_request(&mut self, key: RequestKey) -> Option<OwnedRequest> {
         let is_wanted =
-            |work: &Work| matches!(work, Work::Request(request) if request.key() == key);
+            |(work, _): &(Work, usize)| matches!(work, Work::Request(found) if found.key() == key);
         let position = self.items.iter().position(is_wanted)?;
         match self.items.remove(position)? {
-            Work::Request(request) => {
-                self.bytes -= request.origin().bytes;
+            (Work::Request(request), _) => {
+                self.release(request.origin().bytes);
                 Some(request)
             }
             _ => None,
@@ -96,26 +103,33 @@ impl Queue {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Work> {
-        let work = self.items.pop_front()?;
-        match &work {
-            Work::Request(request) => self.bytes -= request.origin().bytes,
-            Work::Notification(notification) => {
-                self.messages -= 1;
-                self.bytes -= notification.origin().bytes;
-            }
-            Work::Report(_) => self.messages -= 1,
+        let (work, bytes) = self.items.pop_front()?;
+        self.bytes -= bytes;
+        match work {
+            Work::Notification(_) | Work::Report(_) => self.messages -= 1,
             Work::Dropped => {
                 let messages = std::mem::take(&mut self.dropped);
                 return Some(Work::Report(Report::Dropped { messages }));
             }
-            Work::Cancelled(..) | Work::Settled(..) => {}
+            Work::Request(_) | Work::Cancelled(..) | Work::Settled(..) => {}
         }
         Some(work)
     }
 
-    fn drop_one(&mut self) {
+    /// One message always fits.
+    fn fits(&self, bytes: usize) -> bool {
+        self.bytes == 0 || self.bytes.saturating_add(bytes) <= self.bytes_max
+    }
+
+    fn push_message(&mut self, work: Work, bytes: usize) {
+        if self.messages < self.messages_max && self.fits(bytes) {
+            self.messages += 1;
+            self.bytes += bytes;
+            self.items.push_back((work, bytes));
+            return;
+        }
         if self.dropped == 0 {
-            self.items.push_back(Work::Dropped);
+            self.items.push_back((Work::Dropped, 0));
         }
         self.dropped += 1;
     }

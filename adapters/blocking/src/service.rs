@@ -105,15 +105,18 @@ pub struct Responder {
     key: RequestKey,
     token: Option<ReplyToken>,
     is_answered: bool,
+    /// How many bytes the request had.
+    bytes: usize,
 }
 
 impl Responder {
-    pub(crate) fn new(shared: Arc<Shared>, token: ReplyToken) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, token: ReplyToken, bytes: usize) -> Self {
         Self {
             shared,
             key: token.key(),
             token: Some(token),
             is_answered: false,
+            bytes,
         }
     }
 
@@ -181,7 +184,7 @@ impl Responder {
                 return;
             }
             if catch_unwind(AssertUnwindSafe(|| work(reply))).is_err() {
-                shared.turn(|state| state.queue.push_report(Report::Panicked));
+                shared.turn(|state| state.queue.push_report(Report::Panicked, 0));
                 shared.work.notify_one();
             }
         };
@@ -235,10 +238,12 @@ impl Responder {
             return Err(SendError::NotOpen);
         };
         // A panic in the result's `Serialize` leaves the answer to `drop`.
-        let key = self.key;
+        let (key, bytes) = (self.key, self.bytes);
         let answered = self.shared.turn(|state| {
             let answered = write(&mut state.conn, token);
-            state.cancelled.remove(&key);
+            if answered.is_ok() {
+                state.let_go(key, bytes);
+            }
             answered
         });
         self.is_answered = answered.is_ok();
@@ -254,16 +259,14 @@ fn take(slot: &std::sync::Mutex<Option<Responder>>) -> Option<Responder> {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        let Some(token) = self.token.take() else {
+        if self.is_answered {
             return;
-        };
-        let key = self.key;
+        }
+        let (key, bytes) = (self.key, self.bytes);
         self.shared.turn(|state| {
-            state.cancelled.remove(&key);
-            // It can only be refused where nobody waits for it any more.
-            let _ = state
-                .conn
-                .respond_err(token, &ErrorObject::internal_error());
+            state.let_go(key, bytes);
+            // Refused only where nobody waits for it any more.
+            state.conn.abandon(key);
         });
     }
 }
@@ -337,37 +340,48 @@ pub enum StrayReport {
 }
 
 impl Report {
-    pub(crate) fn malformed(malformed: Malformed<'_>) -> Self {
-        let kept = malformed.text.len().min(REPORT_TEXT_BYTES_MAX);
-        Self::Malformed {
+    /// The report, and how many of the peer's bytes it holds.
+    pub(crate) fn malformed(malformed: Malformed<'_>) -> (Self, usize) {
+        let bytes = malformed.text.len().min(REPORT_TEXT_BYTES_MAX);
+        let report = Self::Malformed {
             cause: malformed.cause,
-            text: malformed.text[..kept].to_vec(),
+            text: malformed.text[..bytes].to_vec(),
             offset: malformed.offset,
             id: malformed.id.map(Into::into),
             answered: malformed.answered,
-        }
+        };
+        (
+            report,
+            malformed.origin.bytes.min(2 * REPORT_TEXT_BYTES_MAX),
+        )
     }
 
-    pub(crate) fn refused(refused: Refused<'_>) -> Self {
-        Self::Refused {
+    /// The report, and how many of the peer's bytes it holds.
+    pub(crate) fn refused(refused: Refused<'_>) -> (Self, usize) {
+        let method = refused.method.as_ref().map_or(0, |method| method.len());
+        let id = refused.id.map_or(0, |id| id.text().len());
+        let report = Self::Refused {
             cause: refused.cause,
             method: refused.method.map(|method| method.into_owned()),
             id: refused.id.map(Into::into),
             answered: refused.answered,
-        }
+        };
+        (report, method + id)
     }
 
-    pub(crate) fn stray(stray: Stray<'_>) -> Self {
+    /// The report, and how many of the peer's bytes it holds.
+    pub(crate) fn stray(stray: Stray<'_>) -> (Self, usize) {
         let kind = match stray.kind {
             StrayKind::Late(outcome) => StrayReport::Late(outcome.into_owned()),
             StrayKind::Unknown(outcome) => StrayReport::Unknown(outcome.into_owned()),
             StrayKind::NullId(outcome) => StrayReport::NullId(outcome.into_owned()),
             _ => StrayReport::Cancel,
         };
-        Self::Stray {
+        let report = Self::Stray {
             kind,
             id: stray.id.map(Into::into),
-        }
+        };
+        (report, stray.origin.bytes)
     }
 }
 

@@ -16,7 +16,7 @@ use antiphon::{
 };
 
 use crate::options::Options;
-use crate::queue::{Queue, Work};
+use crate::queue::Queue;
 use crate::service::Report;
 
 /// Runs on the service thread when a call has settled.
@@ -80,6 +80,12 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Forgets a request that is answered, or that nobody will answer.
+    pub(crate) fn let_go(&mut self, request: RequestKey, bytes: usize) {
+        self.cancelled.remove(&request);
+        self.queue.release(bytes);
+    }
+
     /// What broke the transport, if anything did.
     pub(crate) fn fault(&self) -> Option<io::Error> {
         let fault = self.fault.as_ref();
@@ -196,7 +202,7 @@ impl Shared {
                     let busy = ErrorObject::server_busy();
                     // It can only be refused where nobody waits for it any more.
                     let _ = state.conn.respond_err(request.into_token(), &busy);
-                    queue.push_report(Report::QueueFull);
+                    queue.push_report(Report::QueueFull, 0);
                 }
             }
             Event::Notification(notification) => {
@@ -211,13 +217,22 @@ impl Shared {
                     }
                 } else if state.cancelled.insert(cancelled.key) {
                     let reason = cancelled.reason.map(|reason| reason.to_owned_json());
-                    queue.push(Work::Cancelled(cancelled.key, reason));
+                    queue.push_cancelled(cancelled.key, reason);
                     self.changed.notify_all();
                 }
             }
-            Event::Malformed(malformed) => queue.push_report(Report::malformed(malformed)),
-            Event::Refused(refused) => queue.push_report(Report::refused(refused)),
-            Event::Stray(stray) => queue.push_report(Report::stray(stray)),
+            Event::Malformed(malformed) => {
+                let (report, bytes) = Report::malformed(malformed);
+                queue.push_report(report, bytes);
+            }
+            Event::Refused(refused) => {
+                let (report, bytes) = Report::refused(refused);
+                queue.push_report(report, bytes);
+            }
+            Event::Stray(stray) => {
+                let (report, bytes) = Report::stray(stray);
+                queue.push_report(report, bytes);
+            }
             Event::Closed(why) => {
                 state.closed = Some(why);
                 state.closing = true;
@@ -245,7 +260,7 @@ impl Shared {
         let is_meant = matches!(state.closed, Some(Closed::Local(_) | Closed::Drained));
         if !is_meant && state.fault.is_none() {
             state.fault = Some((error.kind(), error.to_string()));
-            state.queue.push_report(Report::Io(error));
+            state.queue.push_report(Report::Io(error), 0);
             self.work.notify_one();
         }
     }
@@ -268,7 +283,7 @@ fn settle(queue: &mut Queue, response: Response<'_, Tag>) {
     match response.tag {
         // Whoever stopped waiting does not need the outcome.
         Tag::Once(waiter) => drop(waiter.send(response.outcome.into_owned())),
-        Tag::Then(then) => queue.push(Work::Settled(then, response.outcome.into_owned())),
+        Tag::Then(then) => queue.push_settled(then, response.outcome.into_owned()),
         Tag::Batch(_) => {}
     }
 }

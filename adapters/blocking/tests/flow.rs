@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::{self, Read, Write};
 use std::sync::mpsc;
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -231,7 +232,7 @@ fn a_flood_beyond_the_limit_is_refused_and_our_own_answers_still_flow() {
         hand.say(r#"{"jsonrpc":"2.0","result":5,"id":1}"#);
         assert_eq!(call.wait::<u8>().unwrap(), 5);
         for _ in 0..4 {
-            holding.recv().unwrap().ok(&"done").unwrap();
+            holding.recv().unwrap().ok("done").unwrap();
         }
         let (mut busy, mut done, mut asked) = (0, 0, 0);
         while busy + done + asked < 1001 {
@@ -297,10 +298,10 @@ fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
         let (service, log) = Scripted::new(move |_, _, reply| {
             entered.send(()).unwrap();
             held.recv().unwrap();
-            reply.ok(&"served").unwrap();
+            reply.ok("served").unwrap();
         });
         let mut options = Options::from(Config::new());
-        options.queue_bytes_max = 100;
+        options.queue_bytes_max = 600;
         let _peer = connect(link, options, service).unwrap();
         let request = |id: u32| {
             let text = "x".repeat(200);
@@ -578,5 +579,57 @@ fn a_serving_loop_blocks_until_its_connection_ends() {
         assert_eq!(hand.hear(), r#"{"jsonrpc":"2.0","result":[1e2],"id":"a"}"#);
         drop(hand.writer);
         assert_eq!(serving.join().unwrap().unwrap(), Closed::EndOfInput);
+    });
+}
+
+#[test]
+fn a_peer_that_asks_and_does_not_read_is_cut_off_at_the_hard_limit() {
+    within(LONG, || {
+        let mut config = Config::new();
+        config.outbox_bytes_max = 10_000;
+        let (link, mut hand) = ByHand::pair(100);
+        let peer = connect(link, hasty(config), Scripted::new(echo).0).unwrap();
+        let text = "x".repeat(500);
+        let request = format!(r#"{{"jsonrpc":"2.0","method":"echo","params":["{text}"],"id":1}}"#);
+        // Nobody reads any more once the connection is over, and writing then fails.
+        while writeln!(hand.writer, "{request}").is_ok() && peer.closed().is_none() {}
+        let why = Closed::Failed(ConnectionError::OutboxFull);
+        assert_eq!(peer.closed(), Some(why));
+        drop(hand);
+        assert_eq!(peer.wait_closed(LONG), Some(why));
+    });
+}
+
+/// A reader or writer that somebody wrote badly.
+struct Panics;
+
+impl Read for Panics {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        panic!("on purpose")
+    }
+}
+
+impl Write for Panics {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        panic!("on purpose")
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_transport_that_panics_ends_the_connection_and_nothing_else() {
+    within(LONG, || {
+        let reading = connect((Panics, io::sink()), hasty(Config::new()), ()).unwrap();
+        let ended = Some(Closed::Local(CloseReason::TransportFailed));
+        assert_eq!(reading.wait_closed(LONG), ended);
+        let (silent, _open) = support::pipe(1);
+        let writing = connect((silent, Panics), hasty(Config::new()), ()).unwrap();
+        let call = writing.call::<()>("m", ()).unwrap_err();
+        assert!(call.is_closed());
+        assert_eq!(writing.wait_closed(LONG), ended);
+        assert!(writing.transport_error().is_some());
     });
 }

@@ -37,6 +37,8 @@ const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 const EXIT_TIME_MAX: Duration = Duration::from_millis(200);
 /// So many bytes of a server's log are shown; a driver may not read stderr at all.
 const LOG_BYTES_MAX: usize = 32 << 10;
+/// How long the peer may take to end its direction after we have ended ours.
+const LINGER: Duration = Duration::from_millis(250);
 /// How long the connection may take to end after that.
 const END_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -48,7 +50,8 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
     let target = &endpoint.target;
     let desk = Arc::new(Desk::default());
     let service = Answers(Arc::clone(&desk));
-    let options = options(endpoint.config);
+    let mut options = options(endpoint.config);
+    options.linger = LINGER;
     let cannot = |error: io::Error| Failure::new(format!("cannot reach {target}: {error}"));
     let link = match target.place() {
         Place::Tcp(address) => Link::tcp(address.as_str()),

@@ -17,16 +17,18 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant as StdInstant};
 
 use antiphon::{
-    CallId, Cancelled, Closed, Config, Connection, ErrorObject, Event, Framing, Input, Instant,
-    McpRevision, Outcome, ReplyToken, RequestKey, Response, SendError,
+    CallId, Cancelled, Closed, Config, Connection, DuplicateIds, ErrorObject, Event, Framing,
+    Input, Instant, McpRevision, Outcome, ReplyToken, RequestKey, Response, SendError,
 };
 
 use crate::log::say;
 use crate::pipes::{Pipe, Side, Signal};
 use crate::usage::Failure;
 
-/// How often the child is asked whether it has exited.
+/// How often the child is asked whether it has exited, once something has begun to end.
 const TICK: Duration = Duration::from_millis(20);
+/// And before that: its exit also shows as the end of its output, unless a grandchild holds that.
+const IDLE_TICK: Duration = Duration::from_millis(500);
 /// How long output may go on after the server's exit, before the editor is given up.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long the server's output may stay open after its exit: a grandchild may hold it.
@@ -39,8 +41,8 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Options {
     /// The server's command and its arguments.
     pub(crate) command: Vec<String>,
-    /// [`Framing::ContentLength`] with LSP's cancel, or [`Framing::Newline`] with MCP's.
-    pub(crate) framing: Framing,
+    /// The dialect of both sides.
+    pub(crate) config: Config,
     /// How long the server may go on after its input has ended, before it is killed.
     pub(crate) grace: Duration,
     /// Whether to say on stderr what passes.
@@ -96,8 +98,18 @@ impl Proxy {
         let editor = Pipe::spawn(Side::Editor, std::io::stdin(), std::io::stdout(), &out);
         let server = Pipe::spawn(Side::Server, stdout, stdin, &out);
         Ok(Self {
-            editor: End::new("editor", config(options.framing, 1), editor, options.trace),
-            server: End::new("server", config(options.framing, 2), server, options.trace),
+            editor: End::new(
+                "editor",
+                transparent(options.config, 1),
+                editor,
+                options.trace,
+            ),
+            server: End::new(
+                "server",
+                transparent(options.config, 2),
+                server,
+                options.trace,
+            ),
             child,
             signals,
             began: StdInstant::now(),
@@ -228,7 +240,9 @@ impl Proxy {
         let now = self.now();
         let deadlines = [&self.editor, &self.server].map(|end| end.conn.poll_timeout());
         let next = deadlines.into_iter().flatten().min();
-        next.map_or(TICK, |next| next.saturating_since(now).min(TICK))
+        let is_ending = self.kill_at.is_some() || self.exited.is_some();
+        let tick = if is_ending { TICK } else { IDLE_TICK };
+        next.map_or(tick, |next| next.saturating_since(now).min(tick))
     }
 }
 
@@ -409,13 +423,18 @@ fn pass_cancel(
     }
 }
 
-/// The dialect of a framing, with limits that a proxy needs not to be in the way.
-fn config(framing: Framing, connection: u32) -> Config {
-    let mut config = match framing {
+/// The dialect of an editor that speaks in this framing, unless it says otherwise.
+pub(crate) fn dialect(framing: Framing) -> Config {
+    match framing {
         // The one revision with batches understands every other one.
         Framing::Newline => Config::mcp(McpRevision::V2025_03_26),
         _ => Config::lsp(),
-    };
+    }
+}
+
+/// The dialect with limits and rules that a proxy needs not to be in the way: what the far side
+/// refuses is for the far side to say.
+fn transparent(mut config: Config, connection: u32) -> Config {
     config.connection = connection;
     config.message_bytes_max = MESSAGE_BYTES_MAX;
     config.outbox_bytes_soft = MESSAGE_BYTES_MAX;
@@ -423,6 +442,9 @@ fn config(framing: Framing, connection: u32) -> Config {
     config.error_data_bytes_max = MESSAGE_BYTES_MAX;
     config.batch_items_max = 2000;
     config.batch_reply_bytes_max = MESSAGE_BYTES_MAX;
+    config.null_ids = true;
+    config.boolean_ids = true;
+    config.duplicate_ids = DuplicateIds::Allow;
     config.requests_max = 65_536;
     config.calls_max = 65_536 + 1024;
     // A server may compute for minutes before it reads on, and that is not ours to judge.

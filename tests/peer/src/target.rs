@@ -36,7 +36,7 @@ impl Target {
         };
         let bad = |why: &str| Err(Failure::new(format!("{first}: {why}")));
         let target = if let Some(stdio) = first.strip_prefix("stdio:") {
-            return Self::read_stdio(stdio, rest, is_client).map_or_else(|why| bad(why), Ok);
+            return Self::read_stdio(stdio, rest, is_client).or_else(bad);
         } else if let Some(path) = first.strip_prefix("unix:") {
             if path.is_empty() {
                 return bad("a path is missing");

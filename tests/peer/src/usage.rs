@@ -10,28 +10,28 @@ use antiphon::{AcpVersion, Config, Framing, McpRevision, NullParams};
 use crate::proxy;
 use crate::target::Target;
 
-const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] server TARGET | client TARGET \
-    | [--trace] [--grace-ms N] proxy COMMAND ARGUMENTS…";
+const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--trace] [--grace-ms N] \
+    server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// The names that `--preset` takes.
-const PRESETS: [(&str, fn() -> Config); 17] = [
-    ("strict", || Config::strict()),
-    ("v1", || Config::v1()),
-    ("mixed", || Config::mixed()),
-    ("lsp", || Config::lsp()),
-    ("mcp", || Config::mcp(McpRevision::V2025_11_25)),
-    ("mcp-2024-11-05", || Config::mcp(McpRevision::V2024_11_05)),
-    ("mcp-2025-03-26", || Config::mcp(McpRevision::V2025_03_26)),
-    ("mcp-2025-06-18", || Config::mcp(McpRevision::V2025_06_18)),
-    ("mcp-2025-11-25", || Config::mcp(McpRevision::V2025_11_25)),
-    ("mcp-2026-07-28", || Config::mcp(McpRevision::V2026_07_28)),
-    ("acp", || Config::acp(AcpVersion::V1)),
-    ("acp-v2", || Config::acp(AcpVersion::V2)),
-    ("ethereum", || Config::ethereum()),
-    ("bitcoin", || Config::bitcoin()),
-    ("bitcoin-legacy", || Config::bitcoin_legacy()),
-    ("electrum", || Config::electrum()),
-    ("kodi", || Config::kodi()),
+const PRESETS: [(&str, Config); 17] = [
+    ("strict", Config::strict()),
+    ("v1", Config::v1()),
+    ("mixed", Config::mixed()),
+    ("lsp", Config::lsp()),
+    ("mcp", Config::mcp(McpRevision::V2025_11_25)),
+    ("mcp-2024-11-05", Config::mcp(McpRevision::V2024_11_05)),
+    ("mcp-2025-03-26", Config::mcp(McpRevision::V2025_03_26)),
+    ("mcp-2025-06-18", Config::mcp(McpRevision::V2025_06_18)),
+    ("mcp-2025-11-25", Config::mcp(McpRevision::V2025_11_25)),
+    ("mcp-2026-07-28", Config::mcp(McpRevision::V2026_07_28)),
+    ("acp", Config::acp(AcpVersion::V1)),
+    ("acp-v2", Config::acp(AcpVersion::V2)),
+    ("ethereum", Config::ethereum()),
+    ("bitcoin", Config::bitcoin()),
+    ("bitcoin-legacy", Config::bitcoin_legacy()),
+    ("electrum", Config::electrum()),
+    ("kodi", Config::kodi()),
 ];
 
 /// The largest message the contract asks for, in bytes.
@@ -119,9 +119,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Fai
                 if command.is_empty() {
                     return Err(Failure::new("proxy needs a command; see --help"));
                 }
+                let framing = read_framing()?;
+                let mut config = preset.unwrap_or_else(|| proxy::dialect(framing));
+                config.framing = framing;
+                config.lenient_responses |= lenient;
                 return Ok(Task::Relay(proxy::Options {
                     command,
-                    framing: read_framing()?,
+                    config,
                     grace,
                     trace,
                 }));
@@ -146,7 +150,7 @@ fn read_endpoint(
     let mut words: Vec<String> = Vec::new();
     while let Some(word) = arguments.next() {
         match word.as_str() {
-            _ if words.first().is_some_and(takes_a_command) => words.push(word),
+            _ if words.first().is_some_and(|target| takes_a_command(target)) => words.push(word),
             "--preset" => preset = Some(read_preset(arguments.next())?),
             "--lenient" => lenient = true,
             _ => words.push(word),
@@ -161,7 +165,7 @@ fn read_endpoint(
 }
 
 /// Whether the words behind a target belong to its command.
-fn takes_a_command(target: &String) -> bool {
+fn takes_a_command(target: &str) -> bool {
     target.starts_with("stdio:") && target.matches(':').count() >= 2
 }
 
@@ -190,7 +194,7 @@ fn read_preset(name: Option<String>) -> Result<Config, Failure> {
     let name = name.ok_or(Failure::new("--preset needs a name; see --help"))?;
     let found = PRESETS.iter().find(|(preset, _)| *preset == name);
     match found {
-        Some((_, make)) => Ok(make()),
+        Some((_, config)) => Ok(*config),
         None => Err(Failure::new(format!("{name}: no such preset; see --help"))),
     }
 }

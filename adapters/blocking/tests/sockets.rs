@@ -1,0 +1,217 @@
+//! Real sockets on this machine.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc;
+
+use antiphon::{CloseReason, Closed, Config};
+use antiphon_blocking::{Link, TcpServer, connect};
+use support::{LONG, Scripted, echo, within};
+
+// SRV-32
+#[test]
+fn both_sides_of_a_tcp_connection_call_each_other() {
+    within(LONG, || {
+        let server = TcpServer::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let make = |_| {
+            Scripted::new(|_, request, reply| {
+                let text = request.params().unwrap().to_owned_json();
+                reply.spawn(move |reply| {
+                    let back = reply.peer().call_raw("echo", text.as_json(), Some(LONG));
+                    reply.ok(back.unwrap().as_json()).unwrap();
+                });
+            })
+            .0
+        };
+        let running = server.start(Config::new(), make).unwrap();
+        let clients: Vec<_> = (0..4)
+            .map(|_| {
+                let link = Link::tcp(address).unwrap();
+                connect(link, Config::new(), Scripted::new(echo).0).unwrap()
+            })
+            .collect();
+        for (n, client) in clients.iter().enumerate() {
+            let text = "ä".repeat(200_000);
+            let (number, back): (usize, String) = client.call("ask", &(n, &text)).unwrap();
+            assert_eq!((number, back), (n, text));
+        }
+        assert_eq!(running.connections(), 4);
+        running.stop();
+        for client in clients {
+            assert_eq!(client.wait_closed(LONG), Some(Closed::EndOfInput));
+        }
+        assert!(TcpStream::connect(address).is_err());
+    });
+}
+
+#[test]
+fn small_messages_are_not_delayed_on_either_side() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let observer = stream.try_clone().unwrap();
+    assert!(!observer.nodelay().unwrap());
+    let _link = Link::from_tcp(stream).unwrap();
+    assert!(observer.nodelay().unwrap());
+}
+
+#[test]
+fn a_connection_beyond_the_limit_is_closed_and_one_that_ends_makes_room() {
+    within(LONG, || {
+        let server = TcpServer::bind("127.0.0.1:0")
+            .unwrap()
+            .with_connections_max(1);
+        let address = server.local_addr().unwrap();
+        let (ended, ends) = mpsc::channel();
+        let make = move |_| {
+            let (service, log) = Scripted::new(echo);
+            ended.send(log).unwrap();
+            service
+        };
+        let running = server.start(Config::new(), make).unwrap();
+        let first = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        assert_eq!(first.call::<[u8; 1]>("echo", &[1]).unwrap(), [1]);
+        let mut second = TcpStream::connect(address).unwrap();
+        second.set_read_timeout(Some(LONG)).unwrap();
+        assert!(matches!(second.read(&mut [0]), Ok(0) | Err(_)));
+        first.close(CloseReason::Done);
+        first.wait_closed(LONG).unwrap();
+        ends.recv().unwrap().rest();
+        // The place is free as soon as the server has seen the end.
+        while running.connections() > 0 {
+            std::thread::yield_now();
+        }
+        let third = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        assert_eq!(third.call::<[u8; 1]>("echo", &[3]).unwrap(), [3]);
+    });
+}
+
+#[test]
+fn a_taken_port_and_an_absent_server_are_clear_errors() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let error = TcpServer::bind(address).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+    drop(taken);
+    assert!(Link::tcp(address).is_err());
+}
+
+// STD-09
+#[test]
+fn a_client_that_has_said_all_still_gets_its_answer() {
+    within(LONG, || {
+        let server = TcpServer::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+        let _running = server
+            .start(Config::new(), |_| Scripted::new(echo).0)
+            .unwrap();
+        // No line feed: the end of input ends the message, too.
+        let request = br#"{"jsonrpc":"2.0","method":"echo","params":[1],"id":1}"#;
+        stream.write_all(request).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let lines: Vec<_> = BufReader::new(stream).lines().map(Result::unwrap).collect();
+        assert_eq!(lines, [r#"{"jsonrpc":"2.0","result":[1],"id":1}"#]);
+    });
+}
+
+// STD-03
+#[test]
+fn the_last_answer_before_a_broken_framing_reaches_a_client_that_writes_on() {
+    within(LONG, || {
+        let server = TcpServer::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+        let _running = server
+            .start(Config::lsp(), |_| Scripted::new(echo).0)
+            .unwrap();
+        let body = r#"{"jsonrpc":"2.0","method":"echo","id":1}"#;
+        let frame = format!(
+            "Content-Length: {}\r\n\r\n{body}rubbish\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(frame.as_bytes()).unwrap();
+        // More than the server will ever read as messages: it must not cut its own answer short.
+        stream.write_all(&[b'x'; 100_000]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).unwrap();
+        assert!(heard.ends_with(r#""result":null,"id":1}"#), "{heard}");
+    });
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::{Config, LONG, Link, Scripted, connect, echo, within};
+    use antiphon_blocking::UnixServer;
+    use std::path::PathBuf;
+
+    /// A path of this test's own, in a folder that is removed afterwards.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = format!("antiphon-{name}-{}", std::process::id());
+            let folder = std::env::temp_dir().join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        fn socket(&self) -> PathBuf {
+            self.0.join("socket")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_serves_and_is_removed_when_its_server_stops() {
+        within(LONG, || {
+            let folder = Folder::new("serves");
+            let server = UnixServer::bind(folder.socket()).unwrap();
+            let running = server
+                .start(Config::new(), || Scripted::new(echo).0)
+                .unwrap();
+            let link = Link::unix(folder.socket()).unwrap();
+            let peer = connect(link, Config::new(), ()).unwrap();
+            assert_eq!(peer.call::<[u8; 1]>("echo", &[1]).unwrap(), [1]);
+            running.stop();
+            assert!(!folder.socket().exists());
+            assert!(Link::unix(folder.socket()).is_err());
+        });
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_living_one_is_not() {
+        within(LONG, || {
+            let folder = Folder::new("stale");
+            // A listener of the standard library leaves its path behind, as a killed server does.
+            drop(std::os::unix::net::UnixListener::bind(folder.socket()).unwrap());
+            assert!(folder.socket().exists());
+            let server = UnixServer::bind(folder.socket()).unwrap();
+            let error = UnixServer::bind(folder.socket()).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+            let path = folder.socket().display().to_string();
+            assert!(error.to_string().contains(&path), "{error}");
+            let _running = server
+                .start(Config::new(), || Scripted::new(echo).0)
+                .unwrap();
+            let link = Link::unix(folder.socket()).unwrap();
+            let peer = connect(link, Config::new(), ()).unwrap();
+            assert_eq!(peer.call::<[u8; 1]>("echo", &[2]).unwrap(), [2]);
+        });
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_not_removed() {
+        let folder = Folder::new("file");
+        std::fs::write(folder.socket(), "precious").unwrap();
+        assert!(UnixServer::bind(folder.socket()).is_err());
+        assert_eq!(std::fs::read(folder.socket()).unwrap(), b"precious");
+    }
+}

@@ -1,0 +1,185 @@
+//! What the caller answers: results, errors, and the answers of whole batches.
+//!
+//! The rule guarded here: a request is answered once. A refused answer leaves no trace and hands the
+//! token back.
+
+use super::Connection;
+use super::commands::{ENVELOPE_HINT, Rejected, SendError};
+use crate::codes;
+use crate::encode::{self, Payload, Style};
+use crate::error_object::ErrorObject;
+use crate::event::ConnectionError;
+use crate::id::{ReplyToken, RequestKey};
+use crate::json::OwnedJson;
+use crate::requests::NONE;
+
+impl<T> Connection<T> {
+    /// Answers a request with a result.
+    ///
+    /// # Errors
+    /// Gives the token back with the reason: the value has no JSON form, the answer is too large,
+    /// the request is not open here (it was answered by a silent cancel, or the token is another
+    /// connection's), or the connection is closed. A token that comes back can still answer with
+    /// [`respond_err`](Self::respond_err).
+    pub fn respond(
+        &mut self,
+        to: ReplyToken,
+        result: impl Payload,
+    ) -> Result<(), Rejected<ReplyToken>> {
+        let hint = result.size_hint() + ENVELOPE_HINT;
+        let budget = self.config.batch_reply_bytes_max;
+        self.answer(to, hint, budget, |out, style, id| {
+            encode::success(out, style, id, result).map_err(SendError::Encode)
+        })
+    }
+
+    /// Answers a request with an error. An error that came off the wire is passed on as it stood.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond); also [`SendError::ReservedCode`] under `check_app_codes`,
+    /// and [`SendError::TooLarge`] for data above `error_data_bytes_max`.
+    pub fn respond_err(
+        &mut self,
+        to: ReplyToken,
+        error: &ErrorObject<'_>,
+    ) -> Result<(), Rejected<ReplyToken>> {
+        let code = error.code();
+        if self.config.check_app_codes && codes::is_reserved(code) && !codes::is_defined(code) {
+            return Err(Rejected::new(to, SendError::ReservedCode));
+        }
+        if error
+            .data()
+            .is_some_and(|data| data.len() > self.config.error_data_bytes_max)
+        {
+            return Err(Rejected::new(to, SendError::TooLarge));
+        }
+        // An error always fits into a batch: what had no room as a result must still be answered.
+        self.answer(to, 2 * ENVELOPE_HINT, usize::MAX, |out, style, id| {
+            encode::failure(out, style, Some(id), error);
+            Ok(())
+        })
+    }
+
+    /// Answers a request whose method nobody serves: −32601, naming the method in its data only
+    /// with `echo_method_names`.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_unknown_method(
+        &mut self,
+        to: ReplyToken,
+        method: &str,
+    ) -> Result<(), Rejected<ReplyToken>> {
+        let error = ErrorObject::method_not_found();
+        if !self.config.echo_method_names {
+            return self.respond_err(to, &error);
+        }
+        match OwnedJson::from_value(method) {
+            Ok(name) => self.respond_err(to, &error.with_data(name.as_json())),
+            Err(error) => Err(Rejected::new(to, SendError::Encode(error))),
+        }
+    }
+
+    /// Answers a request that was cancelled, with the code that `cancel_answer` names.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond). Where the dialect wants no answer the request is over
+    /// already, and this is [`SendError::NotOpen`].
+    pub fn respond_cancelled(&mut self, to: ReplyToken) -> Result<(), Rejected<ReplyToken>> {
+        let code = self
+            .config
+            .cancel_answer
+            .code()
+            .unwrap_or(codes::REQUEST_CANCELLED);
+        self.respond_err(to, &ErrorObject::of(code))
+    }
+
+    /// Answers −32603 to a request whose token was lost, as in a panic while its result was being
+    /// written. False if it is not open. For guards that have promised an answer; a handler never
+    /// needs it.
+    pub fn abandon(&mut self, request: RequestKey) -> bool {
+        let token = ReplyToken { key: request };
+        self.respond_err(token, &ErrorObject::internal_error())
+            .is_ok()
+    }
+
+    /// Writes the answer of an open request, into its batch or the output, and ends the request.
+    /// `batch_budget` is how large the whole answer of a batch may then be.
+    fn answer(
+        &mut self,
+        to: ReplyToken,
+        hint: usize,
+        batch_budget: usize,
+        write: impl FnOnce(&mut alloc::vec::Vec<u8>, Style, &[u8]) -> Result<(), SendError>,
+    ) -> Result<(), Rejected<ReplyToken>> {
+        self.forget_builder();
+        let key = to.key;
+        if self.closed {
+            return Err(Rejected::new(to, SendError::Closed));
+        }
+        let is_ours = key.connection == self.config.connection;
+        let request = is_ours
+            .then(|| self.requests.get(key.slot, key.generation))
+            .flatten();
+        let Some(request) = request else {
+            return Err(Rejected::new(to, SendError::NotOpen));
+        };
+        let (batch, position, style) = (request.batch, request.position, request.style);
+        if batch != NONE {
+            let id = request.id();
+            match self
+                .batches
+                .add(batch, position, batch_budget, |out| write(out, style, id))
+            {
+                Ok(true) => {}
+                Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),
+                Err(error) => return Err(Rejected::new(to, error)),
+            }
+        } else {
+            let frame = self.outbox.begin(hint + request.id().len());
+            let start = self.outbox.body().len();
+            if let Err(error) = write(self.outbox.body(), style, request.id()) {
+                self.outbox.rollback();
+                return Err(Rejected::new(to, error));
+            }
+            if let Err(error) = self.finish_body(start) {
+                return Err(Rejected::new(to, error));
+            }
+            self.outbox.commit(frame, None);
+        }
+        self.requests.remove(key.slot);
+        if batch != NONE {
+            self.release_batch(batch);
+        }
+        self.after_reply();
+        Ok(())
+    }
+
+    /// Notes that one thing fewer is open in a batch, and sends the batch's answer if that was the
+    /// last.
+    pub(super) fn release_batch(&mut self, batch: u32) {
+        if !self.batches.release(batch) {
+            return;
+        }
+        if self.batches.has_replies(batch) && !self.closed {
+            let frame = self.outbox.begin(self.batches.reply_bytes(batch));
+            let start = self.outbox.body().len();
+            self.batches
+                .write(batch, self.config.batch_order, self.outbox.body());
+            if self.config.escape_braces {
+                encode::escape_braces(self.outbox.body(), start);
+            }
+            self.outbox.commit(frame, None);
+        }
+        self.batches.end(batch);
+    }
+
+    /// Holds the output to its hard limit after something was answered.
+    pub(super) fn after_reply(&mut self) {
+        self.watch_write();
+        let waiting = self.outbox.len() + self.batches.gathered();
+        if waiting > self.config.outbox_bytes_max {
+            self.fail(ConnectionError::OutboxFull);
+        }
+    }
+}

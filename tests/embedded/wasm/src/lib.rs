@@ -1,0 +1,236 @@
+//! A peer for a host that can only call functions and read memory: bytes are put into `input`,
+//! `feed` takes them, `output` shows what to send. It imports nothing, so no clock, no randomness
+//! and no I/O can hide in it.
+#![no_std]
+
+extern crate alloc;
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::arch::wasm32;
+use core::cell::UnsafeCell;
+use core::panic::PanicInfo;
+use core::ptr;
+
+use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant, Outcome};
+
+const PAGE: usize = 64 * 1024;
+const CLASSES: usize = 27;
+
+/// Blocks of powers of two from 16 bytes on; what is given back is used again.
+struct Blocks(UnsafeCell<Memory>);
+
+struct Memory {
+    at: usize,
+    end: usize,
+    free: [*mut u8; CLASSES],
+}
+
+// SAFETY: the module has one thread.
+unsafe impl Sync for Blocks {}
+
+fn class_of(layout: Layout) -> usize {
+    let size = layout
+        .size()
+        .max(layout.align())
+        .max(16)
+        .next_power_of_two();
+    size.trailing_zeros() as usize - 4
+}
+
+// SAFETY: a block is handed out once until it is given back; it is as large as its class and
+// aligned to at least 16 bytes; greater alignments are refused.
+unsafe impl GlobalAlloc for Blocks {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let class = class_of(layout);
+        if class >= CLASSES || layout.align() > 16 {
+            return ptr::null_mut();
+        }
+        // SAFETY: nobody else holds a reference; there is one thread.
+        let memory = unsafe { &mut *self.0.get() };
+        let head = memory.free[class];
+        if !head.is_null() {
+            // SAFETY: a free block begins with the address of the next one.
+            memory.free[class] = unsafe { head.cast::<*mut u8>().read() };
+            return head;
+        }
+        let size = 16 << class;
+        if memory.end - memory.at < size {
+            let pages = size.div_ceil(PAGE);
+            let before = wasm32::memory_grow(0, pages);
+            if before == usize::MAX {
+                return ptr::null_mut();
+            }
+            // What was left of the last pages is lost unless the new ones follow them.
+            if before * PAGE != memory.end {
+                memory.at = before * PAGE;
+            }
+            memory.end = (before + pages) * PAGE;
+        }
+        let block = memory.at;
+        memory.at += size;
+        block as *mut u8
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as above; a block has room for an address and is nobody's any more.
+        unsafe {
+            let memory = &mut *self.0.get();
+            let class = class_of(layout);
+            block.cast::<*mut u8>().write(memory.free[class]);
+            memory.free[class] = block;
+        }
+    }
+}
+
+#[global_allocator]
+static HEAP: Blocks = Blocks(UnsafeCell::new(Memory {
+    at: 0,
+    end: 0,
+    free: [ptr::null_mut(); CLASSES],
+}));
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    wasm32::unreachable()
+}
+
+const INPUT_BYTES: usize = 4096;
+
+struct Peer {
+    conn: Connection<u32>,
+    input: [u8; INPUT_BYTES],
+    filled: usize,
+    /// How the last call ended: 1 result, 2 error, 3 timed out, 4 anything else.
+    ended: u32,
+    closed: bool,
+}
+
+struct Cell(UnsafeCell<Peer>);
+
+// SAFETY: the module has one thread, and no function of it is called from within another.
+unsafe impl Sync for Cell {}
+
+const fn config() -> Config {
+    let mut config = Config::new();
+    config.message_bytes_max = INPUT_BYTES - 96;
+    config
+}
+
+static PEER: Cell = Cell(UnsafeCell::new(Peer {
+    conn: Connection::new(config()),
+    input: [0; INPUT_BYTES],
+    filled: 0,
+    ended: 0,
+    closed: false,
+}));
+
+fn peer() -> &'static mut Peer {
+    // SAFETY: every export takes the reference once and is done with it when it returns.
+    unsafe { &mut *PEER.0.get() }
+}
+
+impl Peer {
+    fn turn(&mut self) {
+        let mut input = Input::stream(&self.input[..self.filled]);
+        while let Some(event) = self.conn.poll_event(&mut input) {
+            match event {
+                Event::Request(request) if request.method == "echo" => {
+                    let _ = self.conn.respond(request.token, request.params);
+                }
+                Event::Request(request) => {
+                    let _ = self
+                        .conn
+                        .respond_err(request.token, &ErrorObject::method_not_found());
+                }
+                Event::Response(response) => {
+                    self.ended = match response.outcome {
+                        Outcome::Ok(_) => 1,
+                        Outcome::Err(_) => 2,
+                        Outcome::TimedOut => 3,
+                        _ => 4,
+                    };
+                }
+                Event::Closed(_) => self.closed = true,
+                _ => {}
+            }
+        }
+        let consumed = input.consumed();
+        self.input.copy_within(consumed..self.filled, 0);
+        self.filled -= consumed;
+    }
+}
+
+/// Where the next received byte goes.
+#[unsafe(no_mangle)]
+pub extern "C" fn input() -> *mut u8 {
+    let peer = peer();
+    peer.input[peer.filled..].as_mut_ptr()
+}
+
+/// How many bytes there is room for.
+#[unsafe(no_mangle)]
+pub extern "C" fn room() -> usize {
+    INPUT_BYTES - peer().filled
+}
+
+/// Takes `n` bytes that were put into the input.
+#[unsafe(no_mangle)]
+pub extern "C" fn feed(n: usize) {
+    let peer = peer();
+    peer.filled += n.min(INPUT_BYTES - peer.filled);
+    peer.turn();
+}
+
+/// Where the bytes to send are.
+#[unsafe(no_mangle)]
+pub extern "C" fn output() -> *const u8 {
+    peer()
+        .conn
+        .poll_transmit()
+        .map_or(ptr::null(), <[u8]>::as_ptr)
+}
+
+/// How many bytes are to be sent.
+#[unsafe(no_mangle)]
+pub extern "C" fn output_len() -> usize {
+    peer().conn.poll_transmit().map_or(0, <[u8]>::len)
+}
+
+/// Tells that `n` bytes were sent.
+#[unsafe(no_mangle)]
+pub extern "C" fn sent(n: usize) {
+    peer().conn.consume_transmit(n);
+}
+
+/// Calls `ping` with a deadline `within` milliseconds from `now`; 0 if that was refused.
+#[unsafe(no_mangle)]
+pub extern "C" fn call(now: u32, within: u32) -> u32 {
+    let deadline = Instant::from_millis(u64::from(now) + u64::from(within));
+    peer().ended = 0;
+    let call = peer().conn.call("ping", (), Some(deadline), 0);
+    call.map_or(0, |call| call.number() as u32)
+}
+
+/// How the last call ended; 0 while it is open.
+#[unsafe(no_mangle)]
+pub extern "C" fn ended() -> u32 {
+    peer().ended
+}
+
+/// Tells the time, in milliseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn tick(now: u32) {
+    let peer = peer();
+    peer.conn
+        .handle_timeout(Instant::from_millis(u64::from(now)));
+    peer.turn();
+}
+
+/// Tells that nothing more will come; 1 once everything is over.
+#[unsafe(no_mangle)]
+pub extern "C" fn eof() -> u32 {
+    let peer = peer();
+    peer.conn.handle_eof();
+    peer.turn();
+    u32::from(peer.closed)
+}
