@@ -206,3 +206,137 @@ fn failing_and_closing_cost_no_more_than_there_is_to_settle() {
     }
     assert_eq!((cancelled, settled), (200_000, 100_000));
 }
+
+#[test]
+fn limits_of_zero_refuse_and_never_panic() {
+    let batch = format!("[{CALL}]\n");
+    type Change = fn(&mut Config);
+    let changes: [(&str, Change); 12] = [
+        ("calls_max", |c| c.calls_max = 0),
+        ("requests_max", |c| c.requests_max = 0),
+        ("batch_items_max", |c| c.batch_items_max = 0),
+        ("batch_calls_max", |c| c.batch_calls_max = 0),
+        ("batch_reply_bytes_max", |c| c.batch_reply_bytes_max = 0),
+        ("message_bytes_max", |c| c.message_bytes_max = 0),
+        ("header_bytes_max", |c| c.header_bytes_max = 0),
+        ("depth_max", |c| c.depth_max = 0),
+        ("id_bytes_max", |c| c.id_bytes_max = 0),
+        ("method_bytes_max", |c| c.method_bytes_max = 0),
+        ("outbox", |c| {
+            (c.outbox_bytes_soft, c.outbox_bytes_max) = (0, 0)
+        }),
+        ("times", |c| {
+            (c.frame_time_max, c.write_time_max) = (Some(Duration::ZERO), Some(Duration::ZERO));
+        }),
+    ];
+    for framing in [
+        Framing::Newline,
+        Framing::ContentLength,
+        Framing::Concatenated,
+        Framing::Messages,
+        Framing::Detect,
+    ] {
+        for (name, change) in changes {
+            let mut config = Config::new().with_framing(framing);
+            change(&mut config);
+            let _ = config.memory_bytes_max();
+            let mut conn = Connection::new(config);
+            let _ = conn.call("m", (), Some(Instant::ZERO), 1);
+            let mut ours = conn.batch(None);
+            let _ = ours.call::<()>("m", (), 2);
+            let _ = ours.send();
+            for text in [&batch[..], CALL, "{", ""] {
+                let mut input = Input::message(text.as_bytes());
+                let mut requests = 0;
+                while let Some(event) = conn.poll_event(&mut input) {
+                    if let Event::Request(request) = event {
+                        requests += 1;
+                        let _ = conn.respond(request.token, &1);
+                    }
+                }
+                let refuses = [
+                    "requests_max",
+                    "batch_items_max",
+                    "message_bytes_max",
+                    "id_bytes_max",
+                    "method_bytes_max",
+                ];
+                let is_batch = text.starts_with('[');
+                if refuses.contains(&name) && (is_batch || name != "batch_items_max") {
+                    assert_eq!(requests, 0, "{name} {framing:?} {text}");
+                }
+            }
+            conn.handle_eof();
+            drain(&mut conn, &mut Input::none());
+            assert_eq!(conn.calls_open(), 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn line_breaks_never_break_lines() {
+    let mut conn = Connection::new(Config::new());
+    let broken = Json::parse_str("[1,\n2,\r\n{\"a\":\n\n3}]").unwrap();
+    let id = Json::parse_str("\n \"x\"\n").unwrap();
+    conn.call_with_id(Id::new(id).unwrap(), "a\nb", broken, None, ())
+        .unwrap();
+    conn.notify("n", broken).unwrap();
+    let request = "{\"jsonrpc\":\"2.0\",\n\"method\":\"m\",\n\"params\":[\n1],\"id\":\n1\n}";
+    let error = "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":\n1,\n\"message\":\"m\",\"data\":[\n],\n\"x\":\n1},\"id\":\"x\"}";
+    let mut input = Input::message(request.as_bytes());
+    let Some(Event::Request(request)) = conn.poll_event(&mut input) else {
+        panic!("a request");
+    };
+    let owned = request.into_owned();
+    conn.notify("p", owned.params()).unwrap();
+    let mut input = Input::message(error.as_bytes());
+    let Some(Event::Response(response)) = conn.poll_event(&mut input) else {
+        panic!("a response");
+    };
+    let Outcome::Err(error) = response.outcome else {
+        panic!("an error");
+    };
+    conn.notify("d", error.data().map(|data| [data]).as_ref().map(|d| d[0]))
+        .unwrap();
+    let error = error.into_owned();
+    conn.respond_err(owned.into_token(), &error.as_error())
+        .unwrap();
+    let sent = sent(&mut conn);
+    assert_eq!(sent.lines().count(), 5, "{sent}");
+    for line in sent.lines() {
+        assert!(Json::parse_str(line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn ids_end_before_numbers_lose_their_exactness() {
+    for first in [(1 << 53) - 1, 1 << 53, u64::MAX] {
+        let mut config = Config::new();
+        config.first_call = first;
+        let mut conn = Connection::new(config);
+        let made = conn.call("m", (), None, 1);
+        assert_eq!(made.is_ok(), first < 1 << 53);
+        let refused = conn.call("m", (), None, 2).unwrap_err();
+        assert_eq!(refused.error, antiphon::SendError::IdsUsedUp);
+        let null = r#"{"jsonrpc":"2.0","error":{"code":1,"message":""},"id":null}"#;
+        drain(&mut conn, &mut Input::message(null.as_bytes()));
+        conn.close(antiphon::CloseReason::Done);
+        drain(&mut conn, &mut Input::none());
+        assert_eq!(conn.calls_open(), 0);
+    }
+}
+
+#[test]
+fn the_first_reason_holds_when_several_ends_meet() {
+    let mut conn: Connection = Connection::new(Config::new());
+    conn.handle_eof();
+    conn.drain();
+    conn.close(antiphon::CloseReason::Done);
+    conn.drain();
+    let Some(Event::Closed(why)) = conn.poll_event(&mut Input::stream(b"{")) else {
+        panic!("an end");
+    };
+    assert_eq!(why, Closed::Local(antiphon::CloseReason::Done));
+    assert_ne!(why, Closed::Failed(ConnectionError::Truncated));
+    assert!(conn.is_closed());
+}

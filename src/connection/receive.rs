@@ -10,6 +10,7 @@ use core::ops::Range;
 
 use super::deliver::Place;
 use super::{Connection, Fate, Reading, Rest};
+use crate::batches::Batches;
 use crate::codes;
 use crate::config::{LimitErrors, Role};
 use crate::deadlines::NEVER;
@@ -388,20 +389,8 @@ impl<T> Connection<T> {
                 .iter()
                 .position(|fate| *fate == Fate::Request { slot });
             let Some(target) = same else { continue };
-            let generation = self.requests.generation(slot);
-            if let Some(code) = self.config.cancel_answer.code() {
-                if let Some(request) = self.requests.get(slot, generation) {
-                    let (id, style) = (request.id(), request.style);
-                    // An error always fits: the budget is for results.
-                    let error = ErrorObject::of(code);
-                    let _ = self.batches.add(batch, target as u32, usize::MAX, |out| {
-                        encode::failure(out, style, Some(id), &error);
-                        Ok::<(), core::convert::Infallible>(())
-                    });
-                }
-            }
-            self.requests.remove(slot);
-            self.batches.release(batch);
+            let error = self.config.cancel_answer.code().map(ErrorObject::of);
+            self.end_item(batch, target as u32, slot, error.as_ref());
             self.fates[target] = Fate::Done;
             // The cancel has had its effect. One with an id asks for an answer besides.
             self.fates[position] = Fate::Done;
@@ -502,11 +491,7 @@ impl<T> Connection<T> {
         error: &ErrorObject<'_>,
     ) {
         let id = self.written_id(style, id);
-        // An error always fits: the budget is for results.
-        let _ = self.batches.add(batch, position, usize::MAX, |out| {
-            encode::failure(out, style, id, error);
-            Ok::<(), core::convert::Infallible>(())
-        });
+        add_failure(&mut self.batches, batch, position, style, id, error);
     }
 
     fn written_id<'i>(&self, style: Style, id: Option<Id<'i>>) -> Option<&'i [u8]> {
@@ -572,20 +557,39 @@ impl<T> Connection<T> {
             let Fate::Request { slot } = self.fates[position] else {
                 continue;
             };
-            let generation = self.requests.generation(slot);
-            if let Some(request) = self.requests.get(slot, generation) {
-                let (id, style) = (request.id(), request.style);
-                let _ = self.batches.add(batch, position as u32, usize::MAX, |out| {
-                    encode::failure(out, style, Some(id), &ErrorObject::internal_error());
-                    Ok::<(), core::convert::Infallible>(())
-                });
-            }
-            self.requests.remove(slot);
-            self.batches.release(batch);
+            let error = ErrorObject::internal_error();
+            self.end_item(batch, position as u32, slot, Some(&error));
         }
         self.release_batch(batch);
         self.watch_write();
     }
+
+    /// Ends a request of a batch that was not delivered, with an error or silently. The batch
+    /// itself goes on: it is still being read.
+    fn end_item(&mut self, batch: u32, position: u32, slot: u32, error: Option<&ErrorObject<'_>>) {
+        let request = self.requests.get(slot, self.requests.generation(slot));
+        if let (Some(request), Some(error)) = (request, error) {
+            let (id, style) = (Some(request.id()), request.style);
+            add_failure(&mut self.batches, batch, position, style, id, error);
+        }
+        self.requests.remove(slot);
+        self.batches.release(batch);
+    }
+}
+
+/// Puts an error into its place in a batch. It always fits: the budget is for results.
+fn add_failure(
+    batches: &mut Batches,
+    batch: u32,
+    position: u32,
+    style: Style,
+    id: Option<&[u8]>,
+    error: &ErrorObject<'_>,
+) {
+    let _ = batches.add(batch, position, usize::MAX, |out| {
+        encode::failure(out, style, id, error);
+        Ok::<(), core::convert::Infallible>(())
+    });
 }
 
 /// Tells one message from another by its length and its first and last bytes.
