@@ -2,8 +2,9 @@
 //!
 //! `mod` has the state, and what goes in and out besides messages: time, ends, bytes to write.
 //! `commands` says things to the peer, `answers` replies to it, `batch` says several at once,
-//! `receive` cuts the input into messages, `deliver` turns each into an event, `settle` ends calls
-//! that get no answer, `memory` sums up what all of it may hold.
+//! `receive` cuts the input into messages, `refuse` answers those that cannot be served, `deliver`
+//! turns each into an event, `settle` ends calls that get no answer, `memory` sums up what all of it
+//! may hold.
 //!
 //! ```text
 //!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
@@ -18,6 +19,7 @@ mod commands;
 mod deliver;
 mod memory;
 mod receive;
+mod refuse;
 mod settle;
 
 use alloc::collections::VecDeque;
