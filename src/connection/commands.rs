@@ -307,8 +307,11 @@ impl<T> Connection<T> {
         let Some((method, member)) = self.config.cancel_send.names() else {
             return false;
         };
+        // 1.0 has no params by name, and every dialect's cancel has them.
+        let can_be_said = self.own_style() == Style::V2 || self.config.v1_named_params;
         if self.ended.is_some()
             || self.config.exchange
+            || !can_be_said
             || self.outbox.len() > self.config.outbox_bytes_max
         {
             return false;

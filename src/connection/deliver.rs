@@ -295,13 +295,9 @@ impl<T> Connection<T> {
                     .batches
                     .add(place.batch, place.position, usize::MAX, write);
             }
-            None => {
-                let frame = self.outbox.begin(id.len() + 64);
-                if encode::success(self.outbox.body(), style, id, ()).is_ok() {
-                    self.outbox.commit(frame, None);
-                }
-                self.after_reply();
-            }
+            None => self.queue_reply(id.len() + 64, |out| {
+                let _ = encode::success(out, style, id, ());
+            }),
         }
     }
 
@@ -331,6 +327,10 @@ impl<T> Connection<T> {
             let cause = MalformedCause::Response(invalid.reason);
             return self.report_malformed(cause, text, 0, id, None, origin);
         }
+        // How a 1.0 peer may acknowledge a notification: nobody's fault, so it does not count.
+        let is_acknowledgement = self.config.version.allows_v1()
+            && id.is_some_and(|id| id.is_null())
+            && matches!(outcome, Outcome::Ok(result) if result.is_null());
         let kind = match id.filter(|id| !id.is_null()) {
             None => StrayKind::NullId(outcome),
             Some(id) => match self.config.id_scheme.read(id.json()) {
@@ -338,7 +338,7 @@ impl<T> Connection<T> {
                 _ => StrayKind::Unknown(outcome),
             },
         };
-        self.strays += 1;
+        self.strays += u64::from(!is_acknowledgement);
         if self.strays > self.config.strays_max {
             self.fail(ConnectionError::TooManyStrays);
         }
@@ -366,10 +366,10 @@ impl<T> Connection<T> {
             NullIdError::FailAll => Some(all),
             NullIdError::FailSole => {
                 let (first, last) = self.our_batches.around(oldest);
-                let others = self.calls.open_between(0, first - 1);
-                let others =
-                    others.or_else(|| self.calls.open_between(last, self.calls.next() - 1));
-                others.is_none().then_some(Rest::Fanout {
+                // Counting what is inside costs the length of a batch; looking for what is
+                // outside would cost a pass over the ring, for every such error.
+                let inside = (first..=last).filter(|&number| self.calls.is_open(number));
+                (inside.count() == self.calls.open()).then_some(Rest::Fanout {
                     low: first - 1,
                     high: last,
                 })
