@@ -12,7 +12,7 @@ fn batch_100(criterion: &mut Criterion) {
     let mut wire = Vec::new();
     let mut group = criterion.benchmark_group("batch_100");
     group.throughput(Throughput::Elements(100));
-    let mut serve = |server: &mut Connection, message: &[u8]| {
+    let serve = |server: &mut Connection, message: &[u8]| {
         let mut input = Input::message(message);
         while let Some(event) = server.poll_event(&mut input) {
             if let Event::Request(request) = event {

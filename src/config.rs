@@ -14,7 +14,7 @@ use crate::id::IdScheme;
 ///
 /// Owns no heap data and is `Copy`: make one, change the fields that matter, use it for any number
 /// of connections. Every combination of values is legal; a limit of 0 refuses everything it
-/// limits.
+/// limits, unless its field says otherwise.
 ///
 /// ```
 /// use antiphon::Config;
@@ -121,8 +121,8 @@ pub struct Config {
     /// The longest header block accepted before a message (Content-Length), in bytes. A longer one
     /// breaks the connection. Default 8 KiB, as common HTTP servers have it.
     pub header_bytes_max: usize,
-    /// How deep arrays and objects may nest, 1 to 128; more is read as 128. A deeper message is
-    /// answered −32700. Default 128, as serde_json has it.
+    /// How deep arrays and objects may nest, 1 to 128; 0 is read as 1, more as 128. A deeper
+    /// message is answered −32700. Default 128, as serde_json has it.
     pub depth_max: u8,
     /// The most items in a batch of the peer's. A longer one is answered −32003, and nothing in it
     /// runs. Costs about 140 bytes an item. Default 100.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use antiphon::{
     CallId, CancelAnswer, CancelStyle, CloseReason, Config, Connection, DuplicateIds, ErrorObject,
-    Event, Framing, Id, Input, Instant, InvalidRequestId, Json, NullIdError, ReplyToken,
+    Event, Framing, Id, IdScheme, Input, Instant, InvalidRequestId, Json, NullIdError, ReplyToken,
     RequestKey, Role, SendError,
 };
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof};
@@ -171,11 +171,17 @@ fn rules() -> impl Strategy<Value = Rules> {
         Just((Some(("notifications/cancelled", "requestId")), None)),
         Just((None, Some(-32001))),
     ];
-    let knobs = prop::array::uniform8(any::<bool>());
+    let knobs = prop::array::uniform7(any::<bool>());
+    let null_id_error = prop_oneof![
+        Just(NullIdError::Report),
+        Just(NullIdError::FailSole),
+        Just(NullIdError::FailAll),
+    ];
+    let null_ids = (null_id_error, prop::bool::weighted(0.3));
     let limits = (1..12usize, 1..6usize, 1..4usize, 40..2000usize);
     let times = (prop::option::of(1..3000u64), prop::option::of(1..3000u64));
-    (framing, role, cancel, knobs, limits, times).prop_map(
-        |(framing, role, cancel, knobs, limits, times)| Rules {
+    (framing, role, cancel, knobs, null_ids, limits, times).prop_map(
+        |(framing, role, cancel, knobs, null_ids, limits, times)| Rules {
             framing,
             role,
             exchange: knobs[0] && framing == Framing::Messages && role != Role::Peer,
@@ -186,8 +192,9 @@ fn rules() -> impl Strategy<Value = Rules> {
             repeated_ids: knobs[3],
             null_ids: knobs[4],
             echo_ids: knobs[5],
-            fail_all: knobs[6],
-            batches: knobs[7] || role == Role::Peer,
+            null_id_error: null_ids.0,
+            prefixed: null_ids.1,
+            batches: knobs[6] || role == Role::Peer,
             calls_max: limits.0,
             requests_max: limits.1,
             batch_items_max: limits.2,
@@ -228,10 +235,10 @@ fn config(rules: &Rules) -> Config {
         true => InvalidRequestId::EchoIfReadable,
         false => InvalidRequestId::AlwaysNull,
     };
-    config.null_id_error = match rules.fail_all {
-        true => NullIdError::FailAll,
-        false => NullIdError::Report,
-    };
+    config.null_id_error = rules.null_id_error;
+    if rules.prefixed {
+        config.id_scheme = IdScheme::Prefixed("srv-");
+    }
     config.batches = rules.batches;
     config.calls_max = rules.calls_max;
     config.requests_max = rules.requests_max;
@@ -447,9 +454,10 @@ impl Run {
                 let body = request(
                     method,
                     params.unwrap_or_default(),
-                    &call.number().to_string(),
+                    &self.model.rules.spell(call.number()),
                 );
-                self.model.called(call.number(), None, deadline, tag)?;
+                self.model
+                    .called(call.number(), None, call.number(), deadline, tag)?;
                 self.model.queue(body, vec![call.number()]);
                 self.calls.push(call);
                 Ok(())
@@ -475,7 +483,7 @@ impl Run {
         match (self.conn.call_with_id(chosen, "ask", (), at, tag), wanted) {
             (Ok(call), Ok(())) => {
                 self.model
-                    .called(call.number(), Some(text), deadline, tag)?;
+                    .called(call.number(), Some(text), call.number(), deadline, tag)?;
                 self.model
                     .queue(request("ask", None, text), vec![call.number()]);
                 self.calls.push(call);
@@ -558,7 +566,7 @@ impl Run {
                     bodies.push(request(
                         method,
                         params.unwrap_or_default(),
-                        &call.number().to_string(),
+                        &self.model.rules.spell(call.number()),
                     ));
                     calls.push((call, tag));
                 }
@@ -604,7 +612,8 @@ impl Run {
         let numbers: Vec<u64> = calls.iter().map(|(call, _)| call.number()).collect();
         for (call, tag) in calls {
             if sent {
-                self.model.called(call.number(), None, deadline, tag)?;
+                self.model
+                    .called(call.number(), None, numbers[0], deadline, tag)?;
                 self.calls.push(call);
             } else {
                 // The tag went down with the builder.
@@ -628,7 +637,7 @@ impl Run {
             .ok_or("a token that was just listed")?;
         let (result, reply) = match how % 4 {
             0 => (self.conn.respond(token, ()), r#""result":null"#),
-            1 => (self.conn.respond(token, &"done"), r#""result":"done""#),
+            1 => (self.conn.respond(token, "done"), r#""result":"done""#),
             2 => (
                 self.conn.respond_err(token, &ErrorObject::new(7, "no")),
                 r#""error":{"code":7,"message":"no"}"#,
@@ -676,7 +685,7 @@ impl Run {
             Some(call) => self
                 .model
                 .id_of(call.number())
-                .unwrap_or(call.number().to_string()),
+                .unwrap_or(self.model.rules.spell(call.number())),
             None => "999".to_string(),
         };
         match said {
@@ -962,7 +971,7 @@ fn settings(path: &'static str) -> ProptestConfig {
 #[test]
 fn the_connection_does_what_the_model_says_whatever_is_done_to_it() {
     let mut runner = TestRunner::new(ProptestConfig {
-        cases: cases(1024),
+        cases: cases(512),
         ..settings(REGRESSIONS)
     });
     let input = (rules(), prop::collection::vec(op(), 1..120));

@@ -295,13 +295,9 @@ impl<T> Connection<T> {
                     .batches
                     .add(place.batch, place.position, usize::MAX, write);
             }
-            None => {
-                let frame = self.outbox.begin(id.len() + 64);
-                if encode::success(self.outbox.body(), style, id, ()).is_ok() {
-                    self.outbox.commit(frame, None);
-                }
-                self.after_reply();
-            }
+            None => self.queue_reply(id.len() + 64, |out| {
+                let _ = encode::success(out, style, id, ());
+            }),
         }
     }
 
@@ -370,10 +366,10 @@ impl<T> Connection<T> {
             NullIdError::FailAll => Some(all),
             NullIdError::FailSole => {
                 let (first, last) = self.our_batches.around(oldest);
-                let others = self.calls.open_between(0, first - 1);
-                let others =
-                    others.or_else(|| self.calls.open_between(last, self.calls.next() - 1));
-                others.is_none().then_some(Rest::Fanout {
+                // Counting what is inside costs the length of a batch; looking for what is
+                // outside would cost a pass over the ring, for every such error.
+                let inside = (first..=last).filter(|&number| self.calls.is_open(number));
+                (inside.count() == self.calls.open()).then_some(Rest::Fanout {
                     low: first - 1,
                     high: last,
                 })

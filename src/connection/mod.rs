@@ -20,6 +20,7 @@ mod memory;
 mod receive;
 mod settle;
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -93,7 +94,7 @@ pub struct Connection<T = ()> {
     /// The first call number of a batch builder that has neither been sent nor dropped.
     building: Option<u64>,
     /// Numbers of calls whose frames were not delivered: above the first, up to the second.
-    failed: Vec<(u64, u64)>,
+    failed: VecDeque<(u64, u64)>,
     deadlines: OwnDeadlines,
     strays: u64,
     malformed: u64,
@@ -171,7 +172,7 @@ impl<T> Connection<T> {
             fates: Vec::new(),
             reading: None,
             building: None,
-            failed: Vec::new(),
+            failed: VecDeque::new(),
             deadlines: OwnDeadlines {
                 frame: NEVER,
                 write: NEVER,
@@ -286,7 +287,7 @@ impl<T> Connection<T> {
         self.forget_builder();
         if self.config.framing == Framing::Messages {
             if let Some(range) = self.outbox.fail() {
-                self.failed.push(range);
+                self.failed.push_back(range);
             }
             self.deadlines.write = NEVER;
             self.watch_write();
@@ -360,7 +361,10 @@ impl<T> Connection<T> {
             self.outbox.drop_unsent_calls();
             self.watch_write();
             self.deadlines.frame = NEVER;
-            self.deadlines.drain = NEVER;
+            // After an orderly end of input open requests may still be answered: only so long.
+            if why != Closed::EndOfInput {
+                self.deadlines.drain = NEVER;
+            }
         }
     }
 
@@ -374,7 +378,10 @@ impl<T> Connection<T> {
                 self.deadlines.write = NEVER;
                 self.shut();
             }
-            ConnectionError::DrainTimedOut => self.shut(),
+            ConnectionError::DrainTimedOut => {
+                self.deadlines.drain = NEVER;
+                self.shut();
+            }
             _ => {}
         }
     }

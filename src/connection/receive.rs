@@ -5,10 +5,12 @@
 //! each object — and a batch is checked whole first, so that a cancel in it comes before the
 //! request it cancels, wherever the two stand.
 
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::deliver::Place;
 use super::{Connection, Fate, Reading, Rest};
+use crate::batches::Batches;
 use crate::codes;
 use crate::config::{LimitErrors, Role};
 use crate::deadlines::NEVER;
@@ -18,7 +20,7 @@ use crate::event::{
     Closed, ConnectionError, Event, InvalidReason, Malformed, MalformedCause, Origin, Refused,
     RefusedCause,
 };
-use crate::frame::{Cut, Framing};
+use crate::frame::{Cut, Framing, FramingError};
 use crate::id::Id;
 use crate::input::{Input, InputKind};
 use crate::json::{self, Envelope, JsonKind, OwnedJson, Shape, SyntaxError, SyntaxErrorKind};
@@ -50,7 +52,7 @@ impl<T> Connection<T> {
                     input.take_message();
                     return Some(self.refuse_oversize(Some(bytes)));
                 }
-                InputKind::Stream => match self.framer.cut(rest, self.at_end) {
+                InputKind::Stream => match self.cut(rest) {
                     Ok(Cut::Frame {
                         body,
                         taken,
@@ -81,20 +83,27 @@ impl<T> Connection<T> {
                     }
                     Err(error) => {
                         self.fail(match error {
-                            crate::FramingError::Truncated { .. } => ConnectionError::Truncated,
+                            FramingError::Truncated { .. } => ConnectionError::Truncated,
                             error => ConnectionError::Framing(error),
                         });
                         return None;
                     }
                 },
             };
-            if self.config.framing == Framing::Detect {
-                self.outbox.set_framing(self.framer.framing());
-            }
             if let Some(event) = self.read_frame(input, body, taken, unterminated) {
                 return Some(event);
             }
         }
+    }
+
+    /// Cuts the next frame out of a stream. What the peer's framing turns out to be is written from
+    /// then on, also in the answer to a frame that is too large.
+    fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
+        let cut = self.framer.cut(rest, self.at_end);
+        if self.config.framing == Framing::Detect {
+            self.outbox.set_framing(self.framer.framing());
+        }
+        cut
     }
 
     /// Reads one frame: delivers a message, or prepares a batch for delivery.
@@ -151,7 +160,7 @@ impl<T> Connection<T> {
                 self.deliver_single(text, message, origin)
             }
             Shape::Batch { items } => {
-                if let Some(event) = self.reject_batch(text, items) {
+                if let Some(event) = self.reject_batch(text, items, line_breaks) {
                     self.consume(input, taken);
                     return event;
                 }
@@ -196,13 +205,18 @@ impl<T> Connection<T> {
     }
 
     /// A batch that is refused as a whole. `Some(None)` swallows it.
-    fn reject_batch<'a>(&mut self, text: &'a [u8], items: usize) -> Option<Option<Event<'a, T>>> {
+    fn reject_batch<'a>(
+        &mut self,
+        text: &'a [u8],
+        items: usize,
+        line_breaks: bool,
+    ) -> Option<Option<Event<'a, T>>> {
         let reason = match items {
             0 if self.config.exchange && self.config.role == Role::Client => return Some(None),
             0 => InvalidReason::EmptyBatch,
             _ if !self.config.batches => InvalidReason::BatchesOff,
             _ if items > self.config.batch_items_max => {
-                return Some(Some(self.refuse_batch(text, items)));
+                return Some(Some(self.refuse_batch(text, items, line_breaks)));
             }
             _ => return None,
         };
@@ -221,7 +235,25 @@ impl<T> Connection<T> {
         )))
     }
 
-    fn refuse_batch<'a>(&mut self, text: &'a [u8], items: usize) -> Event<'a, T> {
+    /// The id of the first request among the items that were scanned.
+    fn first_request_id<'a>(&self, text: &'a [u8], line_breaks: bool) -> Option<Id<'a>> {
+        self.envelopes.iter().find_map(|envelope| {
+            match message::classify(text, envelope, line_breaks, &self.config, true) {
+                Message::Call(call) => match call.kind {
+                    CallKind::Request(id) => Some(id),
+                    _ => None,
+                },
+                _ => None,
+            }
+        })
+    }
+
+    fn refuse_batch<'a>(
+        &mut self,
+        text: &'a [u8],
+        items: usize,
+        line_breaks: bool,
+    ) -> Event<'a, T> {
         let items_max = self.config.batch_items_max;
         // Only the first items are known. A batch of answers is never answered; any other is, for
         // somebody may wait for it.
@@ -242,20 +274,13 @@ impl<T> Connection<T> {
             LimitErrors::Standard => self.answer_fault(Style::V2, None, &standard()),
             LimitErrors::FirstCall if self.config.role == Role::Client => None,
             LimitErrors::FirstCall => {
-                let first = self
-                    .envelopes
-                    .iter()
-                    .find(|call| call.method.is_some() && call.id.is_some());
-                let id = first.and_then(|call| call.id).map(|id| id.span.of(text));
-                let id = id
-                    .filter(|id| id.len() <= self.config.id_bytes_max)
-                    .unwrap_or(b"null");
-                let frame = self.outbox.begin(256);
-                self.outbox.body().push(b'[');
-                encode::failure(self.outbox.body(), Style::V2, Some(id), &standard());
-                self.outbox.body().push(b']');
-                self.outbox.commit(frame, None);
-                self.after_reply();
+                let id = self.first_request_id(text, line_breaks);
+                let id = self.echoed(id).unwrap_or(Id::NULL).json().as_bytes();
+                self.queue_reply(256, |out| {
+                    out.push(b'[');
+                    encode::failure(out, Style::V2, Some(id), &standard());
+                    out.push(b']');
+                });
                 Some(codes::INVALID_REQUEST)
             }
         };
@@ -364,20 +389,8 @@ impl<T> Connection<T> {
                 .iter()
                 .position(|fate| *fate == Fate::Request { slot });
             let Some(target) = same else { continue };
-            let generation = self.requests.generation(slot);
-            if let Some(code) = self.config.cancel_answer.code() {
-                if let Some(request) = self.requests.get(slot, generation) {
-                    let (id, style) = (request.id(), request.style);
-                    // An error always fits: the budget is for results.
-                    let error = ErrorObject::of(code);
-                    let _ = self.batches.add(batch, target as u32, usize::MAX, |out| {
-                        encode::failure(out, style, Some(id), &error);
-                        Ok::<(), core::convert::Infallible>(())
-                    });
-                }
-            }
-            self.requests.remove(slot);
-            self.batches.release(batch);
+            let error = self.config.cancel_answer.code().map(ErrorObject::of);
+            self.end_item(batch, target as u32, slot, error.as_ref());
             self.fates[target] = Fate::Done;
             // The cancel has had its effect. One with an id asks for an answer besides.
             self.fates[position] = Fate::Done;
@@ -453,9 +466,14 @@ impl<T> Connection<T> {
         error: &ErrorObject<'_>,
     ) {
         let id = self.written_id(style, id);
-        let frame = self.outbox.begin(128);
+        self.queue_reply(128, |out| encode::failure(out, style, id, error));
+    }
+
+    /// Queues an answer that the core itself gives. It passes every limit but the output's last.
+    pub(super) fn queue_reply(&mut self, hint: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let frame = self.outbox.begin(hint);
         let start = self.outbox.body().len();
-        encode::failure(self.outbox.body(), style, id, error);
+        write(self.outbox.body());
         if self.config.escape_braces {
             encode::escape_braces(self.outbox.body(), start);
         }
@@ -473,11 +491,7 @@ impl<T> Connection<T> {
         error: &ErrorObject<'_>,
     ) {
         let id = self.written_id(style, id);
-        // An error always fits: the budget is for results.
-        let _ = self.batches.add(batch, position, usize::MAX, |out| {
-            encode::failure(out, style, id, error);
-            Ok::<(), core::convert::Infallible>(())
-        });
+        add_failure(&mut self.batches, batch, position, style, id, error);
     }
 
     fn written_id<'i>(&self, style: Style, id: Option<Id<'i>>) -> Option<&'i [u8]> {
@@ -512,15 +526,16 @@ impl<T> Connection<T> {
         })
     }
 
-    /// Whether the message that is half delivered is what `input` shows. If it shows another, the
-    /// rest of the old one is given up.
+    /// Whether reading may go on: with the message that is half delivered, if `input` shows it, or
+    /// with another one, for whose sake the rest of the old one is given up. At the end of input
+    /// nothing will show it again. False for a stream that shows less than the message.
     fn is_shown_again(&mut self, input: &Input<'_>) -> bool {
         let Some(reading) = &self.reading else {
             return true;
         };
         let rest = input.rest();
         let is_message = input.kind() != InputKind::Stream;
-        if !is_message && rest.len() < reading.taken {
+        if !is_message && rest.len() < reading.taken && !self.at_end {
             return false;
         }
         if rest.len() < reading.taken || fingerprint(rest, reading.taken) != reading.fingerprint {
@@ -542,20 +557,39 @@ impl<T> Connection<T> {
             let Fate::Request { slot } = self.fates[position] else {
                 continue;
             };
-            let generation = self.requests.generation(slot);
-            if let Some(request) = self.requests.get(slot, generation) {
-                let (id, style) = (request.id(), request.style);
-                let _ = self.batches.add(batch, position as u32, usize::MAX, |out| {
-                    encode::failure(out, style, Some(id), &ErrorObject::internal_error());
-                    Ok::<(), core::convert::Infallible>(())
-                });
-            }
-            self.requests.remove(slot);
-            self.batches.release(batch);
+            let error = ErrorObject::internal_error();
+            self.end_item(batch, position as u32, slot, Some(&error));
         }
         self.release_batch(batch);
         self.watch_write();
     }
+
+    /// Ends a request of a batch that was not delivered, with an error or silently. The batch
+    /// itself goes on: it is still being read.
+    fn end_item(&mut self, batch: u32, position: u32, slot: u32, error: Option<&ErrorObject<'_>>) {
+        let request = self.requests.get(slot, self.requests.generation(slot));
+        if let (Some(request), Some(error)) = (request, error) {
+            let (id, style) = (Some(request.id()), request.style);
+            add_failure(&mut self.batches, batch, position, style, id, error);
+        }
+        self.requests.remove(slot);
+        self.batches.release(batch);
+    }
+}
+
+/// Puts an error into its place in a batch. It always fits: the budget is for results.
+fn add_failure(
+    batches: &mut Batches,
+    batch: u32,
+    position: u32,
+    style: Style,
+    id: Option<&[u8]>,
+    error: &ErrorObject<'_>,
+) {
+    let _ = batches.add(batch, position, usize::MAX, |out| {
+        encode::failure(out, style, id, error);
+        Ok::<(), core::convert::Infallible>(())
+    });
 }
 
 /// Tells one message from another by its length and its first and last bytes.

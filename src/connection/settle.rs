@@ -4,6 +4,7 @@
 //! over its deadline. One event at a time; what is due waits in its own table until it is told.
 
 use super::Connection;
+use crate::deadlines::NEVER;
 use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
 use crate::id::{CallId, RequestKey};
 
@@ -13,7 +14,8 @@ impl<T> Connection<T> {
         if let Some(number) = self.next_undelivered() {
             return self.settle(number, Outcome::Unsent);
         }
-        let now = self.now.as_nanos();
+        // The end of time is no time: what has no deadline does not come due there either.
+        let now = self.now.as_nanos().min(NEVER - 1);
         if self.ended.is_none() {
             if let Some(number) = self.calls.due(now) {
                 if self.config.cancel_on_timeout {
@@ -70,11 +72,11 @@ impl<T> Connection<T> {
 
     /// An open call whose frame was not delivered.
     fn next_undelivered(&mut self) -> Option<u64> {
-        while let Some(&(low, high)) = self.failed.first() {
+        while let Some(&(low, high)) = self.failed.front() {
             if let Some(number) = self.calls.open_between(low, high) {
                 return Some(number);
             }
-            self.failed.remove(0);
+            self.failed.pop_front();
         }
         None
     }
@@ -99,11 +101,14 @@ impl<T> Connection<T> {
     /// Acts on the deadlines that are not of calls.
     fn check_deadlines(&mut self, now: u64) {
         if self.ended.is_none() && self.framer.is_inside_frame() {
-            if self.deadlines.frame == crate::deadlines::NEVER {
+            if self.deadlines.frame == NEVER {
                 self.deadlines.frame = self.after(self.config.frame_time_max);
             }
         } else {
-            self.deadlines.frame = crate::deadlines::NEVER;
+            self.deadlines.frame = NEVER;
+        }
+        if self.ended.is_some() && self.is_idle() {
+            self.deadlines.drain = NEVER;
         }
         if self.deadlines.write <= now {
             self.fail(ConnectionError::WriteTimedOut);

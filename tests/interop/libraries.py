@@ -1,7 +1,6 @@
 """JSON-RPC libraries that nobody here wrote, as clients and as servers."""
 
 import shutil
-import subprocess
 
 from raw_client import Client
 from raw_server import Server

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from raw_server import FRAMING, Server
+from raw_server import FORMS, Server
 from suite import HERE, PEER, case
 from wire import PATIENCE, Process, Timeout, accepted_wire, run_once
 
@@ -69,16 +69,8 @@ def target_of(form):
     return [f"{form}://{host}:{port}"], server
 
 
-def every_form(name):
-    def register(function):
-        for form in FRAMING:
-            case(f"client {form}: {name}")(lambda form=form: function(form))
-        return function
-    return register
-
-
 # CLI-13 CLI-20
-@every_form("every operation, against antiphon's server")
+@case("client {form}: every operation, against antiphon's server", forms=FORMS)
 def operations(form):
     words, _server = target_of(form)
     client = Client(*words)
@@ -116,7 +108,7 @@ def operations(form):
     assert client.end() == 0
 
 
-@every_form("1 MiB of text that is not ASCII, and 2000 calls in one batch")
+@case("client {form}: 1 MiB of text that is not ASCII, and 2000 calls in one batch", forms=FORMS)
 def large(form):
     words, _server = target_of(form)
     client = Client(*words)

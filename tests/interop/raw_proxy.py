@@ -19,20 +19,12 @@ def relayed(framing, *options):
     return process, process.wire(framing)
 
 
-def both(name):
-    def register(function):
-        for framing in FRAMINGS:
-            case(f"proxy {framing}: {name}")(lambda framing=framing: function(framing))
-        return function
-    return register
-
-
 def result_of(answer, ident):
     assert answer.get("id") == ident and "result" in answer, answer
     return answer["result"]
 
 
-@both("ids are re-mapped, params and results keep every byte")
+@case("proxy {form}: ids are re-mapped, params and results keep every byte", forms=FRAMINGS)
 def exact(framing):
     process, wire = relayed(framing)
     params = '{"b":1.0,"a":[18446744073709551616,1e2,"\\u00fc\\/ü€😀"],"b":-0}'
@@ -54,7 +46,7 @@ def exact(framing):
     assert process.wait() == 0
 
 
-@both("absent params stay absent, notifications and answers keep their order")
+@case("proxy {form}: absent params stay absent, notifications and answers keep their order", forms=FRAMINGS)
 def order(framing):
     _, wire = relayed(framing)
     wire.send({"jsonrpc": "2.0", "id": 1, "method": "plain"})
@@ -70,7 +62,7 @@ def order(framing):
     assert result_of(wire.json(), 3)["has_params"] is True
 
 
-@both("the server's requests reach the editor, results and errors go back")
+@case("proxy {form}: the server's requests reach the editor, results and errors go back", forms=FRAMINGS)
 def server_requests(framing):
     _, wire = relayed(framing)
     for their_id in ("srv-1", 1, 0, "x" * 500):
@@ -90,7 +82,7 @@ def server_requests(framing):
 
 
 # CAN-03 CAN-04
-@both("the editor's cancel reaches the server under the server's id")
+@case("proxy {form}: the editor's cancel reaches the server under the server's id", forms=FRAMINGS)
 def editor_cancels(framing):
     _, wire = relayed(framing)
     method, member = CANCEL[framing]
@@ -117,7 +109,7 @@ def editor_cancels(framing):
     wire.nothing()
 
 
-@both("the server's cancel reaches the editor under the editor's id")
+@case("proxy {form}: the server's cancel reaches the editor under the editor's id", forms=FRAMINGS)
 def server_cancels(framing):
     _, wire = relayed(framing)
     method, member = CANCEL[framing]
@@ -133,7 +125,7 @@ def server_cancels(framing):
         assert result_of(wire.json(), 5) == "cancelled"
 
 
-@both("the server's exit code and its end reach the editor")
+@case("proxy {form}: the server's exit code and its end reach the editor", forms=FRAMINGS)
 def exit_codes(framing):
     for code in (0, 1, 77):
         process, wire = relayed(framing)
@@ -154,7 +146,7 @@ def exit_codes(framing):
     assert any("server" in line for line in process.stderr_lines), process.stderr_lines
 
 
-@both("the editor's end of input ends the server, in time")
+@case("proxy {form}: the editor's end of input ends the server, in time", forms=FRAMINGS)
 def editor_ends(framing):
     process, wire = relayed(framing)
     wire.send({"jsonrpc": "2.0", "id": 1, "method": "linger", "params": [3]})
@@ -171,7 +163,7 @@ def editor_ends(framing):
     assert 0.2 < time.monotonic() - begin < 3
 
 
-@both("10 MiB of the server's log pass through stderr and block nothing")
+@case("proxy {form}: 10 MiB of the server's log pass through stderr and block nothing", forms=FRAMINGS)
 def logs(framing):
     process, wire = relayed(framing)
     wire.send({"jsonrpc": "2.0", "id": 1, "method": "stderr", "params": [10 << 20]})
@@ -182,7 +174,7 @@ def logs(framing):
     assert sum(len(line) + 1 for line in process.stderr_lines) >= 10 << 20
 
 
-@both("30 MiB wait while the server does not read, and none is lost")
+@case("proxy {form}: 30 MiB wait while the server does not read, and none is lost", forms=FRAMINGS)
 def deaf_server(framing):
     _, wire = relayed(framing)
     wire.send({"jsonrpc": "2.0", "id": 0, "method": "deaf", "params": [700]})
@@ -194,7 +186,7 @@ def deaf_server(framing):
     result_of(wire.json(20), 101)
 
 
-@both("garbage from either side is reported and harms no neighbour")
+@case("proxy {form}: garbage from either side is reported and harms no neighbour", forms=FRAMINGS)
 def garbage(framing):
     process, wire = relayed(framing)
     wire.send("{nonsense")

@@ -27,10 +27,20 @@ class Skip(Exception):
     """The case cannot run here."""
 
 
-def case(name, needs=()):
-    """Registers a function as a case. `needs` names what .ci/peers installs, or a program."""
+def case(name, needs=(), forms=None):
+    """Registers a function as a case. `needs` names what .ci/peers installs, or a program.
+
+    With `forms` it is a case for each of them: `{form}` in the name stands for it, and the
+    function is called with it.
+    """
     def register(function):
-        CASES.append((name, tuple(needs), function))
+        if forms is None:
+            CASES.append((name, tuple(needs), function))
+        for form in forms or ():
+            def run_form(form=form):
+                return function(form)
+            run_form.__module__ = function.__module__
+            CASES.append((name.replace("{form}", form), tuple(needs), run_form))
         return function
     return register
 

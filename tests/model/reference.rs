@@ -4,40 +4,45 @@
 //! connection has to answer: each event, each refusal, each frame. Where several events are right
 //! (which of two due calls is told first), any of them is accepted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use antiphon::{CloseReason, Closed, ConnectionError, Framing, InvalidReason, Role, SendError};
+use antiphon::{
+    CloseReason, Closed, ConnectionError, Framing, InvalidReason, NullIdError, Role, SendError,
+};
 
 use crate::rendering;
 
 /// How one conversation differs from another, in the few ways that the model knows.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
-    pub framing: Framing,
-    pub role: Role,
-    pub exchange: bool,
+pub(crate) struct Rules {
+    pub(crate) framing: Framing,
+    pub(crate) role: Role,
+    pub(crate) exchange: bool,
     /// The notification that gives a request up, and the member with its id.
-    pub cancel: Option<(&'static str, &'static str)>,
+    pub(crate) cancel: Option<(&'static str, &'static str)>,
     /// The code that a cancelled request is answered with; none for silence.
-    pub cancel_code: Option<i64>,
-    pub sends_cancels: bool,
-    pub cancel_on_timeout: bool,
-    pub repeated_ids: bool,
-    pub null_ids: bool,
-    pub echo_ids: bool,
-    pub fail_all: bool,
-    pub batches: bool,
-    pub calls_max: usize,
-    pub requests_max: usize,
-    pub batch_items_max: usize,
-    pub soft: usize,
-    pub write_time: Option<u64>,
-    pub drain_time: Option<u64>,
+    pub(crate) cancel_code: Option<i64>,
+    pub(crate) sends_cancels: bool,
+    pub(crate) cancel_on_timeout: bool,
+    pub(crate) repeated_ids: bool,
+    pub(crate) null_ids: bool,
+    pub(crate) echo_ids: bool,
+    /// What an error without id does to our calls.
+    pub(crate) null_id_error: NullIdError,
+    /// Whether our ids are `"srv-1"`, … instead of numbers.
+    pub(crate) prefixed: bool,
+    pub(crate) batches: bool,
+    pub(crate) calls_max: usize,
+    pub(crate) requests_max: usize,
+    pub(crate) batch_items_max: usize,
+    pub(crate) soft: usize,
+    pub(crate) write_time: Option<u64>,
+    pub(crate) drain_time: Option<u64>,
 }
 
 /// One object from the peer.
 #[derive(Clone, Debug)]
-pub enum Item {
+pub(crate) enum Item {
     Answer {
         id: String,
         body: Body,
@@ -66,7 +71,7 @@ pub enum Item {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub(crate) enum Body {
     Ok(String),
     Error(i64, String),
     Both,
@@ -75,14 +80,24 @@ pub enum Body {
 }
 
 #[derive(Clone, Debug)]
-pub enum Message {
+pub(crate) enum Message {
     One(Item),
     Array(Vec<Item>),
     Garbage(&'static str),
 }
 
+impl Rules {
+    /// The id of our call of this number.
+    pub(crate) fn spell(&self, number: u64) -> String {
+        match self.prefixed {
+            true => format!("\"srv-{number}\""),
+            false => number.to_string(),
+        }
+    }
+}
+
 impl Item {
-    pub fn text(&self, rules: &Rules) -> String {
+    pub(crate) fn text(&self, rules: &Rules) -> String {
         let params = |params: &Option<String>| {
             params
                 .as_ref()
@@ -129,7 +144,7 @@ impl Item {
 }
 
 impl Message {
-    pub fn text(&self, rules: &Rules) -> String {
+    pub(crate) fn text(&self, rules: &Rules) -> String {
         match self {
             Message::One(item) => item.text(rules),
             Message::Array(items) => {
@@ -143,13 +158,13 @@ impl Message {
 
 /// An id by type and value. The generator's number ids are whole numbers in several spellings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
+pub(crate) enum Key {
     Null,
     Number(i64),
     Text(String),
 }
 
-pub fn key(text: &str) -> Key {
+pub(crate) fn key(text: &str) -> Key {
     match serde_json::from_str(text).expect("the generator writes JSON") {
         serde_json::Value::Null => Key::Null,
         serde_json::Value::String(text) => Key::Text(text),
@@ -164,6 +179,7 @@ pub fn key(text: &str) -> Key {
 struct Call {
     id: String,
     chosen: bool,
+    message: u64,
     deadline: Option<u64>,
     tag: u64,
     sent: bool,
@@ -208,8 +224,8 @@ struct Reading {
     batch: usize,
 }
 
-pub struct Model {
-    pub rules: Rules,
+pub(crate) struct Model {
+    pub(crate) rules: Rules,
     now: u64,
     calls: BTreeMap<u64, Call>,
     last_number: u64,
@@ -225,7 +241,7 @@ pub struct Model {
     has_rest: bool,
     frames: VecDeque<Frame>,
     /// The serial of the request that the last event delivered.
-    pub delivered: Option<usize>,
+    pub(crate) delivered: Option<usize>,
     eof: bool,
     draining: bool,
     ended: Option<Closed>,
@@ -236,7 +252,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: Rules) -> Self {
         Self {
             rules,
             now: 0,
@@ -265,43 +281,43 @@ impl Model {
 
     // ---- what the driver reports -------------------------------------------------------------
 
-    pub fn arrived(&mut self, message: Message) {
+    pub(crate) fn arrived(&mut self, message: Message) {
         self.inbox.push_back((message, true));
     }
 
     /// A last message whose line feed is missing.
-    pub fn arrived_unterminated(&mut self, message: Message) {
+    pub(crate) fn arrived_unterminated(&mut self, message: Message) {
         self.inbox.push_back((message, false));
     }
 
-    pub fn has_rest(&mut self, has_rest: bool) {
+    pub(crate) fn has_rest(&mut self, has_rest: bool) {
         self.has_rest = has_rest;
     }
 
-    pub fn clock(&mut self, now: u64) {
+    pub(crate) fn clock(&mut self, now: u64) {
         self.now = self.now.max(now);
     }
 
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.now
     }
 
-    pub fn eof(&mut self) {
+    pub(crate) fn eof(&mut self) {
         self.eof = true;
     }
 
-    pub fn is_reading(&self) -> bool {
+    pub(crate) fn is_reading(&self) -> bool {
         self.ended.is_none() && !self.eof
     }
 
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         if self.ended.is_none() && !self.draining {
             self.draining = true;
             self.drain_deadline = self.rules.drain_time.map(|span| self.now + span);
         }
     }
 
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.end(Closed::Local(CloseReason::Done));
         self.closed = true;
         self.drop_unsent();
@@ -310,7 +326,7 @@ impl Model {
     // ---- commands ----------------------------------------------------------------------------
 
     /// Why a call or notification is refused before its content is looked at.
-    pub fn may_queue(&self) -> Result<(), SendError> {
+    pub(crate) fn may_queue(&self) -> Result<(), SendError> {
         if self.ended.is_some() || self.eof || self.draining || self.closed {
             Err(SendError::Closed)
         } else {
@@ -330,7 +346,7 @@ impl Model {
 
     /// Why a notification is refused. After an orderly end of input it still goes while a request
     /// is to be answered.
-    pub fn may_notify(&self) -> Result<(), SendError> {
+    pub(crate) fn may_notify(&self) -> Result<(), SendError> {
         let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
         let open = in_order && self.eof && !self.draining && !self.closed;
         if !(open && self.requests_open() > 0) {
@@ -339,7 +355,7 @@ impl Model {
         self.may_push()
     }
 
-    pub fn may_call(&self, id: Option<&str>, extra: usize) -> Result<(), SendError> {
+    pub(crate) fn may_call(&self, id: Option<&str>, extra: usize) -> Result<(), SendError> {
         if self.calls.len() + extra >= self.rules.calls_max {
             return Err(SendError::TooManyCalls);
         }
@@ -353,26 +369,30 @@ impl Model {
         }
     }
 
-    /// Notes a call that the connection has taken, under the number it gave.
-    pub fn called(
+    /// Notes a call that the connection has taken, under the number it gave. `message` is the
+    /// number of the first call in the same message.
+    pub(crate) fn called(
         &mut self,
         number: u64,
         id: Option<&str>,
+        message: u64,
         deadline: Option<u64>,
         tag: u64,
     ) -> Result<(), String> {
         if number <= self.last_number {
             return Err(format!("number {number} is not above {}", self.last_number));
         }
-        if id.is_none() && self.open_call(&number.to_string()).is_some() {
+        let spelled = self.rules.spell(number);
+        if id.is_none() && self.open_call(&spelled).is_some() {
             return Err(format!(
                 "number {number} is spelled like an id that is open"
             ));
         }
         self.last_number = number;
         let call = Call {
-            id: id.map_or(number.to_string(), str::to_string),
+            id: id.map_or(spelled, str::to_string),
             chosen: id.is_some(),
+            message,
             deadline,
             tag,
             sent: false,
@@ -381,25 +401,25 @@ impl Model {
         Ok(())
     }
 
-    pub fn is_open(&self, number: u64) -> bool {
+    pub(crate) fn is_open(&self, number: u64) -> bool {
         self.calls.contains_key(&number)
     }
 
-    pub fn calls_open(&self) -> usize {
+    pub(crate) fn calls_open(&self) -> usize {
         self.calls.len()
     }
 
-    pub fn id_of(&self, number: u64) -> Option<String> {
+    pub(crate) fn id_of(&self, number: u64) -> Option<String> {
         self.calls.get(&number).map(|call| call.id.clone())
     }
 
     /// Gives a call up; its tag if it was open.
-    pub fn cancel(&mut self, number: u64) -> Option<u64> {
+    pub(crate) fn cancel(&mut self, number: u64) -> Option<u64> {
         self.is_open(number).then(|| self.send_cancel(number));
         self.retire(number).map(|call| call.tag)
     }
 
-    pub fn ask_cancel(&mut self, number: u64) -> Result<(), SendError> {
+    pub(crate) fn ask_cancel(&mut self, number: u64) -> Result<(), SendError> {
         if !self.is_open(number) {
             Err(SendError::NotOpen)
         } else if self.send_cancel(number) {
@@ -420,7 +440,11 @@ impl Model {
         can
     }
 
-    pub fn set_deadline(&mut self, number: u64, deadline: Option<u64>) -> Result<(), SendError> {
+    pub(crate) fn set_deadline(
+        &mut self,
+        number: u64,
+        deadline: Option<u64>,
+    ) -> Result<(), SendError> {
         match self.calls.get_mut(&number) {
             Some(call) => {
                 call.deadline = deadline;
@@ -431,7 +455,7 @@ impl Model {
     }
 
     /// What answering a request gives. `reply` is the answer without its id.
-    pub fn respond(&mut self, serial: usize, reply: &str) -> Result<(), SendError> {
+    pub(crate) fn respond(&mut self, serial: usize, reply: &str) -> Result<(), SendError> {
         if self.closed {
             return Err(SendError::Closed);
         }
@@ -448,17 +472,17 @@ impl Model {
         Ok(())
     }
 
-    pub fn is_shut(&self) -> bool {
+    pub(crate) fn is_shut(&self) -> bool {
         self.closed
     }
 
-    pub fn requests_open(&self) -> usize {
+    pub(crate) fn requests_open(&self) -> usize {
         self.slots.iter().flatten().count()
     }
 
     // ---- output ------------------------------------------------------------------------------
 
-    pub fn queue(&mut self, body: String, calls: Vec<u64>) {
+    pub(crate) fn queue(&mut self, body: String, calls: Vec<u64>) {
         let bytes = framed(self.rules.framing, &body);
         self.frames.push_back(Frame {
             bytes,
@@ -468,7 +492,7 @@ impl Model {
         self.watch();
     }
 
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.frames
             .iter()
             .map(|frame| frame.bytes.len() - frame.taken)
@@ -476,7 +500,7 @@ impl Model {
     }
 
     /// What `poll_transmit` shows.
-    pub fn shown(&self) -> Vec<u8> {
+    pub(crate) fn shown(&self) -> Vec<u8> {
         let frames = match self.rules.framing {
             Framing::Messages => 1,
             _ => self.frames.len(),
@@ -487,7 +511,7 @@ impl Model {
             .collect()
     }
 
-    pub fn wrote(&mut self, n: usize) {
+    pub(crate) fn wrote(&mut self, n: usize) {
         let mut n = n.min(self.shown().len());
         if n == 0 {
             return;
@@ -513,7 +537,7 @@ impl Model {
         self.watch();
     }
 
-    pub fn fail_transmit(&mut self) {
+    pub(crate) fn fail_transmit(&mut self) {
         if self.rules.framing != Framing::Messages {
             return;
         }
@@ -541,7 +565,7 @@ impl Model {
     // ---- events ------------------------------------------------------------------------------
 
     /// Compares what `poll_event` gave with what is right, and goes on from there.
-    pub fn expect(&mut self, actual: Option<&str>) -> Result<(), String> {
+    pub(crate) fn expect(&mut self, actual: Option<&str>) -> Result<(), String> {
         self.delivered = None;
         loop {
             if self.closed && self.requests_open() > 0 {
@@ -707,8 +731,7 @@ impl Model {
                     } if key(id) == Key::Null => Some(body.clone()),
                     _ => None,
                 };
-                let all =
-                    self.rules.fail_all || self.rules.exchange && self.rules.role == Role::Client;
+                let all = self.is_for_all();
                 if let Some(body) = null_error.filter(|_| all && !self.calls.is_empty()) {
                     self.fanout = Some((self.last_number, body));
                     return None;
@@ -717,6 +740,18 @@ impl Model {
             }
             Message::Array(items) => self.read_array(items),
         }
+    }
+
+    /// Whether an error without id settles what is open: all of it, or the one message that is.
+    fn is_for_all(&self) -> bool {
+        let messages: BTreeSet<u64> = self.calls.values().map(|call| call.message).collect();
+        let is_exchange = self.rules.exchange && self.rules.role == Role::Client;
+        is_exchange
+            || match self.rules.null_id_error {
+                NullIdError::Report => false,
+                NullIdError::FailSole => messages.len() == 1,
+                NullIdError::FailAll => true,
+            }
     }
 
     fn read_array(&mut self, items: Vec<Item>) -> Option<String> {
@@ -959,9 +994,10 @@ impl Model {
         if let Some(reason) = reason {
             return format!("malformed Response({reason:?}) answered None id {id}");
         }
+        let used = |n: u64| key(&self.rules.spell(n)) == key(id);
         let kind = match key(id) {
             Key::Null => "null",
-            Key::Number(n) if 0 < n && n as u64 <= self.last_number => "late",
+            _ if (1..=self.last_number).any(used) => "late",
             _ => "unknown",
         };
         format!("stray {kind} {} id {id}", shown(body))
@@ -1155,12 +1191,12 @@ impl Model {
 
     // ---- what is asked of it -----------------------------------------------------------------
 
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.told && self.requests_open() == 0 && self.calls.is_empty() && self.frames.is_empty()
     }
 
     /// The earliest deadline of anything.
-    pub fn earliest(&self) -> Option<u64> {
+    pub(crate) fn earliest(&self) -> Option<u64> {
         let calls = self.calls.values().filter_map(|call| call.deadline);
         calls
             .chain(self.write_deadline)
@@ -1192,7 +1228,7 @@ fn or_dash(params: &Option<String>) -> &str {
 }
 
 /// A message as it stands on the wire.
-pub fn framed(framing: Framing, body: &str) -> Vec<u8> {
+pub(crate) fn framed(framing: Framing, body: &str) -> Vec<u8> {
     match framing {
         Framing::ContentLength => format!("Content-Length: {}\r\n\r\n{body}", body.len()),
         Framing::Messages => body.to_string(),
@@ -1201,7 +1237,7 @@ pub fn framed(framing: Framing, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-pub fn failure(code: i64, message: &str, id: &str) -> String {
+pub(crate) fn failure(code: i64, message: &str, id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{message}"}},"id":{id}}}"#)
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use antiphon::{Closed, Event, MalformedCause, Outcome, RequestKey, StrayKind};
 
 /// One event as a line of text. `name` turns the key of a request into what the test calls it.
-pub fn render(event: &Event<'_, u64>, name: &mut dyn FnMut(RequestKey) -> String) -> String {
+pub(crate) fn render(event: &Event<'_, u64>, name: &mut dyn FnMut(RequestKey) -> String) -> String {
     match event {
         Event::Request(request) => format!(
             "request {} {} id {} at {:?}",
@@ -64,7 +64,7 @@ pub fn render(event: &Event<'_, u64>, name: &mut dyn FnMut(RequestKey) -> String
 }
 
 /// How a call ended, as text.
-pub fn outcome(outcome: &Outcome<'_>) -> String {
+pub(crate) fn outcome(outcome: &Outcome<'_>) -> String {
     match outcome {
         Outcome::Ok(result) => format!("ok {}", result.as_str()),
         Outcome::Err(error) => format!(
@@ -79,6 +79,6 @@ pub fn outcome(outcome: &Outcome<'_>) -> String {
 }
 
 /// The last event, as text.
-pub fn closed(why: Closed) -> String {
+pub(crate) fn closed(why: Closed) -> String {
     format!("closed {why:?}")
 }

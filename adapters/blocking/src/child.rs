@@ -217,7 +217,7 @@ impl fmt::Debug for Child {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Child")
             .field("program", &self.program)
-            .field("id", &self.id())
+            .field("process", &self.id())
             .finish_non_exhaustive()
     }
 }

@@ -192,6 +192,9 @@ fn read_on(shared: &Arc<Shared>, mut reader: Box<dyn Read + Send>) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             read => read,
         };
+        if let Ok(0) = read {
+            wait_for_service(shared);
+        }
         let (consumed, is_over) = shared.turn(|state| {
             let mut is_over = true;
             match read {
@@ -217,6 +220,17 @@ fn read_on(shared: &Arc<Shared>, mut reader: Box<dyn Read + Send>) {
         if is_over {
             return;
         }
+    }
+}
+
+/// Waits at the end of input until what came before it has been served.
+fn wait_for_service(shared: &Shared) {
+    let mut state = shared.lock();
+    let now = shared.now();
+    state.input_ended = Some(now);
+    let deadline = after(now, shared.options.config.drain_time_max);
+    while !state.may_tell_end() && shared.now() < deadline {
+        state = shared.wait_changed(state, deadline);
     }
 }
 
@@ -277,6 +291,8 @@ fn serve_on(shared: &Arc<Shared>, mut service: Box<dyn Service>) {
     }
     loop {
         let mut state = shared.lock();
+        state.is_serving = false;
+        shared.wake(&state);
         let work = loop {
             if let Some(work) = state.queue.pop() {
                 break Some(work);
@@ -287,6 +303,7 @@ fn serve_on(shared: &Arc<Shared>, mut service: Box<dyn Service>) {
             state = shared.wait_on(&shared.work, state, Instant::FAR_FUTURE);
         };
         let finished = state.finished;
+        state.is_serving = work.is_some();
         drop(state);
         let is_last = work.is_none();
         let served = catch_unwind(AssertUnwindSafe(|| match (work, finished) {
@@ -341,7 +358,7 @@ fn keep_time(shared: &Shared) -> Closed {
         shared.pump(&mut state, &mut Input::none());
         let mut due = write_due(shared, &state);
         if let Some(why) = state.closed {
-            let ended_at = *ended_at.get_or_insert(now);
+            let ended_at = *ended_at.get_or_insert(state.input_ended.unwrap_or(now));
             due = after(ended_at, shared.options.config.drain_time_max);
             if due <= now {
                 shared.close_state(&mut state, CloseReason::GoingAway);

@@ -42,7 +42,8 @@ impl Link {
     /// from now on; logs belong on standard error.
     ///
     /// Output is not buffered by lines, and a closed standard output is an error here instead of
-    /// being ignored.
+    /// being ignored. If this side ends the connection, the thread that waits on standard input
+    /// stays behind; it does not keep the process, which ends when `main` returns.
     ///
     /// # Errors
     /// Standard output is closed.

@@ -49,8 +49,9 @@ pub trait Service: Send + 'static {
     }
 
     /// The peer gave up a request that the service has begun; the responder's
-    /// [`is_cancelled`](Responder::is_cancelled) says so too. It is still to be answered: whatever
-    /// comes first decides. A request that had not begun never reaches the service.
+    /// [`is_cancelled`](Responder::is_cancelled) says so too, and at once. It is still to be
+    /// answered, unless it has been by now: whatever comes first decides. A request that had not
+    /// begun never reaches the service.
     fn cancelled(&mut self, peer: &Peer, request: RequestKey, reason: Option<Json<'_>>) {
         let _ = (peer, request, reason);
     }

@@ -64,6 +64,10 @@ pub(crate) struct State {
     pub(crate) write_failed: Option<Instant>,
     /// What broke the transport, if anything did.
     fault: Option<(io::ErrorKind, String)>,
+    /// When the input ended.
+    pub(crate) input_ended: Option<Instant>,
+    /// The service is at work, or has not begun.
+    pub(crate) is_serving: bool,
     /// Something has begun to end: the timekeeper looks at every turn.
     pub(crate) closing: bool,
     /// The last event.
@@ -80,6 +84,13 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Whether the end of input may be told. What came in before is served first, so that the
+    /// service can still speak of it; but nothing that waits for an answer is kept waiting.
+    pub(crate) fn may_tell_end(&self) -> bool {
+        let is_served = self.queue.is_empty() && !self.is_serving;
+        is_served || self.conn.calls_open() > 0 || self.closed.is_some()
+    }
+
     /// Forgets a request that is answered, or that nobody will answer.
     pub(crate) fn let_go(&mut self, request: RequestKey, bytes: usize) {
         self.cancelled.remove(&request);
@@ -104,6 +115,8 @@ impl Shared {
                 writing_since: None,
                 write_failed: None,
                 fault: None,
+                input_ended: None,
+                is_serving: true,
                 closing: false,
                 closed: None,
                 stop: false,
@@ -151,6 +164,9 @@ impl Shared {
     pub(crate) fn wake(&self, state: &State) {
         if state.writing_since.is_none() && state.conn.poll_transmit().is_some() {
             self.writable.notify_one();
+        }
+        if state.input_ended.is_some() {
+            self.changed.notify_all();
         }
         let deadline = state.conn.poll_timeout();
         if state.closing || deadline.is_some_and(|deadline| deadline < state.alarm) {

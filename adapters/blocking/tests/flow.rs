@@ -389,9 +389,9 @@ fn a_cancel_reaches_a_request_that_waits_and_one_that_runs() {
         let (entered, inside) = mpsc::channel();
         let (service, log) = Scripted::new(move |_, request, reply| {
             assert_eq!(request.method(), "runs");
-            entered.send(reply.key()).unwrap();
             assert!(!reply.is_cancelled());
             assert!(!reply.wait_cancelled(Duration::ZERO));
+            entered.send(reply.key()).unwrap();
             assert!(reply.wait_cancelled(LONG));
             assert!(reply.is_cancelled());
             reply.cancelled().unwrap();

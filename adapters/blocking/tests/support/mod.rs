@@ -44,6 +44,7 @@ struct State {
     writer_waits: bool,
     reader_gone: bool,
     writer_gone: bool,
+    end_seen: bool,
 }
 
 pub(crate) struct PipeReader(Arc<Shared>);
@@ -76,6 +77,18 @@ impl PipeReader {
     }
 }
 
+impl PipeWriter {
+    /// Ends the stream, and waits until the reader has seen it.
+    pub(crate) fn finish(self) {
+        let mut state = self.0.state.lock().unwrap();
+        state.writer_gone = true;
+        self.0.changed.notify_all();
+        while !state.end_seen {
+            state = self.0.changed.wait(state).unwrap();
+        }
+    }
+}
+
 impl Read for PipeReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let mut state = self.0.state.lock().unwrap();
@@ -83,6 +96,7 @@ impl Read for PipeReader {
             state = self.0.changed.wait(state).unwrap();
         }
         let n = buf.len().min(state.bytes.len());
+        state.end_seen |= state.bytes.is_empty();
         for (to, from) in buf.iter_mut().zip(state.bytes.drain(..n)) {
             *to = from;
         }
