@@ -99,7 +99,7 @@ fn a_batch_left_half_read_does_not_keep_the_end_of_input_from_settling_calls() {
         if let Some(Event::Request(_)) = conn.poll_event(&mut input) {}
         conn.handle_eof();
         let _ = conn.poll_event(&mut input);
-        drop(input);
+        let _ = input;
         let events = drain(&mut conn, &mut Input::none());
         let last = events.last().expect("the end is told");
         assert!(last.starts_with("Closed"), "{events:?}");
