@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `os` is imported for nothing, `missing` is not defined, and there is a directive to hover over.
 const DOCUMENT: &str = "import os\n\nprint(missing, \"größer\")  # noqa: E501\n";
-const DIRECTIVE: (u32, u32) = (2, 37);
+/// Places to hover over: the directive, which linters explain, and `print`, which others do.
+const PLACES: [(u32, u32); 2] = [(2, 37), (2, 2)];
 
 /// The editor's side: answers the server's questions and prints what it says.
 struct Editor {
@@ -141,11 +142,18 @@ fn converse(child: &Child, found: &Receiver<OwnedJson>) -> Result<(), Box<dyn st
     // Some servers first say that they have found nothing yet.
     while !found.recv_timeout(PATIENCE)?.as_str().contains("missing") {}
 
-    let (line, character) = DIRECTIVE;
-    let position = json!({"line": line, "character": character});
-    let place = json!({"textDocument": {"uri": uri}, "position": position});
-    let hover = ask(peer, "textDocument/hover", &place)?;
-    if hover.as_json().is_null() {
+    let mut explained = false;
+    for (line, character) in PLACES {
+        let position = json!({"line": line, "character": character});
+        let place = json!({"textDocument": {"uri": uri}, "position": position});
+        let hover = ask(peer, "textDocument/hover", &place)?;
+        let contents = hover.as_json().get("contents");
+        explained = contents.is_some_and(|contents| !matches!(contents.as_str(), "\"\"" | "[]"));
+        if explained {
+            break;
+        }
+    }
+    if !explained {
         return Err("the server has nothing to say to a hover".into());
     }
 

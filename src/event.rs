@@ -202,7 +202,9 @@ pub struct Cancelled<'a> {
 }
 
 /// A message, or one item of a batch, that is not valid JSON-RPC.
-#[derive(Clone, Debug)]
+///
+/// `Debug` tells how many bytes the message has, not which: they may be secrets.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Malformed<'a> {
     /// What is wrong with it.
@@ -217,6 +219,19 @@ pub struct Malformed<'a> {
     pub answered: Option<i64>,
     /// Where the message stood.
     pub origin: Origin,
+}
+
+impl fmt::Debug for Malformed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Malformed")
+            .field("cause", &self.cause)
+            .field("bytes", &self.text.len())
+            .field("offset", &self.offset)
+            .field("id", &self.id)
+            .field("answered", &self.answered)
+            .field("origin", &self.origin)
+            .finish()
+    }
 }
 
 /// Why a message is malformed.

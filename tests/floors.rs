@@ -269,7 +269,7 @@ fn read(folder: &Path, below: &str, files: &mut Vec<File>) {
     }
 }
 
-// ARC-13 ARC-17
+// ARC-12 ARC-17
 #[test]
 fn every_file_imports_from_lower_floors_only() {
     let mut files = Vec::new();
@@ -281,6 +281,107 @@ fn every_file_imports_from_lower_floors_only() {
     assert!(files.len() > 30, "the source was not found");
     let faults = faults(&files);
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// Items that would give the core a memory or a way out of its own: without `std`, without foreign
+/// functions and without statics there is no clock, no socket, no thread and no log to reach.
+fn ways_out(code: &str) -> Vec<&str> {
+    let items = [
+        "static ",
+        "pub static ",
+        "pub(crate) static ",
+        "pub(super) static ",
+    ];
+    let words = [
+        "thread_local!",
+        "extern \"",
+        "println!",
+        "eprintln!",
+        "dbg!",
+        "Atomic",
+    ];
+    let is_way_out = |line: &&str| {
+        let line = line.trim_start();
+        items.iter().any(|item| line.starts_with(item))
+            || words.iter().any(|word| line.contains(word))
+    };
+    code.lines().filter(is_way_out).collect()
+}
+
+// ARC-01 ARC-05
+#[test]
+fn the_core_has_no_state_of_its_own_and_no_way_out() {
+    let mut files = Vec::new();
+    read(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        "",
+        &mut files,
+    );
+    for file in files.iter().filter(|file| !file.is_test()) {
+        let code = without_comments(&without_tests(&file.text));
+        assert_eq!(ways_out(&code), [""; 0], "{}", file.path);
+    }
+    let code = "static mut COUNT: u8 = 0;\nextern \"C\" {}\nfn f(name: &'static str) {}";
+    assert_eq!(
+        ways_out(code),
+        ["static mut COUNT: u8 = 0;", "extern \"C\" {}"]
+    );
+}
+
+/// The names that a section of the manifest defines.
+fn section(manifest: &str, name: &str) -> Vec<String> {
+    let lines = manifest
+        .lines()
+        .skip_while(|line| line.trim() != format!("[{name}]"));
+    let lines = lines.skip(1).take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.split_once(" = ").map(|(name, _)| name.to_string()));
+    names.filter(|name| !name.starts_with('#')).collect()
+}
+
+fn manifest() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    fs::read_to_string(path).expect("the package has a manifest")
+}
+
+// ARC-13
+#[test]
+fn the_core_depends_on_three_packages() {
+    assert_eq!(
+        section(&manifest(), "dependencies"),
+        ["serde", "serde_json", "smallvec"]
+    );
+}
+
+// ARC-14
+#[test]
+fn the_repository_has_its_rooms() {
+    for room in [
+        "src",
+        "fuzz",
+        "proptest-regressions",
+        "benches",
+        "adapters",
+        "README.md",
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(room);
+        assert!(path.exists(), "{room} is missing");
+    }
+}
+
+// ARC-24 TST-06
+#[test]
+fn every_cost_that_is_watched_has_its_bench() {
+    let manifest = manifest();
+    for bench in ["classify", "encode", "round_trip", "calls", "batch_100"] {
+        let entry = format!("[[bench]]\nname = \"{bench}\"\nharness = false\n");
+        assert!(manifest.contains(&entry), "{bench} is not in the manifest");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("benches/{bench}.rs"));
+        let text = fs::read_to_string(path).expect("the bench has a file");
+        assert!(
+            text.contains("criterion_main!") && text.contains(".iter("),
+            "{bench} measures nothing"
+        );
+    }
 }
 
 // ARC-19

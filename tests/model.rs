@@ -967,7 +967,7 @@ fn settings(path: &'static str) -> ProptestConfig {
     }
 }
 
-// ARC-06 ARC-07 MSG-06 MSG-14 MSG-20 MSG-26 CLI-07 CLI-08 CLI-09 CLI-12 CLI-28 SRV-26 CAN-05 CAN-11
+// ARC-06 ARC-07 MSG-06 MSG-14 MSG-20 MSG-26 CLI-07 CLI-08 CLI-09 CLI-12 CLI-28 SRV-26 CAN-05 CAN-11 TST-05
 #[test]
 fn the_connection_does_what_the_model_says_whatever_is_done_to_it() {
     let mut runner = TestRunner::new(ProptestConfig {

@@ -179,7 +179,7 @@ fn settings() -> ProptestConfig {
 proptest! {
     #![proptest_config(settings())]
 
-    // TRN-10 STD-01 STD-02 STD-08 SRV-15 TST-10
+    // TRN-10 STD-01 STD-02 STD-08 SRV-15 TST-05
     #[test]
     fn whole_byte_by_byte_and_random_pieces_are_the_same_conversation(
         texts in texts(),

@@ -27,8 +27,8 @@ use crate::shared::{Shared, State};
 
 /// Serves until the connection ends, and says why it ended.
 ///
-/// At the end of input the open requests are finished and their answers written, for as long as
-/// the configuration's `drain_time_max`. A `link` may be a pair `(reader, writer)`; `options` may
+/// At the end of input, what came before it is served, the open requests are finished and their
+/// answers written, for as long as the configuration's `drain_time_max`. A `link` may be a pair `(reader, writer)`; `options` may
 /// be a [`Config`](antiphon::Config).
 ///
 /// # Errors

@@ -1,0 +1,347 @@
+//! What the house promises as a whole: its shape, what it keeps its hands off, what README says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use antiphon::{Config, Connection, Event, IdScheme, Input, Json};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file below a folder, unit tests left out if `code_only`.
+fn rust_files(folder: &str, code_only: bool) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)
+            .expect("the folder is there")
+            .flatten()
+        {
+            let path = entry.path();
+            let is_tests = path.file_stem().is_some_and(|name| name == "tests");
+            if path.is_dir() && !(code_only && is_tests) {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs")
+                && !(code_only && is_tests)
+            {
+                let text = fs::read_to_string(&path).expect("the file is text");
+                let code = without_tests(&text).to_owned();
+                found.push((path, if code_only { code } else { text }));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder} has Rust files");
+    found
+}
+
+/// A file up to the first thing in it that is there for tests only.
+fn without_tests(text: &str) -> &str {
+    const MARK: &str = "#[cfg(test)]\n";
+    let is_code = |at: &usize| !text[at + MARK.len()..].starts_with("mod tests;");
+    let end = text.match_indices(MARK).map(|(at, _)| at).find(is_code);
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// The lines of code that hold one of `words`, comments left out.
+fn lines_with(files: &[(PathBuf, String)], words: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in files {
+        for line in text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.starts_with("//"))
+        {
+            if words.iter().any(|word| line.contains(word)) {
+                found.push(format!("{}: {line}", path.display()));
+            }
+        }
+    }
+    found
+}
+
+// ARC-14
+#[test]
+fn the_top_level_has_what_belongs_there_and_nothing_else() {
+    for name in [
+        "Cargo.toml",
+        "src",
+        "fuzz",
+        "proptest-regressions",
+        "benches",
+        "adapters",
+        "README.md",
+    ] {
+        assert!(root().join(name).exists(), "{name} is missing");
+    }
+    let allowed = [
+        ".ci",
+        ".git",
+        ".gitignore",
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "README.md",
+        "adapters",
+        "benches",
+        "cli",
+        "examples",
+        "fuzz",
+        "macros",
+        "proptest-regressions",
+        "src",
+        "target",
+        "tests",
+    ];
+    for entry in fs::read_dir(root()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        assert!(
+            allowed.contains(&name.as_str()),
+            "{name} does not belong at the top"
+        );
+    }
+}
+
+// ARC-01 ARC-12 ARC-08
+#[test]
+fn the_core_reads_no_clock_draws_no_randomness_and_touches_no_system() {
+    let core = rust_files("src", true);
+    let words = [
+        "std::",
+        "static ",
+        "thread",
+        "println!",
+        "unsafe",
+        "getrandom",
+        "SystemTime",
+        "Mutex",
+        "Atomic",
+    ];
+    let found = lines_with(&core, &words);
+    let allowed = |line: &String| {
+        line.contains("&'static ")
+            || line.contains("forbid(unsafe_code)")
+            || line.contains("'static>")
+    };
+    let found: Vec<_> = found.into_iter().filter(|line| !allowed(line)).collect();
+    assert!(found.is_empty(), "{found:#?}");
+    assert!(
+        fs::read_to_string(root().join("src/lib.rs"))
+            .unwrap()
+            .contains("#![no_std]")
+    );
+}
+
+// TST-21
+#[test]
+fn no_test_of_the_core_sleeps() {
+    let mut files = rust_files("src", false);
+    for name in [
+        "tests/scripts.rs",
+        "tests/model.rs",
+        "tests/splits.rs",
+        "tests/bugs.rs",
+        "tests/memory.rs",
+    ] {
+        files.push((
+            root().join(name),
+            fs::read_to_string(root().join(name)).unwrap(),
+        ));
+    }
+    files.extend(rust_files("tests/support", false));
+    let found = lines_with(&files, &["sleep(", "Instant::now("]);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+// ARC-23
+#[test]
+fn readme_names_every_limit_and_the_memory_bound() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let config = fs::read_to_string(root().join("src/config.rs")).unwrap();
+    let fields = config.lines().filter_map(|line| {
+        line.trim()
+            .strip_prefix("pub ")?
+            .split_once(": ")
+            .map(|(name, _)| name)
+    });
+    let limits: Vec<_> = fields
+        .filter(|name| name.ends_with("_max") || name.ends_with("_soft"))
+        .collect();
+    assert!(limits.len() >= 16, "{limits:?}");
+    for limit in limits {
+        assert!(
+            readme.contains(&format!("`{limit}`")),
+            "{limit} is not in README"
+        );
+    }
+    let bound = Config::new().memory_bytes_max().to_string();
+    let mut spaced = String::new();
+    for (index, digit) in bound.chars().enumerate() {
+        if index > 0 && (bound.len() - index) % 3 == 0 {
+            spaced.push(' ');
+        }
+        spaced.push(digit);
+    }
+    assert!(
+        readme.contains(&spaced),
+        "README does not state {spaced} bytes"
+    );
+    for section in [
+        "### The drive loop",
+        "## Adapters",
+        "## Limits",
+        "## Guarantees",
+        "## Design notes",
+    ] {
+        assert!(readme.contains(section), "README has no section {section}");
+    }
+}
+
+/// Plays one message to a connection that answers every request with its params.
+fn answer(conn: &mut Connection, message: &str) -> String {
+    let mut input = Input::text(message);
+    while let Some(event) = conn.poll_event(&mut input) {
+        if let Event::Request(request) = event {
+            conn.respond(request.token, request.params).unwrap();
+        }
+    }
+    let mut out = Vec::new();
+    conn.take_transmit(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+// ARC-25
+#[test]
+fn a_request_means_the_same_whatever_came_before_it() {
+    let request = r#"{"jsonrpc":"2.0","method":"m","params":[1],"id":7}"#;
+    let alone = answer(&mut Connection::new(Config::new()), request);
+    let mut conn = Connection::new(Config::new());
+    let before = [
+        "garbage",
+        "[]",
+        r#"{"jsonrpc":"2.0","method":"initialize","id":1}"#,
+        r#"{"jsonrpc":"2.0","method":"shutdown","id":2}"#,
+        r#"[{"jsonrpc":"2.0","method":"m","id":7},1]"#,
+        r#"{"jsonrpc":"2.0","error":{"code":1,"message":""},"id":null}"#,
+    ];
+    for message in before {
+        answer(&mut conn, message);
+        assert_eq!(answer(&mut conn, request), alone, "after {message}");
+    }
+}
+
+// ARC-22 MSG-17
+#[test]
+fn nothing_is_written_that_the_specification_does_not_name() {
+    let mut conn: Connection =
+        Connection::new(Config::lsp().with_framing(antiphon::Framing::Newline));
+    let call = conn.call("m", &[1], None, ()).unwrap();
+    conn.ask_cancel(call).unwrap();
+    conn.notify("n", ()).unwrap();
+    let mut written = answer(&mut conn, r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+    written += &answer(&mut conn, "garbage");
+    written += &answer(&mut conn, r#"{"jsonrpc":"2.0","method":1,"id":2}"#);
+    written += &answer(&mut conn, "[1]");
+    let mut lines = 0;
+    for line in written.lines() {
+        for (name, value) in Json::parse_str(line).unwrap().members() {
+            assert!(
+                ["jsonrpc", "method", "params", "result", "error", "id"]
+                    .iter()
+                    .any(|known| name.eq_str(known)),
+                "{line}"
+            );
+            if name.eq_str("error") {
+                let known = |name: &antiphon::JsonString<'_>| {
+                    ["code", "message", "data"]
+                        .iter()
+                        .any(|known| name.eq_str(known))
+                };
+                assert!(value.members().all(|(name, _)| known(&name)), "{line}");
+            }
+        }
+        lines += 1;
+    }
+    assert_eq!(lines, 7);
+}
+
+// ARC-03
+#[test]
+fn frames_and_events_come_in_the_order_in_which_they_were_caused() {
+    let mut conn: Connection<u8> = Connection::new(Config::new());
+    conn.notify("a", ()).unwrap();
+    conn.call("b", (), None, 1).unwrap();
+    conn.notify("c", ()).unwrap();
+    let mut out = Vec::new();
+    conn.take_transmit(&mut out);
+    let text = String::from_utf8(out).unwrap();
+    let methods: Vec<_> = text
+        .lines()
+        .map(|line| {
+            Json::parse_str(line)
+                .unwrap()
+                .get("method")
+                .unwrap()
+                .as_str()
+        })
+        .collect();
+    assert_eq!(methods, ["\"a\"", "\"b\"", "\"c\""]);
+    let received = concat!(
+        "{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n",
+        "{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}\n",
+        "{\"jsonrpc\":\"2.0\",\"method\":\"y\",\"id\":9}\n",
+    );
+    let mut input = Input::stream(received.as_bytes());
+    let mut seen = Vec::new();
+    while let Some(event) = conn.poll_event(&mut input) {
+        seen.push(match event {
+            Event::Notification(notification) => notification.method.into_owned(),
+            Event::Response(response) => format!("call {}", response.call.number()),
+            Event::Request(request) => request.method.into_owned(),
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(seen, ["x", "call 1", "y"]);
+    assert_eq!(conn.poll_timeout(), None);
+}
+
+// ARC-05 ARC-06
+#[test]
+fn randomness_comes_from_the_driver_and_from_nowhere_else() {
+    let sent = |random: u8| {
+        let mut config = Config::new();
+        config.id_scheme = IdScheme::Uuid([random; 10]);
+        let mut conn: Connection = Connection::new(config);
+        conn.call("m", (), None, ()).unwrap();
+        conn.poll_transmit().unwrap().to_vec()
+    };
+    assert_eq!(sent(1), sent(1));
+    assert_ne!(sent(1), sent(2));
+}
+
+// SEC-15
+#[test]
+fn what_is_said_is_not_in_what_debug_prints() {
+    let messages = [
+        r#"{"jsonrpc":"2.0","method":"login","params":{"token":"hunter2"},"id":1}"#,
+        r#"{"jsonrpc":"2.0","method":"login","params":["hunter2"]}"#,
+        r#"{"jsonrpc":"2.0","result":"hunter2","id":99}"#,
+        r#"{"jsonrpc":"2.0","method":1,"params":["hunter2"],"id":1}"#,
+        r#"{"jsonrpc":"2.0","result":"hunter2","error":1,"id":1}"#,
+        r#"{"hunter2"#,
+    ];
+    let bytes_of_it = format!("{:?}", "hunter2".as_bytes());
+    let bytes_of_it = bytes_of_it.trim_matches(['[', ']']);
+    for message in messages {
+        let mut conn: Connection<u8> = Connection::new(Config::new());
+        let _ = conn.call("m", &["hunter2"], None, 1);
+        let mut input = Input::text(message);
+        let event = conn.poll_event(&mut input).unwrap();
+        let shown = format!("{event:?} {conn:?}");
+        assert!(
+            !shown.contains("hunter2") && !shown.contains(bytes_of_it),
+            "{shown}"
+        );
+    }
+}
