@@ -1,0 +1,160 @@
+//! What is answered without asking anyone: limits that are met, and messages that are not valid.
+//!
+//! The rule guarded here: an error goes only to who may expect one, with an id that was readable,
+//! legal and short enough to echo; and whatever is refused is also reported.
+
+use alloc::vec::Vec;
+
+use super::Connection;
+use crate::config::{DuplicateIds, LimitErrors, Role, UnknownId};
+use crate::encode::{self, Style};
+use crate::error_object::ErrorObject;
+use crate::event::{
+    ConnectionError, Event, Malformed, MalformedCause, Origin, Refused, RefusedCause,
+};
+use crate::id::Id;
+use crate::json::OwnedJson;
+use crate::message::{Call, CallKind};
+
+impl<T> Connection<T> {
+    /// The limit that a call meets, if any. For a notification that is only the method's length.
+    pub(super) fn over_limit(&self, call: &Call<'_>) -> Option<RefusedCause> {
+        let method_bytes = call.method.len().saturating_sub(2);
+        if method_bytes > self.config.method_bytes_max {
+            return Some(RefusedCause::MethodTooLong);
+        }
+        let CallKind::Request(id) = call.kind else {
+            return None;
+        };
+        if id.text().len() > self.config.id_bytes_max {
+            return Some(RefusedCause::IdTooLong);
+        }
+        if id.is_null() && !self.config.null_ids {
+            return Some(RefusedCause::NullId);
+        }
+        if self.draining {
+            return Some(RefusedCause::Draining);
+        }
+        if self.requests.open() >= self.config.requests_max {
+            return Some(RefusedCause::Busy);
+        }
+        let rejects = self.config.duplicate_ids == DuplicateIds::Reject;
+        (rejects && self.requests.find(id).is_some()).then_some(RefusedCause::RepeatedId)
+    }
+
+    /// What a request over a limit is answered.
+    pub(super) fn limit_error(&self, cause: RefusedCause) -> ErrorObject<'static> {
+        match cause {
+            RefusedCause::Busy => ErrorObject::new(self.config.error_profile.busy(), "Server busy"),
+            RefusedCause::Draining => {
+                ErrorObject::new(self.config.error_profile.unavailable(), "Server busy")
+            }
+            _ => ErrorObject::invalid_request(),
+        }
+    }
+
+    /// The id to put into an error: the request's, unless it is too long to be echoed, or null
+    /// where null is no id.
+    pub(super) fn echoed<'i>(&self, id: Option<Id<'i>>) -> Option<Id<'i>> {
+        id.filter(|id| id.text().len() <= self.config.id_bytes_max)
+            .filter(|id| self.config.null_ids || !id.is_null())
+    }
+
+    pub(super) fn refuse_oversize<'a>(&mut self, bytes: Option<u64>) -> Event<'a, T> {
+        let bytes_max = self.config.message_bytes_max;
+        let answered = match self.config.limit_errors {
+            LimitErrors::Dedicated => {
+                self.answer_fault(Style::V2, None, &ErrorObject::request_too_large(bytes_max))
+            }
+            LimitErrors::Standard | LimitErrors::FirstCall => {
+                let sentence = alloc::format!("A message may have at most {bytes_max} bytes");
+                match OwnedJson::from_value(sentence.as_str()) {
+                    Ok(data) => {
+                        let error = ErrorObject::invalid_request().with_data(data.as_json());
+                        self.answer_fault(Style::V2, None, &error)
+                    }
+                    Err(_) => self.answer_fault(Style::V2, None, &ErrorObject::invalid_request()),
+                }
+            }
+        };
+        Event::Refused(Refused {
+            cause: RefusedCause::TooLarge { bytes },
+            method: None,
+            id: None,
+            answered,
+            origin: Origin {
+                bytes: bytes.map_or(bytes_max, |bytes| bytes as usize),
+                batch_index: None,
+            },
+        })
+    }
+
+    /// Answers something that was no valid call, unless this side only calls. Gives the code.
+    pub(super) fn answer_fault(
+        &mut self,
+        style: Style,
+        id: Option<Id<'_>>,
+        error: &ErrorObject<'_>,
+    ) -> Option<i64> {
+        if self.config.role == Role::Client {
+            return None;
+        }
+        self.answer_error(style, id, error);
+        Some(error.code())
+    }
+
+    /// Queues an error that the core itself answers.
+    pub(super) fn answer_error(
+        &mut self,
+        style: Style,
+        id: Option<Id<'_>>,
+        error: &ErrorObject<'_>,
+    ) {
+        let id = self.written_id(style, id);
+        self.queue_reply(128, |out| encode::failure(out, style, id, error));
+    }
+
+    /// Queues an answer that the core itself gives. It passes every limit but the output's last.
+    pub(super) fn queue_reply(&mut self, hint: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let frame = self.outbox.begin(hint);
+        let start = self.outbox.body().len();
+        write(self.outbox.body());
+        if self.config.escape_braces {
+            encode::escape_braces(self.outbox.body(), start);
+        }
+        self.outbox.commit(frame, None);
+        self.after_reply();
+    }
+
+    pub(super) fn written_id<'i>(&self, style: Style, id: Option<Id<'i>>) -> Option<&'i [u8]> {
+        match id {
+            Some(id) => Some(id.json().as_bytes()),
+            None if style == Style::V2 && self.config.unknown_id == UnknownId::Omit => None,
+            None => Some(b"null"),
+        }
+    }
+
+    /// Reports a malformed message, and counts it.
+    pub(super) fn report_malformed<'a>(
+        &mut self,
+        cause: MalformedCause,
+        text: &'a [u8],
+        offset: usize,
+        id: Option<Id<'a>>,
+        answered: Option<i64>,
+        origin: Origin,
+    ) -> Event<'a, T> {
+        self.malformed += 1;
+        if self.malformed > self.config.malformed_max {
+            self.fail(ConnectionError::TooManyMalformed);
+        }
+        Event::Malformed(Malformed {
+            cause,
+            text,
+            offset,
+            id,
+            answered,
+            origin,
+        })
+    }
+}
