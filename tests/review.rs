@@ -1,10 +1,10 @@
-//! Corners found by reading the core line by line: each test once failed.
+//! Corners found by reading the core line by line: ends that meet, limits of zero, spans of time,
+//! and the cost of ending much at once.
 
 use core::time::Duration;
 
 use antiphon::{
-    Closed, Config, Connection, ConnectionError, Event, Framing, Id, Input, Instant, Json,
-    LimitErrors, Outcome,
+    Closed, Config, Connection, Event, Framing, Id, Input, Instant, Json, LimitErrors, Outcome,
 };
 
 const CALL: &str = r#"{"jsonrpc":"2.0","method":"m","id":1}"#;
@@ -88,23 +88,6 @@ fn the_end_of_time_ends_only_what_has_a_deadline() {
 #[test]
 fn a_batch_left_half_read_does_not_keep_the_end_of_input_from_settling_calls() {
     let batch = format!("[{CALL},{CALL}]");
-    for input in [
-        Input::message(batch.as_bytes()),
-        Input::stream(batch.as_bytes()),
-    ] {
-        let mut conn = Connection::new(Config::new());
-        conn.call("m", (), None, "ours").unwrap();
-        sent(&mut conn);
-        let mut input = input;
-        if let Some(Event::Request(_)) = conn.poll_event(&mut input) {}
-        conn.handle_eof();
-        let _ = conn.poll_event(&mut input);
-        let _ = input;
-        let events = drain(&mut conn, &mut Input::none());
-        let last = events.last().expect("the end is told");
-        assert!(last.starts_with("Closed"), "{events:?}");
-        assert_eq!(conn.calls_open(), 0);
-    }
     let mut conn = Connection::new(Config::new());
     conn.call("m", (), None, "ours").unwrap();
     sent(&mut conn);
@@ -337,6 +320,5 @@ fn the_first_reason_holds_when_several_ends_meet() {
         panic!("an end");
     };
     assert_eq!(why, Closed::Local(antiphon::CloseReason::Done));
-    assert_ne!(why, Closed::Failed(ConnectionError::Truncated));
     assert!(conn.is_closed());
 }

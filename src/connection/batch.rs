@@ -43,7 +43,8 @@ pub struct Batch<'c, T> {
     calls: usize,
 }
 
-/// Names one call of a batch, and the type that its result is to be decoded into.
+/// Names one call of a batch, and the type that its result is to be decoded into. It is good once
+/// the batch has been sent: after a batch that was dropped its number goes to another call.
 pub struct Handle<R> {
     call: CallId,
     result: PhantomData<fn() -> R>,

@@ -1,10 +1,10 @@
 //! One JSON-RPC conversation, both roles at once. Every protocol decision is made in this folder.
 //!
 //! `mod` has the state, and what goes in and out besides messages: time, ends, bytes to write.
-//! `commands` says things to the peer, `answers` replies to it, `batch` says several at once,
-//! `receive` cuts the input into messages, `refuse` answers those that cannot be served, `deliver`
-//! turns each into an event, `settle` ends calls that get no answer, `memory` sums up what all of it
-//! may hold.
+//! Speaking: `commands` says things to the peer, `answers` replies to it, `batch` says several at
+//! once. Listening: `receive` cuts the input into messages, `items` prepares the peer's batches,
+//! `refuse` answers what nobody needs to be asked about, `deliver` turns the rest into events.
+//! Ending: `settle`. `memory` sums up what all of it may hold.
 //!
 //! ```text
 //!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
@@ -17,6 +17,7 @@ mod answers;
 mod batch;
 mod commands;
 mod deliver;
+mod items;
 mod memory;
 mod receive;
 mod refuse;
@@ -217,7 +218,9 @@ impl<T> Connection<T> {
 
     /// Tells the present. To be called on every turn of a driver's loop; it only remembers the
     /// latest time, and [`poll_event`](Self::poll_event) acts on it. A clock that stands still or
-    /// steps back does no harm.
+    /// steps back does no harm. Spans are counted from the latest time told, or from
+    /// [`Instant::ZERO`] if none was: a driver whose epoch lies far back tells the time once before
+    /// its first command.
     pub fn handle_timeout(&mut self, now: Instant) {
         // The far future is how never is written; the present is always before it.
         let latest = Instant::from_nanos(NEVER - 1);
@@ -312,7 +315,8 @@ impl<T> Connection<T> {
     }
 
     /// Bytes ever queued. With [`transmit_done`](Self::transmit_done) a mark for flushing: what is
-    /// queued now has left when `transmit_done` has reached this.
+    /// queued now has left when `transmit_done` has reached this. It falls by the calls that an end
+    /// of the connection takes out of the queue; a flush that waits must also look for the end.
     pub fn transmit_queued(&self) -> u64 {
         self.outbox.queued()
     }

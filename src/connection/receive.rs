@@ -1,25 +1,20 @@
-//! Input to messages: cut a frame, scan it whole, and open what it asks for before anything of it
-//! is delivered.
+//! Input to messages: cut a frame, scan it whole, and see that all of it is delivered or given up.
 //!
 //! The rule guarded here: checks happen in one order — size, UTF-8 and JSON, top-level shape, then
-//! each object — and a batch is checked whole first, so that a cancel in it comes before the
-//! request it cancels, wherever the two stand.
+//! each object — and a message is scanned whole before anything of it is delivered.
 
 use core::ops::Range;
 
-use super::deliver::Place;
 use super::{Connection, Fate, Reading, Rest};
-use crate::batches::Batches;
 use crate::config::Role;
 use crate::deadlines::NEVER;
-use crate::encode::{self, Style};
+use crate::encode::Style;
 use crate::error_object::ErrorObject;
-use crate::event::{Closed, ConnectionError, Event, Origin};
+use crate::event::{Closed, ConnectionError, Event, MalformedCause, Origin};
 use crate::frame::{Cut, Framing, FramingError};
-use crate::id::Id;
 use crate::input::{Input, InputKind};
-use crate::json::{self, Envelope, JsonKind, Shape};
-use crate::message::{self, Call, CallKind, Message};
+use crate::json::{self, Envelope, JsonKind, Shape, SyntaxError, SyntaxErrorKind};
+use crate::message::{self, Message};
 
 impl<T> Connection<T> {
     /// The next event that the input holds; none when no whole message is left.
@@ -179,80 +174,24 @@ impl<T> Connection<T> {
         self.config.exchange && self.config.role == Role::Client && envelope.kind == JsonKind::Null
     }
 
-    /// Decides for every item of a batch what is to become of it, and opens its requests.
-    fn open_batch(&mut self, text: &[u8], line_breaks: bool) -> u32 {
-        self.fates.clear();
-        let batch = self.batches.begin();
-        let mut has_cancels = false;
-        for position in 0..self.envelopes.len() {
-            let envelope = self.envelopes[position];
-            let mut fate = Fate::Deliver;
-            if envelope.kind == JsonKind::Object && envelope.method.is_some() {
-                let message = message::classify(text, &envelope, line_breaks, &self.config, true);
-                if let Message::Call(call) = message {
-                    has_cancels |= self.is_cancel(&call);
-                    fate = self.open_item(&call, batch, position as u32);
-                }
-            }
-            self.fates.push(fate);
+    fn reject_syntax<'a>(&mut self, text: &'a [u8], error: SyntaxError) -> Option<Event<'a, T>> {
+        let empty_reply = self.config.exchange && self.config.role == Role::Client;
+        if empty_reply && error.kind() == SyntaxErrorKind::Empty {
+            return None;
         }
-        if has_cancels {
-            self.cancel_within(text, line_breaks, batch);
-        }
-        batch
-    }
-
-    fn open_item(&mut self, call: &Call<'_>, batch: u32, position: u32) -> Fate {
-        let CallKind::Request(id) = call.kind else {
-            return Fate::Deliver;
+        let answered = self.answer_fault(Style::V2, None, &ErrorObject::parse_error());
+        let origin = Origin {
+            bytes: text.len(),
+            batch_index: None,
         };
-        if self.is_cancel(call) {
-            return Fate::Deliver;
-        }
-        if let Some(cause) = self.over_limit(call) {
-            let error = self.limit_error(cause);
-            let id = self.echoed(Some(id));
-            let answered = Some(error.code());
-            self.answer_item(batch, position, call.style, id, &error);
-            return Fate::Refused { cause, answered };
-        }
-        let (slot, _) = self.requests.insert(id, call.style, batch, position);
-        self.batches.retain(batch);
-        Fate::Request { slot }
-    }
-
-    /// Applies the cancels of a batch to requests of the same batch, before any is delivered.
-    fn cancel_within(&mut self, text: &[u8], line_breaks: bool, batch: u32) {
-        for position in 0..self.envelopes.len() {
-            let envelope = self.envelopes[position];
-            if envelope.kind != JsonKind::Object || envelope.method.is_none() {
-                continue;
-            }
-            let message = message::classify(text, &envelope, line_breaks, &self.config, true);
-            let Message::Call(call) = message else {
-                continue;
-            };
-            if !self.is_cancel(&call) {
-                continue;
-            }
-            let Some(slot) = self.cancel_target(&call) else {
-                continue;
-            };
-            let same = self
-                .fates
-                .iter()
-                .position(|fate| *fate == Fate::Request { slot });
-            let Some(target) = same else { continue };
-            let error = self.config.cancel_answer.code().map(ErrorObject::of);
-            self.end_item(batch, target as u32, slot, error.as_ref());
-            self.fates[target] = Fate::Done;
-            // The cancel has had its effect. One with an id asks for an answer besides.
-            self.fates[position] = Fate::Done;
-            if let CallKind::Request(id) = call.kind {
-                let position = position as u32;
-                self.answer_null(call.style, id, Some(Place { batch, position }));
-            }
-        }
+        Some(self.report_malformed(
+            MalformedCause::Syntax(error),
+            text,
+            error.offset(),
+            None,
+            answered,
+            origin,
+        ))
     }
 
     /// Whether reading may go on: with the message that is half delivered, if `input` shows it, or
@@ -292,33 +231,6 @@ impl<T> Connection<T> {
         self.release_batch(batch);
         self.watch_write();
     }
-
-    /// Ends a request of a batch that was not delivered, with an error or silently. The batch
-    /// itself goes on: it is still being read.
-    fn end_item(&mut self, batch: u32, position: u32, slot: u32, error: Option<&ErrorObject<'_>>) {
-        let request = self.requests.get(slot, self.requests.generation(slot));
-        if let (Some(request), Some(error)) = (request, error) {
-            let (id, style) = (Some(request.id()), request.style);
-            add_failure(&mut self.batches, batch, position, style, id, error);
-        }
-        self.requests.remove(slot);
-        self.batches.release(batch);
-    }
-}
-
-/// Puts an error into its place in a batch. It always fits: the budget is for results.
-pub(super) fn add_failure(
-    batches: &mut Batches,
-    batch: u32,
-    position: u32,
-    style: Style,
-    id: Option<&[u8]>,
-    error: &ErrorObject<'_>,
-) {
-    let _ = batches.add(batch, position, usize::MAX, |out| {
-        encode::failure(out, style, id, error);
-        Ok::<(), core::convert::Infallible>(())
-    });
 }
 
 /// Tells one message from another by its length and its first and last bytes.
@@ -331,31 +243,4 @@ fn fingerprint(rest: &[u8], taken: usize) -> u64 {
     head.chain(tail).fold(seed, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     })
-}
-
-impl<T> Connection<T> {
-    /// Whether a call gives another request up.
-    pub(super) fn is_cancel(&self, call: &Call<'_>) -> bool {
-        let Some((method, _)) = self.config.cancel_receive.names() else {
-            return false;
-        };
-        call.method
-            .as_string()
-            .is_some_and(|name| name.eq_str(method))
-    }
-
-    /// The slot of the open request that a cancel is for.
-    pub(super) fn cancel_target(&self, call: &Call<'_>) -> Option<u32> {
-        let (_, member) = self.config.cancel_receive.names()?;
-        let id = call
-            .params
-            .and_then(|params| params.get(member))
-            .and_then(Id::new)?;
-        self.requests
-            .find_wanted(id)
-            .or_else(|| match self.config.cancel_match {
-                crate::CancelMatch::Exact => None,
-                crate::CancelMatch::ExactThenText => self.requests.find_text(id),
-            })
-    }
 }

@@ -1,0 +1,259 @@
+//! Batches of the peer's: refused as a whole, or every item's fate decided and every request opened
+//! before the first item is delivered.
+//!
+//! The rule guarded here: a cancel in a batch comes before the request it cancels, wherever the two
+//! stand; and each request of a batch, refused, cancelled or abandoned, still gets its answer in
+//! its place.
+
+use super::deliver::Place;
+use super::{Connection, Fate};
+use crate::batches::Batches;
+use crate::codes;
+use crate::config::{CancelMatch, LimitErrors, Role};
+use crate::encode::{self, Style};
+use crate::error_object::ErrorObject;
+use crate::event::{Event, InvalidReason, MalformedCause, Origin, Refused, RefusedCause};
+use crate::id::Id;
+use crate::json::{JsonKind, OwnedJson};
+use crate::message::{self, Call, CallKind, Message};
+
+impl<T> Connection<T> {
+    /// A batch that is refused as a whole. `Some(None)` swallows it.
+    pub(super) fn reject_batch<'a>(
+        &mut self,
+        text: &'a [u8],
+        items: usize,
+        line_breaks: bool,
+    ) -> Option<Option<Event<'a, T>>> {
+        let reason = match items {
+            0 if self.config.exchange && self.config.role == Role::Client => return Some(None),
+            0 => InvalidReason::EmptyBatch,
+            _ if !self.config.batches => InvalidReason::BatchesOff,
+            _ if items > self.config.batch_items_max => {
+                return Some(Some(self.refuse_batch(text, items, line_breaks)));
+            }
+            _ => return None,
+        };
+        let answered = self.answer_fault(Style::V2, None, &ErrorObject::invalid_request());
+        let origin = Origin {
+            bytes: text.len(),
+            batch_index: None,
+        };
+        Some(Some(self.report_malformed(
+            MalformedCause::Call(reason),
+            text,
+            0,
+            None,
+            answered,
+            origin,
+        )))
+    }
+
+    /// The id of the first request among the items that were scanned.
+    pub(super) fn first_request_id<'a>(&self, text: &'a [u8], line_breaks: bool) -> Option<Id<'a>> {
+        self.envelopes.iter().find_map(|envelope| {
+            match message::classify(text, envelope, line_breaks, &self.config, true) {
+                Message::Call(call) => match call.kind {
+                    CallKind::Request(id) => Some(id),
+                    _ => None,
+                },
+                _ => None,
+            }
+        })
+    }
+
+    pub(super) fn refuse_batch<'a>(
+        &mut self,
+        text: &'a [u8],
+        items: usize,
+        line_breaks: bool,
+    ) -> Event<'a, T> {
+        let items_max = self.config.batch_items_max;
+        // Only the first items are known. A batch of answers is never answered; any other is, for
+        // somebody may wait for it.
+        let is_answers = self.envelopes.iter().all(|envelope| {
+            envelope.method.is_none() && (envelope.result.is_some() || envelope.error.is_some())
+        });
+        let sentence = alloc::format!("A batch may have at most {items_max} items");
+        let standard = OwnedJson::from_value(sentence.as_str()).ok();
+        let standard = || match &standard {
+            Some(data) => ErrorObject::invalid_request().with_data(data.as_json()),
+            None => ErrorObject::invalid_request(),
+        };
+        let answered = match self.config.limit_errors {
+            _ if is_answers => None,
+            LimitErrors::Dedicated => {
+                self.answer_fault(Style::V2, None, &ErrorObject::batch_too_large(items_max))
+            }
+            LimitErrors::Standard => self.answer_fault(Style::V2, None, &standard()),
+            LimitErrors::FirstCall if self.config.role == Role::Client => None,
+            LimitErrors::FirstCall => {
+                let id = self.first_request_id(text, line_breaks);
+                let id = self.echoed(id).unwrap_or(Id::NULL).json().as_bytes();
+                self.queue_reply(256, |out| {
+                    out.push(b'[');
+                    encode::failure(out, Style::V2, Some(id), &standard());
+                    out.push(b']');
+                });
+                Some(codes::INVALID_REQUEST)
+            }
+        };
+        Event::Refused(Refused {
+            cause: RefusedCause::BatchTooLong { items },
+            method: None,
+            id: None,
+            answered,
+            origin: Origin {
+                bytes: text.len(),
+                batch_index: None,
+            },
+        })
+    }
+
+    /// Decides for every item of a batch what is to become of it, and opens its requests.
+    pub(super) fn open_batch(&mut self, text: &[u8], line_breaks: bool) -> u32 {
+        self.fates.clear();
+        let batch = self.batches.begin();
+        let mut has_cancels = false;
+        for position in 0..self.envelopes.len() {
+            let envelope = self.envelopes[position];
+            let mut fate = Fate::Deliver;
+            if envelope.kind == JsonKind::Object && envelope.method.is_some() {
+                let message = message::classify(text, &envelope, line_breaks, &self.config, true);
+                if let Message::Call(call) = message {
+                    has_cancels |= self.is_cancel(&call);
+                    fate = self.open_item(&call, batch, position as u32);
+                }
+            }
+            self.fates.push(fate);
+        }
+        if has_cancels {
+            self.cancel_within(text, line_breaks, batch);
+        }
+        batch
+    }
+
+    pub(super) fn open_item(&mut self, call: &Call<'_>, batch: u32, position: u32) -> Fate {
+        let CallKind::Request(id) = call.kind else {
+            return Fate::Deliver;
+        };
+        if self.is_cancel(call) {
+            return Fate::Deliver;
+        }
+        if let Some(cause) = self.over_limit(call) {
+            let error = self.limit_error(cause);
+            let id = self.echoed(Some(id));
+            let answered = Some(error.code());
+            self.answer_item(batch, position, call.style, id, &error);
+            return Fate::Refused { cause, answered };
+        }
+        let (slot, _) = self.requests.insert(id, call.style, batch, position);
+        self.batches.retain(batch);
+        Fate::Request { slot }
+    }
+
+    /// Applies the cancels of a batch to requests of the same batch, before any is delivered.
+    pub(super) fn cancel_within(&mut self, text: &[u8], line_breaks: bool, batch: u32) {
+        for position in 0..self.envelopes.len() {
+            let envelope = self.envelopes[position];
+            if envelope.kind != JsonKind::Object || envelope.method.is_none() {
+                continue;
+            }
+            let message = message::classify(text, &envelope, line_breaks, &self.config, true);
+            let Message::Call(call) = message else {
+                continue;
+            };
+            if !self.is_cancel(&call) {
+                continue;
+            }
+            let Some(slot) = self.cancel_target(&call) else {
+                continue;
+            };
+            let same = self
+                .fates
+                .iter()
+                .position(|fate| *fate == Fate::Request { slot });
+            let Some(target) = same else { continue };
+            let error = self.config.cancel_answer.code().map(ErrorObject::of);
+            self.end_item(batch, target as u32, slot, error.as_ref());
+            self.fates[target] = Fate::Done;
+            // The cancel has had its effect. One with an id asks for an answer besides.
+            self.fates[position] = Fate::Done;
+            if let CallKind::Request(id) = call.kind {
+                let position = position as u32;
+                self.answer_null(call.style, id, Some(Place { batch, position }));
+            }
+        }
+    }
+
+    /// Puts an error that the core itself answers into its place in a batch.
+    pub(super) fn answer_item(
+        &mut self,
+        batch: u32,
+        position: u32,
+        style: Style,
+        id: Option<Id<'_>>,
+        error: &ErrorObject<'_>,
+    ) {
+        let id = self.written_id(style, id);
+        add_failure(&mut self.batches, batch, position, style, id, error);
+    }
+
+    /// Ends a request of a batch that was not delivered, with an error or silently. The batch
+    /// itself goes on: it is still being read.
+    pub(super) fn end_item(
+        &mut self,
+        batch: u32,
+        position: u32,
+        slot: u32,
+        error: Option<&ErrorObject<'_>>,
+    ) {
+        let request = self.requests.get(slot, self.requests.generation(slot));
+        if let (Some(request), Some(error)) = (request, error) {
+            let (id, style) = (Some(request.id()), request.style);
+            add_failure(&mut self.batches, batch, position, style, id, error);
+        }
+        self.requests.remove(slot);
+        self.batches.release(batch);
+    }
+
+    /// Whether a call gives another request up.
+    pub(super) fn is_cancel(&self, call: &Call<'_>) -> bool {
+        let Some((method, _)) = self.config.cancel_receive.names() else {
+            return false;
+        };
+        call.method
+            .as_string()
+            .is_some_and(|name| name.eq_str(method))
+    }
+
+    /// The slot of the open request that a cancel is for.
+    pub(super) fn cancel_target(&self, call: &Call<'_>) -> Option<u32> {
+        let (_, member) = self.config.cancel_receive.names()?;
+        let id = call
+            .params
+            .and_then(|params| params.get(member))
+            .and_then(Id::new)?;
+        self.requests
+            .find_wanted(id)
+            .or_else(|| match self.config.cancel_match {
+                CancelMatch::Exact => None,
+                CancelMatch::ExactThenText => self.requests.find_text(id),
+            })
+    }
+}
+
+/// Puts an error into its place in a batch. It always fits: the budget is for results.
+fn add_failure(
+    batches: &mut Batches,
+    batch: u32,
+    position: u32,
+    style: Style,
+    id: Option<&[u8]>,
+    error: &ErrorObject<'_>,
+) {
+    let _ = batches.add(batch, position, usize::MAX, |out| {
+        encode::failure(out, style, id, error);
+        Ok::<(), core::convert::Infallible>(())
+    });
+}
