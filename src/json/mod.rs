@@ -2,8 +2,9 @@
 //!
 //! Lives here: the validating scanner (`scan` over `cursor` and `plain`), [`Json`] and what can be
 //! read from it (`text`, `string`, `walk`), the way into a caller's types (`decode`) and the way
-//! out of them (`encode`, `serializer`, `number`). Does not live here: what a JSON-RPC message
-//! means. The scanner knows the six member names of an envelope and nothing else of the protocol.
+//! out of them (`encode`, `serializer`, `number`), and the exact value of a number (`decimal`).
+//! Does not live here: what a JSON-RPC message means. The scanner knows the six member names of an
+//! envelope and nothing else of the protocol.
 //!
 //! Rules guarded: untrusted text is validated before anything else looks at it and is never parsed
 //! into a tree; what is passed on is passed on byte for byte; nothing recurses on input. This
@@ -15,6 +16,7 @@
 //! ```
 
 mod cursor;
+mod decimal;
 mod decode;
 mod encode;
 mod number;
@@ -39,6 +41,7 @@ pub use syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
 pub use text::Json;
 pub use walk::{Elements, Members};
 
+pub(crate) use decimal::Decimal;
 pub(crate) use encode::{write_json, write_str};
 pub(crate) use number::{write_i64, write_u64};
 pub(crate) use scan::{Envelope, Member, Names, Shape, Version, scan};
