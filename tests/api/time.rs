@@ -137,3 +137,25 @@ fn the_first_reason_for_the_end_holds() {
         Some(Event::Closed(Closed::Local(CloseReason::GoingAway)))
     ));
 }
+
+// ARC-04
+#[test]
+fn a_clock_that_steps_back_shortens_no_span() {
+    let mut conn = connection(1);
+    let at = |seconds: u64| Instant::from_millis(seconds * 1000);
+    let mut input = Input::text(r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+    assert!(matches!(
+        conn.poll_event(&mut input),
+        Some(Event::Request(_))
+    ));
+    conn.handle_timeout(at(100));
+    conn.handle_timeout(at(10));
+    conn.drain();
+    assert_eq!(
+        conn.poll_timeout(),
+        Some(at(130)),
+        "30 s from the latest time told"
+    );
+    conn.handle_timeout(at(129));
+    assert!(conn.poll_event(&mut Input::none()).is_none());
+}
