@@ -634,6 +634,9 @@ impl Model {
                 return Ok(());
             }
         }
+        if self.ended.is_some() && self.is_idle() {
+            self.drain_deadline = None;
+        }
         if self
             .write_deadline
             .is_some_and(|deadline| deadline <= self.now)
@@ -647,11 +650,11 @@ impl Model {
             .is_some_and(|deadline| deadline <= self.now)
         {
             self.end(Closed::Failed(ConnectionError::DrainTimedOut));
+            self.drain_deadline = None;
             self.closed = true;
             self.drop_unsent();
         }
-        let idle = self.calls.is_empty() && self.requests_open() == 0 && self.frames.is_empty();
-        if self.draining && idle {
+        if self.draining && self.is_idle() {
             self.end(Closed::Drained);
         }
         let Some(why) = self.ended else {
@@ -694,7 +697,10 @@ impl Model {
         self.abandon();
         self.fanout = None;
         self.drop_unsent();
-        self.drain_deadline = None;
+        // After an orderly end of input open requests may still be answered: only so long.
+        if why != Closed::EndOfInput {
+            self.drain_deadline = None;
+        }
     }
 
     /// Requests of a batch that were never delivered are answered −32603.
@@ -1192,7 +1198,11 @@ impl Model {
     // ---- what is asked of it -----------------------------------------------------------------
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.told && self.requests_open() == 0 && self.calls.is_empty() && self.frames.is_empty()
+        self.told && self.is_idle()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.requests_open() == 0 && self.calls.is_empty() && self.frames.is_empty()
     }
 
     /// The earliest deadline of anything.

@@ -170,8 +170,7 @@ impl Peer {
     /// outcomes. `build` gives back the handles by which the outcomes are fetched.
     ///
     /// ```no_run
-    /// # fn main() -> Result<(), antiphon_blocking::CallError> {
-    /// # let peer: antiphon_blocking::Peer = unimplemented!();
+    /// # fn example(peer: antiphon_blocking::Peer) -> Result<(), antiphon_blocking::CallError> {
     /// let ((sum, name), mut outcomes) = peer.batch(|batch| {
     ///     batch.notify("log", &["adding"])?;
     ///     Ok((batch.call::<i64>("add", &(1, 2))?, batch.call::<String>("name", ())?))
