@@ -121,3 +121,20 @@ fn an_error_for_all_settles_all_however_old_they_are() {
     settled.sort_unstable();
     assert_eq!(settled, [5, 12, 19]);
 }
+
+// ARC-07
+#[test]
+fn a_drain_that_a_stalled_write_overtook_leaves_no_deadline_behind() {
+    let mut config = Config::new();
+    config.write_time_max = Some(Duration::from_secs(1));
+    config.drain_time_max = Some(Duration::from_secs(1));
+    let mut conn: Connection<u64> = Connection::new(config);
+    conn.notify("n", ()).unwrap();
+    conn.handle_eof();
+    conn.drain();
+    while conn.poll_event(&mut Input::none()).is_some() {}
+    conn.handle_timeout(Instant::from_millis(1000));
+    while conn.poll_event(&mut Input::none()).is_some() {}
+    assert_eq!(conn.poll_timeout(), None);
+    assert!(conn.is_closed());
+}

@@ -384,10 +384,7 @@ impl<T> Connection<T> {
                 self.deadlines.write = NEVER;
                 self.shut();
             }
-            ConnectionError::DrainTimedOut => {
-                self.deadlines.drain = NEVER;
-                self.shut();
-            }
+            ConnectionError::DrainTimedOut => self.shut(),
             _ => {}
         }
     }
@@ -395,6 +392,7 @@ impl<T> Connection<T> {
     /// Takes nothing more from the caller and gives open requests up.
     fn shut(&mut self) {
         self.closed = true;
+        self.deadlines.drain = NEVER;
         self.abandon_reading();
         self.outbox.drop_unsent_calls();
         self.watch_write();

@@ -319,6 +319,7 @@ impl Model {
 
     pub(crate) fn close(&mut self) {
         self.end(Closed::Local(CloseReason::Done));
+        self.drain_deadline = None;
         self.closed = true;
         self.drop_unsent();
     }
@@ -644,6 +645,7 @@ impl Model {
             self.end(Closed::Failed(ConnectionError::WriteTimedOut));
             self.frames.clear();
             self.watch();
+            self.drain_deadline = None;
             self.closed = true;
         } else if self
             .drain_deadline
