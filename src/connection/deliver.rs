@@ -11,7 +11,7 @@ use crate::event::{
     Cancelled, ConnectionError, Event, InvalidReason, InvalidResponse, MalformedCause,
     Notification, Origin, Outcome, Refused, Request, Response, Stray, StrayKind,
 };
-use crate::id::{CallId, Id, ReplyToken, RequestKey};
+use crate::id::{Id, ReplyToken, RequestKey};
 use crate::input::Input;
 use crate::json::{Envelope, Json};
 use crate::message::{self, Call, CallKind, Invalid, Message, method_text};
@@ -115,7 +115,7 @@ impl<T> Connection<T> {
                     origin,
                 }))
             }
-            (_, message) => self.deliver(text, &envelope, message, origin, Some(place)),
+            (_, message) => Some(self.deliver(text, &envelope, message, origin, Some(place))),
         }
     }
 
@@ -127,7 +127,7 @@ impl<T> Connection<T> {
         origin: Origin,
     ) -> Option<Event<'a, T>> {
         let envelope = *self.envelopes.first()?;
-        self.deliver(text, &envelope, message, origin, None)
+        Some(self.deliver(text, &envelope, message, origin, None))
     }
 
     fn deliver<'a>(
@@ -137,15 +137,15 @@ impl<T> Connection<T> {
         message: Message<'a>,
         origin: Origin,
         place: Option<Place>,
-    ) -> Option<Event<'a, T>> {
+    ) -> Event<'a, T> {
         match message {
-            Message::Call(call) => Some(self.deliver_call(call, origin, place)),
+            Message::Call(call) => self.deliver_call(call, origin, place),
             Message::Response(response) => {
                 let text = item_text(text, envelope);
-                Some(self.deliver_response(response.id, response.outcome, text, origin))
+                self.deliver_response(response.id, response.outcome, text, origin)
             }
             Message::Invalid(invalid) => {
-                Some(self.deliver_invalid(text, envelope, invalid, origin, place))
+                self.deliver_invalid(text, envelope, invalid, origin, place)
             }
         }
     }
@@ -310,12 +310,7 @@ impl<T> Connection<T> {
         origin: Origin,
     ) -> Event<'a, T> {
         let number = id.and_then(|id| self.find_call(id));
-        let number_and_tag = number.and_then(|number| Some((number, self.calls.take(number)?)));
-        if let Some((number, tag)) = number_and_tag {
-            let call = CallId {
-                connection: self.config.connection,
-                number,
-            };
+        if let Some((call, tag)) = number.and_then(|number| self.end_call(number)) {
             return Event::Response(Response {
                 call,
                 tag,
@@ -389,11 +384,7 @@ impl<T> Connection<T> {
         let Message::Response(response) = message else {
             return None;
         };
-        let tag = self.calls.take(number)?;
-        let call = CallId {
-            connection: self.config.connection,
-            number,
-        };
+        let (call, tag) = self.end_call(number)?;
         let origin = Some(Origin {
             bytes: text.len(),
             batch_index: None,
@@ -418,13 +409,7 @@ impl<T> Connection<T> {
         // An object that names one of our calls is a broken answer to it, not a broken call.
         if invalid.reason == InvalidReason::Unrecognisable {
             let number = invalid.id.and_then(|id| self.find_call(id));
-            if let Some((number, tag)) =
-                number.and_then(|number| Some((number, self.calls.take(number)?)))
-            {
-                let call = CallId {
-                    connection: self.config.connection,
-                    number,
-                };
+            if let Some((call, tag)) = number.and_then(|number| self.end_call(number)) {
                 let broken = InvalidResponse {
                     reason: invalid.reason,
                     text: Json::from_scanned(item, true),

@@ -57,17 +57,23 @@ impl<T> Connection<T> {
     }
 
     fn settle<'a>(&mut self, number: u64, outcome: Outcome<'a>) -> Option<Event<'a, T>> {
-        let tag = self.calls.take(number)?;
-        let call = CallId {
-            connection: self.config.connection,
-            number,
-        };
+        let (call, tag) = self.end_call(number)?;
         Some(Event::Response(Response {
             call,
             tag,
             outcome,
             origin: None,
         }))
+    }
+
+    /// Ends an open call: what its last event needs besides the outcome.
+    pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
+        let tag = self.calls.take(number)?;
+        let call = CallId {
+            connection: self.config.connection,
+            number,
+        };
+        Some((call, tag))
     }
 
     /// An open call whose frame was not delivered.
