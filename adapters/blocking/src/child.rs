@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon::CloseReason;
+use antiphon::{CloseReason, Config};
+use antiphon_session::Options;
 
 use crate::driver::connect;
 use crate::link::Link;
-use crate::options::Options;
 use crate::peer::Peer;
 use crate::service::Service;
 
@@ -39,13 +39,19 @@ pub struct ChildOptions {
     pub on_stderr: Option<OnStderr>,
 }
 
-impl<O: Into<Options>> From<O> for ChildOptions {
-    fn from(options: O) -> Self {
+impl From<Options> for ChildOptions {
+    fn from(options: Options) -> Self {
         Self {
-            options: options.into(),
+            options,
             stderr_bytes_max: STDERR_BYTES_MAX_DEFAULT,
             on_stderr: None,
         }
+    }
+}
+
+impl From<Config> for ChildOptions {
+    fn from(config: Config) -> Self {
+        Options::from(config).into()
     }
 }
 

@@ -13,17 +13,17 @@
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use antiphon::{CloseReason, Closed, Input, Instant, ReadBuffer};
+use antiphon::{Closed, Instant, ReadBuffer};
+use antiphon_session::{
+    Handle, Machine, Options, Report, Request, Session, Signal, SystemClock, Turn, Work,
+};
 
 use crate::link::Link;
-use crate::options::Options;
 use crate::peer::Peer;
-use crate::queue::Work;
-use crate::service::{Report, Request, Responder, Service};
-use crate::shared::{Shared, State};
+use crate::service::Service;
 
 /// Serves until the connection ends, and says why it ended.
 ///
@@ -77,20 +77,32 @@ pub fn drive(
     options: impl Into<Options>,
     service: impl Service,
 ) -> (Peer, Driver) {
-    let shared = Arc::new(Shared::new(options.into()));
+    let link = link.into();
+    let clock = Arc::new(SystemClock::new());
+    let session = Arc::new(Session::new(options.into(), link.context.clone(), clock));
     let driver = Driver {
-        shared: Arc::clone(&shared),
-        parts: Some((link.into(), Box::new(service))),
+        session: Arc::clone(&session),
+        parts: Some((link, Box::new(service))),
     };
-    (Peer::owning(shared), driver)
+    (Peer::new(Handle::owning(session)), driver)
 }
 
 /// Runs one connection. Made by [`drive`]. Dropped without being run, it ends the connection.
 #[must_use = "nothing happens before `run`"]
 pub struct Driver {
-    shared: Arc<Shared>,
+    session: Arc<Session>,
     /// What it runs on; none once it does.
     parts: Option<(Link, Box<dyn Service>)>,
+}
+
+/// Which threads of a connection have ended.
+#[derive(Default)]
+struct Done {
+    reader: AtomicBool,
+    writer: AtomicBool,
+    service: AtomicBool,
+    /// The writer is to end.
+    stop: AtomicBool,
 }
 
 impl Driver {
@@ -100,40 +112,29 @@ impl Driver {
     /// The transport failed before the connection was meant to end, or the system refused a
     /// thread.
     pub fn run(mut self) -> io::Result<Closed> {
-        let shared = Arc::clone(&self.shared);
+        let session = Arc::clone(&self.session);
         // There is no other way to take them, and this one takes the driver.
         let Some((link, service)) = self.parts.take() else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let (reader, writer, hang_up) = (link.reader, link.writer, link.hang_up);
-        let started = start("antiphon-write", &shared, write_on, writer, |state| {
-            state.writer_done = true;
-        })
-        .and_then(|()| {
-            start("antiphon-serve", &shared, serve_on, service, |state| {
-                state.service_done = true;
-            })
-        })
-        .and_then(|()| {
-            start("antiphon-read", &shared, read_on, reader, |state| {
-                state.reader_done = true;
-            })
-        });
+        let done = Arc::new(Done::default());
+        let started = start_all(&session, &done, link.reader, link.writer, service);
         if let Err(error) = started {
-            never_mind(&shared);
+            never_mind(&session, &done);
             return Err(error);
         }
-        let why = keep_time(&shared);
-        finish(&shared, why, hang_up);
-        let fault = shared.lock().fault();
-        fault.map_or(Ok(why), Err)
+        keep_time(&*session);
+        finish(&session, &done, link.hang_up);
+        let state = session.lock();
+        let why = state.finished().unwrap_or(Closed::EndOfInput);
+        state.fault().map_or(Ok(why), Err)
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
         if self.parts.take().is_some() {
-            never_mind(&self.shared);
+            never_mind(&self.session, &Done::default());
         }
     }
 }
@@ -147,167 +148,130 @@ impl std::fmt::Debug for Driver {
 }
 
 /// Ends a connection that has not got all of its threads.
-fn never_mind(shared: &Shared) {
-    shared.turn(|state| {
-        shared.close_state(state, CloseReason::TransportFailed);
-        state.stop = true;
-        state.finished = state.closed;
-    });
-    shared.writable.notify_all();
-    shared.work.notify_all();
-    shared.changed.notify_all();
+fn never_mind(session: &Session, done: &Done) {
+    done.stop.store(true, Ordering::SeqCst);
+    session.abort(None);
+    session.finished();
+}
+
+fn start_all(
+    session: &Arc<Session>,
+    done: &Arc<Done>,
+    reader: Box<dyn Read + Send>,
+    writer: Box<dyn Write + Send>,
+    service: Box<dyn Service>,
+) -> io::Result<()> {
+    start("antiphon-write", session, done, |done| &done.writer, {
+        let done = Arc::clone(done);
+        move |session| write_on(&**session, &done, writer)
+    })?;
+    start("antiphon-serve", session, done, |done| &done.service, {
+        move |session| serve_on(session, service)
+    })?;
+    start("antiphon-read", session, done, |done| &done.reader, {
+        let done = Arc::clone(done);
+        move |session| read_on(&**session, &done, reader)
+    })
 }
 
 /// Starts a thread, which says when it is done, even if a reader or writer that somebody else wrote
 /// panics in it.
-fn start<T: Send + 'static>(
+fn start(
     name: &str,
-    shared: &Arc<Shared>,
-    body: fn(&Arc<Shared>, T),
-    with: T,
-    done: fn(&mut State),
+    session: &Arc<Session>,
+    done: &Arc<Done>,
+    which: fn(&Done) -> &AtomicBool,
+    body: impl FnOnce(&Arc<Session>) + Send + 'static,
 ) -> io::Result<()> {
-    let shared = Arc::clone(shared);
+    let (session, done) = (Arc::clone(session), Arc::clone(done));
     let run = move || {
-        let ended = catch_unwind(AssertUnwindSafe(|| body(&shared, with)));
-        shared.turn(|state| {
-            if ended.is_err() {
-                shared.note_fault(state, io::Error::other("the transport panicked"));
-                shared.close_state(state, CloseReason::TransportFailed);
-            }
-            done(state);
-        });
-        shared.turn.notify_one();
-        shared.changed.notify_all();
+        let ended = catch_unwind(AssertUnwindSafe(|| body(&session)));
+        if ended.is_err() {
+            session.abort(Some(io::Error::other("the transport panicked")));
+        }
+        which(&done).store(true, Ordering::SeqCst);
+        let mut state = session.lock();
+        session.signal(&mut state, Signal::Turn);
+        session.signal(&mut state, Signal::Changed);
     };
     let builder = thread::Builder::new().name(name.into());
     builder.spawn(run).map(drop)
 }
 
-/// The reader thread.
-fn read_on(shared: &Arc<Shared>, mut reader: Box<dyn Read + Send>) {
-    let mut buf = ReadBuffer::new(shared.options.config.input_bytes_max().max(1));
+/// The reader thread. It moves bytes and knows nothing of what they mean.
+fn read_on(machine: &impl Machine, done: &Done, mut reader: impl Read) {
+    let mut buf = ReadBuffer::new(machine.input_bytes_max());
     loop {
-        let read = match reader.read(buf.spare()) {
+        match reader.read(buf.spare()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            read => read,
-        };
-        if let Ok(0) = read {
-            wait_for_service(shared);
+            Err(error) => return machine.input_ended(buf.filled(), Some(error)),
+            Ok(0) => return machine.input_ended(buf.filled(), None),
+            Ok(n) => buf.advance(n),
         }
-        let (consumed, is_over) = shared.turn(|state| {
-            let mut is_over = true;
-            match read {
-                Ok(0) => {
-                    state.closing = true;
-                    state.conn.handle_eof();
-                }
-                Ok(n) => {
-                    is_over = state.stop;
-                    buf.advance(n);
-                }
-                Err(error) => {
-                    shared.note_fault(state, error);
-                    state.closing = true;
-                    state.conn.close(CloseReason::TransportFailed);
-                }
-            }
-            let mut input = Input::stream(buf.filled());
-            shared.pump(state, &mut input);
-            (input.consumed(), is_over)
-        });
+        let consumed = machine.receive(buf.filled());
         buf.consume(consumed);
-        if is_over {
+        if done.stop.load(Ordering::SeqCst) {
             return;
         }
     }
 }
 
-/// Waits at the end of input until what came before it has been served.
-fn wait_for_service(shared: &Shared) {
-    let mut state = shared.lock();
-    let now = shared.now();
-    state.input_ended = Some(now);
-    let deadline = after(now, shared.options.config.drain_time_max);
-    while !state.may_tell_end() && shared.now() < deadline {
-        state = shared.wait_changed(state, deadline);
-    }
-}
-
-/// The writer thread.
-fn write_on(shared: &Arc<Shared>, mut writer: Box<dyn Write + Send>) {
+/// The writer thread. It moves bytes and knows nothing of what they mean.
+fn write_on(session: &Session, done: &Done, mut writer: Box<dyn Write + Send>) {
     let mut chunk = Vec::new();
-    let mut state = shared.lock();
+    let mut state = session.lock();
     loop {
         chunk.clear();
-        state.conn.handle_timeout(shared.now());
-        if !state.conn.take_transmit(&mut chunk) {
-            if state.stop {
+        if !session.take_output_of(&mut state, &mut chunk) {
+            if done.stop.load(Ordering::SeqCst) {
                 break;
             }
-            state = shared.wait_on(&shared.writable, state, Instant::FAR_FUTURE);
+            state = session.wait(Signal::Writable, state, Instant::FAR_FUTURE);
             continue;
         }
-        let mark = state.conn.transmit_done();
-        if state.write_failed.is_some() {
-            continue;
-        }
-        state.writing_since = Some(shared.now());
         // A deadline now depends on this write.
-        shared.turn.notify_one();
+        session.signal(&mut state, Signal::Turn);
         drop(state);
-        let written = writer.write_all(&chunk).and_then(|()| writer.flush());
-        if chunk.capacity() > shared.options.config.outbox_bytes_soft {
+        match writer.write_all(&chunk).and_then(|()| writer.flush()) {
+            Ok(()) => session.output_written(),
+            Err(error) => session.output_failed(error),
+        }
+        if chunk.capacity() > session.options().config.outbox_bytes_soft {
             chunk = Vec::new();
         }
-        state = shared.lock();
-        state.writing_since = None;
-        match written {
-            Ok(()) => state.written = mark,
-            Err(error) => fail_write(shared, &mut state, error),
-        }
-        if state.closing {
-            shared.turn.notify_one();
-        }
-        shared.changed.notify_all();
+        state = session.lock();
     }
     drop(state);
     // For a pipe or socket this is the end of the stream; the peer may wait for it.
     drop(writer);
 }
 
-fn fail_write(shared: &Shared, state: &mut State, error: io::Error) {
-    shared.note_fault(state, error);
-    state.write_failed.get_or_insert(shared.now());
-    state.closing = true;
-}
-
 /// The service thread.
-fn serve_on(shared: &Arc<Shared>, mut service: Box<dyn Service>) {
-    let peer = Peer::unowned(Arc::clone(shared));
+fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
+    let peer = Peer::new(Handle::unowned(Arc::clone(session)));
     let opened = catch_unwind(AssertUnwindSafe(|| service.opened(&peer)));
     if opened.is_err() {
-        shared.turn(|state| state.queue.push_report(Report::Panicked, 0));
+        session.report(Report::Panicked);
     }
     loop {
-        let mut state = shared.lock();
+        let mut state = session.lock();
         state.is_serving = false;
-        shared.wake(&state);
+        session.wake(&mut state);
         let work = loop {
             if let Some(work) = state.queue.pop() {
                 break Some(work);
             }
-            if state.finished.is_some() {
+            if state.finished().is_some() {
                 break None;
             }
-            state = shared.wait_on(&shared.work, state, Instant::FAR_FUTURE);
+            state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
         };
-        let finished = state.finished;
+        let finished = state.finished();
         state.is_serving = work.is_some();
         drop(state);
         let is_last = work.is_none();
         let served = catch_unwind(AssertUnwindSafe(|| match (work, finished) {
-            (Some(work), _) => serve_one(shared, &mut *service, &peer, work),
+            (Some(work), _) => serve_one(session, &mut *service, &peer, work),
             (None, Some(why)) => service.closed(&peer, why),
             (None, None) => {}
         }));
@@ -324,13 +288,11 @@ fn serve_on(shared: &Arc<Shared>, mut service: Box<dyn Service>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(service)));
 }
 
-fn serve_one(shared: &Arc<Shared>, service: &mut dyn Service, peer: &Peer, work: Work) {
+fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, work: Work) {
     match work {
         Work::Request(request) => {
-            let bytes = request.origin().bytes;
-            let (token, message) = request.split();
-            let reply = Responder::new(Arc::clone(shared), token, bytes);
-            service.request(peer, Request::new(message), reply);
+            let (request, reply) = Request::split(session, request);
+            service.request(peer, request, reply);
         }
         Work::Notification(notification) => service.notification(peer, notification),
         Work::Cancelled(key, reason) => {
@@ -345,84 +307,36 @@ fn serve_one(shared: &Arc<Shared>, service: &mut dyn Service, peer: &Peer, work:
 }
 
 /// Lets deadlines come true until the connection has said and written all it will.
-fn keep_time(shared: &Shared) -> Closed {
-    let mut ended_at = None;
-    let mut state = shared.lock();
-    loop {
-        let now = shared.now();
-        state.conn.handle_timeout(now);
-        // Before the core, which keeps the same span for what is queued behind.
-        if state.closed.is_none() && write_due(shared, &state) <= now {
-            give_up_writing(shared, &mut state);
-        }
-        shared.pump(&mut state, &mut Input::none());
-        let mut due = write_due(shared, &state);
-        if let Some(why) = state.closed {
-            let ended_at = *ended_at.get_or_insert(state.input_ended.unwrap_or(now));
-            due = after(ended_at, shared.options.config.drain_time_max);
-            if due <= now {
-                shared.close_state(&mut state, CloseReason::GoingAway);
-                return why;
-            }
-            let is_written = state.writing_since.is_none() || state.write_failed.is_some();
-            // The writer is done before it was told to only if it panicked.
-            if (state.conn.is_closed() && is_written) || state.writer_done {
-                return why;
-            }
-        }
-        let wanted = state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
-        // A bound that should prove stale again and again costs a look a millisecond, no more.
-        let alarm = wanted.min(due).max(now + Duration::from_millis(1));
-        state.alarm = alarm;
-        state = shared.wait_on(&shared.turn, state, alarm);
+fn keep_time(session: &Session) {
+    let mut state = session.lock();
+    while let Turn::Open { wake_at } = session.turn_of(&mut state) {
+        state = session.wait(Signal::Turn, state, wake_at);
     }
-}
-
-/// When the writer is to be given up a step further: a write that hangs, or the last words of a
-/// peer that can no longer be written to.
-fn write_due(shared: &Shared, state: &State) -> Instant {
-    match (state.write_failed, state.writing_since) {
-        (Some(failed_at), _) if state.reader_done => failed_at,
-        (Some(failed_at), _) => failed_at + shared.options.linger,
-        (None, Some(since)) => after(since, shared.options.config.write_time_max),
-        (None, None) => Instant::FAR_FUTURE,
-    }
-}
-
-fn give_up_writing(shared: &Shared, state: &mut State) {
-    if state.write_failed.is_some() {
-        shared.close_state(state, CloseReason::TransportFailed);
-    } else {
-        let error = io::Error::new(io::ErrorKind::TimedOut, "the peer takes no output");
-        fail_write(shared, state, error);
-    }
-}
-
-fn after(start: Instant, span: Option<Duration>) -> Instant {
-    span.map_or(Instant::FAR_FUTURE, |span| start + span)
 }
 
 /// Ends the threads, as far as they can be ended, and tells everybody that it is over.
-fn finish(shared: &Shared, why: Closed, hang_up: Option<Box<dyn FnOnce() + Send>>) {
-    let mut state = shared.lock();
-    state.stop = true;
-    shared.writable.notify_all();
-    let linger = shared.now() + shared.options.linger;
-    let is_through = |state: &State| state.writer_done && state.reader_done;
-    while !is_through(&state) && state.write_failed.is_none() && shared.now() < linger {
-        state = shared.wait_on(&shared.turn, state, linger);
+fn finish(session: &Session, done: &Done, hang_up: Option<Box<dyn FnOnce() + Send>>) {
+    let is_done = |which: &AtomicBool| which.load(Ordering::SeqCst);
+    done.stop.store(true, Ordering::SeqCst);
+    let mut state = session.lock();
+    session.signal(&mut state, Signal::Writable);
+    let linger = session.now() + session.options().linger;
+    while !(is_done(&done.writer) && is_done(&done.reader))
+        && !state.has_write_failed()
+        && session.now() < linger
+    {
+        state = session.wait(Signal::Turn, state, linger);
     }
     drop(state);
     if let Some(hang_up) = hang_up {
         hang_up();
     }
-    let mut state = shared.lock();
-    state.finished = Some(why);
-    shared.work.notify_all();
-    shared.changed.notify_all();
+    session.finished();
     // The service gets the time to see the end; one that does not return is left behind.
-    let deadline = after(shared.now(), shared.options.config.drain_time_max);
-    while !state.service_done && shared.now() < deadline {
-        state = shared.wait_on(&shared.turn, state, deadline);
+    let span = session.options().config.drain_time_max;
+    let deadline = span.map_or(Instant::FAR_FUTURE, |span| session.now() + span);
+    let mut state = session.lock();
+    while !is_done(&done.service) && session.now() < deadline {
+        state = session.wait(Signal::Turn, state, deadline);
     }
 }

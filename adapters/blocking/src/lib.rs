@@ -51,21 +51,19 @@ mod child;
 mod driver;
 mod link;
 mod listen;
-mod options;
 mod peer;
-mod pool;
-mod queue;
 mod service;
-mod shared;
 
-pub use call::{CallError, CallRefused, PendingCall};
+pub use antiphon_session::{
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Options, Pool, Report,
+    Request, Responder, StrayReport,
+};
+pub use call::PendingCall;
 pub use child::{Child, ChildOptions};
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
 pub use link::Link;
 #[cfg(unix)]
 pub use listen::UnixServer;
 pub use listen::{Running, TcpServer};
-pub use options::Options;
-pub use peer::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Peer};
-pub use pool::Pool;
-pub use service::{Report, Request, Responder, Service, StrayReport};
+pub use peer::Peer;
+pub use service::Service;

@@ -8,6 +8,8 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use antiphon_session::Context;
+
 /// How long a connection may take to be made.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -19,6 +21,7 @@ pub struct Link {
     pub(crate) reader: Box<dyn Read + Send>,
     pub(crate) writer: Box<dyn Write + Send>,
     pub(crate) hang_up: Option<Box<dyn FnOnce() + Send>>,
+    pub(crate) context: Context,
 }
 
 impl Link {
@@ -29,12 +32,19 @@ impl Link {
             reader: Box::new(reader),
             writer: Box::new(writer),
             hang_up: None,
+            context: Context::new(),
         }
     }
 
     /// The same with a way to end a read that waits. It is called once, when the connection ends.
     pub fn with_hang_up(mut self, hang_up: impl FnOnce() + Send + 'static) -> Self {
         self.hang_up = Some(Box::new(hang_up));
+        self
+    }
+
+    /// The same with what the transport knows of the other side, for the handlers to see.
+    pub fn with_context(mut self, context: Context) -> Self {
+        self.context = context;
         self
     }
 
@@ -73,12 +83,16 @@ impl Link {
     /// The stream cannot be shared between two threads, or is broken already.
     pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
+        let mut context = Context::new();
+        // A peer that is gone already has no address any more.
+        context.peer_addr = stream.peer_addr().ok();
         let (writer, control) = (stream.try_clone()?, stream.try_clone()?);
         let writer = HalfClose {
             inner: writer,
             close: |stream| stream.shutdown(Shutdown::Write),
         };
-        Ok(Self::new(stream, writer).with_hang_up(move || {
+        let link = Self::new(stream, writer).with_context(context);
+        Ok(link.with_hang_up(move || {
             // A stream that is closed already is what is wanted.
             let _ = control.shutdown(Shutdown::Both);
         }))

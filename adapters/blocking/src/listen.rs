@@ -14,10 +14,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use antiphon::CloseReason;
+use antiphon_session::Options;
 
 use crate::driver::drive;
 use crate::link::Link;
-use crate::options::Options;
 use crate::peer::Peer;
 use crate::service::Service;
 
@@ -320,10 +320,17 @@ impl fmt::Debug for Running {
 }
 
 /// Serves one connection on threads of its own.
-fn open(room: &Arc<Room>, number: u32, link: Link, mut options: Options, service: impl Service) {
+fn open(
+    room: &Arc<Room>,
+    number: u32,
+    mut link: Link,
+    mut options: Options,
+    service: impl Service,
+) {
     options.config.connection = number;
+    link.context.connection = number;
     let (peer, driver) = drive(link, options, service);
-    room.lock().insert(number, peer.unowned_clone());
+    room.lock().insert(number, peer.to_unowned());
     let inside = Arc::clone(room);
     let started = thread::Builder::new()
         .name("antiphon-time".into())

@@ -5,21 +5,17 @@
 
 use std::fmt;
 use std::io;
-use std::sync::mpsc;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use antiphon::{
-    Batch, CallId, CloseReason, Closed, Collector, Handle, Input, Instant, OwnedJson, OwnedOutcome,
-    Payload, SendError,
+    CallId, CloseReason, Closed, Collector, OwnedJson, OwnedOutcome, Payload, SendError,
+};
+use antiphon_session::{
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Handle, Responder, Room,
 };
 use serde::de::DeserializeOwned;
 
-use crate::call::{CallError, CallRefused, PendingCall};
-use crate::shared::{Gathering, Shared, State, Tag};
-
-/// How long a call waits for its answer, and a notification for room, if nothing else is said.
-pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+use crate::call::PendingCall;
 
 /// The other side of a connection. Clones are the same peer; any thread may use one.
 ///
@@ -28,38 +24,23 @@ pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// must arrive. The peer that a service is shown does not keep the connection open.
 #[derive(Clone)]
 pub struct Peer {
-    shared: Arc<Shared>,
-    /// Only held, to be dropped.
-    _owner: Option<Arc<Owner>>,
-}
-
-/// Closes the connection with its last clone.
-struct Owner {
-    shared: Arc<Shared>,
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.shared.close(CloseReason::Done);
-    }
+    handle: Handle,
 }
 
 impl Peer {
-    pub(crate) fn owning(shared: Arc<Shared>) -> Self {
-        let owner = Arc::new(Owner {
-            shared: Arc::clone(&shared),
-        });
-        Self {
-            shared,
-            _owner: Some(owner),
-        }
+    pub(crate) fn new(handle: Handle) -> Self {
+        Self { handle }
     }
 
-    pub(crate) fn unowned(shared: Arc<Shared>) -> Self {
-        Self {
-            shared,
-            _owner: None,
-        }
+    /// The other side of a request, to notify or call before the answer. It does not keep the
+    /// connection open.
+    pub fn of(reply: &Responder) -> Self {
+        Self::new(reply.handle())
+    }
+
+    /// What the transport knows of the other side.
+    pub fn context(&self) -> &Context {
+        self.handle.context()
     }
 
     /// Calls a method and waits for its result, at most 30 s.
@@ -114,12 +95,11 @@ impl Peer {
         params: impl Payload + Copy,
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
-        let (waiter, outcome) = mpsc::channel();
-        let tag = Tag::Once(waiter);
-        let call = self.send_call(method, params, timeout, tag);
-        let call = call.map_err(|(error, _)| CallError::Rejected(error))?;
-        let peer = Self::unowned(Arc::clone(&self.shared));
-        Ok(PendingCall::new(peer, call, outcome))
+        let deadline = self.handle.deadline(timeout);
+        let call = self
+            .handle
+            .call(method, params, deadline, Room::Wait(deadline))?;
+        Ok(PendingCall::new(call))
     }
 
     /// Begins a call and runs `then` when it ends, on the service's thread and in its order: what
@@ -135,14 +115,10 @@ impl Peer {
         timeout: Option<Duration>,
         then: impl FnOnce(OwnedOutcome) + Send + 'static,
     ) -> Result<CallId, CallRefused> {
-        let sent = self.send_call(method, params, timeout, Tag::Then(Box::new(then)));
-        sent.map_err(|(error, tag)| match tag {
-            Tag::Then(then) => CallRefused { error, then },
-            Tag::Once(_) | Tag::Batch(_) => CallRefused {
-                error,
-                then: Box::new(drop),
-            },
-        })
+        let deadline = self.handle.deadline(timeout);
+        let room = Room::Wait(deadline);
+        self.handle
+            .call_then(method, params, deadline, room, Box::new(then))
     }
 
     /// Tells the peer something. If the output is full it waits for room, at most 30 s.
@@ -150,20 +126,16 @@ impl Peer {
     /// # Errors
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
     pub fn notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
-        let deadline = self.shared.now() + CALL_TIMEOUT_DEFAULT;
-        self.with_room(deadline, (), |state, ()| {
-            let sent = state.conn.notify(method, params);
-            sent.map_err(|error| (error, ()))
-        })
-        .map_err(|(error, _)| error)
+        let deadline = self.handle.deadline(Some(CALL_TIMEOUT_DEFAULT));
+        self.handle.notify(method, params, Room::Wait(deadline))
     }
 
     /// The same without waiting.
     ///
     /// # Errors
     /// As [`notify`](Self::notify).
-    pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        self.shared.turn(|state| state.conn.notify(method, params))
+    pub fn try_notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
+        self.handle.notify(method, params, Room::Now)
     }
 
     /// Sends several calls and notifications as one message, and waits at most 30 s for all their
@@ -201,35 +173,10 @@ impl Peer {
         timeout: Option<Duration>,
         build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
-        let deadline = self.deadline(timeout);
-        let gathering = Arc::new(Gathering::default());
-        let built = self.with_room(deadline, build, |state, build| {
-            if is_full(state) {
-                return Err((SendError::Full, Some(build)));
-            }
-            let mut calls = 0;
-            let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
-            let mut batch = state.conn.batch(due);
-            let mut builder = BatchBuilder {
-                batch: &mut batch,
-                gathering: &gathering,
-                calls: &mut calls,
-            };
-            let handles = build(&mut builder).map_err(|error| (error, None))?;
-            batch.send().map_err(|error| (error, None))?;
-            // The lock on the connection is held: no outcome can have come yet.
-            let mut gathered = lock(&gathering);
-            gathered.1 = calls;
-            Ok(handles)
-        });
-        let handles = built.map_err(|(error, _)| CallError::Rejected(error))?;
-        let mut gathered = lock(&gathering);
-        while gathered.1 > 0 {
-            // Every call settles by its deadline, or with the connection.
-            let waited = gathering.complete.wait(gathered);
-            gathered = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-        Ok((handles, std::mem::take(&mut gathered.0)))
+        let deadline = self.handle.deadline(timeout);
+        let sent = self.handle.batch(deadline, Room::Wait(deadline), build);
+        let (handles, gathering) = sent.map_err(|(error, _)| CallError::Rejected(error))?;
+        Ok((handles, gathering.wait()))
     }
 
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
@@ -238,14 +185,12 @@ impl Peer {
     /// [`SendError::NotOpen`] if it has settled; [`SendError::NoPush`] if the dialect has no way
     /// to say it.
     pub fn ask_cancel(&self, call: CallId) -> Result<(), SendError> {
-        self.shared.turn(|state| state.conn.ask_cancel(call))
+        self.handle.ask_cancel(call)
     }
 
     /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
     pub fn cancel(&self, call: CallId) -> bool {
-        // What the tag holds is dropped without the lock: it may be a responder.
-        let tag = self.shared.turn(|state| state.conn.cancel(call));
-        tag.is_some()
+        self.handle.cancel(call)
     }
 
     /// Waits until all that was sent so far has been written.
@@ -254,172 +199,47 @@ impl Peer {
     /// [`TimedOut`](io::ErrorKind::TimedOut) if that takes longer than `timeout`;
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if it will never be.
     pub fn flush(&self, timeout: Duration) -> io::Result<()> {
-        let deadline = self.shared.now() + timeout;
-        let mut state = self.shared.lock();
-        let mark = state.conn.transmit_queued();
-        loop {
-            if state.written >= mark {
-                return Ok(());
-            }
-            if state.write_failed.is_some() || state.writer_done {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            if self.shared.now() >= deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            state = self.shared.wait_changed(state, deadline);
-        }
+        self.handle.flush(timeout)
     }
 
     /// Ends the conversation in good order: nothing new is taken from either side, and the
     /// connection closes once all is answered and written, or when the configuration's
     /// `drain_time_max` has passed.
     pub fn drain(&self) {
-        self.shared.turn(|state| {
-            state.closing = true;
-            state.conn.drain();
-            self.shared.pump(state, &mut Input::none());
-        });
+        self.handle.drain();
     }
 
     /// Ends the conversation at once. What is queued is still written; open calls settle as
     /// [`CallError::Closed`], open requests are given up.
     pub fn close(&self, reason: CloseReason) {
-        self.shared.close(reason);
+        self.handle.close(reason);
     }
 
     /// Waits until the connection is over and its transport let go. `None` if that takes longer
     /// than `timeout`.
     pub fn wait_closed(&self, timeout: Duration) -> Option<Closed> {
-        let deadline = self.shared.now() + timeout;
-        let mut state = self.shared.lock();
-        while state.finished.is_none() && self.shared.now() < deadline {
-            state = self.shared.wait_changed(state, deadline);
-        }
-        state.finished
+        self.handle.wait_finished(timeout)
     }
 
     /// Why the connection takes nothing more in; none while it does.
     pub fn closed(&self) -> Option<Closed> {
-        self.shared.lock().closed
+        self.handle.closed()
     }
 
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn transport_error(&self) -> Option<io::Error> {
-        self.shared.lock().fault()
+        self.handle.transport_error()
     }
 
     /// The same peer, without keeping the connection open.
-    pub(crate) fn unowned_clone(&self) -> Self {
-        Self::unowned(Arc::clone(&self.shared))
-    }
-
-    pub(crate) fn extend(&self, call: CallId, timeout: Option<Duration>) -> Result<(), SendError> {
-        let deadline = timeout.map(|span| self.shared.now() + span);
-        let moved = |state: &mut State| state.conn.set_deadline(call, deadline);
-        self.shared.turn(moved)
-    }
-
-    fn deadline(&self, timeout: Option<Duration>) -> Instant {
-        timeout.map_or(Instant::FAR_FUTURE, |span| self.shared.now() + span)
-    }
-
-    fn send_call(
-        &self,
-        method: &str,
-        params: impl Payload + Copy,
-        timeout: Option<Duration>,
-        tag: Tag,
-    ) -> Result<CallId, (SendError, Tag)> {
-        let deadline = self.deadline(timeout);
-        let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
-        let sent = self.with_room(deadline, tag, |state, tag| {
-            let sent = state.conn.call(method, params, due, tag);
-            sent.map_err(|rejected| (rejected.error, Some(rejected.value)))
-        });
-        sent.map_err(|(error, tag)| (error, tag.unwrap_or(Tag::Then(Box::new(drop)))))
-    }
-
-    /// Does `send` as soon as it is not refused for want of room, at `deadline` at the latest.
-    fn with_room<V, R, B: Into<Option<V>>>(
-        &self,
-        deadline: Instant,
-        value: V,
-        mut send: impl FnMut(&mut State, V) -> Result<R, (SendError, B)>,
-    ) -> Result<R, (SendError, Option<V>)> {
-        let mut value = value;
-        let mut state = self.shared.lock();
-        loop {
-            let now = self.shared.now();
-            state.conn.handle_timeout(now);
-            let (error, back) = match send(&mut state, value) {
-                Ok(sent) => {
-                    self.shared.wake(&state);
-                    return Ok(sent);
-                }
-                Err((error, back)) => (error, back.into()),
-            };
-            value = match back {
-                Some(back) if error == SendError::Full && now < deadline => back,
-                back => return Err((error, back)),
-            };
-            state = self.shared.wait_changed(state, deadline);
-        }
+    pub(crate) fn to_unowned(&self) -> Self {
+        Self::new(self.handle.to_unowned())
     }
 }
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.shared.lock();
-        f.debug_struct("Peer")
-            .field("conn", &state.conn)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Whether new output would be refused for want of room.
-fn is_full(state: &State) -> bool {
-    let waiting = state.conn.transmit_queued() - state.conn.transmit_done();
-    waiting > state.conn.config().outbox_bytes_soft as u64
-}
-
-fn lock(gathering: &Gathering) -> std::sync::MutexGuard<'_, (Collector, usize)> {
-    let state = gathering.state.lock();
-    state.unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Builds one batch. Made by [`Peer::batch`].
-pub struct BatchBuilder<'b, 'c> {
-    batch: &'b mut Batch<'c, Tag>,
-    gathering: &'b Arc<Gathering>,
-    calls: &'b mut usize,
-}
-
-impl BatchBuilder<'_, '_> {
-    /// Adds a call whose result is to be decoded into `R`.
-    ///
-    /// # Errors
-    /// Why it was refused. The entries before it stay.
-    pub fn call<R>(&mut self, method: &str, params: impl Payload) -> Result<Handle<R>, SendError> {
-        let tag = Tag::Batch(Arc::clone(self.gathering));
-        let handle = self.batch.call(method, params, tag);
-        let handle = handle.map_err(|rejected| rejected.error)?;
-        *self.calls += 1;
-        Ok(handle)
-    }
-
-    /// Adds a notification.
-    ///
-    /// # Errors
-    /// Why it was refused. The entries before it stay.
-    pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        self.batch.notify(method, params)
-    }
-}
-
-impl fmt::Debug for BatchBuilder<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.batch.fmt(f)
+        self.handle.fmt(f)
     }
 }
 
@@ -439,9 +259,9 @@ mod tests {
         config.write_time_max = None;
         let (peer, _driver) = drive((io::empty(), io::sink()), config, ());
         let unlimited = peer.start_call("m", (), None);
-        let timeout = |peer: &super::Peer| peer.shared.lock().conn.poll_timeout();
+        let timeout = |peer: &super::Peer| peer.handle.session().lock().conn.poll_timeout();
         assert_eq!(timeout(&peer), None);
-        let before = peer.shared.now();
+        let before = peer.handle.session().now();
         let calling = {
             let peer = peer.clone();
             thread::spawn(move || peer.call::<()>("m", ()))
@@ -455,7 +275,7 @@ mod tests {
         assert_eq!(CALL_TIMEOUT_DEFAULT, Duration::from_secs(30));
         // The connection keeps a bound that is never later than the deadline and not much earlier.
         assert!(deadline >= before + Duration::from_secs(29), "{deadline:?}");
-        assert!(deadline <= peer.shared.now() + Duration::from_secs(30));
+        assert!(deadline <= peer.handle.session().now() + Duration::from_secs(30));
         drop(unlimited);
         peer.close(antiphon::CloseReason::Done);
         assert!(matches!(calling.join(), Ok(Err(CallError::Unsent))));

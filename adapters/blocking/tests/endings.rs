@@ -31,11 +31,13 @@ fn the_end_of_input_lets_open_requests_finish_and_then_ends_the_output() {
             let held = held.take().unwrap();
             reply.spawn(move |reply| {
                 held.recv().unwrap();
-                while reply.peer().closed().is_none() {
+                while antiphon_blocking::Peer::of(&reply).closed().is_none() {
                     thread::yield_now();
                 }
-                reply.peer().notify("tick", &[1]).unwrap();
-                let called = reply.peer().call::<()>("m", ());
+                antiphon_blocking::Peer::of(&reply)
+                    .notify("tick", &[1])
+                    .unwrap();
+                let called = antiphon_blocking::Peer::of(&reply).call::<()>("m", ());
                 assert!(called.unwrap_err().is_closed());
                 reply.ok("done").unwrap();
             });

@@ -199,7 +199,9 @@ fn sixty_four_handlers_that_all_call_back_at_once_are_all_answered() {
             reply.spawn(move |reply| {
                 let [n]: [u64; 1] = request.params().unwrap().decode().unwrap();
                 together.wait();
-                let back: [u64; 1] = reply.peer().call("echo", &[n]).unwrap();
+                let back: [u64; 1] = antiphon_blocking::Peer::of(&reply)
+                    .call("echo", &[n])
+                    .unwrap();
                 reply.ok(&back[0]).unwrap();
             });
         });

@@ -20,7 +20,11 @@ fn both_sides_of_a_tcp_connection_call_each_other() {
             Scripted::new(|_, request, reply| {
                 let text = request.params().unwrap().to_owned_json();
                 reply.spawn(move |reply| {
-                    let back = reply.peer().call_raw("echo", text.as_json(), Some(LONG));
+                    let back = antiphon_blocking::Peer::of(&reply).call_raw(
+                        "echo",
+                        text.as_json(),
+                        Some(LONG),
+                    );
                     reply.ok(back.unwrap().as_json()).unwrap();
                 });
             })

@@ -307,7 +307,7 @@ fn emit(params: Option<Json<'_>>, reply: Responder) -> Result<(), SendError> {
         return reply.err(&ErrorObject::invalid_params());
     };
     reply.spawn(move |reply| {
-        let peer = reply.peer();
+        let peer = Peer::of(&reply);
         for i in 0..count {
             if let Err(error) = peer.notify("tick", &[i]) {
                 return say(format_args!("tick {i} was not sent: {error}"));
@@ -320,7 +320,7 @@ fn emit(params: Option<Json<'_>>, reply: Responder) -> Result<(), SendError> {
 }
 
 fn subscribe(reply: Responder) {
-    let peer = reply.peer();
+    let peer = Peer::of(&reply);
     if reply.ok("0x51").is_err() {
         return;
     }

@@ -217,7 +217,7 @@ fn run_progress(
     // Kept as the client wrote it: a token may be text or number.
     let token = token.map(Json::to_owned_json);
     reply.spawn(move |reply| {
-        let peer = reply.peer();
+        let peer = Peer::of(&reply);
         for step in 1..=wanted.steps {
             if let Some(token) = &token {
                 let report = Advance {

@@ -32,7 +32,8 @@ struct State {
     idle: usize,
 }
 
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+/// A piece of work.
+pub type Job = Box<dyn FnOnce() + Send>;
 
 impl Pool {
     /// Makes a pool in which `running_max` pieces of work run (at least one) and `waiting_max`
@@ -50,7 +51,7 @@ impl Pool {
 
     /// Runs `job` on a thread of its own, now or later. Gives it back if too many wait, or if the
     /// system has no thread for the first of them.
-    pub(crate) fn run(&self, job: Job) -> Result<(), Job> {
+    pub fn run(&self, job: Job) -> Result<(), Job> {
         let mut state = self.inner.lock();
         if state.idle > state.waiting.len() {
             state.waiting.push_back(job);

@@ -11,7 +11,7 @@ use crate::pool::Pool;
 ///
 /// ```
 /// use antiphon::Config;
-/// use antiphon_blocking::Options;
+/// use antiphon_session::Options;
 /// let mut options = Options::from(Config::lsp());
 /// options.queue_messages_max = 10_000;
 /// ```

@@ -4,27 +4,33 @@
 //! bound is dropped and counted; and a request that is cancelled while it waits is never begun.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use antiphon::{OwnedJson, OwnedNotification, OwnedOutcome, OwnedRequest, RequestKey};
 
 use crate::options::Options;
-use crate::service::Report;
-use crate::shared::Then;
+use crate::report::Report;
+use crate::session::Then;
 
-/// One thing for the service thread to do.
-pub(crate) enum Work {
+/// One thing for the service to do.
+pub enum Work {
+    /// Answer it.
     Request(OwnedRequest),
+    /// Take note of it.
     Notification(OwnedNotification),
+    /// The other side gave up a request that the service has begun.
     Cancelled(RequestKey, Option<OwnedJson>),
+    /// A call has settled, and this goes on with it.
     Settled(Then, OwnedOutcome),
+    /// Something for a log.
     Report(Report),
-    /// Stands where the first of the dropped messages would have stood.
+    /// Stands where the first of the dropped messages would have stood; comes out as a report.
     Dropped,
 }
 
 /// The work that waits, and how much of the peer's words is held for it.
 #[derive(Default)]
-pub(crate) struct Queue {
+pub struct Queue {
     /// Each with the bytes that are let go of when it is taken out.
     items: VecDeque<(Work, usize)>,
     /// Notifications and reports among them.
@@ -102,7 +108,8 @@ impl Queue {
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Work> {
+    /// The next thing to do.
+    pub fn pop(&mut self) -> Option<Work> {
         let (work, bytes) = self.items.pop_front()?;
         self.bytes -= bytes;
         match work {
@@ -116,7 +123,8 @@ impl Queue {
         Some(work)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
@@ -136,5 +144,27 @@ impl Queue {
             self.items.push_back((Work::Dropped, 0));
         }
         self.dropped += 1;
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Request(_) => "Request",
+            Self::Notification(_) => "Notification",
+            Self::Cancelled(..) => "Cancelled",
+            Self::Settled(..) => "Settled",
+            Self::Report(_) => "Report",
+            Self::Dropped => "Dropped",
+        })
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("items", &self.items.len())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,104 @@
+//! What the transport knows about the other side, for the handlers to see.
+//!
+//! The rule guarded here: what may be a secret (headers, cookies, certificates) is there for those
+//! who ask, and never in debug output.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+/// What the transport knows of a connection, or of an HTTP exchange. Empty where it knows nothing:
+/// standard streams have no address.
+///
+/// ```
+/// use antiphon_session::Context;
+/// let mut context = Context::new();
+/// context.headers.push(("Cookie".into(), b"theme=dark; session=s3cret".to_vec()));
+/// assert_eq!(context.cookie("session"), Some("s3cret"));
+/// assert!(!format!("{context:?}").contains("s3cret"));
+/// ```
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Context {
+    /// Numbers the connections of a server from 1; 0 for the only one of a client.
+    pub connection: u32,
+    /// The other side's network address.
+    pub peer_addr: Option<SocketAddr>,
+    /// The path and query asked for, over HTTP and WebSocket: `/rpc?v=2`.
+    pub target: Option<String>,
+    /// The request's headers in the order received, over HTTP and WebSocket.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The certificate that the other side proved to own, in DER, over TLS with client
+    /// authentication.
+    pub client_certificate: Option<Vec<u8>>,
+    /// The subprotocol agreed on, over WebSocket.
+    pub subprotocol: Option<String>,
+}
+
+impl Context {
+    /// Knows nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The first header of that name, whatever its case, if it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find_map(|header| text_of(header, name))
+    }
+
+    /// The value of a cookie, from whichever `Cookie` header has it.
+    pub fn cookie(&self, name: &str) -> Option<&str> {
+        let cookies = self.headers.iter();
+        cookies
+            .filter_map(|header| text_of(header, "cookie"))
+            .flat_map(|header| header.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .find_map(|(found, value)| (found == name).then_some(value))
+    }
+}
+
+fn text_of<'a>((found, value): &'a (String, Vec<u8>), name: &str) -> Option<&'a str> {
+    let is_named = found.eq_ignore_ascii_case(name);
+    is_named.then(|| std::str::from_utf8(value).ok())?
+}
+
+/// Shows what is there, but neither headers nor certificates, which may be secrets.
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("connection", &self.connection)
+            .field("peer_addr", &self.peer_addr)
+            .field("headers", &self.headers.len())
+            .field("has_client_certificate", &self.client_certificate.is_some())
+            .field("subprotocol", &self.subprotocol)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Context;
+
+    // SRV-33 SEC-02 SEC-15
+    #[test]
+    fn headers_and_cookies_are_found_and_never_shown() {
+        let mut context = Context::new();
+        context.target = Some("/rpc?token=tops3cret".into());
+        context.client_certificate = Some(b"tops3cret".to_vec());
+        let headers = [
+            ("X-Key", &b"tops3cret"[..]),
+            ("cookie", b"a=1; b=2"),
+            ("Cookie", b" b=3;c=4=5 ;d"),
+            ("binary", b"\xff"),
+        ];
+        for (name, value) in headers {
+            context.headers.push((name.into(), value.into()));
+        }
+        assert_eq!(context.header("x-key"), Some("tops3cret"));
+        assert_eq!(context.header("none"), None);
+        assert_eq!(context.header("binary"), None);
+        assert_eq!(context.cookie("b"), Some("2"));
+        assert_eq!(context.cookie("c"), Some("4=5"));
+        assert_eq!(context.cookie("d"), None);
+        assert!(!format!("{context:?}").contains("tops3cret"));
+    }
+}

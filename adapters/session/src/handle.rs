@@ -1,0 +1,386 @@
+//! What can be done with a connection without waiting: calls, notifications, batches, the end.
+//!
+//! The rule guarded here: what is refused comes back, and whoever wants to wait for room is told
+//! that it was room that lacked. An adapter's peer is one of these and a way to wait.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use antiphon::{Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, Payload, SendError};
+
+use crate::call::{CallRefused, Gathering, Pending, Settle};
+use crate::context::Context;
+use crate::request::Responder;
+use crate::session::{Session, Signal, State, Tag, Then};
+
+/// How long a call waits for its answer, and a notification for room, if nothing else is said.
+pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// What to do when there is no room for a new message.
+#[derive(Clone, Copy, Debug)]
+pub enum Room<'a> {
+    /// Refuse it.
+    Now,
+    /// Let the thread wait for room, until this time.
+    Wait(Instant),
+    /// Refuse it, and wake this when there may be room.
+    Watch(&'a Waker),
+}
+
+/// The other side of a connection. Clones are the same; any thread or task may use one.
+#[derive(Clone)]
+pub struct Handle {
+    session: Arc<Session>,
+    /// Only held, to be dropped.
+    _owner: Option<Arc<Owner>>,
+}
+
+/// Closes the connection with its last clone.
+struct Owner {
+    session: Arc<Session>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.session.close(CloseReason::Done);
+    }
+}
+
+impl Handle {
+    /// A handle that closes the connection when its last clone is dropped.
+    pub fn owning(session: Arc<Session>) -> Self {
+        let owner = Arc::new(Owner {
+            session: Arc::clone(&session),
+        });
+        Self {
+            session,
+            _owner: Some(owner),
+        }
+    }
+
+    /// A handle that does not keep the connection open.
+    pub fn unowned(session: Arc<Session>) -> Self {
+        Self {
+            session,
+            _owner: None,
+        }
+    }
+
+    /// The same connection, without keeping it open.
+    #[must_use]
+    pub fn to_unowned(&self) -> Self {
+        Self::unowned(Arc::clone(&self.session))
+    }
+
+    /// The other side of a request, without keeping the connection open.
+    pub fn of(responder: &Responder) -> Self {
+        Self::unowned(Arc::clone(responder.session()))
+    }
+
+    /// The connection itself.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// What the transport knows of the other side.
+    pub fn context(&self) -> &Context {
+        self.session.context()
+    }
+
+    /// The time that lies `timeout` ahead; never for none.
+    pub fn deadline(&self, timeout: Option<Duration>) -> Instant {
+        timeout.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span)
+    }
+
+    /// Begins a call that settles by `deadline`.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there was no room; otherwise what is wrong with it.
+    pub fn call(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        deadline: Instant,
+        room: Room<'_>,
+    ) -> Result<Pending, SendError> {
+        let (settle, slot) = Settle::new();
+        let call = self.send(method, params, deadline, Tag::Once(settle), room);
+        let call = call.map_err(|(error, _)| error)?;
+        Ok(Pending::new(self.to_unowned(), call, slot))
+    }
+
+    /// Begins a call and runs `then` when it ends, with the service's other work and in its
+    /// order: what the peer sent before its answer has then been served.
+    /// [`cancel`](Self::cancel) drops `then` unrun.
+    ///
+    /// # Errors
+    /// Gives `then` back with the reason.
+    pub fn call_then(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        deadline: Instant,
+        room: Room<'_>,
+        then: Then,
+    ) -> Result<CallId, CallRefused> {
+        let sent = self.send(method, params, deadline, Tag::Then(then), room);
+        sent.map_err(|(error, tag)| match tag {
+            Some(Tag::Then(then)) => CallRefused { error, then },
+            Some(Tag::Once(_) | Tag::Batch(_)) | None => CallRefused {
+                error,
+                then: Box::new(drop),
+            },
+        })
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        deadline: Instant,
+        tag: Tag,
+        room: Room<'_>,
+    ) -> Result<CallId, (SendError, Option<Tag>)> {
+        let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
+        self.with_room(room, tag, |state, tag| {
+            let sent = state.conn.call(method, params, due, tag);
+            sent.map_err(|rejected| (rejected.error, Some(rejected.value)))
+        })
+    }
+
+    /// Tells the peer something.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there was no room; otherwise what is wrong with it.
+    pub fn notify(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        room: Room<'_>,
+    ) -> Result<(), SendError> {
+        self.with_room(room, (), |state, ()| {
+            let sent = state.conn.notify(method, params);
+            sent.map_err(|error| (error, Some(())))
+        })
+        .map_err(|(error, _)| error)
+    }
+
+    /// Sends several calls and notifications as one message. `build` runs under the connection's
+    /// lock: it must not use the connection otherwise. Gives what `build` gave, and where the
+    /// outcomes gather.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there was no room, and then `build` comes back unused; otherwise
+    /// why `build` or the connection refused.
+    pub fn batch<H, F>(
+        &self,
+        deadline: Instant,
+        room: Room<'_>,
+        build: F,
+    ) -> Result<(H, Arc<Gathering>), (SendError, Option<F>)>
+    where
+        F: FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+    {
+        let gathering = Arc::new(Gathering::default());
+        let handles = self.with_room(room, build, |state, build| {
+            if state.is_full() {
+                return Err((SendError::Full, Some(build)));
+            }
+            let mut calls = 0;
+            let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
+            let mut batch = state.conn.batch(due);
+            let mut builder = BatchBuilder {
+                batch: &mut batch,
+                gathering: &gathering,
+                calls: &mut calls,
+            };
+            let handles = build(&mut builder).map_err(|error| (error, None))?;
+            batch.send().map_err(|error| (error, None))?;
+            // The lock on the connection is held: no outcome can have come yet.
+            gathering.expect(calls);
+            Ok(handles)
+        })?;
+        Ok((handles, gathering))
+    }
+
+    /// Does `send`; if it is refused for want of room, as `room` says.
+    fn with_room<V, R>(
+        &self,
+        room: Room<'_>,
+        mut value: V,
+        mut send: impl FnMut(&mut State, V) -> Result<R, (SendError, Option<V>)>,
+    ) -> Result<R, (SendError, Option<V>)> {
+        let mut state = self.session.lock();
+        loop {
+            let now = self.session.now();
+            state.conn.handle_timeout(now);
+            let (error, back) = match send(&mut state, value) {
+                Ok(sent) => {
+                    self.session.wake(&mut state);
+                    return Ok(sent);
+                }
+                Err(refused) => refused,
+            };
+            match (room, back) {
+                (Room::Wait(deadline), Some(back))
+                    if error == SendError::Full && now < deadline =>
+                {
+                    value = back;
+                    state = self.session.wait(Signal::Changed, state, deadline);
+                }
+                (Room::Watch(waker), back) if error == SendError::Full => {
+                    state.watch(waker);
+                    return Err((error, back));
+                }
+                (_, back) => return Err((error, back)),
+            }
+        }
+    }
+
+    /// Lets the thread wait until all that was sent so far has been written.
+    ///
+    /// # Errors
+    /// [`TimedOut`](io::ErrorKind::TimedOut) if that takes longer than `timeout`;
+    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if it will never be.
+    pub fn flush(&self, timeout: Duration) -> io::Result<()> {
+        let deadline = self.session.now() + timeout;
+        let mark = self.session.lock().conn.transmit_queued();
+        let written = self
+            .session
+            .wait_until(deadline, |state| match state.is_written(mark) {
+                Ok(false) => None,
+                settled => Some(settled.map(drop)),
+            });
+        written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// The same for a task: pending until it is written. Take the mark once, from
+    /// [`mark`](Self::mark).
+    pub fn poll_flush(&self, mark: u64, waker: &Waker) -> Poll<io::Result<()>> {
+        let mut state = self.session.lock();
+        match state.is_written(mark) {
+            Ok(false) => {
+                state.watch(waker);
+                Poll::Pending
+            }
+            settled => Poll::Ready(settled.map(drop)),
+        }
+    }
+
+    /// How many bytes were ever queued to be written.
+    pub fn mark(&self) -> u64 {
+        self.session.lock().conn.transmit_queued()
+    }
+
+    /// Lets the thread wait until the connection is over and its transport let go. `None` if that
+    /// takes longer than `timeout`.
+    pub fn wait_finished(&self, timeout: Duration) -> Option<Closed> {
+        let deadline = self.session.now() + timeout;
+        self.session.wait_until(deadline, |state| state.finished())
+    }
+
+    /// The same for a task.
+    pub fn poll_finished(&self, waker: &Waker) -> Poll<Closed> {
+        let mut state = self.session.lock();
+        match state.finished() {
+            Some(why) => Poll::Ready(why),
+            None => {
+                state.watch(waker);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
+    ///
+    /// # Errors
+    /// [`SendError::NotOpen`] if it has settled; [`SendError::NoPush`] if the dialect has no way
+    /// to say it.
+    pub fn ask_cancel(&self, call: CallId) -> Result<(), SendError> {
+        self.session.act(|state| state.conn.ask_cancel(call))
+    }
+
+    /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
+    pub fn cancel(&self, call: CallId) -> bool {
+        // What the tag holds is dropped without the lock: it may be a responder.
+        let tag = self.session.act(|state| state.conn.cancel(call));
+        tag.is_some()
+    }
+
+    /// Moves the deadline of a call to `timeout` from now; none for never.
+    ///
+    /// # Errors
+    /// [`SendError::NotOpen`] if the call has settled.
+    pub fn extend(&self, call: CallId, timeout: Option<Duration>) -> Result<(), SendError> {
+        let deadline = timeout.map(|span| self.session.now() + span);
+        self.session
+            .act(|state| state.conn.set_deadline(call, deadline))
+    }
+
+    /// Ends the conversation in good order: nothing new is taken from either side, and the
+    /// connection closes once all is answered and written, or when the configuration's
+    /// `drain_time_max` has passed.
+    pub fn drain(&self) {
+        self.session.drain();
+    }
+
+    /// Ends the conversation at once. What is queued is still written; open calls settle as
+    /// closed, open requests are given up.
+    pub fn close(&self, reason: CloseReason) {
+        self.session.close(reason);
+    }
+
+    /// Why the connection takes nothing more in; none while it does.
+    pub fn closed(&self) -> Option<Closed> {
+        self.session.lock().closed()
+    }
+
+    /// What broke the transport, if anything did before the connection was meant to end.
+    pub fn transport_error(&self) -> Option<io::Error> {
+        self.session.lock().fault()
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.session.fmt(f)
+    }
+}
+
+/// Builds one batch. Made by [`Handle::try_batch`], for the function that fills it.
+pub struct BatchBuilder<'b, 'c> {
+    batch: &'b mut Batch<'c, Tag>,
+    gathering: &'b Arc<Gathering>,
+    calls: &'b mut usize,
+}
+
+impl BatchBuilder<'_, '_> {
+    /// Adds a call whose result is to be decoded into `R`.
+    ///
+    /// # Errors
+    /// Why it was refused. The entries before it stay.
+    pub fn call<R>(&mut self, method: &str, params: impl Payload) -> Result<Entry<R>, SendError> {
+        let tag = Tag::Batch(Arc::clone(self.gathering));
+        let handle = self.batch.call(method, params, tag);
+        let handle = handle.map_err(|rejected| rejected.error)?;
+        *self.calls += 1;
+        Ok(handle)
+    }
+
+    /// Adds a notification.
+    ///
+    /// # Errors
+    /// Why it was refused. The entries before it stay.
+    pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
+        self.batch.notify(method, params)
+    }
+}
+
+impl fmt::Debug for BatchBuilder<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.batch.fmt(f)
+    }
+}

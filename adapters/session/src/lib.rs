@@ -1,0 +1,38 @@
+//! What every adapter of antiphon shares: one connection between a transport that moves bytes, a
+//! service that answers, and callers who wait.
+//!
+//! Nothing here reads, writes, starts a thread or knows a runtime. A [`Session`] is one lock around
+//! an [`antiphon::Connection`]; whoever moves the bytes takes short turns with it, on threads
+//! (`antiphon-blocking`) or on a task (`antiphon-async` and the adapters over it). Programs use
+//! those crates; what they need from here is shown again there.
+//!
+//! ```text
+//!   transport ─▶ receive ─▶ ┌─────────┐ ─▶ Queue ─▶ service ─▶ Responder ─┐
+//!                           │ Session │                                   │
+//!   transport ◀─ output  ◀─ └─────────┘ ◀─ Handle (call, notify, batch) ◀─┘
+//! ```
+#![forbid(unsafe_code)]
+
+mod call;
+mod clock;
+mod context;
+mod handle;
+mod machine;
+mod options;
+mod pool;
+mod queue;
+mod report;
+mod request;
+mod session;
+
+pub use call::{CallError, CallRefused, Gathering, Pending, Settle, Slot};
+pub use clock::{Clock, SystemClock};
+pub use context::Context;
+pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
+pub use machine::{Machine, Turn};
+pub use options::Options;
+pub use pool::{Job, Pool};
+pub use queue::{Queue, Work};
+pub use report::{Report, StrayReport};
+pub use request::{Request, Responder};
+pub use session::{Session, Signal, State, Tag, Then};

@@ -1,0 +1,62 @@
+//! What the moving of bytes has to know of the conversation, which is next to nothing.
+//!
+//! A pump reads, writes and sleeps for a [`Machine`]. The real one is a
+//! [`Session`](crate::Session); the transports' own tests run them with an echo of bytes instead,
+//! which proves that no rule of the protocol hides in them.
+
+use std::io;
+use std::task::Waker;
+
+use antiphon::Instant;
+
+/// One side of a byte stream, without the stream.
+pub trait Machine: Send + Sync + 'static {
+    /// The present.
+    fn now(&self) -> Instant;
+
+    /// The most bytes that are ever left over by [`receive`](Self::receive), and so the size of
+    /// the buffer that is needed.
+    fn input_bytes_max(&self) -> usize;
+
+    /// Takes bytes that came in, and says how many of them it is done with. The others are shown
+    /// again, with more behind them.
+    fn receive(&self, bytes: &[u8]) -> usize;
+
+    /// Nothing more comes in: the other side ended its stream, or reading failed. `rest` is what
+    /// [`receive`](Self::receive) left over.
+    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>);
+
+    /// Puts the bytes to be written next into `into`, which is empty. False if there are none.
+    fn take_output(&self, into: &mut Vec<u8>) -> bool;
+
+    /// Part of what was taken has been written.
+    fn output_progressed(&self);
+
+    /// All that was taken has been written and flushed.
+    fn output_written(&self);
+
+    /// What was taken could not be written, nor can anything else be.
+    fn output_failed(&self, error: io::Error);
+
+    /// Lets the time be the present, and says what comes next. `waker` is woken when something
+    /// has changed: output to write, work to do, an earlier deadline.
+    fn turn(&self, waker: Option<&Waker>) -> Turn;
+
+    /// The transport has been let go.
+    fn finished(&self);
+
+    /// How long the other side's end of stream is awaited after ours.
+    fn linger(&self) -> std::time::Duration;
+}
+
+/// What a pump is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Go on; come back at this time at the latest.
+    Open {
+        /// [`Instant::FAR_FUTURE`] for never.
+        wake_at: Instant,
+    },
+    /// Nothing more is to be read or written: end the stream, and let the transport go.
+    Over,
+}

@@ -1,0 +1,147 @@
+//! What went wrong without the peer being told, or fully told, for a log.
+
+use std::fmt;
+use std::io;
+
+use antiphon::{
+    Malformed, MalformedCause, OwnedId, OwnedOutcome, Refused, RefusedCause, Stray, StrayKind,
+};
+
+/// The most bytes of a malformed message that a report keeps.
+const REPORT_TEXT_BYTES_MAX: usize = 1024;
+
+/// Something that went wrong, for a log.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Report {
+    /// A message was not valid. See [`antiphon::Malformed`].
+    Malformed {
+        /// What was wrong.
+        cause: MalformedCause,
+        /// The message, or its first 1024 bytes.
+        text: Vec<u8>,
+        /// Where in the message the cause was found, in bytes from its start.
+        offset: usize,
+        /// The id, where one was readable.
+        id: Option<OwnedId>,
+        /// The code of the error sent to the peer, if one was.
+        answered: Option<i64>,
+    },
+    /// A valid message was over a limit. See [`antiphon::Refused`].
+    Refused {
+        /// The limit.
+        cause: RefusedCause,
+        /// The method, where there was one.
+        method: Option<String>,
+        /// The id, where there was one.
+        id: Option<OwnedId>,
+        /// The code of the error sent to the peer, if one was.
+        answered: Option<i64>,
+    },
+    /// A message fitted nothing open. See [`antiphon::Stray`].
+    Stray {
+        /// Why it fitted nothing, and what it said.
+        kind: StrayReport,
+        /// Its id, where it had one.
+        id: Option<OwnedId>,
+    },
+    /// A request was answered *busy*, because too many bytes wait for the service.
+    QueueFull,
+    /// The service was too slow: this many notifications and reports were dropped here.
+    Dropped {
+        /// How many.
+        messages: u64,
+    },
+    /// The transport failed. A failure after the connection was meant to end is not reported.
+    Io(io::Error),
+    /// The service panicked. The request, if it was one, has been answered *internal error*.
+    Panicked,
+}
+
+/// [`antiphon::StrayKind`] with its own parts.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum StrayReport {
+    /// An answer to a call that had settled.
+    Late(OwnedOutcome),
+    /// An answer with an id that was never sent.
+    Unknown(OwnedOutcome),
+    /// An answer without an id.
+    NullId(OwnedOutcome),
+    /// A cancel for nothing.
+    Cancel,
+}
+
+impl Report {
+    /// The report, and how many of the peer's bytes it holds.
+    pub(crate) fn malformed(malformed: Malformed<'_>) -> (Self, usize) {
+        let bytes = malformed.text.len().min(REPORT_TEXT_BYTES_MAX);
+        let report = Self::Malformed {
+            cause: malformed.cause,
+            text: malformed.text[..bytes].to_vec(),
+            offset: malformed.offset,
+            id: malformed.id.map(Into::into),
+            answered: malformed.answered,
+        };
+        (
+            report,
+            malformed.origin.bytes.min(2 * REPORT_TEXT_BYTES_MAX),
+        )
+    }
+
+    /// The report, and how many of the peer's bytes it holds.
+    pub(crate) fn refused(refused: Refused<'_>) -> (Self, usize) {
+        let method = refused.method.as_ref().map_or(0, |method| method.len());
+        let id = refused.id.map_or(0, |id| id.text().len());
+        let report = Self::Refused {
+            cause: refused.cause,
+            method: refused.method.map(|method| method.into_owned()),
+            id: refused.id.map(Into::into),
+            answered: refused.answered,
+        };
+        (report, method + id)
+    }
+
+    /// The report, and how many of the peer's bytes it holds.
+    pub(crate) fn stray(stray: Stray<'_>) -> (Self, usize) {
+        let kind = match stray.kind {
+            StrayKind::Late(outcome) => StrayReport::Late(outcome.into_owned()),
+            StrayKind::Unknown(outcome) => StrayReport::Unknown(outcome.into_owned()),
+            StrayKind::NullId(outcome) => StrayReport::NullId(outcome.into_owned()),
+            _ => StrayReport::Cancel,
+        };
+        let report = Self::Stray {
+            kind,
+            id: stray.id.map(Into::into),
+        };
+        (report, stray.origin.bytes)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed { cause, offset, .. } => {
+                write!(f, "a malformed message: {cause:?}, at byte {offset}")
+            }
+            Self::Refused { cause, method, .. } => {
+                write!(f, "a refused message: {cause:?}")?;
+                match method {
+                    Some(method) => write!(f, " ({method})"),
+                    None => Ok(()),
+                }
+            }
+            Self::Stray { kind, id } => {
+                write!(f, "a stray message: {kind:?}")?;
+                match id {
+                    Some(id) => write!(f, " (id {id})"),
+                    None => Ok(()),
+                }
+            }
+            Self::QueueFull => f.write_str("a request refused: too many bytes wait"),
+            Self::Dropped { messages } => write!(f, "{messages} messages dropped"),
+            Self::Io(error) => write!(f, "the transport failed: {error}"),
+            Self::Panicked => f.write_str("the service panicked"),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A request in a handler's hands: what is asked, and the right to answer it.
+//!
+//! The rule guarded here: every request is answered exactly once, whatever the handler does. A
+//! responder that is dropped, in a panic or by an oversight, answers *internal error*.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use antiphon::{
+    Connection, ErrorObject, Json, Origin, OwnedNotification, OwnedOutcome, OwnedRequest, Payload,
+    Rejected, ReplyToken, RequestKey, SendError,
+};
+
+use crate::context::Context;
+use crate::handle::Handle;
+use crate::report::Report;
+use crate::session::{Session, State, Tag};
+
+/// What the peer asks: a request without the right to answer it, which the [`Responder`] has.
+#[derive(Clone, Debug)]
+pub struct Request {
+    message: OwnedNotification,
+    context: Arc<Context>,
+}
+
+impl Request {
+    /// Takes a request apart: what is asked, and the right to answer it.
+    pub fn split(session: &Arc<Session>, request: OwnedRequest) -> (Self, Responder) {
+        let bytes = request.origin().bytes;
+        let (token, message) = request.split();
+        let responder = Responder::new(Arc::clone(session), token, bytes);
+        let context = Arc::clone(session.context());
+        (Self { message, context }, responder)
+    }
+
+    /// The method asked for.
+    pub fn method(&self) -> &str {
+        self.message.method()
+    }
+
+    /// The params, an array or an object, if any were given.
+    pub fn params(&self) -> Option<Json<'_>> {
+        self.message.params()
+    }
+
+    /// Where the request stood.
+    pub fn origin(&self) -> Origin {
+        self.message.origin()
+    }
+
+    /// What the transport knows of the other side.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+}
+
+/// The right and the duty to answer one request.
+///
+/// It can be sent to any thread, and be kept as long as the connection lives. Dropped, it answers
+/// *internal error*. After the connection has closed, answering does nothing and says so.
+#[must_use = "dropping a responder answers an internal error"]
+pub struct Responder {
+    session: Arc<Session>,
+    key: RequestKey,
+    token: Option<ReplyToken>,
+    is_answered: bool,
+    /// How many bytes the request had.
+    bytes: usize,
+}
+
+impl Responder {
+    fn new(session: Arc<Session>, token: ReplyToken, bytes: usize) -> Self {
+        Self {
+            session,
+            key: token.key(),
+            token: Some(token),
+            is_answered: false,
+            bytes,
+        }
+    }
+
+    /// Answers with a result. If that is refused, because the value has no JSON form or is too
+    /// large, the peer gets *internal error* instead.
+    ///
+    /// # Errors
+    /// What was wrong with the result; [`SendError::Closed`] or [`SendError::NotOpen`] if nobody
+    /// waits for it any more.
+    pub fn ok(self, result: impl Payload) -> Result<(), SendError> {
+        self.answer(|conn, token| conn.respond(token, result))
+    }
+
+    /// Answers with an error.
+    ///
+    /// # Errors
+    /// As [`ok`](Self::ok).
+    pub fn err(self, error: &ErrorObject<'_>) -> Result<(), SendError> {
+        self.answer(|conn, token| conn.respond_err(token, error))
+    }
+
+    /// Answers that nobody serves `method`.
+    ///
+    /// # Errors
+    /// As [`ok`](Self::ok).
+    pub fn unknown_method(self, method: &str) -> Result<(), SendError> {
+        self.answer(|conn, token| conn.respond_unknown_method(token, method))
+    }
+
+    /// Answers that the request was cancelled, as the dialect says it.
+    ///
+    /// # Errors
+    /// As [`ok`](Self::ok).
+    pub fn cancelled(self) -> Result<(), SendError> {
+        self.answer(|conn, token| conn.respond_cancelled(token))
+    }
+
+    /// Passes on how a call to somebody else ended: a result and an error as they stood, anything
+    /// else as *internal error*.
+    ///
+    /// # Errors
+    /// As [`ok`](Self::ok).
+    pub fn outcome(self, outcome: &OwnedOutcome) -> Result<(), SendError> {
+        match outcome {
+            OwnedOutcome::Ok(result) => self.ok(result.as_json()),
+            OwnedOutcome::Err(error) => self.err(&error.as_error()),
+            _ => self.err(&ErrorObject::internal_error()),
+        }
+    }
+
+    /// Goes on with the request on a thread of the connection's [`Pool`](crate::Pool). If too much
+    /// waits there the request is answered *busy*; if it is cancelled while it waits, it is
+    /// answered so and `work` is dropped. A panic in `work` answers *internal error*.
+    pub fn spawn(self, work: impl FnOnce(Responder) + Send + 'static) {
+        let session = Arc::clone(&self.session);
+        // The responder stays where it can be reached if the pool refuses.
+        let slot = Arc::new(Mutex::new(Some(self)));
+        let inside = Arc::clone(&slot);
+        let job = move || {
+            let Some(reply) = take(&inside) else { return };
+            let session = Arc::clone(&reply.session);
+            if reply.is_cancelled() {
+                // A connection that has closed in the meantime awaits no answer.
+                let _ = reply.cancelled();
+                return;
+            }
+            if catch_unwind(AssertUnwindSafe(|| work(reply))).is_err() {
+                session.report(Report::Panicked);
+            }
+        };
+        if let Err(job) = session.options().pool.run(Box::new(job)) {
+            if let Some(reply) = take(&slot) {
+                // A connection that has closed in the meantime awaits no answer.
+                let _ = reply.err(&ErrorObject::server_busy());
+            }
+            drop(job);
+        }
+    }
+
+    /// Names the request, for comparing with what tells a service of a cancel.
+    pub fn key(&self) -> RequestKey {
+        self.key
+    }
+
+    /// The other side, to notify or call before the answer. An adapter's peer is made of it.
+    pub fn handle(&self) -> Handle {
+        Handle::of(self)
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Whether nobody waits for the answer any more: the peer gave the request up, or the
+    /// connection has ended.
+    pub fn is_cancelled(&self) -> bool {
+        self.session.lock().is_cancelled(self.key)
+    }
+
+    /// Lets the thread wait until the request is cancelled, at most `span`: the way to pause that
+    /// a cancel ends. Says whether it is cancelled.
+    pub fn wait_cancelled(&self, span: Duration) -> bool {
+        let deadline = self.session.now() + span;
+        let looked = |state: &mut State| state.is_cancelled(self.key).then_some(());
+        self.session.wait_until(deadline, looked).is_some()
+    }
+
+    /// The same for a task: pending until the request is cancelled.
+    pub fn poll_cancelled(&self, waker: &Waker) -> Poll<()> {
+        let mut state = self.session.lock();
+        if state.is_cancelled(self.key) {
+            return Poll::Ready(());
+        }
+        state.watch(waker);
+        Poll::Pending
+    }
+
+    fn answer(
+        mut self,
+        write: impl FnOnce(&mut Connection<Tag>, ReplyToken) -> Result<(), Rejected<ReplyToken>>,
+    ) -> Result<(), SendError> {
+        let Some(token) = self.token.take() else {
+            return Err(SendError::NotOpen);
+        };
+        // A panic in the result's `Serialize` leaves the answer to `drop`.
+        let (key, bytes) = (self.key, self.bytes);
+        let answered = self.session.act(|state| {
+            let answered = write(&mut state.conn, token);
+            if answered.is_ok() {
+                state.let_go(key, bytes);
+            }
+            answered
+        });
+        self.is_answered = answered.is_ok();
+        answered.map_err(|rejected| rejected.error)
+    }
+}
+
+fn take(slot: &Mutex<Option<Responder>>) -> Option<Responder> {
+    let slot = slot.lock();
+    slot.unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if self.is_answered {
+            return;
+        }
+        let (key, bytes) = (self.key, self.bytes);
+        self.session.act(|state| {
+            state.let_go(key, bytes);
+            // Refused only where nobody waits for it any more.
+            state.conn.abandon(key);
+        });
+    }
+}
+
+impl fmt::Debug for Responder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Responder({:?})", self.key)
+    }
+}

@@ -1,0 +1,656 @@
+//! A connection between its transport, its service and its callers: one lock, and what is done
+//! under it.
+//!
+//! Everybody takes a short turn: tell the time, do one thing, drain the events, wake whom it
+//! concerns. Nobody waits, writes or runs foreign code during a turn, but for the `Serialize` of
+//! what is being sent.
+//!
+//! The rules of an ending, for every adapter: what came in before the end of input is served
+//! before the end is told; what was answered is written, for as long as the configuration's
+//! `drain_time_max`; a write that hangs is given up after `write_time_max`; after a failed write
+//! the other side's last words are awaited for `linger`.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use antiphon::{
+    CloseReason, Closed, Connection, ErrorObject, Event, Input, Instant, OwnedOutcome, RequestKey,
+    Response,
+};
+
+use crate::call::{Gathering, Settle};
+use crate::clock::Clock;
+use crate::context::Context;
+use crate::machine::{Machine, Turn};
+use crate::options::Options;
+use crate::queue::Queue;
+use crate::report::Report;
+
+/// Runs with the service's other work when a call has settled.
+pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
+
+/// Who waits for a call.
+pub enum Tag {
+    /// One caller.
+    Once(Settle),
+    /// Whoever waits for a whole batch.
+    Batch(Arc<Gathering>),
+    /// A function that goes on.
+    Then(Then),
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Once(_) => "Once",
+            Self::Batch(_) => "Batch",
+            Self::Then(_) => "Then",
+        })
+    }
+}
+
+/// What somebody may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Whoever writes: there is output.
+    Writable,
+    /// Whoever keeps time: an earlier deadline, or an end.
+    Turn,
+    /// Whoever runs the service: there is work.
+    Work,
+    /// Callers: room, bytes that left, a cancel, the end.
+    Changed,
+}
+
+/// A connection that several threads or tasks share.
+pub struct Session {
+    state: Mutex<State>,
+    conditions: [Condvar; 4],
+    options: Options,
+    context: Arc<Context>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What the lock of a [`Session`] guards.
+pub struct State {
+    /// The conversation.
+    pub conn: Connection<Tag>,
+    /// What waits for the service.
+    pub queue: Queue,
+    /// Requests in the service's hands that were given up.
+    cancelled: HashSet<RequestKey>,
+    /// The mark in the output up to which bytes were taken to be written, and the one up to which
+    /// they have been written and flushed.
+    taken: u64,
+    written: u64,
+    /// When the write began, or last got on, that is under way.
+    writing_since: Option<Instant>,
+    /// When writing failed. What else is queued is thrown away.
+    write_failed: Option<Instant>,
+    /// What broke the transport, if anything did.
+    fault: Option<(io::ErrorKind, String)>,
+    /// When the input ended, and whether the connection has been told.
+    input_ended: Option<Instant>,
+    is_end_told: bool,
+    /// What was left over then.
+    input_rest: Vec<u8>,
+    /// The service is at work, or has not begun.
+    pub is_serving: bool,
+    /// Something has begun to end: time is looked at in every turn.
+    closing: bool,
+    /// The last event, and since when it is being waited for the rest.
+    closed: Option<Closed>,
+    ending_since: Option<Instant>,
+    /// Nobody writes any more.
+    pub is_writer_gone: bool,
+    /// All is over but for the service, which may have a last thing to do.
+    finished: Option<Closed>,
+    /// When whoever keeps time wakes by himself.
+    alarm: Instant,
+    /// How many threads wait for each signal.
+    waiting: [u32; 4],
+    /// The task that moves the bytes.
+    task: Option<Waker>,
+    /// Tasks that wait for something to change.
+    watchers: Vec<Waker>,
+}
+
+impl State {
+    /// Whether the end of input may be told. What came in before is served first, so that the
+    /// service can still speak of it; but nothing that waits for an answer is kept waiting.
+    fn may_tell_end(&self) -> bool {
+        let is_served = self.queue.is_empty() && !self.is_serving;
+        is_served || self.conn.calls_open() > 0 || self.closed.is_some()
+    }
+
+    /// Forgets a request that is answered, or that nobody will answer.
+    pub(crate) fn let_go(&mut self, request: RequestKey, bytes: usize) {
+        self.cancelled.remove(&request);
+        self.queue.release(bytes);
+    }
+
+    /// Whether nobody waits for the answer to a request any more.
+    pub fn is_cancelled(&self, request: RequestKey) -> bool {
+        self.finished.is_some() || self.cancelled.contains(&request)
+    }
+
+    /// What broke the transport, if anything did before the connection was meant to end.
+    pub fn fault(&self) -> Option<io::Error> {
+        let fault = self.fault.as_ref();
+        fault.map(|(kind, text)| io::Error::new(*kind, text.clone()))
+    }
+
+    /// Why the connection takes nothing more in; none while it does.
+    pub fn closed(&self) -> Option<Closed> {
+        self.closed
+    }
+
+    /// Why the connection ended, once its transport has been let go.
+    pub fn finished(&self) -> Option<Closed> {
+        self.finished
+    }
+
+    /// Whether all that was sent up to `mark` has been written; an error if it never will be.
+    pub fn is_written(&self, mark: u64) -> io::Result<bool> {
+        if self.written >= mark {
+            return Ok(true);
+        }
+        if self.write_failed.is_some() || self.is_writer_gone {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        Ok(false)
+    }
+
+    /// Whether writing has failed.
+    pub fn has_write_failed(&self) -> bool {
+        self.write_failed.is_some()
+    }
+
+    /// Whether new output would be refused for want of room.
+    pub(crate) fn is_full(&self) -> bool {
+        let waiting = self.conn.transmit_queued() - self.conn.transmit_done();
+        waiting > self.conn.config().outbox_bytes_soft as u64
+    }
+
+    /// Has a task woken at the next change; it looks again then.
+    pub fn watch(&mut self, waker: &Waker) {
+        if !self.watchers.iter().any(|known| known.will_wake(waker)) {
+            self.watchers.push(waker.clone());
+        }
+    }
+}
+
+impl Session {
+    /// Begins a conversation over a transport of which `context` is known.
+    pub fn new(options: Options, context: Context, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            state: Mutex::new(State {
+                conn: Connection::new(options.config),
+                queue: Queue::new(&options),
+                cancelled: HashSet::new(),
+                taken: 0,
+                written: 0,
+                writing_since: None,
+                write_failed: None,
+                fault: None,
+                input_ended: None,
+                is_end_told: false,
+                input_rest: Vec::new(),
+                is_serving: true,
+                closing: false,
+                closed: None,
+                ending_since: None,
+                is_writer_gone: false,
+                finished: None,
+                alarm: Instant::FAR_FUTURE,
+                waiting: [0; 4],
+                task: None,
+                watchers: Vec::new(),
+            }),
+            conditions: Default::default(),
+            options,
+            context: Arc::new(context),
+            clock,
+        }
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What the transport knows.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The present.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Takes the lock.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        // Foreign code under the lock is a `Serialize` at most, and the connection takes back
+        // what it had written by then.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does one thing with the state, and wakes whom it concerns.
+    pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        state.conn.handle_timeout(self.now());
+        let result = act(&mut state);
+        self.wake(&mut state);
+        result
+    }
+
+    /// Wakes those who have something to do now.
+    pub fn wake(&self, state: &mut State) {
+        if state.writing_since.is_none() && state.conn.poll_transmit().is_some() {
+            self.signal(state, Signal::Writable);
+        }
+        let deadline = state.conn.poll_timeout();
+        if state.closing || deadline.is_some_and(|deadline| deadline < state.alarm) {
+            self.signal(state, Signal::Turn);
+        }
+    }
+
+    /// Wakes whoever waits for `signal`.
+    pub fn signal(&self, state: &mut State, signal: Signal) {
+        if state.waiting[signal as usize] > 0 {
+            let condition = &self.conditions[signal as usize];
+            match signal {
+                Signal::Changed => condition.notify_all(),
+                _ => condition.notify_one(),
+            }
+        }
+        if signal == Signal::Changed {
+            state.watchers.drain(..).for_each(Waker::wake);
+        } else if let Some(task) = state.task.take() {
+            task.wake();
+        }
+    }
+
+    /// Lets the thread wait for `signal` until `deadline`, and takes the lock again.
+    pub fn wait<'s>(
+        &'s self,
+        signal: Signal,
+        mut state: MutexGuard<'s, State>,
+        deadline: Instant,
+    ) -> MutexGuard<'s, State> {
+        let condition = &self.conditions[signal as usize];
+        state.waiting[signal as usize] += 1;
+        let mut state = if deadline == Instant::FAR_FUTURE {
+            let waited = condition.wait(state);
+            waited.unwrap_or_else(PoisonError::into_inner)
+        } else {
+            let span = deadline.saturating_since(self.now());
+            let waited = condition.wait_timeout(state, span);
+            waited.unwrap_or_else(PoisonError::into_inner).0
+        };
+        state.waiting[signal as usize] -= 1;
+        state
+    }
+
+    /// Lets the thread wait for changes until `look` finds what it looks for, or `deadline`.
+    pub fn wait_until<R>(
+        &self,
+        deadline: Instant,
+        mut look: impl FnMut(&mut State) -> Option<R>,
+    ) -> Option<R> {
+        let mut state = self.lock();
+        loop {
+            if let Some(found) = look(&mut state) {
+                return Some(found);
+            }
+            if self.now() >= deadline {
+                return None;
+            }
+            state = self.wait(Signal::Changed, state, deadline);
+        }
+    }
+
+    /// Takes every event that `input` and the time hold: answers settle their calls here, all
+    /// else goes to the service. Nothing is begun before this is through, so a cancel finds its
+    /// request still waiting if both came in one read.
+    pub fn pump(&self, state: &mut State, input: &mut Input<'_>) {
+        while let Some(event) = state.conn.poll_event(input) {
+            self.take(state, event);
+        }
+        if !state.queue.is_empty() {
+            self.signal(state, Signal::Work);
+        }
+    }
+
+    fn take(&self, state: &mut State, event: Event<'_, Tag>) {
+        let queue = &mut state.queue;
+        match event {
+            Event::Request(request) => {
+                if let Err(request) = queue.push_request(request.into_owned()) {
+                    let busy = ErrorObject::server_busy();
+                    // It can only be refused where nobody waits for it any more.
+                    let _ = state.conn.respond_err(request.into_token(), &busy);
+                    queue.push_report(Report::QueueFull, 0);
+                }
+            }
+            Event::Notification(notification) => {
+                queue.push_notification(notification.into_owned());
+            }
+            Event::Response(response) => settle(queue, response),
+            Event::Cancelled(cancelled) => {
+                if let Some(request) = queue.remove_request(cancelled.key) {
+                    if cancelled.answer_owed {
+                        // It can only be refused where nobody waits for it any more.
+                        let _ = state.conn.respond_cancelled(request.into_token());
+                    }
+                } else if state.cancelled.insert(cancelled.key) {
+                    let reason = cancelled.reason.map(|reason| reason.to_owned_json());
+                    queue.push_cancelled(cancelled.key, reason);
+                    self.signal(state, Signal::Changed);
+                }
+            }
+            Event::Malformed(malformed) => {
+                let (report, bytes) = Report::malformed(malformed);
+                queue.push_report(report, bytes);
+            }
+            Event::Refused(refused) => {
+                let (report, bytes) = Report::refused(refused);
+                queue.push_report(report, bytes);
+            }
+            Event::Stray(stray) => {
+                let (report, bytes) = Report::stray(stray);
+                queue.push_report(report, bytes);
+            }
+            Event::Closed(why) => {
+                state.closed = Some(why);
+                state.closing = true;
+                self.signal(state, Signal::Turn);
+                self.signal(state, Signal::Changed);
+            }
+            // Events that a later core may have are none that an adapter promises.
+            _ => {}
+        }
+    }
+
+    /// Ends the conversation at once.
+    pub fn close(&self, reason: CloseReason) {
+        self.act(|state| self.close_state(state, reason));
+    }
+
+    /// Ends the conversation in good order.
+    pub fn drain(&self) {
+        self.act(|state| {
+            state.closing = true;
+            state.conn.drain();
+            self.pump(state, &mut Input::none());
+        });
+    }
+
+    fn close_state(&self, state: &mut State, reason: CloseReason) {
+        state.closing = true;
+        state.conn.close(reason);
+        self.pump(state, &mut Input::none());
+    }
+
+    /// Ends a connection that never got a transport, or lost it with the panic of one.
+    pub fn abort(&self, error: Option<io::Error>) {
+        self.act(|state| {
+            if let Some(error) = error {
+                self.note_fault(state, error);
+            }
+            self.close_state(state, CloseReason::TransportFailed);
+            state.is_writer_gone = true;
+        });
+    }
+
+    /// Puts a report among the service's work.
+    pub fn report(&self, report: Report) {
+        self.act(|state| {
+            state.queue.push_report(report, 0);
+            self.signal(state, Signal::Work);
+        });
+    }
+
+    /// Remembers what broke the transport, unless this side meant to end the connection.
+    fn note_fault(&self, state: &mut State, error: io::Error) {
+        let is_meant = matches!(state.closed, Some(Closed::Local(_) | Closed::Drained));
+        if !is_meant && state.fault.is_none() {
+            state.fault = Some((error.kind(), error.to_string()));
+            state.queue.push_report(Report::Io(error), 0);
+            self.signal(state, Signal::Work);
+        }
+    }
+
+    fn fail_write(&self, state: &mut State, error: io::Error) {
+        self.note_fault(state, error);
+        let now = self.now();
+        state.write_failed.get_or_insert(now);
+        state.closing = true;
+    }
+
+    /// Takes the output to be written next, as [`Machine::take_output`] does, under the lock.
+    pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
+        state.conn.handle_timeout(self.now());
+        loop {
+            if !state.conn.take_transmit(into) {
+                return false;
+            }
+            state.taken = state.conn.transmit_done();
+            if state.write_failed.is_none() {
+                state.writing_since = Some(self.now());
+                return true;
+            }
+            into.clear();
+        }
+    }
+
+    /// Lets deadlines come true, and says how long the connection has still something to say or
+    /// to write.
+    pub fn turn_of(&self, state: &mut State) -> Turn {
+        let now = self.now();
+        state.conn.handle_timeout(now);
+        // Before the core, which keeps the same span for what is queued behind.
+        if state.closed.is_none() && self.write_due(state) <= now {
+            self.give_up_writing(state);
+        }
+        let told_by = self.tell_end(state, now);
+        self.pump(state, &mut Input::none());
+        let mut due = self.write_due(state).min(told_by);
+        if let Some(why) = state.closed {
+            let ended_at = state.input_ended.unwrap_or(now);
+            let ending_since = *state.ending_since.get_or_insert(ended_at);
+            due = after(ending_since, self.options.config.drain_time_max);
+            if due <= now {
+                self.close_state(state, CloseReason::GoingAway);
+                return self.over(state, why);
+            }
+            let is_written = state.writing_since.is_none() || state.write_failed.is_some();
+            // The writer is gone before it was told to only if it panicked.
+            if (state.conn.is_closed() && is_written) || state.is_writer_gone {
+                return self.over(state, why);
+            }
+        }
+        let wanted = state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        // A bound that should prove stale again and again costs a look a millisecond, no more.
+        let wake_at = wanted.min(due).max(now + Duration::from_millis(1));
+        state.alarm = wake_at;
+        Turn::Open { wake_at }
+    }
+
+    fn over(&self, state: &mut State, why: Closed) -> Turn {
+        // It is the end that was told, even if a close came after it.
+        state.closed = Some(why);
+        Turn::Over
+    }
+
+    /// Tells the end of input once it may be told. Says when it will be at the latest.
+    fn tell_end(&self, state: &mut State, now: Instant) -> Instant {
+        let Some(ended_at) = state.input_ended.filter(|_| !state.is_end_told) else {
+            return Instant::FAR_FUTURE;
+        };
+        let deadline = after(ended_at, self.options.config.drain_time_max);
+        if !state.may_tell_end() && now < deadline {
+            return deadline;
+        }
+        state.is_end_told = true;
+        state.conn.handle_eof();
+        let rest = std::mem::take(&mut state.input_rest);
+        self.pump(state, &mut Input::stream(&rest));
+        Instant::FAR_FUTURE
+    }
+
+    /// When the writer is to be given up a step further: a write that hangs, or the last words of
+    /// a peer that can no longer be written to.
+    fn write_due(&self, state: &State) -> Instant {
+        match (state.write_failed, state.writing_since) {
+            (Some(failed_at), _) if state.input_ended.is_some() => failed_at,
+            (Some(failed_at), _) => failed_at + self.options.linger,
+            (None, Some(since)) => after(since, self.options.config.write_time_max),
+            (None, None) => Instant::FAR_FUTURE,
+        }
+    }
+
+    fn give_up_writing(&self, state: &mut State) {
+        if state.write_failed.is_some() {
+            self.close_state(state, CloseReason::TransportFailed);
+        } else {
+            let error = io::Error::new(io::ErrorKind::TimedOut, "the peer takes no output");
+            self.fail_write(state, error);
+        }
+    }
+}
+
+impl Machine for Session {
+    fn now(&self) -> Instant {
+        Session::now(self)
+    }
+
+    fn input_bytes_max(&self) -> usize {
+        self.options.config.input_bytes_max().max(1)
+    }
+
+    fn receive(&self, bytes: &[u8]) -> usize {
+        self.act(|state| {
+            let mut input = Input::stream(bytes);
+            self.pump(state, &mut input);
+            input.consumed()
+        })
+    }
+
+    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
+        self.act(|state| {
+            state.closing = true;
+            state.input_ended.get_or_insert(self.now());
+            rest.clone_into(&mut state.input_rest);
+            if let Some(error) = failed {
+                self.note_fault(state, error);
+                state.is_end_told = true;
+                state.conn.close(CloseReason::TransportFailed);
+                self.pump(state, &mut Input::none());
+            }
+        });
+    }
+
+    fn take_output(&self, into: &mut Vec<u8>) -> bool {
+        self.take_output_of(&mut self.lock(), into)
+    }
+
+    fn output_progressed(&self) {
+        let now = self.now();
+        self.lock().writing_since = Some(now);
+    }
+
+    fn output_written(&self) {
+        let mut state = self.lock();
+        state.writing_since = None;
+        state.written = state.taken;
+        if state.closing {
+            self.signal(&mut state, Signal::Turn);
+        }
+        self.signal(&mut state, Signal::Changed);
+    }
+
+    fn output_failed(&self, error: io::Error) {
+        let mut state = self.lock();
+        state.writing_since = None;
+        self.fail_write(&mut state, error);
+        self.signal(&mut state, Signal::Turn);
+        self.signal(&mut state, Signal::Changed);
+    }
+
+    fn turn(&self, waker: Option<&Waker>) -> Turn {
+        let mut state = self.lock();
+        let turn = self.turn_of(&mut state);
+        if let Some(waker) = waker {
+            match &mut state.task {
+                Some(known) => known.clone_from(waker),
+                task => *task = Some(waker.clone()),
+            }
+        }
+        turn
+    }
+
+    fn finished(&self) {
+        let mut state = self.lock();
+        if state.closed.is_none() {
+            self.close_state(&mut state, CloseReason::TransportFailed);
+        }
+        state.is_writer_gone = true;
+        state.finished = state.closed;
+        for signal in [
+            Signal::Work,
+            Signal::Writable,
+            Signal::Turn,
+            Signal::Changed,
+        ] {
+            self.signal(&mut state, signal);
+        }
+    }
+
+    fn linger(&self) -> Duration {
+        self.options.linger
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("conn", &self.conn)
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Session")
+            .field("conn", &state.conn)
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}
+
+fn after(start: Instant, span: Option<Duration>) -> Instant {
+    span.map_or(Instant::FAR_FUTURE, |span| start + span)
+}
+
+fn settle(queue: &mut Queue, response: Response<'_, Tag>) {
+    match &response.tag {
+        Tag::Batch(gathering) => {
+            let gathering = Arc::clone(gathering);
+            gathering.insert(response);
+        }
+        Tag::Once(_) | Tag::Then(_) => match response.tag {
+            // Whoever stopped waiting does not need the outcome.
+            Tag::Once(waiter) => waiter.settle(response.outcome.into_owned()),
+            Tag::Then(then) => queue.push_settled(then, response.outcome.into_owned()),
+            Tag::Batch(_) => {}
+        },
+    }
+}
