@@ -1,0 +1,134 @@
+//! A byte stream both ways, as a task polls it, whatever runtime it is of.
+//!
+//! The rule guarded here: a poll moves what it moved or nothing, so a task that is dropped between
+//! two polls has lost no byte.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_io::{AsyncRead, AsyncWrite};
+
+/// A byte stream both ways. Reading and writing are independent of each other; dropping it lets
+/// the transport go.
+pub trait Io: Send + Unpin + 'static {
+    /// Reads what is there into `buf`, which is not empty; 0 bytes are the end.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// Writes a part of `buf`, which is not empty.
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
+
+    /// Sees what was written on its way.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ends the stream towards the other side, which may go on sending.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+impl Io for Box<dyn Io> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        (**self).poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        (**self).poll_write(cx, buf)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        (**self).poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        (**self).poll_close(cx)
+    }
+}
+
+/// Any stream of the `futures-io` traits: those of smol and async-std, and what is layered on
+/// them.
+#[derive(Debug)]
+pub struct FuturesIo<T>(pub T);
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for FuturesIo<T> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_close(cx)
+    }
+}
+
+/// A reader and a writer of the `futures-io` traits: a child's pipes, standard streams. Ending the
+/// stream drops the writer, which is what ends a pipe.
+pub struct FuturesPair<R, W> {
+    reader: R,
+    writer: Option<W>,
+}
+
+impl<R, W> FuturesPair<R, W> {
+    /// Joins two streams.
+    pub fn new(reader: R, writer: W) -> Self {
+        Self {
+            reader,
+            writer: Some(writer),
+        }
+    }
+}
+
+impl<R, W: AsyncWrite + Unpin> FuturesPair<R, W> {
+    fn write<T>(
+        &mut self,
+        act: impl FnOnce(Pin<&mut W>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match &mut self.writer {
+            Some(writer) => act(Pin::new(writer)),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+}
+
+impl<R, W> Io for FuturesPair<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.reader).poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.write(|writer| writer.poll_write(cx, buf))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.write(|writer| writer.poll_flush(cx))
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.writer.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        let closed = self.write(|writer| writer.poll_close(cx));
+        if closed.is_ready() {
+            self.writer = None;
+        }
+        closed
+    }
+}
+
+impl<R, W> fmt::Debug for FuturesPair<R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FuturesPair")
+            .field("is_ended", &self.writer.is_none())
+            .finish_non_exhaustive()
+    }
+}
