@@ -5,8 +5,28 @@
 //! which adds sockets, processes and timers, and shows everything here again.
 #![forbid(unsafe_code)]
 
+mod dispatch;
+mod driver;
+mod duplex;
 mod io;
+mod link;
+mod peer;
+mod pump;
 mod runtime;
+mod server;
+mod service;
+mod threads;
 
+pub use antiphon_session::{
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Context, Options, Pool, Report, Request,
+    Responder, StrayReport,
+};
+pub use driver::{Driver, drive, drive_session};
+pub use duplex::{Duplex, duplex};
 pub use io::{FuturesIo, FuturesPair, Io};
+pub use link::Link;
+pub use peer::{Peer, PendingCall, cancelled};
 pub use runtime::{Runtime, SharedRuntime, Task, Timer, sleep_until, until};
+pub use server::{End, Ending, Handshake, Listen, Protocol, Running, Secure, Server};
+pub use service::Service;
+pub use threads::{ThreadIo, threads};

@@ -123,7 +123,7 @@ impl Driver {
             never_mind(&session, &done);
             return Err(error);
         }
-        keep_time(&*session);
+        keep_time(&session);
         finish(&session, &done, link.hang_up);
         let state = session.lock();
         let why = state.finished().unwrap_or(Closed::EndOfInput);
@@ -163,7 +163,7 @@ fn start_all(
 ) -> io::Result<()> {
     start("antiphon-write", session, done, |done| &done.writer, {
         let done = Arc::clone(done);
-        move |session| write_on(&**session, &done, writer)
+        move |session| write_on(session, &done, writer)
     })?;
     start("antiphon-serve", session, done, |done| &done.service, {
         move |session| serve_on(session, service)
@@ -321,7 +321,7 @@ fn finish(session: &Session, done: &Done, hang_up: Option<Box<dyn FnOnce() + Sen
     let mut state = session.lock();
     session.signal(&mut state, Signal::Writable);
     let linger = session.now() + session.options().linger;
-    while !(is_done(&done.writer) && is_done(&done.reader))
+    while (!is_done(&done.writer) || !is_done(&done.reader))
         && !state.has_write_failed()
         && session.now() < linger
     {

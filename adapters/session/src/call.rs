@@ -187,6 +187,7 @@ pub struct Gathering {
 #[derive(Debug, Default)]
 struct Gathered {
     collector: Collector,
+    calls: Vec<CallId>,
     open: usize,
     waker: Option<Waker>,
 }
@@ -197,8 +198,15 @@ impl Gathering {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn expect(&self, calls: usize) {
-        self.lock().open = calls;
+    pub(crate) fn expect(&self, calls: Vec<CallId>) {
+        let mut inside = self.lock();
+        inside.open = calls.len();
+        inside.calls = calls;
+    }
+
+    /// Names the calls of the batch.
+    pub fn calls(&self) -> Vec<CallId> {
+        self.lock().calls.clone()
     }
 
     pub(crate) fn insert(&self, response: Response<'_, Tag>) {

@@ -189,7 +189,7 @@ impl Handle {
             if state.is_full() {
                 return Err((SendError::Full, Some(build)));
             }
-            let mut calls = 0;
+            let mut calls = Vec::new();
             let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
             let mut batch = state.conn.batch(due);
             let mut builder = BatchBuilder {
@@ -354,7 +354,7 @@ impl fmt::Debug for Handle {
 pub struct BatchBuilder<'b, 'c> {
     batch: &'b mut Batch<'c, Tag>,
     gathering: &'b Arc<Gathering>,
-    calls: &'b mut usize,
+    calls: &'b mut Vec<CallId>,
 }
 
 impl BatchBuilder<'_, '_> {
@@ -366,7 +366,7 @@ impl BatchBuilder<'_, '_> {
         let tag = Tag::Batch(Arc::clone(self.gathering));
         let handle = self.batch.call(method, params, tag);
         let handle = handle.map_err(|rejected| rejected.error)?;
-        *self.calls += 1;
+        self.calls.push(handle.call());
         Ok(handle)
     }
 

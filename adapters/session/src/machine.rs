@@ -27,6 +27,7 @@ pub trait Machine: Send + Sync + 'static {
     fn input_ended(&self, rest: &[u8], failed: Option<io::Error>);
 
     /// Puts the bytes to be written next into `into`, which is empty. False if there are none.
+    /// Until the next [`turn`](Self::turn) nobody is woken: whoever asks is awake.
     fn take_output(&self, into: &mut Vec<u8>) -> bool;
 
     /// Part of what was taken has been written.
@@ -40,7 +41,7 @@ pub trait Machine: Send + Sync + 'static {
 
     /// Lets the time be the present, and says what comes next. `waker` is woken when something
     /// has changed: output to write, work to do, an earlier deadline.
-    fn turn(&self, waker: Option<&Waker>) -> Turn;
+    fn turn(&self, waker: &Waker) -> Turn;
 
     /// The transport has been let go.
     fn finished(&self);
@@ -57,6 +58,8 @@ pub enum Turn {
         /// [`Instant::FAR_FUTURE`] for never.
         wake_at: Instant,
     },
+    /// There is output to write, or work to do, already: go on at once.
+    Busy,
     /// Nothing more is to be read or written: end the stream, and let the transport go.
     Over,
 }

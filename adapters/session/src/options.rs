@@ -33,6 +33,10 @@ pub struct Options {
     /// connections of a server to bound them all together. Default a pool of its own for each
     /// `Options` made, with 64 threads and 1024 waiting.
     pub pool: Pool,
+    /// The most requests of a connection that are served at once by an async service; further ones
+    /// wait. Default 64. (The blocking adapter serves one after another, and bounds what is moved
+    /// to the pool by the pool.)
+    pub handlers_max: usize,
     /// How long the peer's end of stream is awaited after ours, and its last words after a write
     /// has failed, before the transport is cut. Default 1 s.
     pub linger: Duration,
@@ -46,6 +50,7 @@ impl Options {
             queue_messages_max: 16_384,
             queue_bytes_max: 64 << 20,
             pool: Pool::default(),
+            handlers_max: 64,
             linger: Duration::from_secs(1),
         }
     }

@@ -557,7 +557,9 @@ impl Machine for Session {
     }
 
     fn take_output(&self, into: &mut Vec<u8>) -> bool {
-        self.take_output_of(&mut self.lock(), into)
+        let mut state = self.lock();
+        state.task = None;
+        self.take_output_of(&mut state, into)
     }
 
     fn output_progressed(&self) {
@@ -583,14 +585,16 @@ impl Machine for Session {
         self.signal(&mut state, Signal::Changed);
     }
 
-    fn turn(&self, waker: Option<&Waker>) -> Turn {
+    fn turn(&self, waker: &Waker) -> Turn {
         let mut state = self.lock();
         let turn = self.turn_of(&mut state);
-        if let Some(waker) = waker {
-            match &mut state.task {
-                Some(known) => known.clone_from(waker),
-                task => *task = Some(waker.clone()),
+        if matches!(turn, Turn::Open { .. }) {
+            let may_write = state.writing_since.is_none() && state.conn.poll_transmit().is_some();
+            let may_serve = !state.is_serving && !state.queue.is_empty();
+            if may_write || may_serve {
+                return Turn::Busy;
             }
+            state.task = Some(waker.clone());
         }
         turn
     }

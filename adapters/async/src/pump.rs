@@ -1,0 +1,303 @@
+//! Moves bytes between a stream and a machine: reading, writing and sleeping in one task, so that
+//! none of them ever waits for another.
+//!
+//! ```text
+//!   Open ──Turn::Over──▶ Closing ──our end sent──▶ Lingering ──their end, or linger──▶ done
+//! ```
+//!
+//! The rules guarded here: what is half written stays here and not in a local of some future, so a
+//! driver that is dropped and polled again loses no byte; and an idle connection holds no buffer.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::task::{Context, Poll};
+
+use antiphon::{Instant, ReadBuffer};
+use antiphon_session::{Machine, Turn};
+
+use crate::io::Io;
+use crate::runtime::{Runtime, Timer};
+
+/// How much is read at once where a thread's own buffer serves.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// The largest output buffer that is kept for the next time.
+const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
+
+/// How many steps are made in one poll before other tasks get their turn.
+const STEPS_MAX: u32 = 64;
+
+thread_local! {
+    /// Where all connections of a thread read into. Only what is left over of it is kept.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The moving of one connection's bytes.
+pub(crate) struct Pump {
+    io: Option<Box<dyn Io>>,
+    /// What the machine has left over, to be shown again with more behind it.
+    rest: ReadBuffer,
+    output: Vec<u8>,
+    /// How much of `output` has been written.
+    written: usize,
+    /// Something has been written that has not been flushed.
+    is_flushing: bool,
+    is_read_over: bool,
+    is_write_over: bool,
+    timer: Option<Box<dyn Timer>>,
+    /// When the other side's end is no longer awaited.
+    end_at: Option<Instant>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Closing,
+    Lingering,
+    Done,
+}
+
+impl Pump {
+    pub(crate) fn new(io: Box<dyn Io>, machine: &dyn Machine) -> Self {
+        Self {
+            io: Some(io),
+            rest: ReadBuffer::new(machine.input_bytes_max()),
+            output: Vec::new(),
+            written: 0,
+            is_flushing: false,
+            is_read_over: false,
+            is_write_over: false,
+            timer: None,
+            end_at: None,
+            phase: Phase::Open,
+        }
+    }
+
+    /// Moves what can be moved. Between the steps `work` does what else is to be done, and says
+    /// whether it did anything. Ready when the transport has been let go.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        machine: &dyn Machine,
+        runtime: &dyn Runtime,
+        mut work: impl FnMut(&mut Context<'_>) -> bool,
+    ) -> Poll<()> {
+        for _ in 0..STEPS_MAX {
+            let mut progress = work(cx);
+            match self.phase {
+                Phase::Open => {
+                    progress |= self.write(cx, machine);
+                    progress |= self.read(cx, machine);
+                    match machine.turn(cx.waker()) {
+                        Turn::Busy => continue,
+                        Turn::Open { wake_at } => {
+                            if !progress && self.sleep(cx, runtime, wake_at).is_pending() {
+                                return Poll::Pending;
+                            }
+                        }
+                        Turn::Over => {
+                            self.end_at = Some(machine.now() + machine.linger());
+                            self.phase = Phase::Closing;
+                        }
+                    }
+                }
+                Phase::Closing | Phase::Lingering => {
+                    if self.poll_end(cx, runtime).is_pending() {
+                        return Poll::Pending;
+                    }
+                    self.phase = Phase::Done;
+                    self.io = None;
+                    self.timer = None;
+                    machine.finished();
+                }
+                Phase::Done => return Poll::Ready(()),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Writes until there is nothing more to write, or no room. Says whether anything was written.
+    fn write(&mut self, cx: &mut Context<'_>, machine: &dyn Machine) -> bool {
+        let Some(io) = self.io.as_mut() else {
+            return false;
+        };
+        let mut progress = false;
+        loop {
+            if self.output.is_empty() && !machine.take_output(&mut self.output) {
+                break;
+            }
+            match io.poll_write(cx, &self.output[self.written..]) {
+                Poll::Pending => return progress,
+                Poll::Ready(Ok(0)) => return self.fail(machine, io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(n)) => {
+                    progress = true;
+                    self.written += n;
+                    self.is_flushing = true;
+                }
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Poll::Ready(Err(error)) => return self.fail(machine, error),
+            }
+            if self.written < self.output.len() {
+                machine.output_progressed();
+                continue;
+            }
+            self.written = 0;
+            self.output.clear();
+        }
+        if self.output.capacity() > OUTPUT_BYTES_KEPT {
+            self.output = Vec::new();
+        }
+        if self.is_flushing {
+            match io.poll_flush(cx) {
+                Poll::Pending => return progress,
+                Poll::Ready(Ok(())) => {
+                    self.is_flushing = false;
+                    machine.output_written();
+                }
+                Poll::Ready(Err(error)) => return self.fail(machine, error),
+            }
+        }
+        progress
+    }
+
+    fn fail(&mut self, machine: &dyn Machine, error: io::Error) -> bool {
+        self.output = Vec::new();
+        self.written = 0;
+        self.is_flushing = false;
+        self.is_write_over = true;
+        machine.output_failed(error);
+        true
+    }
+
+    /// Reads once. Says whether anything came of it.
+    fn read(&mut self, cx: &mut Context<'_>, machine: &dyn Machine) -> bool {
+        if self.is_read_over {
+            return false;
+        }
+        let read = if self.rest.is_empty() {
+            SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+                Ok(mut scratch) => self.read_into(cx, machine, &mut scratch),
+                // A machine that polls another one while it takes bytes.
+                Err(_) => self.read_into(cx, machine, &mut Vec::new()),
+            })
+        } else {
+            self.read_behind_rest(cx, machine)
+        };
+        let failed = match read {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(0)) => None,
+            Poll::Ready(Ok(_)) => return true,
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => return true,
+            Poll::Ready(Err(error)) => Some(error),
+        };
+        self.is_read_over = true;
+        machine.input_ended(self.rest.filled(), failed);
+        self.rest.release();
+        true
+    }
+
+    fn read_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        machine: &dyn Machine,
+        scratch: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        let Some(io) = self.io.as_mut() else {
+            return Poll::Pending;
+        };
+        scratch.resize(SCRATCH_BYTES, 0);
+        let n = match io.poll_read(cx, scratch) {
+            Poll::Ready(Ok(n)) => n.min(scratch.len()),
+            other => return other,
+        };
+        let consumed = machine.receive(&scratch[..n]);
+        let mut rest = &scratch[consumed.min(n)..n];
+        while !rest.is_empty() {
+            let room = self.rest.spare();
+            let part = rest.len().min(room.len());
+            if part == 0 {
+                let error = io::Error::other("more was left over than was announced");
+                return Poll::Ready(Err(error));
+            }
+            room[..part].copy_from_slice(&rest[..part]);
+            self.rest.advance(part);
+            rest = &rest[part..];
+        }
+        Poll::Ready(Ok(n))
+    }
+
+    fn read_behind_rest(
+        &mut self,
+        cx: &mut Context<'_>,
+        machine: &dyn Machine,
+    ) -> Poll<io::Result<usize>> {
+        let Some(io) = self.io.as_mut() else {
+            return Poll::Pending;
+        };
+        let n = match io.poll_read(cx, self.rest.spare()) {
+            Poll::Ready(Ok(n)) => n,
+            other => return other,
+        };
+        self.rest.advance(n);
+        if n > 0 {
+            let consumed = machine.receive(self.rest.filled());
+            self.rest.consume(consumed);
+            if self.rest.is_empty() {
+                self.rest.release();
+            }
+        }
+        Poll::Ready(Ok(n))
+    }
+
+    /// Ends our stream, and waits for the end of theirs, for the linger at most.
+    fn poll_end(&mut self, cx: &mut Context<'_>, runtime: &dyn Runtime) -> Poll<()> {
+        let end_at = self.end_at.unwrap_or(Instant::ZERO);
+        if self.sleep(cx, runtime, end_at).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(io) = self.io.as_mut() else {
+            return Poll::Ready(());
+        };
+        if self.phase == Phase::Closing {
+            match io.poll_close(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) if !self.is_write_over => self.phase = Phase::Lingering,
+                // Whoever can't be written to has been waited for already.
+                Poll::Ready(_) => return Poll::Ready(()),
+            }
+        }
+        if self.is_read_over {
+            return Poll::Ready(());
+        }
+        let mut ignored = [0; 1024];
+        for _ in 0..STEPS_MAX {
+            match io.poll_read(cx, &mut ignored) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(n)) if n > 0 => {}
+                Poll::Ready(_) => return Poll::Ready(()),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn sleep(&mut self, cx: &mut Context<'_>, runtime: &dyn Runtime, at: Instant) -> Poll<()> {
+        if at == Instant::FAR_FUTURE {
+            return Poll::Pending;
+        }
+        let timer = self.timer.get_or_insert_with(|| runtime.timer());
+        timer.poll_until(at, cx)
+    }
+}
+
+impl fmt::Debug for Pump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pump")
+            .field("rest", &self.rest.filled().len())
+            .field("unwritten", &(self.output.len() - self.written))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,421 @@
+//! Servers: accepting connections, bounding them, and ending them together.
+//!
+//! The rules guarded here: a connection beyond the limit is closed at once instead of waiting
+//! unseen; a handshake has a deadline; a listener that fails for want of descriptors is tried
+//! again; and a server that is shut down lets what it has begun come to an end, but not for ever.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker, ready};
+use std::time::Duration;
+
+use antiphon::{CloseReason, Instant};
+use antiphon_session::{Context, Options};
+
+use crate::driver::{Driver, drive};
+use crate::link::Link;
+use crate::peer::Peer;
+use crate::runtime::{SharedRuntime, Task, Timer, until};
+use crate::service::Service;
+
+/// How many connections a server has at once, if nothing else is said.
+const CONNECTIONS_MAX_DEFAULT: usize = 10_240;
+
+/// How long a handshake may take, if nothing else is said.
+const HANDSHAKE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(10);
+
+/// How long to wait after the system refused to accept, for it may have no descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A handshake under way.
+pub type Handshake = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
+
+/// Where connections come from.
+pub trait Listen: Send + 'static {
+    /// The next connection.
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<Link>>;
+}
+
+/// What a connection goes through before it says anything: TLS.
+pub trait Secure: Send + Sync + 'static {
+    /// Begins the handshake.
+    fn accept(&self, link: Link) -> Handshake;
+}
+
+/// What is spoken on the connections of a server.
+pub trait Protocol: Send + Sync + 'static {
+    /// Serves one connection, until it ends or is told to.
+    fn serve(&self, link: Link, ending: Ending, runtime: &SharedRuntime) -> Task;
+}
+
+/// How far a server, and each of its connections, has been told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// Not at all.
+    No,
+    /// Finish what has begun, take nothing new.
+    Drain,
+    /// At once.
+    Now,
+}
+
+/// Tells one connection that it is to end.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    slot: Arc<Slot>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    end: AtomicU8,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        // Nothing that can panic runs under the lock.
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, end: End) {
+        self.end.fetch_max(end as u8, Ordering::SeqCst);
+        let waker = self.lock().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Ending {
+    /// Ready once more is to be ended than `known`, with how much.
+    pub fn poll_beyond(&self, known: End, cx: &mut TaskContext<'_>) -> Poll<End> {
+        let mut waker = self.slot.lock();
+        let end = match self.slot.end.load(Ordering::SeqCst) {
+            0 => End::No,
+            1 => End::Drain,
+            _ => End::Now,
+        };
+        if end > known {
+            return Poll::Ready(end);
+        }
+        match &mut *waker {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            waker => *waker = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+/// A server that listens and has not begun.
+#[must_use = "nothing is served before it is started"]
+pub struct Server {
+    listener: Box<dyn Listen>,
+    runtime: SharedRuntime,
+    connections_max: usize,
+    handshake_time_max: Duration,
+    secure: Option<Arc<dyn Secure>>,
+}
+
+impl Server {
+    /// Serves the connections of `listener`.
+    pub fn new(listener: impl Listen, runtime: SharedRuntime) -> Self {
+        Self {
+            listener: Box::new(listener),
+            runtime,
+            connections_max: CONNECTIONS_MAX_DEFAULT,
+            handshake_time_max: HANDSHAKE_TIME_MAX_DEFAULT,
+            secure: None,
+        }
+    }
+
+    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// they are made. Default 10 240.
+    pub fn with_connections_max(mut self, connections_max: usize) -> Self {
+        self.connections_max = connections_max;
+        self
+    }
+
+    /// Has every connection go through a handshake first, within 10 s.
+    pub fn with_secure(mut self, secure: impl Secure) -> Self {
+        self.secure = Some(Arc::new(secure));
+        self
+    }
+
+    /// The same with another deadline for the handshake.
+    pub fn with_handshake_time_max(mut self, handshake_time_max: Duration) -> Self {
+        self.handshake_time_max = handshake_time_max;
+        self
+    }
+
+    /// Serves in the background until what it gives is stopped or dropped. Every connection is
+    /// served by what `make` gives for it, which may be an `Arc` of one service for all.
+    pub fn start<S: Service>(
+        self,
+        options: impl Into<Options>,
+        make: impl Fn(&Context) -> S + Send + Sync + 'static,
+    ) -> Running {
+        self.start_protocol(Plain {
+            options: options.into(),
+            make,
+        })
+    }
+
+    /// The same with another protocol below the messages.
+    pub fn start_protocol(self, protocol: impl Protocol) -> Running {
+        let room = Arc::new(Room::default());
+        let runtime = Arc::clone(&self.runtime);
+        let accepting = self.accept(Arc::new(protocol), Arc::clone(&room));
+        runtime.spawn(Box::pin(accepting));
+        Running { room, runtime }
+    }
+
+    async fn accept(mut self, protocol: Arc<dyn Protocol>, room: Arc<Room>) {
+        let listening = Ending {
+            slot: Arc::clone(&room.listening),
+        };
+        let _guard = Listening(Arc::clone(&room));
+        let mut number = 0_u32;
+        let mut pause: Option<(Instant, Box<dyn Timer>)> = None;
+        loop {
+            let accepted = poll_fn(|cx| {
+                if listening.poll_beyond(End::No, cx).is_ready() {
+                    return Poll::Ready(None);
+                }
+                if let Some((at, timer)) = &mut pause {
+                    ready!(timer.poll_until(*at, cx));
+                    pause = None;
+                }
+                self.listener.poll_accept(cx).map(Some)
+            });
+            let mut link = match accepted.await {
+                None => return,
+                Some(Ok(link)) => link,
+                Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Some(Err(_)) => {
+                    pause = Some((self.runtime.now() + ACCEPT_PAUSE, self.runtime.timer()));
+                    continue;
+                }
+            };
+            number = number.wrapping_add(1).max(1);
+            link.context.connection = number;
+            // One too many is closed by being dropped.
+            if let Some(place) = room.enter(number, self.connections_max) {
+                let task = self.one(link, place, Arc::clone(&protocol));
+                self.runtime.spawn(Box::pin(task));
+            }
+        }
+    }
+
+    /// One connection, from its handshake to its end.
+    fn one(
+        &self,
+        link: Link,
+        place: Place,
+        protocol: Arc<dyn Protocol>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let runtime = Arc::clone(&self.runtime);
+        let handshake = self.secure.as_ref().map(|secure| {
+            let until_at = runtime.now() + self.handshake_time_max;
+            (until_at, Arc::clone(secure))
+        });
+        async move {
+            let link = match handshake {
+                None => link,
+                Some((until_at, secure)) => {
+                    let done = until(&*runtime, until_at, secure.accept(link));
+                    match done.await {
+                        Some(Ok(link)) => link,
+                        // Nobody has said anything yet who could be told.
+                        Some(Err(_)) | None => return,
+                    }
+                }
+            };
+            let ending = Ending {
+                slot: Arc::clone(&place.slot),
+            };
+            protocol.serve(link, ending, &runtime).await;
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("connections_max", &self.connections_max)
+            .field("is_secure", &self.secure.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Messages straight on the stream.
+struct Plain<F> {
+    options: Options,
+    make: F,
+}
+
+impl<S: Service, F: Fn(&Context) -> S + Send + Sync + 'static> Protocol for Plain<F> {
+    fn serve(&self, link: Link, ending: Ending, runtime: &SharedRuntime) -> Task {
+        let mut options = self.options.clone();
+        options.config.connection = link.context.connection;
+        let service = Arc::new((self.make)(&link.context));
+        let (peer, driver) = drive(link, options, service, runtime);
+        Box::pin(serve_until(peer, driver, ending))
+    }
+}
+
+/// Runs a connection, and ends it as it is told.
+pub(crate) async fn serve_until(peer: Peer, driver: Driver, ending: Ending) {
+    let mut driver = pin!(driver);
+    let mut end = End::No;
+    poll_fn(|cx| {
+        while let Poll::Ready(more) = ending.poll_beyond(end, cx) {
+            end = more;
+            match end {
+                End::No => {}
+                End::Drain => peer.drain(),
+                End::Now => peer.close(CloseReason::GoingAway),
+            }
+        }
+        // How it ended has been told to the service.
+        driver.as_mut().poll(cx).map(drop)
+    })
+    .await;
+}
+
+/// The connections of a server.
+#[derive(Debug, Default)]
+struct Room {
+    listening: Arc<Slot>,
+    inside: Mutex<Inside>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    open: HashMap<u32, Arc<Slot>>,
+    has_stopped_listening: bool,
+    watchers: Vec<Waker>,
+}
+
+impl Room {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Nothing that can panic runs under the lock.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(self: &Arc<Self>, number: u32, connections_max: usize) -> Option<Place> {
+        let mut inside = self.lock();
+        if inside.open.len() >= connections_max {
+            return None;
+        }
+        let slot = Arc::new(Slot::default());
+        inside.open.insert(number, Arc::clone(&slot));
+        let room = Arc::clone(self);
+        Some(Place { room, number, slot })
+    }
+
+    fn tell(&self, end: End) {
+        self.listening.tell(end);
+        let open: Vec<_> = self.lock().open.values().cloned().collect();
+        for slot in open {
+            slot.tell(end);
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Inside)) {
+        let mut inside = self.lock();
+        change(&mut inside);
+        let watchers = std::mem::take(&mut inside.watchers);
+        drop(inside);
+        watchers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until `is_so`.
+    async fn wait(&self, is_so: impl Fn(&Inside) -> bool) {
+        poll_fn(|cx| {
+            let mut inside = self.lock();
+            if is_so(&inside) {
+                return Poll::Ready(());
+            }
+            inside.watchers.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// The place of one connection, free again when it is dropped.
+struct Place {
+    room: Arc<Room>,
+    number: u32,
+    slot: Arc<Slot>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.room.change(|inside| {
+            inside.open.remove(&self.number);
+        });
+    }
+}
+
+/// Says that the listener is gone, whatever ended its task.
+struct Listening(Arc<Room>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.change(|inside| inside.has_stopped_listening = true);
+    }
+}
+
+/// A server that is running. Dropping it stops it.
+#[must_use = "dropping it stops the server"]
+pub struct Running {
+    room: Arc<Room>,
+    runtime: SharedRuntime,
+}
+
+impl Running {
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.room.lock().open.len()
+    }
+
+    /// Stops listening and closes every connection at once.
+    pub fn stop(self) {}
+
+    /// Stops listening, lets the connections finish what has begun, and closes what is left after
+    /// `grace`. Says whether all had ended by themselves.
+    pub async fn shutdown(self, grace: Duration) -> bool {
+        let until_at = self.runtime.now() + grace;
+        self.room.tell(End::Drain);
+        let empty = self
+            .room
+            .wait(|inside| inside.open.is_empty() && inside.has_stopped_listening);
+        let is_empty = until(&*self.runtime, until_at, empty).await;
+        is_empty.is_some()
+    }
+
+    /// Serves until the listener ends, which it only does when the runtime does.
+    pub async fn wait(self) {
+        self.room.wait(|inside| inside.has_stopped_listening).await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.room.tell(End::Now);
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("connections", &self.connections())
+            .finish_non_exhaustive()
+    }
+}
