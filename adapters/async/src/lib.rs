@@ -19,8 +19,8 @@ mod service;
 mod threads;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, Clock, Context, Options, Pool,
-    Report, Request, Responder, StrayReport,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, Clock, Context, Handle, Machine,
+    Options, Pool, Report, Request, Responder, StrayReport, SystemClock, Turn,
 };
 #[cfg(unix)]
 pub use antiphon_session::{UnixPath, bind_unix};
@@ -30,6 +30,7 @@ pub use duplex::{Duplex, duplex};
 pub use io::{FuturesIo, FuturesPair, Io};
 pub use link::Link;
 pub use peer::{Peer, PendingCall, cancelled};
+pub use pump::pump;
 pub use runtime::{Runtime, SharedRuntime, Task, Timer, sleep_until, until};
 pub use server::{End, Ending, Handshake, Listen, Protocol, Running, Secure, Server};
 pub use service::Service;
