@@ -5,6 +5,7 @@
 //! which adds sockets, processes and timers, and shows everything here again.
 #![forbid(unsafe_code)]
 
+mod child;
 mod dispatch;
 mod driver;
 mod duplex;
@@ -18,9 +19,12 @@ mod service;
 mod threads;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Context, Options, Pool, Report, Request,
-    Responder, StrayReport,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, Clock, Context, Options, Pool,
+    Report, Request, Responder, StrayReport,
 };
+#[cfg(unix)]
+pub use antiphon_session::{UnixPath, bind_unix};
+pub use child::Child;
 pub use driver::{Driver, drive, drive_session};
 pub use duplex::{Duplex, duplex};
 pub use io::{FuturesIo, FuturesPair, Io};
@@ -29,4 +33,4 @@ pub use peer::{Peer, PendingCall, cancelled};
 pub use runtime::{Runtime, SharedRuntime, Task, Timer, sleep_until, until};
 pub use server::{End, Ending, Handshake, Listen, Protocol, Running, Secure, Server};
 pub use service::Service;
-pub use threads::{ThreadIo, threads};
+pub use threads::{ThreadIo, stdio, threads};

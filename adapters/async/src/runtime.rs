@@ -1,5 +1,6 @@
 //! What is needed of a runtime: tasks and timers. Three small methods, so any executor will do.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +19,12 @@ pub trait Runtime: Clock {
 
     /// A timer that is not set.
     fn timer(&self) -> Box<dyn Timer>;
+}
+
+impl fmt::Debug for dyn Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").finish_non_exhaustive()
+    }
 }
 
 /// A timer that can be set again and again.

@@ -105,6 +105,15 @@ pub fn threads(
     })
 }
 
+/// This process's own standard input and output. Nothing else may print to standard output from
+/// now on; logs belong on standard error.
+///
+/// # Errors
+/// Standard output is closed, or the system refused a thread.
+pub fn stdio() -> io::Result<ThreadIo> {
+    threads(io::stdin(), antiphon_session::stdout_unbuffered()?)
+}
+
 fn read_on(half: &Half, mut reader: impl Read) -> io::Result<()> {
     let mut buf = vec![0; PIECE_BYTES_MAX];
     loop {

@@ -55,11 +55,11 @@ mod peer;
 mod service;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Options, Pool, Report,
-    Request, Responder, StrayReport,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, Context, Options,
+    Pool, Report, Request, Responder, StrayReport,
 };
 pub use call::PendingCall;
-pub use child::{Child, ChildOptions};
+pub use child::Child;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
 pub use link::Link;
 #[cfg(unix)]

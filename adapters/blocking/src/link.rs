@@ -58,7 +58,10 @@ impl Link {
     /// # Errors
     /// Standard output is closed.
     pub fn stdio() -> io::Result<Self> {
-        Ok(Self::new(io::stdin(), stdout_unbuffered()?))
+        Ok(Self::new(
+            io::stdin(),
+            antiphon_session::stdout_unbuffered()?,
+        ))
     }
 
     /// Connects to a TCP server, within 10 s for each address that the name stands for. Small
@@ -160,23 +163,4 @@ impl<S> Drop for HalfClose<S> {
         // A stream that is closed already is what is wanted.
         let _ = (self.close)(&self.inner);
     }
-}
-
-/// Standard output as the file that it is: the standard library's own handle buffers by lines,
-/// and takes a closed descriptor for a sink.
-#[cfg(unix)]
-fn stdout_unbuffered() -> io::Result<std::fs::File> {
-    use std::os::fd::AsFd;
-    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
-}
-
-#[cfg(windows)]
-fn stdout_unbuffered() -> io::Result<std::fs::File> {
-    use std::os::windows::io::AsHandle;
-    Ok(io::stdout().as_handle().try_clone_to_owned()?.into())
-}
-
-#[cfg(not(any(unix, windows)))]
-fn stdout_unbuffered() -> io::Result<io::Stdout> {
-    Ok(io::stdout())
 }

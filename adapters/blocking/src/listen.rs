@@ -129,15 +129,7 @@ pub struct UnixServer {
 #[derive(Debug)]
 struct UnixSocket {
     listener: std::os::unix::net::UnixListener,
-    path: std::path::PathBuf,
-}
-
-#[cfg(unix)]
-impl Drop for UnixSocket {
-    fn drop(&mut self) {
-        // Somebody who removed it before did no harm.
-        let _ = std::fs::remove_file(&self.path);
-    }
+    path: antiphon_session::UnixPath,
 }
 
 #[cfg(unix)]
@@ -148,31 +140,11 @@ impl UnixServer {
     /// # Errors
     /// The path is taken or cannot be made; the error names it.
     pub fn bind(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
-        let path = path.into();
-        let listener = Self::listen(&path).map_err(|error| {
-            let path = path.display();
-            io::Error::new(error.kind(), format!("cannot listen on {path}: {error}"))
-        })?;
+        let (listener, path) = antiphon_session::bind_unix(path.into())?;
         Ok(Self {
             listener: UnixSocket { listener, path },
             connections_max: CONNECTIONS_MAX_DEFAULT,
         })
-    }
-
-    fn listen(path: &std::path::Path) -> io::Result<std::os::unix::net::UnixListener> {
-        use std::os::unix::fs::FileTypeExt;
-        use std::os::unix::net::{UnixListener, UnixStream};
-        let error = match UnixListener::bind(path) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
-            bound => return bound,
-        };
-        let is_socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
-        let answer = UnixStream::connect(path).map_err(|error| error.kind());
-        if !is_socket || !matches!(answer, Err(io::ErrorKind::ConnectionRefused)) {
-            return Err(error);
-        }
-        std::fs::remove_file(path)?;
-        UnixListener::bind(path)
     }
 
     /// The same with another limit on connections at once. Further ones are closed as soon as
@@ -193,7 +165,7 @@ impl UnixServer {
         options: impl Into<Options>,
         mut make: impl FnMut() -> S + Send + 'static,
     ) -> io::Result<Running> {
-        let path = self.listener.path.clone();
+        let path = self.listener.path.as_path().to_owned();
         let knock = move || drop(std::os::unix::net::UnixStream::connect(&path));
         let make = move |_| make();
         Running::start(self.listener, self.connections_max, options, make, knock)

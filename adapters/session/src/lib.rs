@@ -20,10 +20,14 @@ mod handle;
 mod machine;
 mod options;
 mod pool;
+mod process;
 mod queue;
 mod report;
 mod request;
 mod session;
+mod stdio;
+#[cfg(unix)]
+mod unix;
 
 pub use call::{CallError, CallRefused, Gathering, Pending, Settle, Slot};
 pub use clock::{Clock, SystemClock};
@@ -32,7 +36,11 @@ pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
 pub use machine::{Machine, Turn};
 pub use options::Options;
 pub use pool::{Job, Pool};
+pub use process::{ChildOptions, Process};
 pub use queue::{Queue, Work};
 pub use report::{Report, StrayReport};
 pub use request::{Request, Responder};
 pub use session::{Session, Signal, State, Tag, Then};
+pub use stdio::stdout_unbuffered;
+#[cfg(unix)]
+pub use unix::{UnixPath, bind_unix};

@@ -1,0 +1,124 @@
+//! What to talk over: sockets, standard streams, pipes, or any stream of the `futures-io` traits.
+
+use std::io;
+use std::time::Duration;
+
+use antiphon_async::{Context, FuturesIo, FuturesPair, Io, duplex, stdio, until};
+use async_net::{AsyncToSocketAddrs, TcpStream};
+use futures_io::{AsyncRead, AsyncWrite};
+
+use crate::runtime::Futures;
+
+/// How long a connection may take to be made.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How many bytes each direction of a pair in memory holds.
+const PAIR_BYTES: usize = 64 * 1024;
+
+/// A stream to talk over, and what its transport knows of the other side.
+///
+/// What was only lent stays open: a stream given here is dropped when the connection ends, and
+/// nothing else is closed.
+#[derive(Debug)]
+pub struct Link {
+    inner: antiphon_async::Link,
+}
+
+impl Link {
+    /// Any stream.
+    pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self::from_io(FuturesIo(stream))
+    }
+
+    /// A reader and a writer.
+    pub fn from_pair(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        Self::from_io(FuturesPair::new(reader, writer))
+    }
+
+    /// Any stream of the engine's own trait.
+    pub fn from_io(io: impl Io) -> Self {
+        antiphon_async::Link::new(io).into()
+    }
+
+    /// The same with what the transport knows, for the handlers to see.
+    #[must_use]
+    pub fn with_context(self, context: Context) -> Self {
+        self.inner.with_context(context).into()
+    }
+
+    /// This process's own standard input and output. Nothing else may print to standard output
+    /// from now on; logs belong on standard error. A thread that waits on standard input stays
+    /// behind when the connection ends, and does not keep the process.
+    ///
+    /// # Errors
+    /// Standard output is closed, or the system refused a thread.
+    pub fn stdio() -> io::Result<Self> {
+        stdio().map(Self::from_io)
+    }
+
+    /// Two ends of a stream in memory, for a client and a server in one process.
+    pub fn pair() -> (Self, Self) {
+        let (near, far) = duplex(PAIR_BYTES);
+        (Self::from_io(near), Self::from_io(far))
+    }
+
+    /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long.
+    pub async fn tcp(address: impl AsyncToSocketAddrs) -> io::Result<Self> {
+        let runtime = Futures::current();
+        let until_at = runtime.now() + CONNECT_TIME_MAX;
+        match until(&*runtime, until_at, TcpStream::connect(address)).await {
+            Some(stream) => Self::from_tcp(stream?),
+            None => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// Takes a connected TCP stream.
+    ///
+    /// # Errors
+    /// The stream is broken already.
+    pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let mut context = Context::new();
+        // A peer that is gone already has no address any more.
+        context.peer_addr = stream.peer_addr().ok();
+        Ok(Self::new(stream).with_context(context))
+    }
+
+    /// Connects to a Unix socket.
+    ///
+    /// # Errors
+    /// Nobody listens at `path`.
+    #[cfg(unix)]
+    pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Self> {
+        Ok(Self::new(async_net::unix::UnixStream::connect(path).await?))
+    }
+}
+
+impl From<antiphon_async::Link> for Link {
+    fn from(inner: antiphon_async::Link) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<Link> for antiphon_async::Link {
+    fn from(link: Link) -> Self {
+        link.inner
+    }
+}
+
+/// A reader and a writer.
+impl<R, W> From<(R, W)> for Link
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    fn from((reader, writer): (R, W)) -> Self {
+        Self::from_pair(reader, writer)
+    }
+}

@@ -1,0 +1,54 @@
+//! Listening on a path.
+//!
+//! The rules guarded here: a socket that somebody answers on, or anything that is no socket, is
+//! never removed; and what was made here is removed again.
+
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A path to a socket, which is removed when this is dropped.
+#[derive(Debug)]
+pub struct UnixPath(PathBuf);
+
+impl UnixPath {
+    /// The path.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for UnixPath {
+    fn drop(&mut self) {
+        // Somebody who removed it before did no harm.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens at `path`. A socket there that nobody answers on is left from a server that was
+/// killed, and is replaced; one that is answered, or anything that is no socket, is not.
+///
+/// # Errors
+/// The path is taken or cannot be made; the error names it.
+pub fn bind_unix(path: PathBuf) -> io::Result<(UnixListener, UnixPath)> {
+    let listener = listen(&path).map_err(|error| {
+        let path = path.display();
+        io::Error::new(error.kind(), format!("cannot listen on {path}: {error}"))
+    })?;
+    Ok((listener, UnixPath(path)))
+}
+
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let error = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
+        bound => return bound,
+    };
+    let is_socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
+    let answer = UnixStream::connect(path).map_err(|error| error.kind());
+    if !is_socket || !matches!(answer, Err(io::ErrorKind::ConnectionRefused)) {
+        return Err(error);
+    }
+    std::fs::remove_file(path)?;
+    UnixListener::bind(path)
+}

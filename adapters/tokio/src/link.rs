@@ -1,0 +1,123 @@
+//! What to talk over: sockets, standard streams, pipes, or any stream of tokio's traits.
+
+use std::io;
+use std::time::Duration;
+
+use antiphon_async::{Context, Io, duplex, stdio};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, ToSocketAddrs};
+
+use crate::io::{TokioIo, TokioPair};
+
+/// How long a connection may take to be made.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How many bytes each direction of a pair in memory holds.
+const PAIR_BYTES: usize = 64 * 1024;
+
+/// A stream to talk over, and what its transport knows of the other side.
+///
+/// What was only lent stays open: a stream given here is dropped when the connection ends, and
+/// nothing else is closed.
+#[derive(Debug)]
+pub struct Link {
+    inner: antiphon_async::Link,
+}
+
+impl Link {
+    /// Any stream.
+    pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self::from_io(TokioIo(stream))
+    }
+
+    /// A reader and a writer.
+    pub fn from_pair(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        Self::from_io(TokioPair::new(reader, writer))
+    }
+
+    /// Any stream of the engine's own trait.
+    pub fn from_io(io: impl Io) -> Self {
+        antiphon_async::Link::new(io).into()
+    }
+
+    /// The same with what the transport knows, for the handlers to see.
+    #[must_use]
+    pub fn with_context(self, context: Context) -> Self {
+        self.inner.with_context(context).into()
+    }
+
+    /// This process's own standard input and output. Nothing else may print to standard output
+    /// from now on; logs belong on standard error. A thread that waits on standard input stays
+    /// behind when the connection ends, and keeps neither the runtime nor the process.
+    ///
+    /// # Errors
+    /// Standard output is closed, or the system refused a thread.
+    pub fn stdio() -> io::Result<Self> {
+        stdio().map(Self::from_io)
+    }
+
+    /// Two ends of a stream in memory, for a client and a server in one process.
+    pub fn pair() -> (Self, Self) {
+        let (near, far) = duplex(PAIR_BYTES);
+        (Self::from_io(near), Self::from_io(far))
+    }
+
+    /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long.
+    pub async fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
+        let connected = tokio::time::timeout(CONNECT_TIME_MAX, TcpStream::connect(address));
+        match connected.await {
+            Ok(stream) => Self::from_tcp(stream?),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// Takes a connected TCP stream.
+    ///
+    /// # Errors
+    /// The stream is broken already.
+    pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let mut context = Context::new();
+        // A peer that is gone already has no address any more.
+        context.peer_addr = stream.peer_addr().ok();
+        Ok(Self::new(stream).with_context(context))
+    }
+
+    /// Connects to a Unix socket.
+    ///
+    /// # Errors
+    /// Nobody listens at `path`.
+    #[cfg(unix)]
+    pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Self> {
+        Ok(Self::new(tokio::net::UnixStream::connect(path).await?))
+    }
+}
+
+impl From<antiphon_async::Link> for Link {
+    fn from(inner: antiphon_async::Link) -> Self {
+        Self { inner }
+    }
+}
+
+impl From<Link> for antiphon_async::Link {
+    fn from(link: Link) -> Self {
+        link.inner
+    }
+}
+
+/// A reader and a writer.
+impl<R, W> From<(R, W)> for Link
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    fn from((reader, writer): (R, W)) -> Self {
+        Self::from_pair(reader, writer)
+    }
+}

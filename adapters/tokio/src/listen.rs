@@ -1,0 +1,153 @@
+//! Servers that listen: TCP and Unix sockets.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context as TaskContext, Poll, ready};
+
+use antiphon_async::{Context, Listen, Options, Protocol, Running, Secure, Server, Service};
+use tokio::net::{TcpListener, ToSocketAddrs};
+
+use crate::link::Link;
+use crate::runtime::Tokio;
+
+/// A server on a TCP port.
+#[derive(Debug)]
+#[must_use = "nothing is served before it is started"]
+pub struct TcpServer {
+    address: SocketAddr,
+    server: Server,
+}
+
+impl TcpServer {
+    /// Listens. Port 0 takes any that is free; [`local_addr`](Self::local_addr) tells which.
+    ///
+    /// # Errors
+    /// The address is taken or not this machine's; the error names it.
+    pub async fn bind(address: impl ToSocketAddrs + fmt::Debug) -> io::Result<Self> {
+        let listener = TcpListener::bind(&address).await.map_err(|error| {
+            let text = format!("cannot listen on {address:?}: {error}");
+            io::Error::new(error.kind(), text)
+        })?;
+        Self::from_listener(listener)
+    }
+
+    /// Takes a listener.
+    ///
+    /// # Errors
+    /// It has no address.
+    pub fn from_listener(listener: TcpListener) -> io::Result<Self> {
+        Ok(Self {
+            address: listener.local_addr()?,
+            server: Server::new(Tcp(listener), Tokio::current()),
+        })
+    }
+
+    /// The address listened on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// they are made. Default 10 240.
+    pub fn with_connections_max(self, connections_max: usize) -> Self {
+        Self {
+            server: self.server.with_connections_max(connections_max),
+            ..self
+        }
+    }
+
+    /// Has every connection go through a handshake first, within 10 s.
+    pub fn with_secure(self, secure: impl Secure) -> Self {
+        Self {
+            server: self.server.with_secure(secure),
+            ..self
+        }
+    }
+
+    /// Serves in the background until what it gives is stopped or dropped. Every connection is
+    /// served by what `make` gives for it, which may be an `Arc` of one service for all.
+    pub fn start<S: Service>(
+        self,
+        options: impl Into<Options>,
+        make: impl Fn(&Context) -> S + Send + Sync + 'static,
+    ) -> Running {
+        self.server.start(options, make)
+    }
+
+    /// The same with another protocol below the messages.
+    pub fn start_protocol(self, protocol: impl Protocol) -> Running {
+        self.server.start_protocol(protocol)
+    }
+}
+
+struct Tcp(TcpListener);
+
+impl Listen for Tcp {
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_async::Link>> {
+        let (stream, _) = ready!(self.0.poll_accept(cx))?;
+        Poll::Ready(Link::from_tcp(stream).map(Into::into))
+    }
+}
+
+/// A server on a Unix socket. The socket's path is removed when the server stops.
+#[cfg(unix)]
+#[derive(Debug)]
+#[must_use = "nothing is served before it is started"]
+pub struct UnixServer {
+    server: Server,
+}
+
+#[cfg(unix)]
+impl UnixServer {
+    /// Listens at `path`. A socket there that nobody answers on is left from a server that was
+    /// killed, and is replaced; one that is answered, or anything that is no socket, is not.
+    ///
+    /// # Errors
+    /// The path is taken or cannot be made; the error names it.
+    pub fn bind(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
+        let (listener, path) = antiphon_async::bind_unix(path.into())?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        let server = Server::new(Unix(listener, path), Tokio::current());
+        Ok(Self { server })
+    }
+
+    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// they are made. Default 10 240.
+    pub fn with_connections_max(self, connections_max: usize) -> Self {
+        Self {
+            server: self.server.with_connections_max(connections_max),
+        }
+    }
+
+    /// Serves in the background until what it gives is stopped or dropped. Every connection is
+    /// served by what `make` gives for it, which may be an `Arc` of one service for all.
+    pub fn start<S: Service>(
+        self,
+        options: impl Into<Options>,
+        make: impl Fn(&Context) -> S + Send + Sync + 'static,
+    ) -> Running {
+        self.server.start(options, make)
+    }
+
+    /// The same with another protocol below the messages.
+    pub fn start_protocol(self, protocol: impl Protocol) -> Running {
+        self.server.start_protocol(protocol)
+    }
+}
+
+/// The path is removed with it.
+#[cfg(unix)]
+struct Unix(
+    tokio::net::UnixListener,
+    #[allow(dead_code)] antiphon_async::UnixPath,
+);
+
+#[cfg(unix)]
+impl Listen for Unix {
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_async::Link>> {
+        let (stream, _) = ready!(self.0.poll_accept(cx))?;
+        Poll::Ready(Ok(Link::new(stream).into()))
+    }
+}
