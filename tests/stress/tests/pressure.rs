@@ -349,7 +349,7 @@ impl Service for Blocks {
             let open = open.lock().unwrap();
             drop(changed.wait_timeout_while(open, LONG, |open| !*open));
             // Nobody waits for it if the test has failed.
-            let _ = reply.ok(&"done");
+            let _ = reply.ok("done");
         });
     }
 }
