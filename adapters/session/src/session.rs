@@ -92,7 +92,7 @@ pub struct State {
     cancelled: HashSet<RequestKey>,
     /// The mark in the output up to which bytes were taken to be written, and the one up to which
     /// they have been written and flushed.
-    taken: u64,
+    pub(crate) taken: u64,
     written: u64,
     /// When the write began, or last got on, that is under way.
     pub(crate) writing_since: Option<Instant>,
@@ -193,6 +193,16 @@ impl State {
         true
     }
 
+    /// Whether messages can be exchanged, or why they never will be; none while that is open.
+    pub(crate) fn opened(&mut self) -> Option<io::Result<()>> {
+        if self.is_open() {
+            return Some(Ok(()));
+        }
+        self.closed?;
+        let error = self.fault();
+        Some(Err(error.unwrap_or(io::ErrorKind::NotConnected.into())))
+    }
+
     /// Whether there is something to write.
     fn has_output(&self) -> bool {
         #[cfg(feature = "websocket")]
@@ -207,7 +217,9 @@ impl State {
         if self.layer.is_some() {
             return self.take_frames(into);
         }
-        self.conn.take_transmit(into)
+        let is_taken = self.conn.take_transmit(into);
+        self.taken = self.conn.transmit_done();
+        is_taken
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -520,7 +532,6 @@ impl Session {
             if !state.take_transmit(into) {
                 return false;
             }
-            state.taken = state.conn.transmit_done();
             if state.write_failed.is_none() {
                 state.writing_since = Some(self.now());
                 return true;

@@ -78,6 +78,8 @@ impl State {
                 }
                 let len = message.len();
                 self.conn.consume_transmit(len);
+                // What could not be sent counts as taken there, but not here.
+                self.taken = self.conn.transmit_done();
             }
         }
         !into.is_empty()
