@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod child;
+mod client;
 mod dispatch;
 mod driver;
 mod duplex;
@@ -19,17 +20,19 @@ mod service;
 mod threads;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, Clock, Context, Options, Pool,
-    Report, Request, Responder, StrayReport,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, ClientOptions, Clock, Context,
+    Handle, Machine, Options, Pool, Report, Request, Responder, StrayReport, SystemClock, Turn,
 };
 #[cfg(unix)]
 pub use antiphon_session::{UnixPath, bind_unix};
 pub use child::Child;
+pub use client::{Client, Connect, Connecting};
 pub use driver::{Driver, drive, drive_session};
 pub use duplex::{Duplex, duplex};
 pub use io::{FuturesIo, FuturesPair, Io};
 pub use link::Link;
 pub use peer::{Peer, PendingCall, cancelled};
+pub use pump::pump;
 pub use runtime::{Runtime, SharedRuntime, Task, Timer, sleep_until, until};
 pub use server::{End, Ending, Handshake, Listen, Protocol, Running, Secure, Server};
 pub use service::Service;
