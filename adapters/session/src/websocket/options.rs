@@ -5,6 +5,7 @@ use std::io;
 use antiphon::websocket::WebSocketRules;
 
 use super::client::WebSocketRequest;
+use super::url::WebSocketUrl;
 
 /// Which side of a WebSocket a session is, and the rules it keeps. Part of
 /// [`Options`](crate::Options::websocket).
@@ -64,6 +65,23 @@ impl WebSocketOptions {
     /// What is asked for, as a client.
     pub fn request(&self) -> Option<&WebSocketRequest> {
         self.request.as_ref()
+    }
+
+    /// Where a client connects to without TLS.
+    ///
+    /// # Errors
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the URL wants TLS;
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if these are the options of a server.
+    pub fn plain_url(&self) -> io::Result<&WebSocketUrl> {
+        let (kind, what) = match &self.request {
+            Some(request) if !request.url().is_tls() => return Ok(request.url()),
+            Some(_) => (io::ErrorKind::Unsupported, "wss needs a link over TLS"),
+            None => (
+                io::ErrorKind::InvalidInput,
+                "a server has nowhere to connect to",
+            ),
+        };
+        Err(io::Error::new(kind, what))
     }
 
     /// Whether it is the server's side.
