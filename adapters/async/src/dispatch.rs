@@ -24,6 +24,8 @@ pub(crate) struct Dispatch {
     session: Arc<Session>,
     service: Box<dyn Serve>,
     peer: Peer,
+    /// The service has been told of the connection.
+    is_begun: bool,
     /// What must be done with before anything else begins.
     ordered: Option<Task>,
     running: FuturesUnordered<Task>,
@@ -92,10 +94,11 @@ impl Dispatch {
     pub(crate) fn new<S: Service>(session: Arc<Session>, peer: Peer, service: Arc<S>) -> Self {
         let service = Shared(service);
         Self {
-            ordered: Some(service.opened(&peer)),
+            ordered: None,
             session,
             service: Box::new(service),
             peer,
+            is_begun: false,
             running: FuturesUnordered::new(),
             waiting: VecDeque::new(),
         }
@@ -103,6 +106,9 @@ impl Dispatch {
 
     /// Begins and continues what it can. Says whether anything was done.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.may_begin() {
+            return false;
+        }
         let mut progress = self.poll_running(cx);
         loop {
             if let Some(task) = &mut self.ordered {
@@ -118,6 +124,20 @@ impl Dispatch {
             progress = true;
             self.begin(cx, work);
         }
+    }
+
+    /// Whether there is something to serve: not before a handshake is done, where there is one.
+    fn may_begin(&mut self) -> bool {
+        if !self.is_begun {
+            let state = self.session.lock();
+            let (is_open, is_over) = (state.is_open(), state.finished().is_some());
+            drop(state);
+            self.is_begun = is_open || is_over;
+            if is_open {
+                self.ordered = Some(self.service.opened(&self.peer));
+            }
+        }
+        self.is_begun
     }
 
     /// Whether all that came in has begun, and what had to be done with in order is.
