@@ -54,6 +54,8 @@
 mod link;
 mod listen;
 mod runtime;
+#[cfg(feature = "tls")]
+pub mod tls;
 
 use std::io::Result;
 use std::sync::Arc;

@@ -91,7 +91,7 @@ impl FromStr for WebSocketUrl {
         }
         let port = match (uri.port(), is_tls) {
             (Some(port), _) => port.as_u16(),
-            (None, _) if authority.as_str().ends_with(|c: char| c == ':') => {
+            (None, _) if authority.as_str().ends_with(':') => {
                 return Err(invalid("no port behind the colon"));
             }
             (None, true) => 443,
