@@ -464,6 +464,14 @@ impl Config {
         self
     }
 
+    /// The same over WebSocket: whole messages, and an over-limit one answered −32600, before the
+    /// connection closes with 1009.
+    pub const fn for_websocket(mut self) -> Self {
+        self.framing = Framing::Messages;
+        self.limit_errors = LimitErrors::Standard;
+        self
+    }
+
     /// The most bytes that the connection leaves unconsumed. An input buffer of this size is never
     /// full without progress.
     pub const fn input_bytes_max(&self) -> usize {

@@ -105,6 +105,7 @@ mod presets;
 mod reconnect;
 mod requests;
 mod time;
+pub mod websocket;
 
 pub use answer::{Incoming, answer};
 pub use buffer::ReadBuffer;
