@@ -11,6 +11,7 @@ use core::time::Duration;
 
 use crate::event::{CloseReason, Closed, ConnectionError};
 use crate::keepalive::KeepAliveConfig;
+use crate::origin;
 
 /// The subprotocol that is offered and accepted.
 pub const SUBPROTOCOL: &str = "jsonrpc";
@@ -165,12 +166,9 @@ impl WebSocketRules {
     }
 
     fn lets_in(&self, origins: &[&str]) -> bool {
-        match origins {
-            _ if self.origins.is_empty() => true,
-            [] => !self.origin_required,
-            [origin] => self.origins.iter().any(|known| is_same(known, origin)),
-            _ => false,
-        }
+        let (first, more) = (origins.first(), origins.get(1..).unwrap_or_default());
+        let is_clear = more.is_empty() || self.origins.is_empty();
+        is_clear && origin::lets_in(&self.origins, self.origin_required, first.copied())
     }
 
     /// The subprotocol that a client offers.
@@ -223,36 +221,6 @@ impl Default for WebSocketRules {
 
 const fn refusal(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
-}
-
-/// Whether two origins are the same: scheme, host and port.
-fn is_same(known: &str, origin: &str) -> bool {
-    match (parts(known), parts(origin)) {
-        (Some((scheme, host, port)), Some((its_scheme, its_host, its_port))) => {
-            scheme.eq_ignore_ascii_case(its_scheme)
-                && host.eq_ignore_ascii_case(its_host)
-                && port == its_port
-        }
-        // `null`, and what is no origin at all, is only itself.
-        _ => known == origin,
-    }
-}
-
-/// The scheme, host and port of an origin.
-fn parts(origin: &str) -> Option<(&str, &str, u16)> {
-    let (scheme, authority) = origin.split_once("://")?;
-    let at = authority.rfind(':').filter(|&at| {
-        // The colons of `[::1]` are none before a port.
-        !authority[at..].contains(']')
-    });
-    let (host, port) = match at {
-        Some(at) => (&authority[..at], authority[at + 1..].parse().ok()?),
-        None if scheme.eq_ignore_ascii_case("https") => (authority, 443),
-        None if scheme.eq_ignore_ascii_case("http") => (authority, 80),
-        None => (authority, 0),
-    };
-    let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@']);
-    is_host.then_some((scheme, host, port))
 }
 
 /// The code of a close frame.

@@ -27,11 +27,12 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
 /// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 says what is public.
-const HOUSE: [Room; 25] = [
+const HOUSE: [Room; 27] = [
     room(0, "time", &[]),
     room(0, "json", &[]),
     room(0, "frame", &[]),
     room(0, "buffer", &[]),
+    room(0, "origin", &[]),
     room(1, "codes", &[]),
     room(1, "id", &[]),
     // An error object has a code, and its canonical message.
@@ -61,6 +62,8 @@ const HOUSE: [Room; 25] = [
     room(3, "connection", &[]),
     room(4, "answer", &[]),
     room(4, "collector", &[]),
+    // A message carried by HTTP and answered at once.
+    room(4, "http", &["answer"]),
     room(4, "keepalive", &[]),
     room(4, "reconnect", &[]),
     // Part of what a WebSocket can be told is when to ping.
