@@ -11,7 +11,6 @@ use core::time::Duration;
 
 use crate::event::{CloseReason, Closed, ConnectionError};
 use crate::keepalive::KeepAliveConfig;
-use crate::origin;
 
 /// The subprotocol that is offered and accepted.
 pub const SUBPROTOCOL: &str = "jsonrpc";
@@ -153,7 +152,7 @@ impl WebSocketRules {
         if !self.paths.is_empty() && !self.paths.iter().any(|served| served == path) {
             return Err(refusal(404, "nothing is served at this path"));
         }
-        if !self.lets_in(upgrade.origins) {
+        if !lets_in(&self.origins, self.origin_required, upgrade.origins) {
             return Err(refusal(403, "this origin is not let in"));
         }
         let is_offered = upgrade.subprotocols.contains(&SUBPROTOCOL);
@@ -163,12 +162,6 @@ impl WebSocketRules {
             Subprotocol::Require if is_offered => Ok(Some(SUBPROTOCOL)),
             Subprotocol::Require => Err(refusal(400, "the subprotocol jsonrpc must be offered")),
         }
-    }
-
-    fn lets_in(&self, origins: &[&str]) -> bool {
-        let (first, more) = (origins.first(), origins.get(1..).unwrap_or_default());
-        let is_clear = more.is_empty() || self.origins.is_empty();
-        is_clear && origin::lets_in(&self.origins, self.origin_required, first.copied())
     }
 
     /// The subprotocol that a client offers.
@@ -221,6 +214,46 @@ impl Default for WebSocketRules {
 
 const fn refusal(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
+}
+
+/// Whether a request with these `Origin` headers is let in where `known` are.
+pub(crate) fn lets_in(known: &[String], is_required: bool, origins: &[&str]) -> bool {
+    match origins {
+        _ if known.is_empty() => true,
+        [] => !is_required,
+        [origin] => known.iter().any(|known| is_same(known, origin)),
+        _ => false,
+    }
+}
+
+/// Whether two origins are the same: scheme, host and port.
+pub(crate) fn is_same(known: &str, origin: &str) -> bool {
+    match (parts(known), parts(origin)) {
+        (Some((scheme, host, port)), Some((its_scheme, its_host, its_port))) => {
+            scheme.eq_ignore_ascii_case(its_scheme)
+                && host.eq_ignore_ascii_case(its_host)
+                && port == its_port
+        }
+        // `null`, and what is no origin at all, is only itself.
+        _ => known == origin,
+    }
+}
+
+/// The scheme, host and port of an origin.
+fn parts(origin: &str) -> Option<(&str, &str, u16)> {
+    let (scheme, authority) = origin.split_once("://")?;
+    let at = authority.rfind(':').filter(|&at| {
+        // The colons of `[::1]` are none before a port.
+        !authority[at..].contains(']')
+    });
+    let (host, port) = match at {
+        Some(at) => (&authority[..at], authority[at + 1..].parse().ok()?),
+        None if scheme.eq_ignore_ascii_case("https") => (authority, 443),
+        None if scheme.eq_ignore_ascii_case("http") => (authority, 80),
+        None => (authority, 0),
+    };
+    let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@']);
+    is_host.then_some((scheme, host, port))
 }
 
 /// The code of a close frame.

@@ -32,7 +32,6 @@ const HOUSE: [Room; 27] = [
     room(0, "json", &[]),
     room(0, "frame", &[]),
     room(0, "buffer", &[]),
-    room(0, "origin", &[]),
     room(1, "codes", &[]),
     room(1, "id", &[]),
     // An error object has a code, and its canonical message.
@@ -62,9 +61,10 @@ const HOUSE: [Room; 27] = [
     room(3, "connection", &[]),
     room(4, "answer", &[]),
     room(4, "collector", &[]),
-    // A message carried by HTTP and answered at once.
-    room(4, "http", &["answer"]),
+    // Who is let in by its origin is one rule for both; a body is answered as any message.
+    room(4, "http", &["answer", "websocket"]),
     room(4, "keepalive", &[]),
+    room(4, "lifecycle", &[]),
     room(4, "reconnect", &[]),
     // Part of what a WebSocket can be told is when to ping.
     room(4, "websocket", &["keepalive"]),

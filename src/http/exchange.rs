@@ -14,7 +14,7 @@ use crate::encode::Payload;
 use crate::event::{Event, MalformedCause, Outcome, Response};
 use crate::id::CallId;
 use crate::input::Input;
-use crate::origin;
+use crate::websocket::is_same;
 
 /// How many redirects of one request are followed.
 pub const REDIRECTS_MAX: u32 = 5;
@@ -179,19 +179,10 @@ pub fn redirect(
     };
     let target = resolve(from, location).filter(|_| followed < REDIRECTS_MAX);
     let target = target.ok_or_else(|| refused(status, location))?;
-    match (
-        origin::parts(origin_of(from)),
-        origin::parts(origin_of(&target)),
-    ) {
-        (Some((scheme, host, port)), Some((its_scheme, its_host, its_port)))
-            if scheme.eq_ignore_ascii_case(its_scheme)
-                && host.eq_ignore_ascii_case(its_host)
-                && port == its_port =>
-        {
-            Ok(Some(target))
-        }
-        _ => Err(refused(status, location)),
+    if !is_same(origin_of(from), origin_of(&target)) {
+        return Err(refused(status, location));
     }
+    Ok(Some(target))
 }
 
 fn refused(status: u16, location: &str) -> ReplyError {

@@ -4,7 +4,7 @@
 //!
 //! A server judges the head of a request ([`HttpRules::judge`]), has its body answered, and gives
 //! the reply its status ([`HttpRules::reply`]). A client has a [`ClientExchange`] write the body,
-//! and take in the reply. [`serverless`] is both halves of a server in one call, for functions
+//! and take in the reply. [`handle`] is both halves of a server in one call, for functions
 //! that a cloud runs for each request.
 //!
 //! The rule guarded here: statuses tell of the transport, bodies of the call; a body is believed
@@ -18,6 +18,6 @@ mod statuses;
 mod tests;
 
 pub use exchange::{ClientExchange, REDIRECTS_MAX, ReplyError, redirect};
-pub use rules::{Cors, HttpHead, HttpReply, HttpRules, Verdict};
-pub use serverless::serverless;
+pub use rules::{Answer, Cors, HttpRules, RequestHead, Verdict};
+pub use serverless::handle;
 pub use statuses::{StatusScope, Statuses};

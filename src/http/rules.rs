@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::statuses::Statuses;
 use crate::config::Config;
-use crate::origin;
+use crate::websocket::lets_in;
 
 /// The media types that a body may have. A missing one is taken for the first.
 const MEDIA_TYPES: [&str; 3] = [
@@ -18,20 +18,21 @@ const MEDIA_TYPES: [&str; 3] = [
     "application/jsonrequest",
 ];
 
-/// What an HTTP server can be told beforehand. The protocol itself is in
-/// [`Config`]: the limit on bodies is its `message_bytes_max`, the time that
-/// one may take to come in its `frame_time_max`, and the time that a client may leave a reply
-/// standing its `write_time_max`.
+/// What an HTTP server can be told beforehand. The protocol itself is in [`Config`]: the limit on
+/// bodies is its `message_bytes_max`, and the time that a client may leave a reply standing its
+/// `write_time_max`.
 ///
 /// ```
-/// use antiphon::{Config, http::{HttpHead, HttpRules, Verdict}};
+/// use antiphon::Config;
+/// use antiphon::http::{HttpRules, RequestHead, Verdict};
 /// let mut rules = HttpRules::new();
 /// rules.paths.push("/rpc".into());
-/// let mut head = HttpHead::post("/rpc");
+/// let mut head = RequestHead::new("POST", "/rpc");
+/// head.content_type = Some("application/json; charset=utf-8");
 /// assert_eq!(rules.judge(&Config::new(), &head), Verdict::Serve);
 /// head.method = "GET";
-/// let Verdict::Reply(reply) = rules.judge(&Config::new(), &head) else { panic!() };
-/// assert_eq!((reply.status, reply.header("allow")), (405, Some("POST")));
+/// let Verdict::Answer(answer) = rules.judge(&Config::new(), &head) else { panic!() };
+/// assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -40,9 +41,9 @@ pub struct HttpRules {
     /// serves every path. Default empty.
     pub paths: Vec<String>,
     /// The statuses of replies that are errors. Default [`Statuses::always_ok`].
-    pub statuses: Statuses,
+    pub error_statuses: Statuses,
     /// The status where no reply is owed. Default 204; 202 for MCP.
-    pub empty_status: u16,
+    pub no_reply_status: u16,
     /// The origins that may ask, as `https://app.example` or `http://localhost:3000`; scheme and
     /// host in any case, the scheme's own port may be left out. A request from another is answered
     /// 403. Empty lets every origin ask: right for servers that no browser can reach, or that ask
@@ -55,18 +56,21 @@ pub struct HttpRules {
     /// sent, and an OPTIONS request is answered 405.
     pub cors: Option<Cors>,
     /// The longest head of a request, in bytes. A longer one is answered 431 and ends the
-    /// connection. Costs that much while a head comes in. Default 16 KiB, as Node has it.
+    /// connection. Costs that much while a head comes in. Default 8 KiB, as common HTTP servers
+    /// have it.
     pub header_bytes_max: usize,
-    /// The most headers of a request. More are answered 431 and end the connection. Default 100.
+    /// The most headers of a request. More are answered 431 and end the connection. Default 64.
     pub headers_max: usize,
-    /// How long a new connection may take to its first byte. `None` waits for ever. Default 30 s.
-    pub first_byte_time_max: Option<Duration>,
-    /// How long a head may take from its first byte to its last. The connection is cut then.
-    /// `None` waits for ever. Default 10 s.
-    pub header_time_max: Option<Duration>,
-    /// How long a connection may wait for its next request. The connection is closed then. `None`
-    /// waits for ever. Default 60 s.
-    pub idle_time_max: Option<Duration>,
+    /// How long a fresh connection may stay silent. It is cut then. Default 10 s.
+    pub first_byte_time_max: Duration,
+    /// How long the head of a request may take, from its first byte to its last. The connection is
+    /// cut then. Default 10 s.
+    pub header_time_max: Duration,
+    /// How long the body of a request may take, from the end of the head. Answered 408 then.
+    /// Default 30 s.
+    pub body_time_max: Duration,
+    /// How long a connection may wait for its next request. It is closed then. Default 60 s.
+    pub idle_time_max: Duration,
 }
 
 /// What scripts from other origins may do: the Fetch standard's CORS protocol.
@@ -99,35 +103,31 @@ impl Default for Cors {
     }
 }
 
-/// What a request says before its body. A header that occurs several times is given with its
-/// values joined by commas.
+/// What a request says before its body.
 #[derive(Clone, Copy, Debug)]
-pub struct HttpHead<'a> {
-    /// The method, in upper case.
+#[non_exhaustive]
+pub struct RequestHead<'a> {
+    /// The method: `POST`.
     pub method: &'a str,
     /// The path and query asked for: `/rpc?v=2`.
     pub target: &'a str,
-    /// The header `Content-Type`.
-    pub content_type: Option<&'a [u8]>,
+    /// The `Content-Type`. An empty one, which is no media type, stands for one that is no text.
+    pub content_type: Option<&'a str>,
     /// The length of the body, where it is declared, in bytes.
     pub content_length: Option<u64>,
-    /// The header `Origin`.
-    pub origin: Option<&'a [u8]>,
-    /// Whether there is a header `Access-Control-Request-Method`: an OPTIONS request with one is a
-    /// browser's question whether a script may ask.
-    pub asks_permission: bool,
+    /// The values of its `Origin` headers. More than one is none that can be trusted.
+    pub origins: &'a [&'a str],
 }
 
-impl<'a> HttpHead<'a> {
-    /// A POST without headers.
-    pub const fn post(target: &'a str) -> Self {
+impl<'a> RequestHead<'a> {
+    /// A head without headers.
+    pub const fn new(method: &'a str, target: &'a str) -> Self {
         Self {
-            method: "POST",
+            method,
             target,
             content_type: None,
             content_length: None,
-            origin: None,
-            asks_permission: false,
+            origins: &[],
         }
     }
 }
@@ -142,13 +142,13 @@ pub enum Verdict {
     /// [`HttpRules::too_large`].
     TooLarge(u64),
     /// This is the answer; its body is not wanted.
-    Reply(HttpReply),
+    Answer(Answer),
 }
 
 /// A reply, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HttpReply {
+pub struct Answer {
     /// The status.
     pub status: u16,
     /// Names in lower case, and values. The length of the body is not among them.
@@ -157,7 +157,7 @@ pub struct HttpReply {
     pub body: Vec<u8>,
 }
 
-impl HttpReply {
+impl Answer {
     fn new(status: u16) -> Self {
         Self {
             status,
@@ -193,16 +193,17 @@ impl HttpRules {
     pub const fn new() -> Self {
         Self {
             paths: Vec::new(),
-            statuses: Statuses::always_ok(),
-            empty_status: 204,
+            error_statuses: Statuses::always_ok(),
+            no_reply_status: 204,
             origins: Vec::new(),
             origin_required: false,
             cors: None,
-            header_bytes_max: 16 << 10,
-            headers_max: 100,
-            first_byte_time_max: Some(Duration::from_secs(30)),
-            header_time_max: Some(Duration::from_secs(10)),
-            idle_time_max: Some(Duration::from_secs(60)),
+            header_bytes_max: 8 << 10,
+            headers_max: 64,
+            first_byte_time_max: Duration::from_secs(10),
+            header_time_max: Duration::from_secs(10),
+            body_time_max: Duration::from_secs(30),
+            idle_time_max: Duration::from_secs(60),
         }
     }
 
@@ -210,33 +211,33 @@ impl HttpRules {
     /// also name its `origins`, as that protocol demands.
     pub const fn mcp() -> Self {
         let mut rules = Self::new();
-        rules.empty_status = 202;
+        rules.no_reply_status = 202;
         rules
     }
 
     /// Bitcoin Core: errors of 1.0 and 1.1 replies have statuses of their own.
     pub fn bitcoin_legacy() -> Self {
         Self {
-            statuses: Statuses::bitcoin(),
+            error_statuses: Statuses::bitcoin(),
             ..Self::new()
         }
     }
 
     /// Judges a request before its body is read.
-    pub fn judge(&self, config: &Config, head: &HttpHead<'_>) -> Verdict {
+    pub fn judge(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
         let path = head.target.split('?').next().unwrap_or_default();
         if !self.paths.is_empty() && !self.paths.iter().any(|served| served == path) {
-            return Verdict::Reply(HttpReply::text(404, "nothing is served at this path\n"));
+            return Verdict::Answer(Answer::text(404, "nothing is served at this path\n"));
         }
-        if !self.lets_in(head) {
-            return Verdict::Reply(HttpReply::text(403, "this origin is not let in\n"));
+        if !lets_in(&self.origins, self.origin_required, head.origins) {
+            return Verdict::Answer(Answer::text(403, "this origin is not let in\n"));
         }
         if head.method != "POST" {
-            return Verdict::Reply(self.other_method(head));
+            return Verdict::Answer(self.other_method(head));
         }
-        if !is_json(head.content_type) {
-            let reply = HttpReply::text(415, "the body must be application/json in UTF-8\n");
-            return Verdict::Reply(self.permit(head, reply));
+        if !head.content_type.is_none_or(is_json) {
+            let reply = Answer::text(415, "the body must be application/json in UTF-8\n");
+            return Verdict::Answer(self.permit(head, reply));
         }
         match head.content_length {
             Some(bytes) if bytes > config.message_bytes_max as u64 => Verdict::TooLarge(bytes),
@@ -245,74 +246,76 @@ impl HttpRules {
     }
 
     /// The reply to a message that was served; none where none is owed.
-    pub fn reply(&self, head: &HttpHead<'_>, reply: Option<Vec<u8>>) -> HttpReply {
+    pub fn reply(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> Answer {
         let reply = match reply {
-            None => HttpReply::new(self.empty_status),
-            Some(body) => HttpReply::new(self.statuses.of(&body)).with_body(MEDIA_TYPES[0], body),
+            None => Answer::new(self.no_reply_status),
+            Some(body) => {
+                Answer::new(self.error_statuses.of(&body)).with_body(MEDIA_TYPES[0], body)
+            }
         };
         self.permit(head, reply)
     }
 
     /// The reply to a body over the limit, with what the connection answered.
-    pub fn too_large(&self, head: &HttpHead<'_>, reply: Option<Vec<u8>>) -> HttpReply {
+    pub fn too_large(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> Answer {
         let body = reply.unwrap_or_default();
-        let reply = HttpReply::new(413).with_body(MEDIA_TYPES[0], body);
+        let reply = Answer::new(413).with_body(MEDIA_TYPES[0], body);
         self.permit(head, reply)
     }
 
     /// The reply to a body that did not come in time.
-    pub fn timed_out(&self, head: &HttpHead<'_>) -> HttpReply {
-        let reply = HttpReply::text(408, "the body did not come in time\n");
+    pub fn timed_out(&self, head: &RequestHead<'_>) -> Answer {
+        let reply = Answer::text(408, "the body did not come in time\n");
         self.permit(head, reply.with("connection", "close"))
     }
 
     /// The reply to a body that was cut short or is not encoded as it says.
-    pub fn broken(&self, head: &HttpHead<'_>) -> HttpReply {
-        let reply = HttpReply::text(400, "the body is broken\n");
+    pub fn broken(&self, head: &RequestHead<'_>) -> Answer {
+        let reply = Answer::text(400, "the body is broken\n");
         self.permit(head, reply.with("connection", "close"))
     }
 
-    fn lets_in(&self, head: &HttpHead<'_>) -> bool {
-        // What is not text is nobody's origin.
-        let origin = head.origin.map(|origin| text(origin).unwrap_or_default());
-        origin::lets_in(&self.origins, self.origin_required, origin)
-    }
-
-    fn other_method(&self, head: &HttpHead<'_>) -> HttpReply {
-        let Some(cors) = self
-            .cors
-            .as_ref()
-            .filter(|_| head.method == "OPTIONS" && head.asks_permission && head.origin.is_some())
-        else {
-            let reply = match head.method {
-                "HEAD" => HttpReply::new(405),
-                _ => HttpReply::text(405, "only POST is served\n"),
-            };
-            return self.permit(head, reply.with("allow", "POST"));
+    fn other_method(&self, head: &RequestHead<'_>) -> Answer {
+        let Some(cors) = self.cors.as_ref() else {
+            return refuse_method(head, "POST");
         };
-        let reply = HttpReply::new(204)
+        if head.method != "OPTIONS" {
+            return self.permit(head, refuse_method(head, "POST, OPTIONS"));
+        }
+        let answer = Answer::new(204)
             .with("access-control-allow-methods", "POST")
             .with("access-control-allow-headers", cors.headers.join(", "))
             .with("access-control-max-age", cors.max_age.as_secs().to_string());
-        self.permit(head, reply)
+        self.permit(head, answer)
     }
 
-    /// Lets the script that asked see the reply, if it may.
-    fn permit(&self, head: &HttpHead<'_>, reply: HttpReply) -> HttpReply {
-        let (Some(cors), Some(origin)) = (&self.cors, head.origin.and_then(text)) else {
-            return reply;
+    /// Lets the script that asked see the answer, if it may.
+    fn permit(&self, head: &RequestHead<'_>, answer: Answer) -> Answer {
+        let Some(cors) = &self.cors else {
+            return answer;
         };
         if self.origins.is_empty() {
-            return reply.with("access-control-allow-origin", "*");
+            return answer.with("access-control-allow-origin", "*");
         }
-        let reply = reply
-            .with("access-control-allow-origin", origin)
-            .with("vary", "origin");
+        // The answer differs from one origin to another, also for a cache on the way.
+        let answer = answer.with("vary", "origin");
+        let [origin] = head.origins else {
+            return answer;
+        };
+        let answer = answer.with("access-control-allow-origin", *origin);
         match cors.credentials {
-            true => reply.with("access-control-allow-credentials", "true"),
-            false => reply,
+            true => answer.with("access-control-allow-credentials", "true"),
+            false => answer,
         }
     }
+}
+
+fn refuse_method(head: &RequestHead<'_>, allowed: &str) -> Answer {
+    let answer = match head.method {
+        "HEAD" => Answer::new(405),
+        _ => Answer::text(405, "messages are sent by POST\n"),
+    };
+    answer.with("allow", allowed)
 }
 
 impl Default for HttpRules {
@@ -321,18 +324,8 @@ impl Default for HttpRules {
     }
 }
 
-fn text(value: &[u8]) -> Option<&str> {
-    core::str::from_utf8(value).ok()
-}
-
 /// Whether a body of this type may be JSON in UTF-8.
-fn is_json(content_type: Option<&[u8]>) -> bool {
-    let Some(content_type) = content_type else {
-        return true;
-    };
-    let Some(content_type) = text(content_type) else {
-        return false;
-    };
+fn is_json(content_type: &str) -> bool {
     let mut parts = content_type.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();
     let is_known = MEDIA_TYPES

@@ -9,6 +9,8 @@ mod child;
 mod dispatch;
 mod driver;
 mod duplex;
+#[cfg(feature = "http")]
+pub mod http;
 mod io;
 mod link;
 mod peer;
@@ -19,8 +21,8 @@ mod service;
 mod threads;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, Clock, Context, Options, Pool,
-    Report, Request, Responder, StrayReport,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, Clock, Context, Handle, Machine,
+    Options, Pool, Report, Request, Responder, StrayReport, SystemClock, Turn,
 };
 #[cfg(unix)]
 pub use antiphon_session::{UnixPath, bind_unix};
@@ -30,6 +32,7 @@ pub use duplex::{Duplex, duplex};
 pub use io::{FuturesIo, FuturesPair, Io};
 pub use link::Link;
 pub use peer::{Peer, PendingCall, cancelled};
+pub use pump::pump;
 pub use runtime::{Runtime, SharedRuntime, Task, Timer, sleep_until, until};
 pub use server::{End, Ending, Handshake, Listen, Protocol, Running, Secure, Server};
 pub use service::Service;

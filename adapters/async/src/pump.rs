@@ -10,14 +10,16 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use antiphon::{Instant, ReadBuffer};
 use antiphon_session::{Machine, Turn};
 
 use crate::io::Io;
-use crate::runtime::{Runtime, Timer};
+use crate::runtime::{Runtime, SharedRuntime, Timer};
 
 /// How much is read at once where a thread's own buffer serves.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -31,6 +33,13 @@ const STEPS_MAX: u32 = 64;
 thread_local! {
     /// Where all connections of a thread read into. Only what is left over of it is kept.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Moves the bytes of `machine` over `io` until there is nothing more to move. Connections do this
+/// in their drivers; alone it serves a machine that is no JSON-RPC connection.
+pub async fn pump(io: impl Io, machine: Arc<dyn Machine>, runtime: SharedRuntime) {
+    let mut pump = Pump::new(Box::new(io), &*machine);
+    poll_fn(|cx| pump.poll(cx, &*machine, &*runtime, |_| false)).await;
 }
 
 /// The moving of one connection's bytes.
