@@ -266,13 +266,13 @@ impl HttpRules {
     /// The reply to a body that did not come in time.
     pub fn timed_out(&self, head: &RequestHead<'_>) -> Answer {
         let reply = Answer::text(408, "the body did not come in time\n");
-        self.permit(head, reply.with("connection", "close"))
+        self.permit(head, reply)
     }
 
     /// The reply to a body that was cut short or is not encoded as it says.
     pub fn broken(&self, head: &RequestHead<'_>) -> Answer {
         let reply = Answer::text(400, "the body is broken\n");
-        self.permit(head, reply.with("connection", "close"))
+        self.permit(head, reply)
     }
 
     fn other_method(&self, head: &RequestHead<'_>) -> Answer {
