@@ -19,15 +19,6 @@ use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Timer};
 use crate::service::Service;
 
-/// What came in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Incoming<'a> {
-    /// A whole message.
-    Message(&'a [u8]),
-    /// A message of so many bytes, which nobody wanted to assemble.
-    Oversize(u64),
-}
-
 /// An exchange under way: a future of the reply, none if none is owed. Dropped before, it ends the
 /// exchange, and its handlers see that they are cancelled.
 #[must_use = "nothing happens before it is awaited"]
@@ -41,26 +32,21 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Takes the message in. The handlers run once the exchange is polled.
+    /// Takes a message in, or its size where nobody wanted to assemble it. The handlers run once
+    /// the exchange is polled.
     pub(crate) fn new<S: Service>(
         options: &Options,
         context: Context,
         service: Arc<S>,
         runtime: &SharedRuntime,
-        incoming: Incoming<'_>,
+        input: &mut Input<'_>,
     ) -> Self {
         let mut options = options.clone();
         options.config = options.config.for_server_exchange();
         options.config.connection = context.connection;
         let clock = Arc::new(RuntimeClock(Arc::clone(runtime)));
         let session = Arc::new(Session::new(options, context, clock));
-        session.act(|state| {
-            let mut input = match incoming {
-                Incoming::Message(body) => Input::message(body),
-                Incoming::Oversize(bytes) => Input::oversize(bytes),
-            };
-            session.pump(state, &mut input);
-        });
+        session.act(|state| session.pump(state, input));
         let peer = Peer::new(Handle::unowned(Arc::clone(&session)), Arc::clone(runtime));
         Self {
             dispatch: Dispatch::new(Arc::clone(&session), peer, service),

@@ -23,7 +23,7 @@ use crate::io::Io;
 use crate::runtime::{SharedRuntime, Timer};
 
 /// How much is read at once.
-const SCRATCH_BYTES: usize = 16 * 1024;
+const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// How many reads are made after the end before other tasks get their turn.
 const READS_MAX: u32 = 16;
@@ -48,19 +48,19 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Phases {
     phase: Mutex<Phase>,
-    header_time_max: Option<Duration>,
-    idle_time_max: Option<Duration>,
+    header_time_max: Duration,
+    idle_time_max: Duration,
 }
 
 impl Phases {
     /// A connection of which the first byte has come at `now`.
     pub(crate) fn new(
         now: Instant,
-        header_time_max: Option<Duration>,
-        idle_time_max: Option<Duration>,
+        header_time_max: Duration,
+        idle_time_max: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
-            phase: Mutex::new(Phase::Head(after(now, header_time_max))),
+            phase: Mutex::new(Phase::Head(now + header_time_max)),
             header_time_max,
             idle_time_max,
         })
@@ -70,8 +70,8 @@ impl Phases {
     pub(crate) fn untimed() -> Arc<Self> {
         Arc::new(Self {
             phase: Mutex::new(Phase::Serving),
-            header_time_max: None,
-            idle_time_max: None,
+            header_time_max: Duration::MAX,
+            idle_time_max: Duration::MAX,
         })
     }
 
@@ -87,14 +87,14 @@ impl Phases {
 
     /// A reply has been made.
     pub(crate) fn waiting(&self, now: Instant) {
-        *self.lock() = Phase::Waiting(after(now, self.idle_time_max));
+        *self.lock() = Phase::Waiting(now + self.idle_time_max);
     }
 
     /// Bytes have come in.
     fn received(&self, now: Instant) {
         let mut phase = self.lock();
         if let Phase::Waiting(_) = *phase {
-            *phase = Phase::Head(after(now, self.header_time_max));
+            *phase = Phase::Head(now + self.header_time_max);
         }
     }
 
@@ -102,7 +102,7 @@ impl Phases {
     fn writing(&self, now: Instant) {
         let mut phase = self.lock();
         if let Phase::Waiting(_) = *phase {
-            *phase = Phase::Waiting(after(now, self.idle_time_max));
+            *phase = Phase::Waiting(now + self.idle_time_max);
         }
     }
 
@@ -177,7 +177,12 @@ impl HyperIo {
         Poll::Ready(Err(timed_out("the peer takes no output")))
     }
 
-    fn read(&mut self, cx: &mut Context<'_>, scratch: &mut Vec<u8>, buf: &mut ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &mut Vec<u8>,
+        buf: &mut ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
         let room = buf.remaining().min(SCRATCH_BYTES);
         scratch.resize(SCRATCH_BYTES, 0);
         let n = ready!(self.io.poll_read(cx, &mut scratch[..room]))?;
