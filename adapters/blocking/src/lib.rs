@@ -48,6 +48,7 @@
 
 mod call;
 mod child;
+mod client;
 mod driver;
 mod link;
 mod listen;
@@ -55,11 +56,12 @@ mod peer;
 mod service;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, Context, Options,
-    Pool, Report, Request, Responder, StrayReport,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,
+    Context, Options, Pool, Report, Request, Responder, StrayReport,
 };
 pub use call::PendingCall;
 pub use child::Child;
+pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
 pub use link::Link;
 #[cfg(unix)]

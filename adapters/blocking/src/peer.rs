@@ -231,6 +231,10 @@ impl Peer {
         self.handle.transport_error()
     }
 
+    pub(crate) fn into_handle(self) -> Handle {
+        self.handle
+    }
+
     /// The same peer, without keeping the connection open.
     pub(crate) fn to_unowned(&self) -> Self {
         Self::new(self.handle.to_unowned())

@@ -24,6 +24,7 @@ mod process;
 mod queue;
 mod report;
 mod request;
+mod roster;
 mod session;
 mod stdio;
 #[cfg(unix)]
@@ -40,6 +41,7 @@ pub use process::{ChildOptions, Process};
 pub use queue::{Queue, Work};
 pub use report::{Report, StrayReport};
 pub use request::{Request, Responder};
+pub use roster::{ClientOptions, OnChange, Roster, Waiting, is_sent_again};
 pub use session::{Session, Signal, State, Tag, Then};
 pub use stdio::stdout_unbuffered;
 #[cfg(unix)]
