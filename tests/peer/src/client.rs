@@ -19,6 +19,7 @@ use antiphon_blocking::{
     Responder, Service, connect,
 };
 
+use crate::items::{items_of, params_of};
 use crate::log::say;
 use crate::server::options;
 use crate::target::Place;
@@ -202,6 +203,8 @@ enum Answer {
     Notification(Option<OwnedJson>),
     Asked(u64),
     Batch(Vec<OwnedOutcome>),
+    /// The ends of calls made side by side, and their places in the order in which they came.
+    Calls(Vec<OwnedOutcome>, Vec<usize>),
     Ok,
     Timeout,
     Cancelled,
@@ -240,13 +243,15 @@ impl Client {
         };
         let method = operation.get("method").and_then(Json::as_string);
         let method = method.map(|method| method.to_cow_lossy());
-        if let ("batch", Some(items)) = (&*name, operation.get("items")) {
-            return self.batch(items, millis(operation, "timeout_ms"));
+        match (&*name, operation.get("items")) {
+            ("batch", Some(items)) => return self.batch(items, millis(operation, "timeout_ms")),
+            ("calls", Some(items)) => return self.calls(items, millis(operation, "timeout_ms")),
+            _ => {}
         }
         let Some(method) = method else {
             return Answer::Line(match &*name {
                 "call" | "notify" | "wait" | "asked" | "answer" => "method is missing",
-                "batch" => "items is missing",
+                "batch" | "calls" => "items is missing",
                 _ => "no such op",
             });
         };
@@ -293,26 +298,18 @@ impl Client {
     }
 
     fn batch(&self, items: Json<'_>, timeout: Option<Duration>) -> Answer {
-        let mut wanted = Vec::new();
-        for item in items.elements() {
-            let Some(method) = item.get("method").and_then(Json::as_string) else {
-                return Answer::Line("an item without method");
-            };
-            let is_notification = match item.get("notify").map(Json::as_str) {
-                None | Some("false" | "null") => false,
-                Some("true") => true,
-                Some(_) => return Answer::Line("notify must be true or false"),
-            };
-            wanted.push((method.to_cow_lossy(), params_of(item), is_notification));
-        }
+        let wanted = match items_of(items) {
+            Ok(wanted) => wanted,
+            Err(why) => return Answer::Line(why),
+        };
         let timeout = timeout.unwrap_or(CALL_TIMEOUT_DEFAULT);
         let sent = self.peer.batch_timeout(Some(timeout), |batch| {
             let mut handles: Vec<Handle<()>> = Vec::new();
-            for (method, params, is_notification) in &wanted {
-                if *is_notification {
-                    batch.notify(method, *params)?;
+            for item in &wanted {
+                if item.is_notification {
+                    batch.notify(&item.method, item.params)?;
                 } else {
-                    handles.push(batch.call(method, *params)?);
+                    handles.push(batch.call(&item.method, item.params)?);
                 }
             }
             Ok(handles)
@@ -330,6 +327,37 @@ impl Client {
             Err(CallError::Rejected(error)) => refused(error),
             Err(_) => Answer::Closed,
         }
+    }
+
+    /// Sends each item as a message of its own, all of them before the first answer is awaited.
+    fn calls(&self, items: Json<'_>, timeout: Option<Duration>) -> Answer {
+        let wanted = match items_of(items) {
+            Ok(wanted) if wanted.iter().all(|item| !item.is_notification) => wanted,
+            Ok(_) => return Answer::Line("calls takes no notifications"),
+            Err(why) => return Answer::Line(why),
+        };
+        let timeout = timeout.unwrap_or(CALL_TIMEOUT_DEFAULT);
+        let (done, ends) = mpsc::channel();
+        for (place, item) in wanted.iter().enumerate() {
+            let done = done.clone();
+            let called =
+                self.peer
+                    .call_then(&item.method, item.params, Some(timeout), move |end| {
+                        // Received below, unless a later item was refused.
+                        drop(done.send((place, end)));
+                    });
+            if let Err(error) = called {
+                return refused(error.error);
+            }
+        }
+        drop(done);
+        let mut outcomes = vec![OwnedOutcome::Aborted; wanted.len()];
+        let mut order = Vec::new();
+        for (place, end) in ends {
+            outcomes[place] = end;
+            order.push(place);
+        }
+        Answer::Calls(outcomes, order)
     }
 
     /// Waits until `find` finds something on the desk.
@@ -377,15 +405,17 @@ impl Client {
             }
             Answer::Asked(count) => format!(r#"{{"asked":{count}}}"#),
             Answer::Batch(outcomes) => {
-                let is_dead = |end: &OwnedOutcome| {
-                    matches!(end, OwnedOutcome::Aborted | OwnedOutcome::Unsent)
-                };
-                if !outcomes.is_empty() && outcomes.iter().all(is_dead) {
+                if are_dead(&outcomes) {
                     return self.write(Answer::Closed);
                 }
-                let items: Vec<String> =
-                    outcomes.iter().map(|end| self.write_outcome(end)).collect();
-                format!(r#"{{"batch":[{}]}}"#, items.join(","))
+                format!(r#"{{"batch":[{}]}}"#, self.write_outcomes(&outcomes))
+            }
+            Answer::Calls(outcomes, order) => {
+                if are_dead(&outcomes) {
+                    return self.write(Answer::Closed);
+                }
+                let outcomes = self.write_outcomes(&outcomes);
+                format!(r#"{{"calls":[{outcomes}],"order":{order:?}}}"#)
             }
             Answer::Ok => r#"{"ok":true}"#.to_owned(),
             Answer::Timeout => r#"{"timeout":true}"#.to_owned(),
@@ -394,6 +424,11 @@ impl Client {
             Answer::Closed => format!(r#"{{"closed":{}}}"#, quoted(&self.why_closed())),
             Answer::Line(why) => format!(r#"{{"error_line":{}}}"#, quoted(why)),
         }
+    }
+
+    fn write_outcomes(&self, outcomes: &[OwnedOutcome]) -> String {
+        let texts: Vec<String> = outcomes.iter().map(|end| self.write_outcome(end)).collect();
+        texts.join(",")
     }
 
     fn write_outcome(&self, outcome: &OwnedOutcome) -> String {
@@ -430,6 +465,12 @@ impl Client {
     }
 }
 
+/// Whether the transport ended every one of them.
+fn are_dead(outcomes: &[OwnedOutcome]) -> bool {
+    let is_dead = |end: &OwnedOutcome| matches!(end, OwnedOutcome::Aborted | OwnedOutcome::Unsent);
+    !outcomes.is_empty() && outcomes.iter().all(is_dead)
+}
+
 /// Takes the oldest notification of a method.
 fn take_notification(state: &mut State, method: &str) -> Option<Answer> {
     let position = state.kept.iter().position(|(name, _)| name == method)?;
@@ -453,11 +494,6 @@ fn refused(error: SendError) -> Answer {
         SendError::Closed => Answer::Closed,
         error => Answer::Refused(error),
     }
-}
-
-/// A null stands for none: some drivers cannot leave a member out.
-fn params_of(operation: Json<'_>) -> Option<Json<'_>> {
-    operation.get("params").filter(|params| !params.is_null())
 }
 
 fn millis(operation: Json<'_>, name: &str) -> Option<Duration> {

@@ -5,6 +5,7 @@
 //! stderr.
 
 mod client;
+mod items;
 mod log;
 mod pipes;
 mod proxy;
