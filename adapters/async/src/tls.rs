@@ -3,6 +3,7 @@
 //!
 //! The rule guarded here: an error of TLS says what it means, whenever it comes.
 
+use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
 
@@ -11,6 +12,9 @@ pub use antiphon_session::tls::{
 };
 
 use crate::io::Io;
+
+/// How much of what comes after a failed handshake is read, in bytes.
+const LEFT_BYTES_MAX: usize = 256 * 1024;
 
 /// A TLS stream whose errors are [`TlsError`]s.
 #[derive(Debug)]
@@ -44,5 +48,20 @@ pub fn poll_write_below(
     match io.poll_write(cx, buf) {
         Poll::Ready(Ok(0)) if !buf.is_empty() => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
         written => written,
+    }
+}
+
+/// Lets go of a stream whose handshake has failed, so that the other side can read why: a socket
+/// that is closed with something unread in it takes back what it has sent last. Waits for the other
+/// side's end, so somebody has to watch the time.
+pub async fn let_go(mut io: Box<dyn Io>) {
+    // Whoever can't be told has been told all that can be.
+    let _ = poll_fn(|cx| io.poll_close(cx)).await;
+    let (mut ignored, mut left) = ([0; 1024], LEFT_BYTES_MAX);
+    while let Ok(n @ 1..) = poll_fn(|cx| io.poll_read(cx, &mut ignored)).await {
+        left = left.saturating_sub(n);
+        if left == 0 {
+            break;
+        }
     }
 }

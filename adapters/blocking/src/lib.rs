@@ -54,6 +54,8 @@ mod link;
 mod listen;
 mod peer;
 mod service;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 

@@ -35,7 +35,9 @@ use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 pub use antiphon_async::tls::{OnFailure, TlsError, TlsFault, rustls};
-use antiphon_async::tls::{TlsIo, Watched, certificate_of, explain, poll_write_below, server_name};
+use antiphon_async::tls::{
+    TlsIo, Watched, certificate_of, explain, let_go, poll_write_below, server_name,
+};
 use antiphon_async::{Context, Handshake, Io, Secure};
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -120,7 +122,19 @@ impl Secure for Acceptor {
         let watched = Watched::new(self.on_failure.clone(), link.context);
         let shaken = TlsAcceptor::from(Arc::clone(&self.config)).accept(Below(link.io));
         Box::pin(async move {
-            let (stream, mut context) = watched.done(shaken.await)?;
+            let (shaken, left) = match shaken.into_fallible().await {
+                Ok(stream) => (Ok(stream), None),
+                Err((error, below)) => (Err(error), Some(below.0)),
+            };
+            let (stream, mut context) = match watched.done(shaken) {
+                Ok(done) => done,
+                Err(error) => {
+                    if let Some(io) = left {
+                        let_go(io).await;
+                    }
+                    return Err(error);
+                }
+            };
             context.client_certificate = certificate_of(stream.get_ref().1);
             let link = antiphon_async::Link::new(TlsIo(TokioIo(stream)));
             Ok(link.with_context(context))
