@@ -4,6 +4,8 @@
 //! own, for its shape is threads. [`Alloc`] counts what is held, so that a test can say that
 //! nothing was left behind.
 
+pub mod certificates;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
 use std::sync::atomic::{AtomicIsize, Ordering};
