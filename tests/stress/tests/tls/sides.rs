@@ -14,7 +14,7 @@ use antiphon_stress::LONG;
 
 /// An adapter under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Blocking,
     Tokio,
     Smol,
@@ -22,12 +22,12 @@ pub enum Kind {
 }
 
 /// What serves. async-std's server is smol's but for the executor, which is one for a program.
-pub const SERVERS: [Kind; 3] = [Kind::Blocking, Kind::Tokio, Kind::Smol];
+pub(crate) const SERVERS: [Kind; 3] = [Kind::Blocking, Kind::Tokio, Kind::Smol];
 
 /// What calls.
-pub const CLIENTS: [Kind; 4] = [Kind::Blocking, Kind::Tokio, Kind::Smol, Kind::AsyncStd];
+pub(crate) const CLIENTS: [Kind; 4] = [Kind::Blocking, Kind::Tokio, Kind::Smol, Kind::AsyncStd];
 
-pub fn options() -> Options {
+pub(crate) fn options() -> Options {
     let mut config = Config::new();
     config.message_bytes_max = 4 << 20;
     Options::from(config)
@@ -64,8 +64,8 @@ impl antiphon_blocking::Service for Answers {
 }
 
 /// Something that serves until it is dropped, and what it saw fail.
-pub struct Serving {
-    pub address: SocketAddr,
+pub(crate) struct Serving {
+    pub(crate) address: SocketAddr,
     failures: Receiver<io::Error>,
     running: Option<Running>,
 }
@@ -79,11 +79,11 @@ enum Running {
 }
 
 impl Serving {
-    pub fn new(kind: Kind, config: Arc<ServerConfig>) -> Self {
+    pub(crate) fn new(kind: Kind, config: Arc<ServerConfig>) -> Self {
         Self::with_time_max(kind, config, LONG)
     }
 
-    pub fn with_time_max(kind: Kind, config: Arc<ServerConfig>, time_max: Duration) -> Self {
+    pub(crate) fn with_time_max(kind: Kind, config: Arc<ServerConfig>, time_max: Duration) -> Self {
         let (tell, failures) = channel();
         let tell = Mutex::new(tell);
         let on_failure = move |context: &Context, error: &io::Error| {
@@ -139,24 +139,24 @@ impl Serving {
     }
 
     /// The next connection that did not get through its handshake.
-    pub fn failure(&self) -> io::Error {
+    pub(crate) fn failure(&self) -> io::Error {
         self.failures.recv_timeout(LONG).expect("a failure")
     }
 
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.running = None;
     }
 }
 
 /// A client, in a connection.
-pub enum Caller {
+pub(crate) enum Caller {
     Blocking(antiphon_blocking::Peer),
     Tokio(Peer, Arc<tokio::runtime::Runtime>),
     Futures(Peer),
 }
 
 impl Caller {
-    pub fn new(
+    pub(crate) fn new(
         kind: Kind,
         address: SocketAddr,
         name: &str,
@@ -190,7 +190,7 @@ impl Caller {
         }
     }
 
-    pub fn echo(&self, text: &str) -> Result<String, CallError> {
+    pub(crate) fn echo(&self, text: &str) -> Result<String, CallError> {
         let got: Result<(String,), _> = match self {
             Self::Blocking(peer) => peer.call("echo", &(text,)),
             Self::Tokio(peer, runtime) => runtime.block_on(peer.call("echo", &(text,))),
@@ -199,7 +199,7 @@ impl Caller {
         got.map(|(text,)| text)
     }
 
-    pub fn who(&self) -> Result<Option<Vec<u8>>, CallError> {
+    pub(crate) fn who(&self) -> Result<Option<Vec<u8>>, CallError> {
         match self {
             Self::Blocking(peer) => peer.call("who", ()),
             Self::Tokio(peer, runtime) => runtime.block_on(peer.call("who", ())),
@@ -208,7 +208,7 @@ impl Caller {
     }
 
     /// Ends the conversation in good order, and waits for the end.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         let closed = match self {
             Self::Blocking(peer) => {
                 peer.drain();
@@ -227,7 +227,7 @@ impl Caller {
     }
 
     /// Waits until the other side has ended it, and gives what broke it.
-    pub fn broken_by(&self) -> Option<io::Error> {
+    pub(crate) fn broken_by(&self) -> Option<io::Error> {
         match self {
             Self::Blocking(peer) => {
                 peer.wait_closed(LONG).expect("an end");
