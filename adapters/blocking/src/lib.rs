@@ -53,6 +53,7 @@ mod driver;
 mod link;
 mod listen;
 mod peer;
+mod pump;
 mod service;
 #[cfg(feature = "websocket")]
 pub mod websocket;
@@ -65,9 +66,10 @@ pub use call::PendingCall;
 pub use child::Child;
 pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
-pub use link::Link;
+pub use link::{Link, Parts};
 #[cfg(unix)]
 pub use listen::UnixServer;
 pub use listen::{Running, TcpServer};
 pub use peer::Peer;
+pub use pump::pump;
 pub use service::Service;

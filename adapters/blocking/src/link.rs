@@ -13,6 +13,14 @@ use antiphon_session::Context;
 /// How long a connection may take to be made.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// What a [`Link`] is made of: what is read from, what is written to, and what ends a read that
+/// waits.
+pub type Parts = (
+    Box<dyn Read + Send>,
+    Box<dyn Write + Send>,
+    Option<Box<dyn FnOnce() + Send>>,
+);
+
 /// The two directions of a connection, and how to cut it.
 ///
 /// Made from any pair `(reader, writer)` by `From`. What was only lent stays open: the halves
@@ -46,6 +54,21 @@ impl Link {
     pub fn with_context(mut self, context: Context) -> Self {
         self.context = context;
         self
+    }
+
+    /// Two ends of a stream in memory, for a client and a server in one process.
+    ///
+    /// # Errors
+    /// The system has no more pipes.
+    #[cfg(unix)]
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (near, far) = std::os::unix::net::UnixStream::pair()?;
+        Ok((Self::from_unix(near)?, Self::from_unix(far)?))
+    }
+
+    /// The parts: what is read from, what is written to, and what ends a read that waits.
+    pub fn into_parts(self) -> Parts {
+        (self.reader, self.writer, self.hang_up)
     }
 
     /// This process's own standard input and output. Nothing else may print to standard output

@@ -36,7 +36,7 @@ pub use call::{CallError, CallRefused, Gathering, Pending, Settle, Slot};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
-pub use machine::{Machine, Turn};
+pub use machine::{Machine, ThreadMachine, Turn};
 pub use options::Options;
 pub use pool::{Job, Pool};
 pub use process::{ChildOptions, Process};
