@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use antiphon::{Closed, OwnedRequest};
+use antiphon::{Closed, OwnedRequest, RequestKey};
 use antiphon_session::{Report, Request, Session, Work};
 use futures_util::stream::{FuturesUnordered, Stream};
 
@@ -165,6 +165,7 @@ impl Dispatch {
                 self.waiting.push_back(request);
                 return;
             }
+            Work::Cancelled(key, _) if self.give_up(key) => return,
             work => work,
         };
         let (session, service, peer) = (&self.session, &self.service, &self.peer);
@@ -199,16 +200,26 @@ impl Dispatch {
     }
 
     fn begin_waiting(&mut self, cx: &mut Context<'_>) {
-        let Some(request) = self.waiting.pop_front() else {
-            return;
+        while self.running.len() < self.session.options().handlers_max {
+            let Some(request) = self.waiting.pop_front() else {
+                return;
+            };
+            self.begin(cx, Work::Request(request));
+        }
+    }
+
+    /// Answers a request that was given up before it has begun. Says whether it was one.
+    fn give_up(&mut self, key: RequestKey) -> bool {
+        let is_it = |request: &OwnedRequest| request.key() == key;
+        let Some(at) = self.waiting.iter().position(is_it) else {
+            return false;
         };
-        if self.session.lock().is_cancelled(request.key()) {
+        if let Some(request) = self.waiting.remove(at) {
             let (_, reply) = Request::split(&self.session, request);
             // A connection that has closed in the meantime awaits no answer.
             let _ = reply.cancelled();
-            return;
         }
-        self.begin(cx, Work::Request(request));
+        true
     }
 
     /// Drops what still runs, and says the last word to the service.

@@ -10,6 +10,8 @@ mod client;
 mod dispatch;
 mod driver;
 mod duplex;
+#[cfg(feature = "http")]
+pub mod http;
 mod io;
 mod link;
 mod peer;

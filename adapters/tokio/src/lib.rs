@@ -44,6 +44,8 @@
 //! waits for another. See [`Service`] for what that means to a handler that blocks or computes.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "http")]
+pub mod http;
 mod io;
 mod link;
 mod listen;
