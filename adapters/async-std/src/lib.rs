@@ -54,6 +54,8 @@
 mod link;
 mod listen;
 mod runtime;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 use std::io::Result;
 use std::sync::Arc;

@@ -573,6 +573,10 @@ impl Session {
                 return self.over(state, why);
             }
         }
+        // What time has made be said: nobody else comes by to wake the writer.
+        if state.writing_since.is_none() && state.has_output() {
+            self.signal(state, Signal::Writable);
+        }
         let wanted = state.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         // A bound that should prove stale again and again costs a look a millisecond, no more.
         let wake_at = wanted.min(due).max(now + Duration::from_millis(1));

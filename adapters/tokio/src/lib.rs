@@ -50,6 +50,8 @@ mod io;
 mod link;
 mod listen;
 mod runtime;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 use std::io::Result;
 use std::sync::Arc;
