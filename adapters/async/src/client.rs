@@ -7,7 +7,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -218,10 +218,22 @@ async fn keep<S: Service>(
         if let Some(Ok(link)) = until(&*runtime, deadline, connect.connect()).await {
             let service = Arc::clone(&service);
             let (peer, driver) = drive(link, options.clone(), service, &runtime);
-            roster.opened(number, peer.handle().clone());
+            let mut opening = Some(peer.handle().clone());
             drop(peer);
-            // How it ended has been told to the service.
-            drop(driver.await);
+            let mut driver = pin!(driver);
+            poll_fn(|cx| {
+                // How it ended has been told to the service.
+                let ended = driver.as_mut().poll(cx).map(drop);
+                let opened = opening.as_ref().map(|handle| handle.poll_open(cx.waker()));
+                if let Some(Poll::Ready(opened)) = opened {
+                    // Why it did not open shows in the states.
+                    if let Some(handle) = opening.take().filter(|_| opened.is_ok()) {
+                        roster.opened(number, handle);
+                    }
+                }
+                ended
+            })
+            .await;
         }
         let Some(next) = roster.lost(number, runtime.now()) else {
             return;

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use antiphon::{Instant, LinkState, OwnedJson, Payload, SendError};
 use antiphon_session::{
-    CALL_TIMEOUT_DEFAULT, CallError, ClientOptions, Clock, Options, Roster, SystemClock,
+    CALL_TIMEOUT_DEFAULT, CallError, ClientOptions, Clock, Handle, Options, Roster, SystemClock,
     is_sent_again,
 };
 use serde::de::DeserializeOwned;
 
-use crate::driver::drive;
+use crate::driver::{Driver, drive};
 use crate::link::Link;
 use crate::peer::Peer;
 use crate::service::Service;
@@ -183,6 +183,29 @@ impl fmt::Debug for Client {
     }
 }
 
+/// Runs a connection, and tells when it is open.
+fn run(driver: Driver, handle: Handle, opened: impl FnOnce(Handle) + Send) {
+    if handle.session().lock().is_open() {
+        opened(handle);
+        // How it ended has been told to the service.
+        return drop(driver.run());
+    }
+    thread::scope(|scope| {
+        let wait = move || {
+            // Why it did not open shows in the states.
+            if handle.wait_open(Duration::MAX).is_ok() {
+                opened(handle);
+            }
+        };
+        let builder = thread::Builder::new().name("antiphon-open".into());
+        // Without a thread the handle is dropped, which closes the connection.
+        let waiting = builder.spawn_scoped(scope, wait);
+        // How it ended has been told to the service.
+        drop(driver.run());
+        drop(waiting);
+    });
+}
+
 /// Keeps one connection, until there is to be none any more.
 fn keep<S: Service>(
     number: usize,
@@ -196,9 +219,9 @@ fn keep<S: Service>(
         // Why an attempt failed shows in the states; the next one may do better.
         if let Ok(link) = connect() {
             let (peer, driver) = drive(link, options.clone(), make());
-            roster.opened(number, peer.into_handle());
-            // How it ended has been told to the service.
-            drop(driver.run());
+            run(driver, peer.into_handle(), |handle| {
+                roster.opened(number, handle);
+            });
         }
         let Some(next) = roster.lost(number, clock.now()) else {
             return;

@@ -54,6 +54,8 @@ mod link;
 mod listen;
 mod peer;
 mod service;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 pub use antiphon_session::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,

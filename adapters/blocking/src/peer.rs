@@ -179,6 +179,16 @@ impl Peer {
         Ok((handles, gathering.wait()))
     }
 
+    /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a
+    /// WebSocket. What is sent before waits.
+    ///
+    /// # Errors
+    /// Why that will not be; [`TimedOut`](io::ErrorKind::TimedOut) if it takes longer than
+    /// `timeout`.
+    pub fn wait_open(&self, timeout: Duration) -> io::Result<()> {
+        self.handle.wait_open(timeout)
+    }
+
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
     ///
     /// # Errors

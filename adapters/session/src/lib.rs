@@ -30,6 +30,8 @@ mod session;
 mod stdio;
 #[cfg(unix)]
 mod unix;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 pub use call::{CallError, CallRefused, Gathering, Pending, Settle, Slot};
 pub use clock::{Clock, SystemClock};
