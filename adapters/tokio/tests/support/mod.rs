@@ -216,7 +216,7 @@ impl Service for Echo {
         let answered = match request.method() {
             "echo" => match request.params() {
                 Some(params) => reply.ok(params),
-                None => reply.ok(&"nothing"),
+                None => reply.ok("nothing"),
             },
             "wait" => {
                 let _given_up = GivenUp(self.clone());
