@@ -17,6 +17,7 @@ mod call;
 mod clock;
 mod context;
 mod handle;
+pub mod http;
 mod machine;
 mod options;
 mod pool;
