@@ -49,6 +49,7 @@
 mod call;
 mod child;
 mod driver;
+mod duplex;
 mod link;
 mod listen;
 mod peer;
@@ -61,6 +62,7 @@ pub use antiphon_session::{
 pub use call::PendingCall;
 pub use child::Child;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
+pub use duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
 pub use link::Link;
 #[cfg(unix)]
 pub use listen::UnixServer;
