@@ -50,6 +50,7 @@ mod call;
 mod child;
 mod client;
 mod driver;
+mod duplex;
 mod link;
 mod listen;
 mod peer;
@@ -66,6 +67,7 @@ pub use call::PendingCall;
 pub use child::Child;
 pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
+pub use duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
 pub use link::{Link, Parts};
 #[cfg(unix)]
 pub use listen::UnixServer;

@@ -289,7 +289,7 @@ fn blocking_unix_moves_any_bytes() {
 // ARC-15 TRN-03
 #[test]
 fn blocking_memory_moves_any_bytes() {
-    let (near, far) = antiphon_blocking::Link::pair().unwrap();
+    let (near, far) = antiphon_blocking::Link::pair();
     let serving = thread::spawn(move || {
         let echo = Arc::<Echo>::default();
         antiphon_blocking::pump(far, &echo).unwrap();

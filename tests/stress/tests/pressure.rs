@@ -9,7 +9,7 @@ use std::time::Duration;
 use antiphon::{CloseReason, Closed, Config, OwnedNotification};
 use antiphon_async::{
     CallError, Driver, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime,
-    cancelled, drive, duplex, sleep_until, until,
+    cancelled, drive, duplex, sleep_until,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use futures_util::future::{join_all, join3};
