@@ -464,6 +464,16 @@ impl Config {
         self
     }
 
+    /// The same over WebSocket: whole messages, and an over-limit one is answered −32600 instead of
+    /// −32004, before the connection closes with 1009.
+    pub const fn for_websocket(mut self) -> Self {
+        self.framing = Framing::Messages;
+        if matches!(self.limit_errors, LimitErrors::Dedicated) {
+            self.limit_errors = LimitErrors::Standard;
+        }
+        self
+    }
+
     /// The most bytes that the connection leaves unconsumed. An input buffer of this size is never
     /// full without progress.
     pub const fn input_bytes_max(&self) -> usize {

@@ -7,17 +7,21 @@ use std::borrow::Cow;
 use antiphon::Json;
 
 /// One entry of a batch, or of calls side by side.
-pub(crate) struct Item<'a> {
-    pub(crate) method: Cow<'a, str>,
-    pub(crate) params: Option<Json<'a>>,
-    pub(crate) is_notification: bool,
+#[derive(Debug)]
+pub struct Item<'a> {
+    /// The method.
+    pub method: Cow<'a, str>,
+    /// The params, if any.
+    pub params: Option<Json<'a>>,
+    /// Whether no answer is wanted.
+    pub is_notification: bool,
 }
 
 /// Reads the entries of an operation.
 ///
 /// # Errors
 /// What is wrong with the first one that makes no sense.
-pub(crate) fn items_of(items: Json<'_>) -> Result<Vec<Item<'_>>, &'static str> {
+pub fn items_of(items: Json<'_>) -> Result<Vec<Item<'_>>, &'static str> {
     items.elements().map(item_of).collect()
 }
 
@@ -35,6 +39,6 @@ fn item_of(item: Json<'_>) -> Result<Item<'_>, &'static str> {
 }
 
 /// A null stands for none: some drivers cannot leave a member out.
-pub(crate) fn params_of(operation: Json<'_>) -> Option<Json<'_>> {
+pub fn params_of(operation: Json<'_>) -> Option<Json<'_>> {
     operation.get("params").filter(|params| !params.is_null())
 }

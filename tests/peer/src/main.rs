@@ -5,8 +5,6 @@
 //! stderr.
 
 mod client;
-mod items;
-mod log;
 mod pipes;
 mod proxy;
 mod server;

@@ -1,0 +1,518 @@
+//! What a WebSocket binding of JSON-RPC decides: whom to let in, how to close, how to show that
+//! one is alive. Rules only: frames and handshakes are read by the adapters' codec.
+//!
+//! The rule guarded here: nobody is let in whom the rules do not name, and every ending has the
+//! close code of RFC 6455 clause 7.4 that tells the other side what happened.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use crate::event::{CloseReason, Closed, ConnectionError};
+use crate::keepalive::KeepAliveConfig;
+
+/// The subprotocol that is offered and accepted.
+pub const SUBPROTOCOL: &str = "jsonrpc";
+
+/// The method of the application heartbeat that a client sends.
+const HEARTBEAT_PING: &str = "ping";
+
+/// The method of the application heartbeat that a server sends back.
+const HEARTBEAT_PONG: &str = "pong";
+
+/// What a WebSocket binding can be told beforehand. The protocol itself is in
+/// [`Config`](crate::Config), best made by
+/// [`for_websocket`](crate::Config::for_websocket); the limit on messages is its
+/// `message_bytes_max`, in one frame or many, and the one on unfinished messages its
+/// `frame_time_max`.
+///
+/// ```
+/// use antiphon::websocket::{Upgrade, WebSocketRules};
+/// let mut rules = WebSocketRules::new();
+/// rules.origins.push("https://app.example".into());
+/// let mut upgrade = Upgrade { target: "/rpc", origins: &["https://APP.example:443"], subprotocols: &["jsonrpc"] };
+/// assert_eq!(rules.judge(&upgrade), Ok(Some("jsonrpc")));
+/// upgrade.origins = &["https://evil.example"];
+/// assert_eq!(rules.judge(&upgrade).unwrap_err().status, 403);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WebSocketRules {
+    /// The paths that are served, without a query; a request for another is answered 404. Empty
+    /// serves every path. Default empty.
+    pub paths: Vec<String>,
+    /// The origins that are let in, as `https://app.example` or `http://localhost:3000`; scheme
+    /// and host in any case, the scheme's own port may be left out. A request from another is
+    /// answered 403. Empty lets every origin in: right for servers that no browser can reach, or
+    /// that ask for credentials which a browser does not add by itself. Default empty.
+    pub origins: Vec<String>,
+    /// Whether a request that names no origin is refused too, where `origins` names some. Programs
+    /// other than browsers name none, and could name any. Default off.
+    pub origin_required: bool,
+    /// Whether the subprotocol `jsonrpc` is spoken of. Default [`Subprotocol::Accept`].
+    pub subprotocol: Subprotocol,
+    /// What a binary message does. Default [`BinaryMessages::Close`].
+    pub binary: BinaryMessages,
+    /// The longest head of the handshake's request or answer, in bytes. A longer request is
+    /// answered 431; a longer answer fails. Costs that much while the handshake lasts. Default
+    /// 8 KiB, as common HTTP servers have it.
+    pub header_bytes_max: usize,
+    /// How long the handshake may take (`connect_time_max`, default 10 s), after how long a
+    /// silence a ping is sent (`ping_interval`, default 30 s), and how long after it the peer may
+    /// stay silent (`pong_time_max`, default 10 s).
+    pub keep_alive: KeepAliveConfig,
+    /// How long the peer's close is awaited after ours. Default 5 s.
+    pub close_time_max: Duration,
+    /// The application heartbeat: how often a client sends the notification `ping`, and whether a
+    /// server answers it with the notification `pong`. Neither reaches the service then; a request
+    /// `ping` does. For peers behind something that keeps control frames to itself. Default none:
+    /// off.
+    pub heartbeat: Option<Duration>,
+}
+
+/// Whether the subprotocol `jsonrpc` is spoken of in the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Subprotocol {
+    /// A client does not offer it, a server does not select it.
+    Ignore,
+    /// A client does not offer it; a server selects it if it is offered.
+    Accept,
+    /// A client offers it, a server selects it if it is offered; either goes on without.
+    Offer,
+    /// A client offers it and fails if it is not selected; a server refuses a request that does
+    /// not offer it, with 400.
+    Require,
+}
+
+/// What a binary message does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BinaryMessages {
+    /// It closes the connection with 1003.
+    Close,
+    /// It is skipped without being held.
+    Ignore,
+}
+
+/// What a request for a WebSocket says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Upgrade<'a> {
+    /// The path and query asked for: `/rpc?v=2`.
+    pub target: &'a str,
+    /// The values of its `Origin` headers. More than one is none that can be trusted.
+    pub origins: &'a [&'a str],
+    /// The subprotocols offered, each by itself.
+    pub subprotocols: &'a [&'a str],
+}
+
+/// Why a request for a WebSocket is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The HTTP status to answer with.
+    pub status: u16,
+    /// What was wrong, for the answer's body and for a log.
+    pub reason: &'static str,
+}
+
+/// What is to be done with a notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heartbeat {
+    /// It is none: the service is to have it.
+    Deliver,
+    /// It is one, and needs nothing.
+    Heard,
+    /// It is one, and this notification without params answers it.
+    Answer(&'static str),
+}
+
+impl WebSocketRules {
+    /// The defaults.
+    pub const fn new() -> Self {
+        Self {
+            paths: Vec::new(),
+            origins: Vec::new(),
+            origin_required: false,
+            subprotocol: Subprotocol::Accept,
+            binary: BinaryMessages::Close,
+            header_bytes_max: 8 << 10,
+            keep_alive: KeepAliveConfig::new(),
+            close_time_max: Duration::from_secs(5),
+            heartbeat: None,
+        }
+    }
+
+    /// Judges a request as a server: the subprotocol to select, if any.
+    ///
+    /// # Errors
+    /// Why the request is to be refused.
+    pub fn judge(&self, upgrade: &Upgrade<'_>) -> Result<Option<&'static str>, Refusal> {
+        let path = upgrade.target.split('?').next().unwrap_or_default();
+        if !self.paths.is_empty() && !self.paths.iter().any(|served| served == path) {
+            return Err(refusal(404, "nothing is served at this path"));
+        }
+        if !lets_in(&self.origins, self.origin_required, upgrade.origins) {
+            return Err(refusal(403, "this origin is not let in"));
+        }
+        let is_offered = upgrade.subprotocols.contains(&SUBPROTOCOL);
+        match self.subprotocol {
+            Subprotocol::Ignore => Ok(None),
+            Subprotocol::Accept | Subprotocol::Offer => Ok(is_offered.then_some(SUBPROTOCOL)),
+            Subprotocol::Require if is_offered => Ok(Some(SUBPROTOCOL)),
+            Subprotocol::Require => Err(refusal(400, "the subprotocol jsonrpc must be offered")),
+        }
+    }
+
+    /// The subprotocol that a client offers.
+    pub fn offered(&self) -> Option<&'static str> {
+        match self.subprotocol {
+            Subprotocol::Ignore | Subprotocol::Accept => None,
+            Subprotocol::Offer | Subprotocol::Require => Some(SUBPROTOCOL),
+        }
+    }
+
+    /// Judges the server's choice as a client: the subprotocol that is spoken.
+    ///
+    /// # Errors
+    /// It chose what was not offered, or left out what is required.
+    pub fn judge_selected(
+        &self,
+        selected: Option<&str>,
+    ) -> Result<Option<&'static str>, &'static str> {
+        match (selected, self.offered()) {
+            (None, _) if self.subprotocol == Subprotocol::Require => {
+                Err("the server did not select the subprotocol jsonrpc")
+            }
+            (None, _) => Ok(None),
+            (Some(selected), Some(offered)) if selected == offered => Ok(Some(offered)),
+            (Some(_), _) => Err("the server selected a subprotocol that was not offered"),
+        }
+    }
+
+    /// What is to be done with a notification, which may be an application heartbeat.
+    pub fn hear(&self, is_server: bool, method: &str) -> Heartbeat {
+        match (self.heartbeat, is_server, method) {
+            (Some(_), true, HEARTBEAT_PING) => Heartbeat::Answer(HEARTBEAT_PONG),
+            (Some(_), false, HEARTBEAT_PONG) => Heartbeat::Heard,
+            _ => Heartbeat::Deliver,
+        }
+    }
+
+    /// The notification without params that this side sends by itself, and how often.
+    pub fn own_heartbeat(&self, is_server: bool) -> Option<(&'static str, Duration)> {
+        let span = self.heartbeat.filter(|_| !is_server)?;
+        Some((HEARTBEAT_PING, span))
+    }
+}
+
+impl Default for WebSocketRules {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+const fn refusal(status: u16, reason: &'static str) -> Refusal {
+    Refusal { status, reason }
+}
+
+/// Whether a request with these `Origin` headers is let in where `known` are.
+pub(crate) fn lets_in(known: &[String], is_required: bool, origins: &[&str]) -> bool {
+    match origins {
+        _ if known.is_empty() => true,
+        [] => !is_required,
+        [origin] => known.iter().any(|known| is_same(known, origin)),
+        _ => false,
+    }
+}
+
+/// Whether two origins are the same: scheme, host and port.
+pub(crate) fn is_same(known: &str, origin: &str) -> bool {
+    match (parts(known), parts(origin)) {
+        (Some((scheme, host, port)), Some((its_scheme, its_host, its_port))) => {
+            scheme.eq_ignore_ascii_case(its_scheme)
+                && host.eq_ignore_ascii_case(its_host)
+                && port == its_port
+        }
+        // `null`, and what is no origin at all, is only itself.
+        _ => known == origin,
+    }
+}
+
+/// The scheme, host and port of an origin.
+fn parts(origin: &str) -> Option<(&str, &str, u16)> {
+    let (scheme, authority) = origin.split_once("://")?;
+    let at = authority.rfind(':').filter(|&at| {
+        // The colons of `[::1]` are none before a port.
+        !authority[at..].contains(']')
+    });
+    let (host, port) = match at {
+        Some(at) => (&authority[..at], authority[at + 1..].parse().ok()?),
+        None if scheme.eq_ignore_ascii_case("https") => (authority, 443),
+        None if scheme.eq_ignore_ascii_case("http") => (authority, 80),
+        None => (authority, 0),
+    };
+    let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@']);
+    is_host.then_some((scheme, host, port))
+}
+
+/// The code of a close frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CloseCode(pub u16);
+
+impl CloseCode {
+    /// The conversation is over.
+    pub const NORMAL: Self = Self(1000);
+    /// This side is shutting down.
+    pub const GOING_AWAY: Self = Self(1001);
+    /// The other side broke a rule of WebSocket.
+    pub const PROTOCOL_ERROR: Self = Self(1002);
+    /// A binary message.
+    pub const UNSUPPORTED: Self = Self(1003);
+    /// Text that is not UTF-8.
+    pub const BAD_TEXT: Self = Self(1007);
+    /// The other side broke a rule of the conversation, or a limit that has no code of its own.
+    pub const POLICY: Self = Self(1008);
+    /// A message over the limit.
+    pub const TOO_BIG: Self = Self(1009);
+    /// Something failed here.
+    pub const INTERNAL: Self = Self(1011);
+
+    /// The code, and a short reason, to close with when the conversation has ended as `closed`
+    /// tells.
+    pub const fn of(closed: Closed, is_server: bool) -> (Self, &'static str) {
+        match closed {
+            Closed::EndOfInput => (Self::NORMAL, ""),
+            Closed::Drained => Self::of(Closed::Local(CloseReason::GoingAway), is_server),
+            Closed::Local(reason) => match reason {
+                CloseReason::Done => (Self::NORMAL, ""),
+                CloseReason::GoingAway if is_server => (Self::GOING_AWAY, "shutting down"),
+                CloseReason::GoingAway => (Self::NORMAL, ""),
+                CloseReason::PeerMisbehaved => (Self::POLICY, "the rules were broken"),
+                CloseReason::TransportFailed => (Self::INTERNAL, "the transport failed"),
+                CloseReason::Other(_) => (Self::NORMAL, ""),
+            },
+            Closed::Failed(error) => match error {
+                ConnectionError::Truncated | ConnectionError::Framing(_) => {
+                    (Self::PROTOCOL_ERROR, "a message was cut short")
+                }
+                ConnectionError::FrameTimedOut => (Self::POLICY, "a message took too long"),
+                ConnectionError::WriteTimedOut => (Self::POLICY, "no output was taken"),
+                ConnectionError::DrainTimedOut => (Self::GOING_AWAY, "shutting down"),
+                ConnectionError::OutboxFull => (Self::POLICY, "too much output waits"),
+                ConnectionError::TooManyStrays => (Self::POLICY, "too many unknown answers"),
+                ConnectionError::TooManyMalformed => (Self::POLICY, "too many invalid messages"),
+            },
+        }
+    }
+
+    /// The code, and a short reason, to close with after a message over the limit, which has been
+    /// answered.
+    pub const fn after_oversize() -> (Self, &'static str) {
+        (Self::TOO_BIG, "a message over the limit")
+    }
+
+    /// The code, and a short reason, to close with when a ping was not answered.
+    pub const fn after_silence() -> (Self, &'static str) {
+        (Self::INTERNAL, "no answer to a ping")
+    }
+
+    /// Whether a received code tells that something was wrong, rather than that the other side is
+    /// done.
+    pub const fn is_failure(self) -> bool {
+        !matches!(self, Self::NORMAL | Self::GOING_AWAY)
+    }
+}
+
+impl fmt::Display for CloseCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CloseCode, Heartbeat, Refusal, Subprotocol, Upgrade, WebSocketRules};
+    use crate::event::{CloseReason, Closed, ConnectionError};
+    use core::time::Duration;
+
+    fn asking<'a>(target: &'a str, origins: &'a [&'a str]) -> Upgrade<'a> {
+        Upgrade {
+            target,
+            origins,
+            subprotocols: &[],
+        }
+    }
+
+    // SEC-08
+    #[test]
+    fn an_origin_is_let_in_by_scheme_host_and_port() {
+        let mut rules = WebSocketRules::new();
+        assert_eq!(
+            rules.judge(&asking("/", &["https://anyone.example"])),
+            Ok(None)
+        );
+        rules.origins.push("https://app.example".into());
+        rules.origins.push("http://localhost:3000".into());
+        rules.origins.push("http://[::1]".into());
+        let cases: [(&[&str], bool); 18] = [
+            (&["https://app.example"], true),
+            (&["HTTPS://App.Example"], true),
+            (&["https://app.example:443"], true),
+            (&["https://app.example:444"], false),
+            (&["https://app.example:x"], false),
+            (&["http://app.example"], false),
+            (&["https://app.example.evil"], false),
+            (&["https://evil.example/https://app.example"], false),
+            (&["https://evil@app.example"], false),
+            (&["https://xapp.example"], false),
+            (&["http://localhost:3000"], true),
+            (&["http://localhost"], false),
+            (&["http://[::1]:80"], true),
+            (&["http://[::1]:81"], false),
+            (&["null"], false),
+            (&[""], false),
+            (&["https://app.example", "https://app.example"], false),
+            (&[], true),
+        ];
+        for (origins, is_let_in) in cases {
+            let judged = rules.judge(&asking("/", origins));
+            assert_eq!(judged.is_ok(), is_let_in, "{origins:?}");
+            assert!(judged.is_ok() || judged.unwrap_err().status == 403);
+        }
+        rules.origin_required = true;
+        assert!(rules.judge(&asking("/", &[])).is_err());
+        rules.origins.push("null".into());
+        assert!(rules.judge(&asking("/", &["null"])).is_ok());
+    }
+
+    // WSK-14
+    #[test]
+    fn a_path_is_served_whatever_its_query() {
+        let mut rules = WebSocketRules::new();
+        rules.paths.push("/rpc".into());
+        for (target, is_served) in [
+            ("/rpc", true),
+            ("/rpc?v=2", true),
+            ("/rpc/", false),
+            ("/", false),
+            ("/rpcs", false),
+        ] {
+            let judged = rules.judge(&asking(target, &[]));
+            assert_eq!(judged.is_ok(), is_served, "{target}");
+        }
+        let Refusal { status, .. } = rules.judge(&asking("/", &[])).unwrap_err();
+        assert_eq!(status, 404);
+    }
+
+    // WSK-06
+    #[test]
+    fn the_subprotocol_is_selected_only_if_it_was_offered() {
+        let offers: [&[&str]; 3] = [&[], &["mqtt"], &["mqtt", "jsonrpc"]];
+        for (subprotocol, wanted) in [
+            (Subprotocol::Ignore, [Ok(None), Ok(None), Ok(None)]),
+            (
+                Subprotocol::Accept,
+                [Ok(None), Ok(None), Ok(Some("jsonrpc"))],
+            ),
+            (
+                Subprotocol::Offer,
+                [Ok(None), Ok(None), Ok(Some("jsonrpc"))],
+            ),
+            (
+                Subprotocol::Require,
+                [Err(400), Err(400), Ok(Some("jsonrpc"))],
+            ),
+        ] {
+            let mut rules = WebSocketRules::new();
+            rules.subprotocol = subprotocol;
+            for (subprotocols, wanted) in offers.into_iter().zip(wanted) {
+                let upgrade = Upgrade {
+                    subprotocols,
+                    ..asking("/", &[])
+                };
+                let judged = rules.judge(&upgrade).map_err(|refusal| refusal.status);
+                assert_eq!(judged, wanted, "{subprotocol:?} {subprotocols:?}");
+            }
+        }
+    }
+
+    // WSK-06
+    #[test]
+    fn a_client_takes_no_subprotocol_that_it_did_not_offer() {
+        for (subprotocol, none, ours) in [
+            (Subprotocol::Ignore, true, false),
+            (Subprotocol::Accept, true, false),
+            (Subprotocol::Offer, true, true),
+            (Subprotocol::Require, false, true),
+        ] {
+            let mut rules = WebSocketRules::new();
+            rules.subprotocol = subprotocol;
+            assert_eq!(rules.offered().is_some(), ours);
+            assert_eq!(rules.judge_selected(None).is_ok(), none, "{subprotocol:?}");
+            assert_eq!(rules.judge_selected(Some("jsonrpc")).is_ok(), ours);
+            assert!(rules.judge_selected(Some("mqtt")).is_err());
+        }
+    }
+
+    // WSK-11
+    #[test]
+    fn heartbeats_are_heard_only_where_they_are_on_and_from_the_right_side() {
+        let mut rules = WebSocketRules::new();
+        assert_eq!(rules.hear(true, "ping"), Heartbeat::Deliver);
+        assert_eq!(rules.own_heartbeat(false), None);
+        rules.heartbeat = Some(Duration::from_secs(20));
+        assert_eq!(rules.hear(true, "ping"), Heartbeat::Answer("pong"));
+        assert_eq!(rules.hear(false, "pong"), Heartbeat::Heard);
+        for (is_server, method) in [(true, "pong"), (false, "ping"), (true, "pings")] {
+            assert_eq!(rules.hear(is_server, method), Heartbeat::Deliver);
+        }
+        assert_eq!(rules.own_heartbeat(true), None);
+        assert_eq!(
+            rules.own_heartbeat(false),
+            Some(("ping", Duration::from_secs(20)))
+        );
+    }
+
+    // WSK-09 WSK-12 CON-09
+    #[test]
+    fn every_ending_has_its_code() {
+        let cases = [
+            (Closed::EndOfInput, 1000, 1000),
+            (Closed::Drained, 1001, 1000),
+            (Closed::Local(CloseReason::Done), 1000, 1000),
+            (Closed::Local(CloseReason::GoingAway), 1001, 1000),
+            (Closed::Local(CloseReason::PeerMisbehaved), 1008, 1008),
+            (Closed::Local(CloseReason::TransportFailed), 1011, 1011),
+            (Closed::Local(CloseReason::Other("x")), 1000, 1000),
+            (Closed::Failed(ConnectionError::Truncated), 1002, 1002),
+            (Closed::Failed(ConnectionError::FrameTimedOut), 1008, 1008),
+            (Closed::Failed(ConnectionError::WriteTimedOut), 1008, 1008),
+            (Closed::Failed(ConnectionError::DrainTimedOut), 1001, 1001),
+            (Closed::Failed(ConnectionError::OutboxFull), 1008, 1008),
+            (Closed::Failed(ConnectionError::TooManyStrays), 1008, 1008),
+            (
+                Closed::Failed(ConnectionError::TooManyMalformed),
+                1008,
+                1008,
+            ),
+        ];
+        for (closed, server, client) in cases {
+            assert_eq!(
+                CloseCode::of(closed, true).0,
+                CloseCode(server),
+                "{closed:?}"
+            );
+            assert_eq!(
+                CloseCode::of(closed, false).0,
+                CloseCode(client),
+                "{closed:?}"
+            );
+            // A control frame has room for 123 bytes behind the code.
+            assert!(CloseCode::of(closed, true).1.len() <= 123);
+        }
+        assert_eq!(CloseCode::after_oversize().0, CloseCode(1009));
+        assert_eq!(CloseCode::after_silence().0, CloseCode(1011));
+        assert!(!CloseCode(1001).is_failure() && CloseCode(1011).is_failure());
+    }
+}
