@@ -173,6 +173,9 @@ fn a_frame_is_judged_by_its_header_alone() {
         (super::support::header(FIN | CLOSE, u64::MAX, true), 1002),
         (super::support::header(FIN | TEXT, 100, false), 1002),
         (super::support::header(FIN, 100, true), 1002),
+        (super::support::header(PING, 5, true), 1002),
+        (super::support::header(FIN | 0x40 | TEXT, 100, true), 1002),
+        (super::support::header(FIN | 0x3, 100, true), 1002),
     ] {
         expect_fault(server(), &bytes, code);
     }
