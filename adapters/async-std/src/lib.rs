@@ -51,6 +51,8 @@
 //! that are on it can use this crate until they move.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "http")]
+pub mod http;
 mod link;
 mod listen;
 mod runtime;
