@@ -527,7 +527,7 @@ impl Session {
         state.closing = true;
     }
 
-    /// Takes the output to be written next, as [`Machine::take_output`] does, under the lock.
+    /// Takes the output to be written next, as [`Machine::take_output`](crate::Machine::take_output) does, under the lock.
     pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
         state.conn.handle_timeout(self.now());
         loop {
