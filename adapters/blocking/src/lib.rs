@@ -50,6 +50,8 @@ mod call;
 mod child;
 mod client;
 mod driver;
+#[cfg(feature = "http")]
+pub mod http;
 mod link;
 mod listen;
 mod peer;

@@ -94,6 +94,20 @@ impl TcpServer {
         };
         Running::start(self.listener, self.connections_max, options, make, knock)
     }
+
+    /// The same over HTTP: every POST is a message. Connections cost no threads of their own; the
+    /// methods of the service run on the pool in `options`. See [`http`](crate::http).
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    #[cfg(feature = "http")]
+    pub fn start_http<S: Service>(
+        self,
+        options: impl Into<crate::http::HttpOptions>,
+        make: impl Fn(&antiphon_session::Context) -> S + Send + Sync + 'static,
+    ) -> io::Result<crate::http::Running> {
+        crate::http::Running::start(self.listener, self.connections_max, options.into(), make)
+    }
 }
 
 impl Accept for TcpListener {
