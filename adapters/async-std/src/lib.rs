@@ -56,6 +56,10 @@ pub mod http;
 mod link;
 mod listen;
 mod runtime;
+#[cfg(feature = "tls")]
+pub mod tls;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 use std::io::Result;
 use std::sync::Arc;

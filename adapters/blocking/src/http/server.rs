@@ -58,6 +58,7 @@ impl Running {
         connections_max: usize,
         options: HttpOptions,
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
+        secure: impl FnOnce(TcpServer) -> TcpServer,
     ) -> io::Result<Self> {
         let tasks = Arc::new(Tasks::new());
         let runtime: SharedRuntime = Arc::new(OneThread {
@@ -76,7 +77,7 @@ impl Running {
                 block_on(tasks.run(stopping.wait()));
                 // What is left of the tasks is dropped here, and with it every connection.
             })?;
-        let server = server
+        let server = secure(server)
             .with_connections_max(connections_max)
             .start_protocol(endpoint);
         Ok(Self {
