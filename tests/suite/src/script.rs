@@ -28,7 +28,7 @@ pub struct Script {
     /// `preset=NAME` and `LIMIT=NUMBER`.
     pub config: Vec<String>,
     /// The transports that it cannot be played over, and why.
-    pub excluded: Option<(Vec<Transport>, String)>,
+    pub excluded: Vec<(Vec<Transport>, String)>,
     /// What happens, in order.
     pub steps: Vec<Step>,
 }
@@ -90,8 +90,9 @@ impl Script {
 
     /// Why it cannot be played over a transport, if so.
     pub fn excludes(&self, transport: Transport) -> Option<&str> {
-        let (transports, why) = self.excluded.as_ref()?;
-        transports.contains(&transport).then_some(why.as_str())
+        let mut reasons = self.excluded.iter();
+        let (_, why) = reasons.find(|(transports, _)| transports.contains(&transport))?;
+        Some(why)
     }
 }
 
@@ -117,8 +118,12 @@ pub fn read_all(directory: &Path) -> Result<Vec<Script>, String> {
         if scripts[..index].iter().any(|other| other.name() == name) {
             return Err(format!("{name} stands there twice"));
         }
-        let sends = |step: &Step| !matches!(step.what, What::Receive(_) | What::Answered(_));
-        if script.steps.iter().all(sends) {
+        let expects = |step: &Step| match step.what {
+            What::Receive(_) | What::ReceiveAll(_) | What::Answered(_) => true,
+            What::Act(act) => act == Act::Ended,
+            What::Send(_) | What::SendRaw(_) | What::Operate(_) => false,
+        };
+        if !script.steps.iter().any(expects) {
             return Err(format!("{name} expects nothing"));
         }
     }
@@ -144,7 +149,7 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Script>, String> {
                 title: title.to_owned(),
                 role: role.ok_or_else(|| fail("the file says no role"))?,
                 config: Vec::new(),
-                excluded: None,
+                excluded: Vec::new(),
                 steps: Vec::new(),
             });
             continue;
@@ -162,13 +167,14 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Script>, String> {
         } else if let Some((words, why)) =
             line.strip_prefix("not ").and_then(|r| r.split_once(": "))
         {
-            script.excluded = Some((transports(words).map_err(|e| fail(&e))?, why.to_owned()));
+            let excluded = transports(words).map_err(|e| fail(&e))?;
+            script.excluded.push((excluded, why.to_owned()));
         } else if let Some((words, why)) =
             line.strip_prefix("only ").and_then(|r| r.split_once(": "))
         {
             let only = transports(words).map_err(|e| fail(&e))?;
             let others = Transport::ALL.into_iter().filter(|t| !only.contains(t));
-            script.excluded = Some((others.collect(), why.to_owned()));
+            script.excluded.push((others.collect(), why.to_owned()));
         } else {
             add_steps(&mut script.steps, number, line).map_err(|what| fail(&what))?;
         }
@@ -249,7 +255,8 @@ fn written_out(line: &str) -> Vec<String> {
     (1..=count).map(one).collect()
 }
 
-/// Writes `$(TEXT*n)` out: the text n times, a `#` in it being the count from 1.
+/// Writes `$(TEXT*n)` out: the text n times, a `#` in it being the count from 1, a `%` the count
+/// from 2.
 fn expand(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -265,7 +272,8 @@ fn expand(text: &str) -> String {
             continue;
         };
         for n in 1..=count {
-            out.push_str(&repeated.replace('#', &n.to_string()));
+            let counted = repeated.replace('#', &n.to_string());
+            out.push_str(&counted.replace('%', &(n + 1).to_string()));
         }
         rest = after;
     }
@@ -319,7 +327,7 @@ mod tests {
 
     #[test]
     fn short_forms_are_written_out() {
-        assert_eq!(expand("a$(#,*3)b$(x*2)"), "a1,2,3,bxx");
+        assert_eq!(expand("a$(#,*3)b$(%*2)"), "a1,2,3,b23");
         assert_eq!(expand("$(no"), "$(no");
         assert_eq!(unescape("\\x41\\r\\n\\\\").unwrap(), b"A\r\n\\");
         let scripts = read("f", "role client\n== t\n*2 >~ [#,@]\n>~ c\n> d\n").unwrap();

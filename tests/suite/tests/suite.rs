@@ -5,6 +5,7 @@
 //! adapter runs in a process of its own, for smol and async-std cannot share one; that is also
 //! where a script over standard streams finds its server, which is this program again.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
@@ -73,12 +74,7 @@ fn every_script_passes_on_every_adapter_and_transport(arguments: &[String]) -> E
         passed.count(),
         began.elapsed().as_secs_f64()
     );
-    for played in &played {
-        if let Some(why) = &played.failed {
-            let (runtime, transport, script) = (&played.runtime, played.transport, &played.script);
-            failures.push(format!("{runtime} over {transport}: {script}: {why}"));
-        }
-    }
+    failures.extend(grouped(&played));
     if is_whole {
         print!("\n{}", exclusions(&scripts));
         failures.extend(missing(&scripts, &played, PASSED_MIN));
@@ -96,6 +92,23 @@ fn every_script_passes_on_every_adapter_and_transport(arguments: &[String]) -> E
         true => ExitCode::SUCCESS,
         false => ExitCode::from(101),
     }
+}
+
+/// What went wrong, once for all the cells where it did.
+fn grouped(played: &[Played]) -> Vec<String> {
+    let mut groups: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    for played in played {
+        if let Some(why) = &played.failed {
+            let cell = format!("{} over {}", played.runtime, played.transport);
+            let group = groups.entry((&played.script, why));
+            group.or_default().push(cell);
+        }
+    }
+    let line = |((script, why), mut cells): ((&str, &str), Vec<String>)| {
+        cells.sort();
+        format!("{script}: {why}\n    in {}", cells.join(", "))
+    };
+    groups.into_iter().map(line).collect()
 }
 
 fn is_chosen(script: &Script, filters: &[String]) -> bool {
