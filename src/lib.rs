@@ -95,10 +95,12 @@ mod encode;
 mod error_object;
 mod event;
 mod frame;
+pub mod http;
 mod id;
 mod input;
 mod json;
 mod keepalive;
+mod lifecycle;
 mod message;
 mod outbox;
 mod presets;
@@ -131,7 +133,8 @@ pub use json::{
     JsonKind, JsonString, Members, OwnedJson, SyntaxError, SyntaxErrorKind,
 };
 pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
+pub use lifecycle::{Lifecycle, LinkState};
 pub use message::MethodName;
 pub use presets::{AcpVersion, McpRevision};
-pub use reconnect::{InvalidStrategy, Reconnect, ReconnectStrategy};
+pub use reconnect::{InvalidStrategy, Reconnect, ReconnectStrategy, Resend};
 pub use time::Instant;

@@ -8,6 +8,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::event::OwnedOutcome;
 use crate::time::Instant;
 
 /// How often, and after how long, a lost connection is tried again.
@@ -71,6 +72,27 @@ impl fmt::Display for InvalidStrategy {
 }
 
 impl core::error::Error for InvalidStrategy {}
+
+/// What a caller may do about a call that ended with its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resend {
+    /// Send it again on the next connection: doing so cannot do it twice, or that does no harm.
+    Again,
+    /// Leave it at that: the peer may have acted.
+    Never,
+}
+
+impl Resend {
+    /// Judges a call by how it ended. `is_idempotent` is the caller's word that doing it twice does
+    /// no harm. What the peer answered, and what ran out of time, is never sent again.
+    pub fn judge(outcome: &OwnedOutcome, is_idempotent: bool) -> Self {
+        match outcome {
+            OwnedOutcome::Unsent => Self::Again,
+            OwnedOutcome::Aborted if is_idempotent => Self::Again,
+            _ => Self::Never,
+        }
+    }
+}
 
 /// Counts attempts and says when the next one is due.
 ///
@@ -285,5 +307,25 @@ mod tests {
             reconnect.handle_lost(Instant::ZERO, u64::MAX),
             Some(Instant::from_millis(4000))
         );
+    }
+
+    // CON-06 TST-10
+    #[test]
+    fn only_what_was_not_sent_or_does_no_harm_twice_is_sent_again() {
+        use super::Resend;
+        use crate::event::{InvalidReason, OwnedOutcome};
+        let answered = OwnedOutcome::Err(crate::OwnedError::new(1, "no"));
+        let invalid = OwnedOutcome::Invalid(InvalidReason::NotAnObject);
+        for (outcome, plain, idempotent) in [
+            (OwnedOutcome::Unsent, Resend::Again, Resend::Again),
+            (OwnedOutcome::Aborted, Resend::Never, Resend::Again),
+            (OwnedOutcome::TimedOut, Resend::Never, Resend::Never),
+            (OwnedOutcome::Missing, Resend::Never, Resend::Never),
+            (answered, Resend::Never, Resend::Never),
+            (invalid, Resend::Never, Resend::Never),
+        ] {
+            assert_eq!(Resend::judge(&outcome, false), plain, "{outcome:?}");
+            assert_eq!(Resend::judge(&outcome, true), idempotent, "{outcome:?}");
+        }
     }
 }

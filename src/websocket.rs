@@ -152,7 +152,7 @@ impl WebSocketRules {
         if !self.paths.is_empty() && !self.paths.iter().any(|served| served == path) {
             return Err(refusal(404, "nothing is served at this path"));
         }
-        if !self.lets_in(upgrade.origins) {
+        if !lets_in(&self.origins, self.origin_required, upgrade.origins) {
             return Err(refusal(403, "this origin is not let in"));
         }
         let is_offered = upgrade.subprotocols.contains(&SUBPROTOCOL);
@@ -161,15 +161,6 @@ impl WebSocketRules {
             Subprotocol::Accept | Subprotocol::Offer => Ok(is_offered.then_some(SUBPROTOCOL)),
             Subprotocol::Require if is_offered => Ok(Some(SUBPROTOCOL)),
             Subprotocol::Require => Err(refusal(400, "the subprotocol jsonrpc must be offered")),
-        }
-    }
-
-    fn lets_in(&self, origins: &[&str]) -> bool {
-        match origins {
-            _ if self.origins.is_empty() => true,
-            [] => !self.origin_required,
-            [origin] => self.origins.iter().any(|known| is_same(known, origin)),
-            _ => false,
         }
     }
 
@@ -225,8 +216,18 @@ const fn refusal(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
 }
 
+/// Whether a request with these `Origin` headers is let in where `known` are.
+pub(crate) fn lets_in(known: &[String], is_required: bool, origins: &[&str]) -> bool {
+    match origins {
+        _ if known.is_empty() => true,
+        [] => !is_required,
+        [origin] => known.iter().any(|known| is_same(known, origin)),
+        _ => false,
+    }
+}
+
 /// Whether two origins are the same: scheme, host and port.
-fn is_same(known: &str, origin: &str) -> bool {
+pub(crate) fn is_same(known: &str, origin: &str) -> bool {
     match (parts(known), parts(origin)) {
         (Some((scheme, host, port)), Some((its_scheme, its_host, its_port))) => {
             scheme.eq_ignore_ascii_case(its_scheme)
@@ -309,6 +310,11 @@ impl CloseCode {
     /// answered.
     pub const fn after_oversize() -> (Self, &'static str) {
         (Self::TOO_BIG, "a message over the limit")
+    }
+
+    /// The code, and a short reason, to close with when a ping was not answered.
+    pub const fn after_silence() -> (Self, &'static str) {
+        (Self::INTERNAL, "no answer to a ping")
     }
 
     /// Whether a received code tells that something was wrong, rather than that the other side is
@@ -506,6 +512,7 @@ mod tests {
             assert!(CloseCode::of(closed, true).1.len() <= 123);
         }
         assert_eq!(CloseCode::after_oversize().0, CloseCode(1009));
+        assert_eq!(CloseCode::after_silence().0, CloseCode(1011));
         assert!(!CloseCode(1001).is_failure() && CloseCode(1011).is_failure());
     }
 }

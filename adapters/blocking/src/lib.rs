@@ -48,24 +48,32 @@
 
 mod call;
 mod child;
+mod client;
 mod driver;
 mod duplex;
 mod link;
 mod listen;
 mod peer;
+mod pump;
 mod service;
+#[cfg(feature = "tls")]
+pub mod tls;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, Context, Options,
-    Pool, Report, Request, Responder, StrayReport,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,
+    Context, Options, Pool, Report, Request, Responder, StrayReport,
 };
 pub use call::PendingCall;
 pub use child::Child;
+pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
 pub use duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
-pub use link::Link;
+pub use link::{Link, Parts};
 #[cfg(unix)]
 pub use listen::UnixServer;
 pub use listen::{Running, TcpServer};
 pub use peer::Peer;
+pub use pump::pump;
 pub use service::Service;

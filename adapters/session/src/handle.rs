@@ -192,11 +192,7 @@ impl Handle {
             let mut calls = Vec::new();
             let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
             let mut batch = state.conn.batch(due);
-            let mut builder = BatchBuilder {
-                batch: &mut batch,
-                gathering: &gathering,
-                calls: &mut calls,
-            };
+            let mut builder = BatchBuilder::new(&mut batch, &gathering, &mut calls);
             let handles = build(&mut builder).map_err(|error| (error, None))?;
             batch.send().map_err(|error| (error, None))?;
             // The lock on the connection is held: no outcome can have come yet.
@@ -294,6 +290,33 @@ impl Handle {
         }
     }
 
+    /// Lets the thread wait until messages can be exchanged: at once on a plain stream, after the
+    /// handshake of a WebSocket.
+    ///
+    /// # Errors
+    /// Why that will not be; [`TimedOut`](io::ErrorKind::TimedOut) if it takes longer than
+    /// `timeout`.
+    pub fn wait_open(&self, timeout: Duration) -> io::Result<()> {
+        let deadline = self.session.now() + timeout;
+        let opened = self.session.wait_until(deadline, State::opened);
+        opened.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// The same for a task.
+    ///
+    /// # Errors
+    /// Why it will not be.
+    pub fn poll_open(&self, waker: &Waker) -> Poll<io::Result<()>> {
+        let mut state = self.session.lock();
+        match state.opened() {
+            Some(opened) => Poll::Ready(opened),
+            None => {
+                state.watch(waker);
+                Poll::Pending
+            }
+        }
+    }
+
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
     ///
     /// # Errors
@@ -357,7 +380,19 @@ pub struct BatchBuilder<'b, 'c> {
     calls: &'b mut Vec<CallId>,
 }
 
-impl BatchBuilder<'_, '_> {
+impl<'b, 'c> BatchBuilder<'b, 'c> {
+    pub(crate) fn new(
+        batch: &'b mut Batch<'c, Tag>,
+        gathering: &'b Arc<Gathering>,
+        calls: &'b mut Vec<CallId>,
+    ) -> Self {
+        Self {
+            batch,
+            gathering,
+            calls,
+        }
+    }
+
     /// Adds a call whose result is to be decoded into `R`.
     ///
     /// # Errors

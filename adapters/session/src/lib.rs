@@ -17,6 +17,7 @@ mod call;
 mod clock;
 mod context;
 mod handle;
+pub mod http;
 mod machine;
 mod options;
 mod pool;
@@ -24,22 +25,28 @@ mod process;
 mod queue;
 mod report;
 mod request;
+mod roster;
 mod session;
 mod stdio;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(unix)]
 mod unix;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 pub use call::{CallError, CallRefused, Gathering, Pending, Settle, Slot};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
-pub use machine::{Machine, Turn};
+pub use machine::{Machine, ThreadMachine, Turn};
 pub use options::Options;
 pub use pool::{Job, Pool};
 pub use process::{ChildOptions, Process};
 pub use queue::{Queue, Work};
 pub use report::{Report, StrayReport};
 pub use request::{Request, Responder};
+pub use roster::{ClientOptions, OnChange, Roster, Waiting, is_sent_again};
 pub use session::{Session, Signal, State, Tag, Then};
 pub use stdio::stdout_unbuffered;
 #[cfg(unix)]

@@ -1,0 +1,174 @@
+//! The states of a connection as a user sees them, from the attempt to connect to the end.
+//!
+//! ```text
+//!   Connecting ──▶ Open ──▶ Closing ──▶ Closed
+//!        │           └──────────────────▶ │
+//!        └───────────────────────────────▶┘
+//! ```
+//!
+//! The rule guarded here: there are five transitions and no other; nothing is sent before Open and
+//! nothing new after it; every change is told once.
+
+use core::fmt;
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinkState {
+    /// It is being made. Nothing is sent; calls fail at once or wait, as the driver was told.
+    Connecting,
+    /// It sends and receives, and either side may close it.
+    Open,
+    /// It takes no new messages; what has begun comes to its end.
+    Closing,
+    /// It neither sends nor receives, and holds nothing any more.
+    Closed,
+}
+
+impl LinkState {
+    /// Whether a connection in this state may go to that one.
+    pub const fn may_become(self, next: Self) -> bool {
+        matches!(
+            (self, next),
+            (Self::Connecting, Self::Open | Self::Closed)
+                | (Self::Open, Self::Closing | Self::Closed)
+                | (Self::Closing, Self::Closed)
+        )
+    }
+
+    /// Whether new calls and notifications are sent.
+    pub const fn may_send(self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    /// Whether messages are received.
+    pub const fn may_receive(self) -> bool {
+        matches!(self, Self::Open | Self::Closing)
+    }
+}
+
+impl fmt::Display for LinkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connecting => "connecting",
+            Self::Open => "open",
+            Self::Closing => "closing",
+            Self::Closed => "closed",
+        })
+    }
+}
+
+/// Follows one connection through its states.
+///
+/// ```
+/// use antiphon::{Lifecycle, LinkState};
+/// let mut lifecycle = Lifecycle::new();
+/// assert!(!lifecycle.state().may_send());
+/// assert!(lifecycle.go(LinkState::Open));
+/// assert!(!lifecycle.go(LinkState::Connecting)); // there is no way back
+/// assert_eq!(lifecycle.poll_change(), Some(LinkState::Open));
+/// assert_eq!(lifecycle.poll_change(), None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifecycle {
+    state: LinkState,
+    /// The states entered and not yet told. There are three at most.
+    untold: [Option<LinkState>; 3],
+}
+
+impl Lifecycle {
+    /// Begins with an attempt to connect.
+    pub const fn new() -> Self {
+        Self {
+            state: LinkState::Connecting,
+            untold: [None; 3],
+        }
+    }
+
+    /// Where the connection is.
+    pub const fn state(&self) -> LinkState {
+        self.state
+    }
+
+    /// Goes to another state. Says whether there is a way; if not, nothing has changed.
+    pub fn go(&mut self, next: LinkState) -> bool {
+        if !self.state.may_become(next) {
+            return false;
+        }
+        self.state = next;
+        if let Some(free) = self.untold.iter_mut().find(|untold| untold.is_none()) {
+            *free = Some(next);
+        }
+        true
+    }
+
+    /// The next change that has not been told, in order.
+    pub fn poll_change(&mut self) -> Option<LinkState> {
+        let first = self.untold[0].take();
+        self.untold.rotate_left(1);
+        first
+    }
+}
+
+impl Default for Lifecycle {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lifecycle, LinkState};
+    use LinkState::{Closed, Closing, Connecting, Open};
+
+    const ALL: [LinkState; 4] = [Connecting, Open, Closing, Closed];
+
+    // CON-01 TST-09 D-30
+    #[test]
+    fn there_are_five_transitions() {
+        let legal = [
+            (Connecting, Open),
+            (Connecting, Closed),
+            (Open, Closing),
+            (Open, Closed),
+            (Closing, Closed),
+        ];
+        for from in ALL {
+            for to in ALL {
+                assert_eq!(
+                    from.may_become(to),
+                    legal.contains(&(from, to)),
+                    "{from} {to}"
+                );
+            }
+        }
+    }
+
+    // CON-02
+    #[test]
+    fn each_state_says_what_it_lets_pass() {
+        assert_eq!(ALL.map(LinkState::may_send), [false, true, false, false]);
+        assert_eq!(ALL.map(LinkState::may_receive), [false, true, true, false]);
+    }
+
+    // CON-10 TST-09
+    #[test]
+    fn every_change_is_told_once_and_in_order_clean_and_abrupt() {
+        for path in [&[Open, Closing, Closed][..], &[Open, Closed], &[Closed]] {
+            let mut lifecycle = Lifecycle::new();
+            assert_eq!(lifecycle.poll_change(), None);
+            for state in path {
+                assert!(lifecycle.go(*state));
+                assert!(!lifecycle.go(*state), "it is there already");
+                assert_eq!(lifecycle.state(), *state);
+            }
+            for state in path {
+                assert_eq!(lifecycle.poll_change(), Some(*state));
+            }
+            assert_eq!(lifecycle.poll_change(), None);
+            assert!(
+                ALL.iter().all(|next| !lifecycle.go(*next)),
+                "the end is the end"
+            );
+        }
+    }
+}
