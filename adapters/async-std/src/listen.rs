@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-use antiphon_async::{Context, Listen, Options, Protocol, Running, Secure, Server, Service};
+use antiphon_async::{
+    Context, Listen, Options, Protocol, Running, Secure, Server, Service, SharedRuntime,
+};
 use async_net::{AsyncToSocketAddrs, TcpListener};
 
 use crate::link::Link;
@@ -41,9 +43,17 @@ impl TcpServer {
     /// # Errors
     /// It has no address.
     pub fn from_listener(listener: TcpListener) -> io::Result<Self> {
+        Self::from_listener_on(listener, Futures::current())
+    }
+
+    /// The same with its tasks on another runtime than the program's.
+    ///
+    /// # Errors
+    /// It has no address.
+    pub fn from_listener_on(listener: TcpListener, runtime: SharedRuntime) -> io::Result<Self> {
         Ok(Self {
             address: listener.local_addr()?,
-            server: Server::new(Tcp::new(listener), Futures::current()),
+            server: Server::new(Tcp::new(listener), runtime),
         })
     }
 
@@ -85,6 +95,16 @@ impl TcpServer {
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
     ) -> Running {
         self.server.start(options, make)
+    }
+
+    /// The same over HTTP: every POST is a message. One service answers all.
+    #[cfg(feature = "http")]
+    pub fn start_http(
+        self,
+        options: impl Into<crate::http::HttpOptions>,
+        service: impl Service,
+    ) -> Running {
+        self.start_protocol(crate::http::endpoint(options, service))
     }
 
     /// The same with another protocol below the messages.

@@ -50,9 +50,13 @@ mod call;
 mod child;
 mod client;
 mod driver;
+mod duplex;
+#[cfg(feature = "http")]
+pub mod http;
 mod link;
 mod listen;
 mod peer;
+mod pump;
 mod service;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -67,9 +71,11 @@ pub use call::PendingCall;
 pub use child::Child;
 pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
-pub use link::Link;
+pub use duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
+pub use link::{Link, Parts};
 #[cfg(unix)]
 pub use listen::UnixServer;
 pub use listen::{Running, TcpServer};
 pub use peer::Peer;
+pub use pump::pump;
 pub use service::Service;

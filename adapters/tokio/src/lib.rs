@@ -52,6 +52,8 @@ mod listen;
 mod runtime;
 #[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 use std::io::Result;
 use std::sync::Arc;

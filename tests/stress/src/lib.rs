@@ -5,6 +5,7 @@
 //! nothing was left behind.
 
 pub mod certificates;
+mod echo;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use antiphon_async::{SharedRuntime, until};
 use antiphon_async_std::{Executor, Futures};
 use antiphon_tokio::Tokio;
+pub use echo::Echo;
 
 /// No test waits longer for anything.
 pub const LONG: Duration = Duration::from_secs(30);
