@@ -47,6 +47,35 @@ fn every_client_talks_to_every_server() {
     }
 }
 
+// SEC-01 SEC-02
+#[test]
+fn a_websocket_goes_over_tls() {
+    let (authority, identity) = good();
+    let own = authority.sign(&["a client"], Validity::Now);
+    let text = "text ".repeat(50_000);
+    for kind in SERVERS {
+        let serving = Serving::of_websocket(kind, authority.strict_server(identity.clone(), ANY));
+        let url = format!("wss://{NAME}:{}/", serving.address.port());
+        for client in SERVERS {
+            let config = authority.client(Some(own.clone()));
+            let caller = Caller::of_websocket(client, &url, config.clone()).unwrap();
+            assert_eq!(caller.echo(&text).unwrap(), text);
+            assert_eq!(caller.who().unwrap().as_deref(), Some(&*own.certificate));
+            caller.end();
+            assert!(caller.broken_by().is_none(), "{kind:?} {client:?}");
+
+            // The scheme is kept to, and the certificate is looked at.
+            let plain = url.replace("wss:", "ws:");
+            let refused = Caller::of_websocket(client, &plain, config).err().unwrap();
+            assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+            let stranger = Authority::new("a stranger").client(None);
+            let refused = Caller::of_websocket(client, &url, stranger);
+            assert_eq!(fault(refused), TlsFault::UnknownIssuer);
+            serving.failure();
+        }
+    }
+}
+
 #[test]
 fn a_mebibyte_goes_both_ways_at_once() {
     let (authority, identity) = good();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon_async::tls::rustls::{ClientConfig, ServerConfig};
+use antiphon_async::websocket::WebSocketOptions;
 use antiphon_async::{CallError, Context, Options, Peer, Request, Responder, Service};
 use antiphon_async_std::{Executor, Futures};
 use antiphon_stress::LONG;
@@ -84,6 +85,16 @@ impl Serving {
     }
 
     pub(crate) fn with_time_max(kind: Kind, config: Arc<ServerConfig>, time_max: Duration) -> Self {
+        Self::start(kind, config, time_max, options())
+    }
+
+    /// A server of `wss`.
+    pub(crate) fn of_websocket(kind: Kind, config: Arc<ServerConfig>) -> Self {
+        let route = WebSocketOptions::server();
+        Self::start(kind, config, LONG, options().with_websocket(route))
+    }
+
+    fn start(kind: Kind, config: Arc<ServerConfig>, time_max: Duration, options: Options) -> Self {
         let (tell, failures) = channel();
         let tell = Mutex::new(tell);
         let on_failure = move |context: &Context, error: &io::Error| {
@@ -103,7 +114,7 @@ impl Serving {
                 let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
                 let server = server.with_tls(acceptor);
                 let address = server.local_addr().unwrap();
-                let running = server.start(options(), |_| Answers).unwrap();
+                let running = server.start(options, |_| Answers).unwrap();
                 (address, Running::Blocking(running))
             }
             Kind::Tokio => {
@@ -116,7 +127,7 @@ impl Serving {
                     .with_secure(acceptor)
                     .with_handshake_time_max(time_max);
                 let address = server.local_addr();
-                let running = server.start(options(), |_| Answers);
+                let running = server.start(options, |_| Answers);
                 (address, Running::Tokio(running, Arc::clone(&runtime)))
             }
             Kind::Smol | Kind::AsyncStd => {
@@ -128,7 +139,7 @@ impl Serving {
                     .with_secure(acceptor)
                     .with_handshake_time_max(time_max);
                 let address = server.local_addr();
-                (address, Running::Smol(server.start(options(), |_| Answers)))
+                (address, Running::Smol(server.start(options, |_| Answers)))
             }
         };
         Self {
@@ -187,6 +198,34 @@ impl Caller {
                 runtime.spawn(Box::pin(async { drop(driver.await) }));
                 Ok(Self::Futures(peer))
             }),
+        }
+    }
+
+    /// A client of `wss`.
+    pub(crate) fn of_websocket(
+        kind: Kind,
+        url: &str,
+        config: Arc<ClientConfig>,
+    ) -> io::Result<Self> {
+        let there = WebSocketOptions::client(url)?;
+        match kind {
+            Kind::Blocking => {
+                let peer =
+                    antiphon_blocking::websocket::connect_tls(there, config, options(), Answers);
+                peer.map(Self::Blocking)
+            }
+            Kind::Tokio => {
+                let runtime = runtime();
+                let peer =
+                    antiphon_tokio::websocket::connect_tls(there, config, options(), Answers);
+                let peer = runtime.block_on(peer)?;
+                Ok(Self::Tokio(peer, runtime))
+            }
+            Kind::Smol | Kind::AsyncStd => {
+                let peer =
+                    antiphon_async_std::websocket::connect_tls(there, config, options(), Answers);
+                async_io::block_on(peer).map(Self::Futures)
+            }
         }
     }
 
