@@ -56,6 +56,8 @@ pub mod http;
 mod link;
 mod listen;
 mod runtime;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 

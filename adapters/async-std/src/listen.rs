@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
 
 use antiphon_async::{Context, Listen, Options, Protocol, Running, Secure, Server, Service};
 use async_net::{AsyncToSocketAddrs, TcpListener};
@@ -64,6 +65,14 @@ impl TcpServer {
     pub fn with_secure(self, secure: impl Secure) -> Self {
         Self {
             server: self.server.with_secure(secure),
+            ..self
+        }
+    }
+
+    /// The same with another deadline for the handshake.
+    pub fn with_handshake_time_max(self, handshake_time_max: Duration) -> Self {
+        Self {
+            server: self.server.with_handshake_time_max(handshake_time_max),
             ..self
         }
     }

@@ -20,6 +20,8 @@ mod runtime;
 mod server;
 mod service;
 mod threads;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 

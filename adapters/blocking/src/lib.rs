@@ -56,6 +56,8 @@ mod listen;
 mod peer;
 mod pump;
 mod service;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 

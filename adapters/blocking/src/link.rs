@@ -93,14 +93,7 @@ impl Link {
     /// # Errors
     /// No address answered.
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut failed = None;
-        for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
-                Ok(stream) => return Self::from_tcp(stream),
-                Err(error) => failed = Some(error),
-            }
-        }
-        Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address")))
+        Self::from_tcp(connect_tcp(address)?)
     }
 
     /// Takes a connected TCP stream.
@@ -157,6 +150,18 @@ impl From<Duplex> for Link {
         let (reader, writer) = end.split();
         Self::new(reader, writer).with_hang_up(hang_up)
     }
+}
+
+/// Connects to the first address that answers, within 10 s for each.
+pub(crate) fn connect_tcp(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
+    let mut failed = None;
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address")))
 }
 
 impl<R: Read + Send + 'static, W: Write + Send + 'static> From<(R, W)> for Link {

@@ -28,6 +28,8 @@ mod request;
 mod roster;
 mod session;
 mod stdio;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(unix)]
 mod unix;
 #[cfg(feature = "websocket")]

@@ -539,6 +539,8 @@ impl Session {
                 return true;
             }
             into.clear();
+            // Whoever keeps time may have waited for nothing but this.
+            self.signal(state, Signal::Turn);
         }
     }
 

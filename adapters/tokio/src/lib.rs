@@ -50,6 +50,8 @@ mod io;
 mod link;
 mod listen;
 mod runtime;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
