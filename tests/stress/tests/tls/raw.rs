@@ -13,6 +13,7 @@ use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, Str
 fn connected(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.set_nodelay(true).unwrap();
     stream
 }
 
@@ -39,22 +40,27 @@ fn record(message: u8, body: &[u8]) -> Vec<u8> {
     record
 }
 
-/// Offers TLS 1.1 and nothing else, and expects to be told that this is the reason.
-pub(crate) fn refused_client_of_tls_1_1(address: SocketAddr) {
+/// Offers TLS 1.1 and nothing else, and expects to be refused with that alert. Some such clients
+/// know the extension with which TLS 1.2 names its signatures.
+pub(crate) fn refused_client_of_tls_1_1(address: SocketAddr, names_signatures: bool, alert: u8) {
     let mut hello = vec![3, 2];
     hello.extend([7; 32]);
     // No session; AES-128-CBC and AES-256-CBC with SHA over ECDHE-ECDSA; no compression.
     hello.extend([0, 0, 4, 0xc0, 0x09, 0xc0, 0x0a, 1, 0]);
     // Elliptic curves (P-256) and point formats (uncompressed).
-    hello.extend([0, 14, 0, 10, 0, 4, 0, 2, 0, 23, 0, 11, 0, 2, 1, 0]);
+    hello.extend([0, if names_signatures { 22 } else { 14 }]);
+    hello.extend([0, 10, 0, 4, 0, 2, 0, 23, 0, 11, 0, 2, 1, 0]);
+    if names_signatures {
+        hello.extend([0, 13, 0, 4, 0, 2, 4, 3]);
+    }
     let mut stream = connected(address);
     stream.write_all(&record(1, &hello)).unwrap();
     let mut reply = Vec::new();
     stream.read_to_end(&mut reply).unwrap();
-    // One fatal alert: protocol_version.
+    // One fatal alert.
     assert_eq!(
         (reply[0], &reply[3..]),
-        (21, &[0, 2, 2, 70][..]),
+        (21, &[0, 2, 2, alert][..]),
         "{reply:?}"
     );
 }
@@ -155,7 +161,9 @@ fn server(
 }
 
 /// Reads to the end, which must be announced, and announces its own.
-pub(crate) fn server_that_reads_to_the_end(config: Arc<ServerConfig>) -> (SocketAddr, JoinHandle<()>) {
+pub(crate) fn server_that_reads_to_the_end(
+    config: Arc<ServerConfig>,
+) -> (SocketAddr, JoinHandle<()>) {
     serving(move |stream| {
         let mut stream = server(stream, config);
         let mut said = String::new();
