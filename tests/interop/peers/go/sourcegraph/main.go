@@ -1,7 +1,7 @@
-// sourcegraph/jsonrpc2, a two-way library for Go, in three framings:
+// sourcegraph/jsonrpc2, a two-way library for Go, over TCP and WebSocket:
 //
-//	go_sourcegraph server tcp+lsp|tcp+json|ws                prints its port
-//	go_sourcegraph client tcp+lsp|tcp+json|ws PORT POINTS…
+//	go_sourcegraph server tcp+lsp|ws                prints its port
+//	go_sourcegraph client tcp+lsp|ws PORT POINTS…
 package main
 
 import (
@@ -28,9 +28,6 @@ type any = interface{}
 
 var failure = map[string]any{
 	"code": 7.0, "message": "failed", "data": map[string]any{"x": []any{1.0, "é€"}}}
-
-var codecs = map[string]jsonrpc2.ObjectCodec{
-	"tcp+lsp": jsonrpc2.VSCodeObjectCodec{}, "tcp+json": jsonrpc2.PlainObjectCodec{}}
 
 // -- what it answers, as a server and, with `who`, as a client
 
@@ -97,7 +94,7 @@ func serve(kind string) {
 	for {
 		conn, err := listener.Accept()
 		must(err)
-		talk(jsonrpc2.NewBufferedStream(conn, codecs[kind]))
+		talk(jsonrpc2.NewBufferedStream(conn, jsonrpc2.VSCodeObjectCodec{}))
 	}
 }
 
@@ -113,7 +110,7 @@ func client(kind, port string, points []string) {
 	} else {
 		socket, err := net.Dial("tcp", "127.0.0.1:"+port)
 		must(err)
-		conn = talk(jsonrpc2.NewBufferedStream(socket, codecs[kind]))
+		conn = talk(jsonrpc2.NewBufferedStream(socket, jsonrpc2.VSCodeObjectCodec{}))
 	}
 	for _, point := range points {
 		steps[point](conn)
