@@ -82,6 +82,7 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+mod admission;
 mod answer;
 mod batches;
 mod buffer;
@@ -103,12 +104,14 @@ mod keepalive;
 mod lifecycle;
 mod message;
 mod outbox;
+mod patience;
 mod presets;
 mod reconnect;
 mod requests;
 mod time;
 pub mod websocket;
 
+pub use admission::{Admission, AdmissionLimits, NoRoom, Place, address_key};
 pub use answer::{Incoming, answer};
 pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
@@ -135,6 +138,7 @@ pub use json::{
 pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
 pub use lifecycle::{Lifecycle, LinkState};
 pub use message::MethodName;
+pub use patience::{Patience, PatienceConfig, Step};
 pub use presets::{AcpVersion, McpRevision};
 pub use reconnect::{InvalidStrategy, Reconnect, ReconnectStrategy, Resend};
 pub use time::Instant;
