@@ -108,6 +108,7 @@ mod patience;
 mod presets;
 mod reconnect;
 mod requests;
+mod shutdown;
 mod time;
 pub mod websocket;
 
@@ -136,9 +137,12 @@ pub use json::{
     JsonKind, JsonString, Members, OwnedJson, SyntaxError, SyntaxErrorKind,
 };
 pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
-pub use lifecycle::{Lifecycle, LinkState};
+pub use lifecycle::{Lifecycle, LinkState, Sending};
 pub use message::MethodName;
 pub use patience::{Patience, PatienceConfig, Step};
 pub use presets::{AcpVersion, McpRevision};
-pub use reconnect::{InvalidStrategy, Reconnect, ReconnectStrategy, Resend};
+pub use reconnect::{
+    InvalidStrategy, RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends,
+};
+pub use shutdown::{Shutdown, ShutdownAction};
 pub use time::Instant;
