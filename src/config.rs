@@ -464,11 +464,13 @@ impl Config {
         self
     }
 
-    /// The same over WebSocket: whole messages, and an over-limit one answered −32600, before the
-    /// connection closes with 1009.
+    /// The same over WebSocket: whole messages, and an over-limit one is answered −32600 instead of
+    /// −32004, before the connection closes with 1009.
     pub const fn for_websocket(mut self) -> Self {
         self.framing = Framing::Messages;
-        self.limit_errors = LimitErrors::Standard;
+        if matches!(self.limit_errors, LimitErrors::Dedicated) {
+            self.limit_errors = LimitErrors::Standard;
+        }
         self
     }
 

@@ -318,6 +318,11 @@ impl CloseCode {
         (Self::TOO_BIG, "a message over the limit")
     }
 
+    /// The code, and a short reason, to close with when a ping was not answered.
+    pub const fn after_silence() -> (Self, &'static str) {
+        (Self::INTERNAL, "no answer to a ping")
+    }
+
     /// Whether a received code tells that something was wrong, rather than that the other side is
     /// done.
     pub const fn is_failure(self) -> bool {
@@ -547,6 +552,7 @@ mod tests {
             assert!(CloseCode::of(closed, true).1.len() <= 123);
         }
         assert_eq!(CloseCode::after_oversize().0, CloseCode(1009));
+        assert_eq!(CloseCode::after_silence().0, CloseCode(1011));
         assert!(!CloseCode(1001).is_failure() && CloseCode(1011).is_failure());
     }
     // WSK-09

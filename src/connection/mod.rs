@@ -326,6 +326,11 @@ impl<T> Connection<T> {
         self.outbox.done()
     }
 
+    /// The number that the next call gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.calls.next()
+    }
+
     /// How many calls of ours wait for an answer.
     pub fn calls_open(&self) -> usize {
         self.calls.open()

@@ -60,9 +60,10 @@ use std::sync::Arc;
 
 use antiphon::Closed;
 pub use antiphon_async::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Context, Driver, FuturesIo,
-    FuturesPair, Listen, Options, Peer, PendingCall, Pool, Protocol, Report, Request, Responder,
-    Running, Secure, Server, Service, StrayReport, cancelled,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
+    Connect, Connecting, Context, Driver, FuturesIo, FuturesPair, Listen, Options, Peer,
+    PendingCall, Pool, Protocol, Report, Request, Responder, Running, Secure, Server, Service,
+    StrayReport, cancelled,
 };
 pub use link::Link;
 pub use listen::TcpServer;
@@ -130,4 +131,41 @@ pub fn spawn(
     service: impl Service,
 ) -> Result<Child> {
     Child::spawn(command, options, service, &Futures::current())
+}
+
+/// A client that keeps connections to one server, and makes them anew when they are lost.
+/// `connect` makes one; `service` answers what the server asks, on all of them.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use antiphon::{Config, ReconnectStrategy};
+/// use antiphon_async_std::{ClientOptions, Link, keep};
+/// use std::time::Duration;
+///
+/// let mut client = ClientOptions::default();
+/// client.reconnect = ReconnectStrategy::backoff(Duration::from_millis(100), Duration::from_secs(10), u32::MAX);
+/// let connect = || -> antiphon_async_std::Connecting {
+///     Box::pin(async { Ok(Link::tcp("127.0.0.1:7777").await?.into()) })
+/// };
+/// let client = keep(connect, client, Config::new(), ())?;
+/// client.wait_open(Duration::from_secs(5)).await?;
+/// let sum: f64 = client.call_idempotent("add", &(1, 2)).await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// The strategy of `client` makes no sense.
+pub fn keep(
+    connect: impl Connect,
+    client: ClientOptions,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> std::result::Result<Client, antiphon::InvalidStrategy> {
+    Client::start(
+        connect,
+        client,
+        options.into(),
+        service,
+        &Futures::current(),
+    )
 }

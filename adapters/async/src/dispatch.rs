@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use antiphon::{Closed, OwnedRequest};
+use antiphon::{Closed, OwnedRequest, RequestKey};
 use antiphon_session::{Report, Request, Session, Work};
 use futures_util::stream::{FuturesUnordered, Stream};
 
@@ -24,6 +24,8 @@ pub(crate) struct Dispatch {
     session: Arc<Session>,
     service: Box<dyn Serve>,
     peer: Peer,
+    /// The service has been told of the connection.
+    is_begun: bool,
     /// What must be done with before anything else begins.
     ordered: Option<Task>,
     running: FuturesUnordered<Task>,
@@ -92,10 +94,11 @@ impl Dispatch {
     pub(crate) fn new<S: Service>(session: Arc<Session>, peer: Peer, service: Arc<S>) -> Self {
         let service = Shared(service);
         Self {
-            ordered: Some(service.opened(&peer)),
+            ordered: None,
             session,
             service: Box::new(service),
             peer,
+            is_begun: false,
             running: FuturesUnordered::new(),
             waiting: VecDeque::new(),
         }
@@ -103,6 +106,9 @@ impl Dispatch {
 
     /// Begins and continues what it can. Says whether anything was done.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.may_begin() {
+            return false;
+        }
         let mut progress = self.poll_running(cx);
         loop {
             if let Some(task) = &mut self.ordered {
@@ -118,6 +124,20 @@ impl Dispatch {
             progress = true;
             self.begin(cx, work);
         }
+    }
+
+    /// Whether there is something to serve: not before a handshake is done, where there is one.
+    fn may_begin(&mut self) -> bool {
+        if !self.is_begun {
+            let state = self.session.lock();
+            let (is_open, is_over) = (state.is_open(), state.finished().is_some());
+            drop(state);
+            self.is_begun = is_open || is_over;
+            if is_open {
+                self.ordered = Some(self.service.opened(&self.peer));
+            }
+        }
+        self.is_begun
     }
 
     /// Whether all that came in has begun, and what had to be done with in order is.
@@ -145,6 +165,7 @@ impl Dispatch {
                 self.waiting.push_back(request);
                 return;
             }
+            Work::Cancelled(key, _) if self.give_up(key) => return,
             work => work,
         };
         let (session, service, peer) = (&self.session, &self.service, &self.peer);
@@ -179,16 +200,26 @@ impl Dispatch {
     }
 
     fn begin_waiting(&mut self, cx: &mut Context<'_>) {
-        let Some(request) = self.waiting.pop_front() else {
-            return;
+        while self.running.len() < self.session.options().handlers_max {
+            let Some(request) = self.waiting.pop_front() else {
+                return;
+            };
+            self.begin(cx, Work::Request(request));
+        }
+    }
+
+    /// Answers a request that was given up before it has begun. Says whether it was one.
+    fn give_up(&mut self, key: RequestKey) -> bool {
+        let is_it = |request: &OwnedRequest| request.key() == key;
+        let Some(at) = self.waiting.iter().position(is_it) else {
+            return false;
         };
-        if self.session.lock().is_cancelled(request.key()) {
+        if let Some(request) = self.waiting.remove(at) {
             let (_, reply) = Request::split(&self.session, request);
             // A connection that has closed in the meantime awaits no answer.
             let _ = reply.cancelled();
-            return;
         }
-        self.begin(cx, Work::Request(request));
+        true
     }
 
     /// Drops what still runs, and says the last word to the service.

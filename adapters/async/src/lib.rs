@@ -6,9 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod child;
+mod client;
 mod dispatch;
 mod driver;
 mod duplex;
+#[cfg(feature = "http")]
+pub mod http;
 mod io;
 mod link;
 mod peer;
@@ -19,12 +22,13 @@ mod service;
 mod threads;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, Clock, Context, Handle, Machine,
-    Options, Pool, Report, Request, Responder, StrayReport, SystemClock, Turn,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, ClientOptions, Clock, Context,
+    Handle, Machine, Options, Pool, Report, Request, Responder, StrayReport, SystemClock, Turn,
 };
 #[cfg(unix)]
 pub use antiphon_session::{UnixPath, bind_unix};
 pub use child::Child;
+pub use client::{Client, Connect, Connecting};
 pub use driver::{Driver, drive, drive_session};
 pub use duplex::{Duplex, duplex};
 pub use io::{FuturesIo, FuturesPair, Io};

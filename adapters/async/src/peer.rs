@@ -184,6 +184,15 @@ impl Peer {
         Ok((handles, outcomes))
     }
 
+    /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a
+    /// WebSocket, which has a deadline of its own. What is sent before waits.
+    ///
+    /// # Errors
+    /// Why that will not be.
+    pub async fn opened(&self) -> io::Result<()> {
+        poll_fn(|cx| self.handle.poll_open(cx.waker())).await
+    }
+
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
     ///
     /// # Errors

@@ -40,7 +40,8 @@ use crate::peer::Peer;
 /// them is caught: the request is answered *internal error* and the service is used on. `()` is
 /// the service that knows no method.
 pub trait Service: Send + Sync + 'static {
-    /// The connection is there. The first call; what the peer says waits for its end.
+    /// The connection is there: after its handshake, where it has one. The first call, unless there
+    /// was no handshake; what the peer says waits for its end.
     fn opened(&self, peer: &Peer) -> impl Future<Output = ()> + Send {
         let _ = peer;
         ready(())

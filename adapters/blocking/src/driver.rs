@@ -249,9 +249,11 @@ fn write_on(session: &Session, done: &Done, mut writer: Box<dyn Write + Send>) {
 /// The service thread.
 fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
     let peer = Peer::new(Handle::unowned(Arc::clone(session)));
-    let opened = catch_unwind(AssertUnwindSafe(|| service.opened(&peer)));
-    if opened.is_err() {
-        session.report(Report::Panicked);
+    if wait_open(session) {
+        let opened = catch_unwind(AssertUnwindSafe(|| service.opened(&peer)));
+        if opened.is_err() {
+            session.report(Report::Panicked);
+        }
     }
     loop {
         let mut state = session.lock();
@@ -286,6 +288,15 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
     }
     // What the service holds may answer or call when it is dropped.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(service)));
+}
+
+/// Waits until messages can be exchanged. False if that will never be.
+fn wait_open(session: &Session) -> bool {
+    let mut state = session.lock();
+    while !state.is_open() && state.finished().is_none() {
+        state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
+    }
+    state.is_open()
 }
 
 fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, work: Work) {

@@ -48,18 +48,22 @@
 
 mod call;
 mod child;
+mod client;
 mod driver;
 mod link;
 mod listen;
 mod peer;
 mod service;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, Context, Options,
-    Pool, Report, Request, Responder, StrayReport,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,
+    Context, Options, Pool, Report, Request, Responder, StrayReport,
 };
 pub use call::PendingCall;
 pub use child::Child;
+pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
 pub use link::Link;
 #[cfg(unix)]

@@ -179,6 +179,16 @@ impl Peer {
         Ok((handles, gathering.wait()))
     }
 
+    /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a
+    /// WebSocket. What is sent before waits.
+    ///
+    /// # Errors
+    /// Why that will not be; [`TimedOut`](io::ErrorKind::TimedOut) if it takes longer than
+    /// `timeout`.
+    pub fn wait_open(&self, timeout: Duration) -> io::Result<()> {
+        self.handle.wait_open(timeout)
+    }
+
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
     ///
     /// # Errors
@@ -229,6 +239,10 @@ impl Peer {
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn transport_error(&self) -> Option<io::Error> {
         self.handle.transport_error()
+    }
+
+    pub(crate) fn into_handle(self) -> Handle {
+        self.handle
     }
 
     /// The same peer, without keeping the connection open.

@@ -15,7 +15,8 @@ use crate::peer::Peer;
 /// A panic in any of them is caught: the request is answered *internal error* and the service is
 /// used on. `()` is the service that knows no method.
 pub trait Service: Send + 'static {
-    /// The connection is there. The first call.
+    /// The connection is there: after its handshake, where it has one. The first call, unless there
+    /// was no handshake; then [`closed`](Self::closed) is called without it.
     fn opened(&mut self, peer: &Peer) {
         let _ = peer;
     }

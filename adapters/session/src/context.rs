@@ -25,7 +25,8 @@ pub struct Context {
     pub peer_addr: Option<SocketAddr>,
     /// The path and query asked for, over HTTP and WebSocket: `/rpc?v=2`.
     pub target: Option<String>,
-    /// The request's headers in the order received, over HTTP and WebSocket.
+    /// The request's headers in the order received, over HTTP and WebSocket; of the answer for the
+    /// client of a WebSocket, whose names are then in lower case.
     pub headers: Vec<(String, Vec<u8>)>,
     /// The certificate that the other side proved to own, in DER, over TLS with client
     /// authentication.

@@ -294,6 +294,33 @@ impl Handle {
         }
     }
 
+    /// Lets the thread wait until messages can be exchanged: at once on a plain stream, after the
+    /// handshake of a WebSocket.
+    ///
+    /// # Errors
+    /// Why that will not be; [`TimedOut`](io::ErrorKind::TimedOut) if it takes longer than
+    /// `timeout`.
+    pub fn wait_open(&self, timeout: Duration) -> io::Result<()> {
+        let deadline = self.session.now() + timeout;
+        let opened = self.session.wait_until(deadline, State::opened);
+        opened.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// The same for a task.
+    ///
+    /// # Errors
+    /// Why it will not be.
+    pub fn poll_open(&self, waker: &Waker) -> Poll<io::Result<()>> {
+        let mut state = self.session.lock();
+        match state.opened() {
+            Some(opened) => Poll::Ready(opened),
+            None => {
+                state.watch(waker);
+                Poll::Pending
+            }
+        }
+    }
+
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
     ///
     /// # Errors

@@ -24,10 +24,13 @@ mod process;
 mod queue;
 mod report;
 mod request;
+mod roster;
 mod session;
 mod stdio;
 #[cfg(unix)]
 mod unix;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 pub use call::{CallError, CallRefused, Gathering, Pending, Settle, Slot};
 pub use clock::{Clock, SystemClock};
@@ -40,6 +43,7 @@ pub use process::{ChildOptions, Process};
 pub use queue::{Queue, Work};
 pub use report::{Report, StrayReport};
 pub use request::{Request, Responder};
+pub use roster::{ClientOptions, OnChange, Roster, Waiting, is_sent_again};
 pub use session::{Session, Signal, State, Tag, Then};
 pub use stdio::stdout_unbuffered;
 #[cfg(unix)]

@@ -1,10 +1,14 @@
 //! What a driver can be told beyond the protocol's [`Config`].
 
+#[cfg(feature = "websocket")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::Config;
 
 use crate::pool::Pool;
+#[cfg(feature = "websocket")]
+use crate::websocket::WebSocketOptions;
 
 /// The protocol's [`Config`] and the limits of the threads around it. Made from a `Config` alone
 /// where the defaults will do.
@@ -40,6 +44,9 @@ pub struct Options {
     /// How long the peer's end of stream is awaited after ours, and its last words after a write
     /// has failed, before the transport is cut. Default 1 s.
     pub linger: Duration,
+    /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
+    #[cfg(feature = "websocket")]
+    pub(crate) websocket: Option<Arc<WebSocketOptions>>,
 }
 
 impl Options {
@@ -52,7 +59,26 @@ impl Options {
             pool: Pool::default(),
             handlers_max: 64,
             linger: Duration::from_secs(1),
+            #[cfg(feature = "websocket")]
+            websocket: None,
         }
+    }
+
+    /// The same over WebSocket, with the configuration's
+    /// [`for_websocket`](Config::for_websocket). The transport then moves the bytes of a WebSocket,
+    /// handshake and all.
+    #[cfg(feature = "websocket")]
+    #[must_use]
+    pub fn with_websocket(mut self, websocket: WebSocketOptions) -> Self {
+        self.config = self.config.for_websocket();
+        self.websocket = Some(Arc::new(websocket));
+        self
+    }
+
+    /// The WebSocket below the messages, if there is one.
+    #[cfg(feature = "websocket")]
+    pub fn websocket(&self) -> Option<&WebSocketOptions> {
+        self.websocket.as_deref()
     }
 }
 

@@ -7,6 +7,9 @@ use antiphon::{
     Malformed, MalformedCause, OwnedId, OwnedOutcome, Refused, RefusedCause, Stray, StrayKind,
 };
 
+#[cfg(feature = "websocket")]
+use crate::websocket::WebSocketEnd;
+
 /// The most bytes of a malformed message that a report keeps.
 const REPORT_TEXT_BYTES_MAX: usize = 1024;
 
@@ -54,6 +57,9 @@ pub enum Report {
     },
     /// The transport failed. A failure after the connection was meant to end is not reported.
     Io(io::Error),
+    /// A WebSocket ended otherwise than it should, by the other side's doing.
+    #[cfg(feature = "websocket")]
+    WebSocket(WebSocketEnd),
     /// The service panicked. The request, if it was one, has been answered *internal error*.
     Panicked,
 }
@@ -141,6 +147,8 @@ impl fmt::Display for Report {
             Self::QueueFull => f.write_str("a request refused: too many bytes wait"),
             Self::Dropped { messages } => write!(f, "{messages} messages dropped"),
             Self::Io(error) => write!(f, "the transport failed: {error}"),
+            #[cfg(feature = "websocket")]
+            Self::WebSocket(end) => end.fmt(f),
             Self::Panicked => f.write_str("the service panicked"),
         }
     }

@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ use crate::machine::{Machine, Turn};
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::report::Report;
+#[cfg(feature = "websocket")]
+use crate::websocket::Layer;
 
 /// Runs with the service's other work when a call has settled.
 pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
@@ -72,6 +74,8 @@ pub struct Session {
     conditions: [Condvar; 4],
     options: Options,
     context: Arc<Context>,
+    /// What is known since the connection opened, where that takes a handshake.
+    learnt: OnceLock<Arc<Context>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -79,23 +83,26 @@ pub struct Session {
 pub struct State {
     /// The conversation.
     pub conn: Connection<Tag>,
+    /// What is between the messages and the bytes, if anything is.
+    #[cfg(feature = "websocket")]
+    pub(crate) layer: Option<Box<Layer>>,
     /// What waits for the service.
     pub queue: Queue,
     /// Requests in the service's hands that were given up.
     cancelled: HashSet<RequestKey>,
     /// The mark in the output up to which bytes were taken to be written, and the one up to which
     /// they have been written and flushed.
-    taken: u64,
+    pub(crate) taken: u64,
     written: u64,
     /// When the write began, or last got on, that is under way.
-    writing_since: Option<Instant>,
+    pub(crate) writing_since: Option<Instant>,
     /// When writing failed. What else is queued is thrown away.
     write_failed: Option<Instant>,
     /// What broke the transport, if anything did.
     fault: Option<(io::ErrorKind, String)>,
     /// When the input ended, and whether the connection has been told.
     input_ended: Option<Instant>,
-    is_end_told: bool,
+    pub(crate) is_end_told: bool,
     /// What was left over then.
     input_rest: Vec<u8>,
     /// The service is at work, or has not begun.
@@ -176,6 +183,63 @@ impl State {
         waiting > self.conn.config().outbox_bytes_soft as u64
     }
 
+    /// Whether messages can be exchanged: false until a handshake is done, where there is one. The
+    /// service is not told of a connection before.
+    pub fn is_open(&self) -> bool {
+        #[cfg(feature = "websocket")]
+        if let Some(layer) = &self.layer {
+            return layer.is_open();
+        }
+        true
+    }
+
+    /// Whether messages can be exchanged, or why they never will be; none while that is open.
+    pub(crate) fn opened(&mut self) -> Option<io::Result<()>> {
+        if self.is_open() {
+            return Some(Ok(()));
+        }
+        self.closed?;
+        let error = self.fault();
+        Some(Err(error.unwrap_or(io::ErrorKind::NotConnected.into())))
+    }
+
+    /// Whether there is something to write.
+    fn has_output(&self) -> bool {
+        #[cfg(feature = "websocket")]
+        if let Some(layer) = &self.layer {
+            return self.has_frames(layer);
+        }
+        self.conn.poll_transmit().is_some()
+    }
+
+    fn take_transmit(&mut self, into: &mut Vec<u8>) -> bool {
+        #[cfg(feature = "websocket")]
+        if self.layer.is_some() {
+            return self.take_frames(into);
+        }
+        let is_taken = self.conn.take_transmit(into);
+        self.taken = self.conn.transmit_done();
+        is_taken
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let due = self.conn.poll_timeout();
+        #[cfg(feature = "websocket")]
+        if let Some(layer) = &self.layer {
+            return due.into_iter().chain(layer.poll_timeout()).min();
+        }
+        due
+    }
+
+    /// Whether all is said that is said below the messages.
+    fn is_layer_over(&self) -> bool {
+        #[cfg(feature = "websocket")]
+        if let Some(layer) = &self.layer {
+            return layer.is_over() || self.write_failed.is_some();
+        }
+        true
+    }
+
     /// Has a task woken at the next change; it looks again then.
     pub fn watch(&mut self, waker: &Waker) {
         if !self.watchers.iter().any(|known| known.will_wake(waker)) {
@@ -187,9 +251,16 @@ impl State {
 impl Session {
     /// Begins a conversation over a transport of which `context` is known.
     pub fn new(options: Options, context: Context, clock: Arc<dyn Clock>) -> Self {
-        Self {
+        #[cfg(feature = "websocket")]
+        let (layer, failed) = match Layer::of(&options, clock.now()) {
+            Ok(layer) => (layer, None),
+            Err(error) => (None, Some(error)),
+        };
+        let session = Self {
             state: Mutex::new(State {
                 conn: Connection::new(options.config),
+                #[cfg(feature = "websocket")]
+                layer,
                 queue: Queue::new(&options),
                 cancelled: HashSet::new(),
                 taken: 0,
@@ -214,8 +285,14 @@ impl Session {
             conditions: Default::default(),
             options,
             context: Arc::new(context),
+            learnt: OnceLock::new(),
             clock,
+        };
+        #[cfg(feature = "websocket")]
+        if failed.is_some() {
+            session.abort(failed);
         }
+        session
     }
 
     /// The options it was made with.
@@ -223,9 +300,18 @@ impl Session {
         &self.options
     }
 
-    /// What the transport knows.
+    /// What the transport knows: more after a handshake, where there is one.
     pub fn context(&self) -> &Arc<Context> {
-        &self.context
+        self.learnt.get().unwrap_or(&self.context)
+    }
+
+    /// Adds what a handshake has told. Once.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn learn(&self, add: impl FnOnce(&mut Context)) {
+        let mut context = Context::clone(&self.context);
+        add(&mut context);
+        // There is one handshake.
+        let _ = self.learnt.set(Arc::new(context));
     }
 
     /// The present.
@@ -251,10 +337,10 @@ impl Session {
 
     /// Wakes those who have something to do now.
     pub fn wake(&self, state: &mut State) {
-        if state.writing_since.is_none() && state.conn.poll_transmit().is_some() {
+        if state.writing_since.is_none() && state.has_output() {
             self.signal(state, Signal::Writable);
         }
-        let deadline = state.conn.poll_timeout();
+        let deadline = state.poll_timeout();
         if state.closing || deadline.is_some_and(|deadline| deadline < state.alarm) {
             self.signal(state, Signal::Turn);
         }
@@ -328,6 +414,12 @@ impl Session {
     }
 
     fn take(&self, state: &mut State, event: Event<'_, Tag>) {
+        #[cfg(feature = "websocket")]
+        if let Event::Notification(notification) = &event {
+            if self.is_heartbeat(state, &notification.method) {
+                return;
+            }
+        }
         let queue = &mut state.queue;
         match event {
             Event::Request(request) => {
@@ -391,7 +483,7 @@ impl Session {
         });
     }
 
-    fn close_state(&self, state: &mut State, reason: CloseReason) {
+    pub(crate) fn close_state(&self, state: &mut State, reason: CloseReason) {
         state.closing = true;
         state.conn.close(reason);
         self.pump(state, &mut Input::none());
@@ -417,7 +509,7 @@ impl Session {
     }
 
     /// Remembers what broke the transport, unless this side meant to end the connection.
-    fn note_fault(&self, state: &mut State, error: io::Error) {
+    pub(crate) fn note_fault(&self, state: &mut State, error: io::Error) {
         let is_meant = matches!(state.closed, Some(Closed::Local(_) | Closed::Drained));
         if !is_meant && state.fault.is_none() {
             state.fault = Some((error.kind(), error.to_string()));
@@ -437,10 +529,9 @@ impl Session {
     pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
         state.conn.handle_timeout(self.now());
         loop {
-            if !state.conn.take_transmit(into) {
+            if !state.take_transmit(into) {
                 return false;
             }
-            state.taken = state.conn.transmit_done();
             if state.write_failed.is_none() {
                 state.writing_since = Some(self.now());
                 return true;
@@ -458,6 +549,8 @@ impl Session {
         if state.closed.is_none() && self.write_due(state) <= now {
             self.give_up_writing(state);
         }
+        #[cfg(feature = "websocket")]
+        self.turn_frames(state, now);
         let told_by = self.tell_end(state, now);
         self.pump(state, &mut Input::none());
         let mut due = self.write_due(state).min(told_by);
@@ -469,13 +562,16 @@ impl Session {
                 self.close_state(state, CloseReason::GoingAway);
                 return self.over(state, why);
             }
+            #[cfg(feature = "websocket")]
+            self.close_frames(state, why);
             let is_written = state.writing_since.is_none() || state.write_failed.is_some();
             // The writer is gone before it was told to only if it panicked.
-            if (state.conn.is_closed() && is_written) || state.is_writer_gone {
+            let is_said = state.conn.is_closed() && state.is_layer_over();
+            if (is_said && is_written) || state.is_writer_gone {
                 return self.over(state, why);
             }
         }
-        let wanted = state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        let wanted = state.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         // A bound that should prove stale again and again costs a look a millisecond, no more.
         let wake_at = wanted.min(due).max(now + Duration::from_millis(1));
         state.alarm = wake_at;
@@ -536,6 +632,11 @@ impl Machine for Session {
 
     fn receive(&self, bytes: &[u8]) -> usize {
         self.act(|state| {
+            #[cfg(feature = "websocket")]
+            if state.layer.is_some() {
+                self.receive_frames(state, bytes);
+                return bytes.len();
+            }
             let mut input = Input::stream(bytes);
             self.pump(state, &mut input);
             input.consumed()
@@ -546,6 +647,10 @@ impl Machine for Session {
         self.act(|state| {
             state.closing = true;
             state.input_ended.get_or_insert(self.now());
+            #[cfg(feature = "websocket")]
+            if state.layer.is_some() {
+                return self.end_frames_input(state, failed);
+            }
             rest.clone_into(&mut state.input_rest);
             if let Some(error) = failed {
                 self.note_fault(state, error);
@@ -589,7 +694,7 @@ impl Machine for Session {
         let mut state = self.lock();
         let turn = self.turn_of(&mut state);
         if matches!(turn, Turn::Open { .. }) {
-            let may_write = state.writing_since.is_none() && state.conn.poll_transmit().is_some();
+            let may_write = state.writing_since.is_none() && state.has_output();
             let may_serve = !state.is_serving && !state.queue.is_empty();
             if may_write || may_serve {
                 return Turn::Busy;

@@ -44,6 +44,8 @@
 //! waits for another. See [`Service`] for what that means to a handler that blocks or computes.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "http")]
+pub mod http;
 mod io;
 mod link;
 mod listen;
@@ -54,9 +56,9 @@ use std::sync::Arc;
 
 use antiphon::Closed;
 pub use antiphon_async::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Context, Driver, Listen,
-    Options, Peer, PendingCall, Pool, Protocol, Report, Request, Responder, Running, Secure,
-    Server, Service, StrayReport, cancelled,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
+    Connect, Connecting, Context, Driver, Listen, Options, Peer, PendingCall, Pool, Protocol,
+    Report, Request, Responder, Running, Secure, Server, Service, StrayReport, cancelled,
 };
 pub use io::{TokioIo, TokioPair};
 pub use link::Link;
@@ -139,4 +141,38 @@ pub fn spawn(
     service: impl Service,
 ) -> Result<Child> {
     Child::spawn(command, options, service, &Tokio::current())
+}
+
+/// A client that keeps connections to one server, and makes them anew when they are lost.
+/// `connect` makes one; `service` answers what the server asks, on all of them.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use antiphon::{Config, ReconnectStrategy};
+/// use antiphon_tokio::{ClientOptions, Link, keep};
+/// use std::time::Duration;
+///
+/// let mut client = ClientOptions::default();
+/// client.reconnect = ReconnectStrategy::backoff(Duration::from_millis(100), Duration::from_secs(10), u32::MAX);
+/// let connect = || -> antiphon_tokio::Connecting {
+///     Box::pin(async { Ok(Link::tcp("127.0.0.1:7777").await?.into()) })
+/// };
+/// let client = keep(connect, client, Config::new(), ())?;
+/// client.wait_open(Duration::from_secs(5)).await?;
+/// let sum: f64 = client.call_idempotent("add", &(1, 2)).await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// The strategy of `client` makes no sense.
+///
+/// # Panics
+/// Outside of a tokio runtime.
+pub fn keep(
+    connect: impl Connect,
+    client: ClientOptions,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> std::result::Result<Client, antiphon::InvalidStrategy> {
+    Client::start(connect, client, options.into(), service, &Tokio::current())
 }

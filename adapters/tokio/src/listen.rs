@@ -75,6 +75,16 @@ impl TcpServer {
         self.server.start(options, make)
     }
 
+    /// The same over HTTP: every POST is a message. One service answers all.
+    #[cfg(feature = "http")]
+    pub fn start_http(
+        self,
+        options: impl Into<crate::http::HttpOptions>,
+        service: impl Service,
+    ) -> Running {
+        self.start_protocol(crate::http::endpoint(options, service))
+    }
+
     /// The same with another protocol below the messages.
     pub fn start_protocol(self, protocol: impl Protocol) -> Running {
         self.server.start_protocol(protocol)

@@ -12,7 +12,7 @@ const LINES_MAX: usize = 300;
 static LINES: AtomicUsize = AtomicUsize::new(0);
 
 /// Says something, if not too much has been said already.
-pub(crate) fn say(line: fmt::Arguments<'_>) {
+pub fn say(line: fmt::Arguments<'_>) {
     match LINES.fetch_add(1, Ordering::Relaxed) {
         said if said < LINES_MAX => eprintln!("antiphon-peer: {line}"),
         LINES_MAX => eprintln!("antiphon-peer: further lines are left out"),

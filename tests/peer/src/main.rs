@@ -5,7 +5,6 @@
 //! stderr.
 
 mod client;
-mod log;
 mod pipes;
 mod proxy;
 mod server;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use antiphon::Framing;
+use antiphon_peer::transports::Place;
 
 use crate::usage::Failure;
 
@@ -13,19 +14,6 @@ pub(crate) struct Target {
     framing: Framing,
     /// The target as it was written, up to the address: `tcp+lsp://`.
     scheme: String,
-}
-
-/// The transport of a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Our own stdin and stdout.
-    Stdio,
-    /// The stdin and stdout of a process that we start.
-    Child(Vec<String>),
-    /// A TCP address, `HOST:PORT`.
-    Tcp(String),
-    /// The path of a Unix socket.
-    Unix(String),
 }
 
 impl Target {

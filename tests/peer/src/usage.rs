@@ -6,12 +6,13 @@ use std::fmt;
 use std::time::Duration;
 
 use antiphon::{AcpVersion, Config, Framing, McpRevision, NullParams};
+use antiphon_peer::runtime::Runtime;
 
 use crate::proxy;
 use crate::target::Target;
 
-const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--trace] [--grace-ms N] \
-    server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
+const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] [--trace] \
+    [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// The names that `--preset` takes.
 const PRESETS: [(&str, Config); 17] = [
@@ -78,6 +79,7 @@ pub(crate) enum Task {
 pub(crate) struct Endpoint {
     pub(crate) target: Target,
     pub(crate) config: Config,
+    pub(crate) runtime: Runtime,
 }
 
 /// Reads the command line, without the program's name.
@@ -86,9 +88,8 @@ pub(crate) struct Endpoint {
 /// The sentence to print.
 pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Failure> {
     let mut arguments = arguments.peekable();
-    let mut preset = None;
+    let mut wanted = Wanted::default();
     let mut trace = false;
-    let mut lenient = false;
     let mut grace = Duration::from_secs(10);
     loop {
         let Some(word) = arguments.next() else {
@@ -97,32 +98,21 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Fai
         match word.as_str() {
             "--help" | "-h" => return Ok(Task::Help),
             "--trace" => trace = true,
-            "--lenient" => lenient = true,
-            "--preset" => preset = Some(read_preset(arguments.next())?),
             "--grace-ms" => grace = read_millis(arguments.next())?,
-            "server" => {
-                return Ok(Task::Serve(read_endpoint(
-                    arguments,
-                    (preset, lenient),
-                    false,
-                )?));
-            }
-            "client" => {
-                return Ok(Task::Drive(read_endpoint(
-                    arguments,
-                    (preset, lenient),
-                    true,
-                )?));
-            }
+            "server" => return Ok(Task::Serve(read_endpoint(arguments, wanted, false)?)),
+            "client" => return Ok(Task::Drive(read_endpoint(arguments, wanted, true)?)),
             "proxy" => {
                 let command: Vec<String> = arguments.collect();
                 if command.is_empty() {
                     return Err(Failure::new("proxy needs a command; see --help"));
                 }
+                if wanted.runtime != Runtime::Blocking {
+                    return Err(Failure::new("the proxy runs on threads only; see --help"));
+                }
                 let framing = read_framing()?;
-                let mut config = preset.unwrap_or_else(|| proxy::dialect(framing));
+                let mut config = wanted.preset.unwrap_or_else(|| proxy::dialect(framing));
                 config.framing = framing;
-                config.lenient_responses |= lenient;
+                config.lenient_responses |= wanted.lenient;
                 return Ok(Task::Relay(proxy::Options {
                     command,
                     config,
@@ -130,38 +120,71 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Fai
                     trace,
                 }));
             }
+            _ if wanted.take(&word, &mut arguments)? => {}
             _ => return Err(Failure::new(format!("{word}: not understood; see --help"))),
         }
+    }
+}
+
+/// The options that may stand before or behind a target.
+#[derive(Default)]
+struct Wanted {
+    preset: Option<Config>,
+    lenient: bool,
+    runtime: Runtime,
+}
+
+impl Wanted {
+    /// Takes an option, with its value from behind it. False if the word is none of these.
+    fn take(
+        &mut self,
+        word: &str,
+        arguments: &mut impl Iterator<Item = String>,
+    ) -> Result<bool, Failure> {
+        match word {
+            "--lenient" => self.lenient = true,
+            "--preset" => self.preset = Some(read_preset(arguments.next())?),
+            "--runtime" => self.runtime = read_runtime(arguments.next())?,
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 }
 
 /// The usage, and the presets by name.
 pub(crate) fn help() -> String {
     let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-    format!("{USAGE}\npresets: {}", names.join(", "))
+    let runtimes = Runtime::ALL.map(Runtime::name);
+    format!(
+        "{USAGE}\npresets: {}\nruntimes: {} (the proxy: only the first)",
+        names.join(", "),
+        runtimes.join(", ")
+    )
 }
 
 /// Reads `TARGET`, and the options that may also stand behind it.
 fn read_endpoint(
     mut arguments: impl Iterator<Item = String>,
-    (mut preset, mut lenient): (Option<Config>, bool),
+    mut wanted: Wanted,
     is_client: bool,
 ) -> Result<Endpoint, Failure> {
     let mut words: Vec<String> = Vec::new();
     while let Some(word) = arguments.next() {
-        match word.as_str() {
-            _ if words.first().is_some_and(|target| takes_a_command(target)) => words.push(word),
-            "--preset" => preset = Some(read_preset(arguments.next())?),
-            "--lenient" => lenient = true,
-            _ => words.push(word),
+        let is_ours = !words.first().is_some_and(|target| takes_a_command(target));
+        if !(is_ours && wanted.take(&word, &mut arguments)?) {
+            words.push(word);
         }
     }
     let target = Target::read(&words, is_client)?;
-    let mut config = preset.unwrap_or_else(default_config);
+    let mut config = wanted.preset.unwrap_or_else(default_config);
     config.framing = target.framing();
-    config.lenient_responses |= lenient;
+    config.lenient_responses |= wanted.lenient;
     raise_limits(&mut config);
-    Ok(Endpoint { target, config })
+    Ok(Endpoint {
+        target,
+        config,
+        runtime: wanted.runtime,
+    })
 }
 
 /// Whether the words behind a target belong to its command.
@@ -199,6 +222,11 @@ fn read_preset(name: Option<String>) -> Result<Config, Failure> {
     }
 }
 
+fn read_runtime(name: Option<String>) -> Result<Runtime, Failure> {
+    let name = name.ok_or(Failure::new("--runtime needs a name; see --help"))?;
+    Runtime::named(&name).ok_or(Failure::new(format!("{name}: no such runtime; see --help")))
+}
+
 fn read_millis(text: Option<String>) -> Result<Duration, Failure> {
     let millis = text.as_deref().and_then(|text| text.parse().ok());
     millis
@@ -214,5 +242,60 @@ fn read_framing() -> Result<Framing, Failure> {
         Ok(other) => Err(Failure::new(format!(
             "ANTIPHON_FRAMING={other}: must be newline or content-length"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Task, parse};
+    use antiphon_peer::runtime::Runtime;
+
+    fn read(line: &str) -> Result<Task, String> {
+        let words = line.split_whitespace().map(str::to_owned);
+        parse(words).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_runtime_is_chosen_before_or_behind_the_target() {
+        for runtime in Runtime::ALL {
+            for line in [
+                format!("--runtime {runtime} server tcp://h:1"),
+                format!("client tcp://h:1 --runtime {runtime}"),
+            ] {
+                let endpoint = match read(&line).unwrap() {
+                    Task::Serve(endpoint) | Task::Drive(endpoint) => endpoint,
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(endpoint.runtime, runtime, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_behind_a_command_is_its_own() {
+        let task = read("client stdio:lsp:run server stdio:lsp --runtime smol").unwrap();
+        let Task::Drive(endpoint) = task else {
+            panic!("{task:?}");
+        };
+        assert_eq!(endpoint.runtime, Runtime::Blocking);
+        assert!(endpoint.target.to_string().ends_with("--runtime smol"));
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_told_in_one_line() {
+        let bad = [
+            "",
+            "serve",
+            "--runtime",
+            "--runtime go server tcp://h:1",
+            "--runtime tokio proxy run",
+            "--preset none server tcp://h:1",
+            "server",
+            "server tcp://h:1 --runtime",
+        ];
+        for line in bad {
+            let told = read(line).unwrap_err();
+            assert!(!told.contains('\n') && !told.is_empty(), "{line}");
+        }
     }
 }

@@ -35,6 +35,18 @@ impl Rt {
     /// # Panics
     /// It does not.
     pub fn run<F: Future>(self, test: impl FnOnce(SharedRuntime) -> F) -> F::Output {
+        self.run_for(LONG, test)
+    }
+
+    /// The same with another limit.
+    ///
+    /// # Panics
+    /// It is not kept.
+    pub fn run_for<F: Future>(
+        self,
+        limit: Duration,
+        test: impl FnOnce(SharedRuntime) -> F,
+    ) -> F::Output {
         let tokio = match self {
             Self::Tokio => Some(
                 tokio::runtime::Builder::new_multi_thread()
@@ -52,21 +64,21 @@ impl Rt {
         match tokio {
             Some(tokio) => tokio.expect("a runtime").block_on(async {
                 let runtime = Tokio::current();
-                limited(&runtime.clone(), test(runtime)).await
+                limited(limit, &runtime.clone(), test(runtime)).await
             }),
             None => {
                 let runtime = Futures::on(match self {
                     Self::AsyncStd => Executor::AsyncStd,
                     _ => Executor::Smol,
                 });
-                async_io::block_on(limited(&runtime.clone(), test(runtime)))
+                async_io::block_on(limited(limit, &runtime.clone(), test(runtime)))
             }
         }
     }
 }
 
-async fn limited<F: Future>(runtime: &SharedRuntime, test: F) -> F::Output {
-    let deadline = runtime.now() + LONG;
+async fn limited<F: Future>(limit: Duration, runtime: &SharedRuntime, test: F) -> F::Output {
+    let deadline = runtime.now() + limit;
     let done = until(&**runtime, deadline, test).await;
     done.expect("it ends in time")
 }

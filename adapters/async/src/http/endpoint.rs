@@ -1,0 +1,233 @@
+//! A service behind HTTP: what answers requests, whoever reads them.
+//!
+//! The rule guarded here: what a request is answered is decided by the rules of
+//! [`antiphon::http`]; here it is only read, in a stated time and up to a stated size.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+
+use antiphon::Input;
+use antiphon::http::{Answer, RequestHead, Verdict};
+use antiphon_session::Context;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use hyper::{Request, Response, StatusCode};
+
+use super::exchange::Exchange;
+use super::options::HttpOptions;
+use crate::runtime::{SharedRuntime, until};
+use crate::service::Service;
+
+/// A service behind HTTP. Clones are the same.
+///
+/// A server of this crate speaks it as its protocol:
+/// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads
+/// requests by itself, [`answer`](Self::answer) is the body of a route.
+pub struct Endpoint<S> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S> {
+    options: HttpOptions,
+    service: Arc<S>,
+    runtime: SharedRuntime,
+}
+
+impl<S: Service> Endpoint<S> {
+    /// Puts `service` behind HTTP. To it every request is a connection of its own, on which it can
+    /// answer but not call: [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run
+    /// until all that the request asked is answered, and are dropped if the client is gone before.
+    /// `service` may be an `Arc` of one that others share.
+    pub fn new(options: impl Into<HttpOptions>, service: S, runtime: SharedRuntime) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                options: options.into(),
+                service: Arc::new(service),
+                runtime,
+            }),
+        }
+    }
+
+    /// What it was told.
+    pub fn options(&self) -> &HttpOptions {
+        &self.shared.options
+    }
+
+    pub(super) fn runtime(&self) -> &SharedRuntime {
+        &self.shared.runtime
+    }
+
+    /// Answers the body of a POST that somebody else has read, with what is known of the request
+    /// for the handlers to see. Dropping the future cancels the handlers.
+    pub async fn answer(&self, context: Context, body: &[u8]) -> Answer {
+        let head = RequestHead::new("POST", "");
+        if body.len() > self.options().options.config.message_bytes_max {
+            return self.too_large(&head, context, body.len() as u64).await;
+        }
+        self.reply(&head, context, body).await
+    }
+
+    async fn reply(&self, head: &RequestHead<'_>, context: Context, body: &[u8]) -> Answer {
+        let reply = self.exchange(context, &mut Input::message(body)).await;
+        self.options().rules.reply(head, reply)
+    }
+
+    async fn too_large(&self, head: &RequestHead<'_>, context: Context, bytes: u64) -> Answer {
+        let reply = self.exchange(context, &mut Input::oversize(bytes)).await;
+        self.options().rules.too_large(head, reply)
+    }
+
+    fn exchange(&self, context: Context, input: &mut Input<'_>) -> Exchange {
+        let Shared {
+            options,
+            service,
+            runtime,
+        } = &*self.shared;
+        Exchange::new(
+            &options.options,
+            context,
+            Arc::clone(service),
+            runtime,
+            input,
+        )
+    }
+
+    /// Answers a request that hyper has read the head of. `context` is what the transport knows.
+    pub(super) async fn serve(
+        self,
+        mut context: Context,
+        request: Request<Incoming>,
+    ) -> Result<Response<Full<Bytes>>, Infallible> {
+        let (parts, body) = request.into_parts();
+        let target = parts
+            .uri
+            .path_and_query()
+            .map_or("", |target| target.as_str());
+        let origins: Vec<&str> = parts.headers.get_all(ORIGIN).iter().map(text).collect();
+        let mut head = RequestHead::new(parts.method.as_str(), target);
+        head.content_type = sole(&parts.headers, &CONTENT_TYPE);
+        head.content_length = sole(&parts.headers, &CONTENT_LENGTH).and_then(|n| n.parse().ok());
+        head.origins = &origins;
+
+        context.target = Some(target.to_string());
+        let headers = parts.headers.iter();
+        context.headers = headers
+            .map(|(name, value)| (name.as_str().to_string(), value.as_bytes().to_vec()))
+            .collect();
+        let answer = self.answer_request(&head, context, body).await;
+        Ok(response(answer))
+    }
+
+    async fn answer_request(
+        &self,
+        head: &RequestHead<'_>,
+        context: Context,
+        body: Incoming,
+    ) -> Answer {
+        let HttpOptions { options, rules } = self.options();
+        match rules.judge(&options.config, head) {
+            Verdict::Answer(answer) => return answer,
+            Verdict::TooLarge(bytes) => {
+                return last(self.too_large(head, context, bytes).await);
+            }
+            Verdict::Serve => {}
+        }
+        let due = self.runtime().now() + rules.body_time_max;
+        let body = read(body, options.config.message_bytes_max);
+        match until(&**self.runtime(), due, body).await {
+            None => last(rules.timed_out(head)),
+            Some(Body::Broken) => last(rules.broken(head)),
+            Some(Body::TooLarge(bytes)) => last(self.too_large(head, context, bytes).await),
+            Some(Body::Whole(body)) => self.reply(head, context, &body).await,
+        }
+    }
+}
+
+impl<S> Clone for Endpoint<S> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Endpoint<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A header as text; empty, which means nothing in any of ours, if it is none.
+fn text(value: &HeaderValue) -> &str {
+    value.to_str().unwrap_or_default()
+}
+
+/// A header that may occur once. Two that differ are as good as no text.
+fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    Some(match values.all(|value| value == first) {
+        true => text(first),
+        false => "",
+    })
+}
+
+/// The answer to a body that is not read to its end: there is no telling where the next request
+/// would begin.
+fn last(mut answer: Answer) -> Answer {
+    answer.headers.push(("connection", "close".into()));
+    answer
+}
+
+/// What became of a body.
+enum Body {
+    Whole(Bytes),
+    /// It has more than the limit; at least so many bytes.
+    TooLarge(u64),
+    /// The client is gone, or did not keep to the encoding it announced.
+    Broken,
+}
+
+/// Reads a body whole, and never holds more of it than has come in.
+async fn read(mut body: Incoming, bytes_max: usize) -> Body {
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            return Body::Broken;
+        };
+        // Trailers say nothing that is asked for.
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        let bytes = whole.len() + data.len();
+        if bytes > bytes_max {
+            return Body::TooLarge(bytes as u64);
+        }
+        if whole.is_empty() && hyper::body::Body::is_end_stream(&body) {
+            return Body::Whole(data);
+        }
+        whole.extend_from_slice(&data);
+    }
+    Body::Whole(whole.into())
+}
+
+fn response(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+    let status = StatusCode::from_u16(answer.status);
+    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in answer.headers {
+        match HeaderValue::from_str(&value) {
+            Ok(value) => {
+                response.headers_mut().append(name, value);
+            }
+            // Rules that cannot be said in HTTP are this side's mistake.
+            Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+    response
+}

@@ -1,0 +1,307 @@
+//! A stream as hyper polls it, with deadlines for a peer that is slow at either.
+//!
+//! ```text
+//!   Waiting ──first byte of a request──▶ Head ──head complete──▶ Serving ──reply made──▶ Waiting
+//! ```
+//!
+//! The rule guarded here: reading and writing have a deadline of their own in every phase but the
+//! one in which this side is at work, so a peer that drips, falls silent or stops reading costs its
+//! own connection, after a stated time.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use antiphon::Instant;
+use hyper::rt::{Read, ReadBufCursor, Write};
+
+use crate::io::Io;
+use crate::runtime::{SharedRuntime, Timer};
+
+/// How much is read at once.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// How many reads are made after the end before other tasks get their turn.
+const READS_MAX: u32 = 16;
+
+thread_local! {
+    /// Where all connections of a thread read into, for hyper to copy from.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a connection is waiting for, and until when.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The first byte of the next request.
+    Waiting(Instant),
+    /// The rest of its head.
+    Head(Instant),
+    /// Nothing: the body's reader and the handlers keep their own time.
+    Serving,
+}
+
+/// The phase of one connection, known to its stream and to what serves its requests.
+#[derive(Debug)]
+pub(crate) struct Phases {
+    phase: Mutex<Phase>,
+    header_time_max: Duration,
+    idle_time_max: Duration,
+}
+
+impl Phases {
+    /// A connection of which the first byte has come at `now`.
+    pub(crate) fn new(
+        now: Instant,
+        header_time_max: Duration,
+        idle_time_max: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            phase: Mutex::new(Phase::Head(now + header_time_max)),
+            header_time_max,
+            idle_time_max,
+        })
+    }
+
+    /// A connection on which this side asks, and keeps the time itself.
+    pub(crate) fn untimed() -> Arc<Self> {
+        Arc::new(Self {
+            phase: Mutex::new(Phase::Serving),
+            header_time_max: Duration::MAX,
+            idle_time_max: Duration::MAX,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        // Nothing that can panic runs under the lock.
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A head is complete.
+    pub(crate) fn serving(&self) {
+        *self.lock() = Phase::Serving;
+    }
+
+    /// A reply has been made.
+    pub(crate) fn waiting(&self, now: Instant) {
+        *self.lock() = Phase::Waiting(now + self.idle_time_max);
+    }
+
+    /// Bytes have come in.
+    fn received(&self, now: Instant) {
+        let mut phase = self.lock();
+        if let Phase::Waiting(_) = *phase {
+            *phase = Phase::Head(now + self.header_time_max);
+        }
+    }
+
+    /// The reply is still being written.
+    fn writing(&self, now: Instant) {
+        let mut phase = self.lock();
+        if let Phase::Waiting(_) = *phase {
+            *phase = Phase::Waiting(now + self.idle_time_max);
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        match *self.lock() {
+            Phase::Waiting(until) | Phase::Head(until) => until,
+            Phase::Serving => Instant::FAR_FUTURE,
+        }
+    }
+}
+
+/// A stream for hyper.
+pub(crate) struct HyperIo {
+    io: Box<dyn Io>,
+    runtime: SharedRuntime,
+    phases: Arc<Phases>,
+    /// A byte that has been read already.
+    first: Option<u8>,
+    write_time_max: Option<Duration>,
+    /// When the write last got on that is being waited for.
+    writing_since: Option<Instant>,
+    read_timer: Option<Box<dyn Timer>>,
+    write_timer: Option<Box<dyn Timer>>,
+    linger: Duration,
+    /// When the other side's end is no longer awaited.
+    end_at: Option<Instant>,
+    is_closed: bool,
+}
+
+impl HyperIo {
+    /// `first` is shown again before everything else. Output may stand still for
+    /// `write_time_max`; the other side's end is awaited for `linger` after ours.
+    pub(crate) fn new(
+        io: Box<dyn Io>,
+        first: Option<u8>,
+        phases: Arc<Phases>,
+        write_time_max: Option<Duration>,
+        linger: Duration,
+        runtime: SharedRuntime,
+    ) -> Self {
+        Self {
+            io,
+            runtime,
+            phases,
+            first,
+            write_time_max,
+            writing_since: None,
+            read_timer: None,
+            write_timer: None,
+            linger,
+            end_at: None,
+            is_closed: false,
+        }
+    }
+
+    /// Counts what was written, or the time in which nothing was.
+    fn written<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let now = self.runtime.now();
+        if written.is_ready() {
+            self.writing_since = None;
+            self.phases.writing(now);
+            return written;
+        }
+        let since = *self.writing_since.get_or_insert(now);
+        self.phases.writing(now);
+        let due = after(since, self.write_time_max);
+        ready!(poll_timer(&mut self.write_timer, &self.runtime, due, cx));
+        Poll::Ready(Err(timed_out("the peer takes no output")))
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &mut Vec<u8>,
+        buf: &mut ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buf.remaining().min(SCRATCH_BYTES);
+        scratch.resize(SCRATCH_BYTES, 0);
+        let n = ready!(self.io.poll_read(cx, &mut scratch[..room]))?;
+        buf.put_slice(&scratch[..n.min(room)]);
+        if n > 0 {
+            self.phases.received(self.runtime.now());
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Read for HyperIo {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(first) = this.first.take() {
+            buf.put_slice(&[first]);
+            return Poll::Ready(Ok(()));
+        }
+        let read = SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+            Ok(mut scratch) => this.read(cx, &mut scratch, &mut buf),
+            // A stream that polls another one while it reads.
+            Err(_) => this.read(cx, &mut Vec::new(), &mut buf),
+        });
+        if read.is_ready() {
+            return read;
+        }
+        // While a reply is being written the peer is not expected to ask again.
+        if this.writing_since.is_some() {
+            return Poll::Pending;
+        }
+        let due = this.phases.deadline();
+        ready!(poll_timer(&mut this.read_timer, &this.runtime, due, cx));
+        Poll::Ready(Err(timed_out("the peer sends no request")))
+    }
+}
+
+impl Write for HyperIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if buf.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let written = this.io.poll_write(cx, buf);
+        this.written(cx, written)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flushed = this.io.poll_flush(cx);
+        if flushed.is_ready() && this.writing_since.is_none() {
+            return flushed;
+        }
+        this.written(cx, flushed)
+    }
+
+    /// Ends our stream, and reads on for a while: a peer that is still sending would lose the
+    /// reply if its bytes were refused.
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let end_at = *this
+            .end_at
+            .get_or_insert_with(|| this.runtime.now() + this.linger);
+        if poll_timer(&mut this.read_timer, &this.runtime, end_at, cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        if !this.is_closed {
+            ready!(this.io.poll_close(cx))?;
+            this.is_closed = true;
+        }
+        let mut ignored = [0; 1024];
+        for _ in 0..READS_MAX {
+            match ready!(this.io.poll_read(cx, &mut ignored)) {
+                Ok(n) if n > 0 => {}
+                // Our part is done, whatever became of theirs.
+                _ => return Poll::Ready(Ok(())),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+fn poll_timer(
+    timer: &mut Option<Box<dyn Timer>>,
+    runtime: &SharedRuntime,
+    at: Instant,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    if at == Instant::FAR_FUTURE {
+        return Poll::Pending;
+    }
+    let timer = timer.get_or_insert_with(|| runtime.timer());
+    timer.poll_until(at, cx)
+}
+
+fn timed_out(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, why)
+}
+
+/// The end of `span` from `start`; never for none.
+pub(crate) fn after(start: Instant, span: Option<Duration>) -> Instant {
+    span.map_or(Instant::FAR_FUTURE, |span| start + span)
+}
+
+impl fmt::Debug for HyperIo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HyperIo")
+            .field("phases", &self.phases)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,81 @@
+//! A client of a WebSocket. A server needs nothing more than its options.
+//!
+//! ```
+//! use antiphon::{Config, ErrorObject};
+//! use antiphon_blocking::websocket::{WebSocketOptions, connect};
+//! use antiphon_blocking::{Options, Peer, Request, Responder, Service, TcpServer};
+//!
+//! struct Who;
+//!
+//! impl Service for Who {
+//!     fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+//!         // A connection that has closed in the meantime awaits no answer.
+//!         let _ = match request.method() {
+//!             "who" => reply.ok(&peer.context().cookie("name")),
+//!             other => reply.unknown_method(other),
+//!         };
+//!     }
+//! }
+//!
+//! // The server's route: what is let in, and what serves it.
+//! let mut route = WebSocketOptions::server();
+//! route.rules.paths.push("/rpc".into());
+//! let server = TcpServer::bind("127.0.0.1:0")?;
+//! let url = format!("ws://{}/rpc", server.local_addr()?);
+//! let running = server.start(Options::from(Config::new()).with_websocket(route), |_| Who)?;
+//!
+//! // The client: a URL, and what else its request is to have.
+//! let there = WebSocketOptions::client(&url)?.with_header("cookie", "name=Ada")?;
+//! let peer = connect(there, Config::new(), ())?;
+//! let name: String = peer.call("who", ())?;
+//! assert_eq!(name, "Ada");
+//! # running.stop();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::io;
+use std::time::Duration;
+
+use antiphon_session::Options;
+pub use antiphon_session::websocket::{
+    WebSocketEnd, WebSocketOptions, WebSocketRequest, WebSocketUrl,
+};
+
+use crate::driver;
+use crate::link::Link;
+use crate::peer::Peer;
+use crate::service::Service;
+
+/// Connects to the WebSocket at the URL of `websocket`, and runs the connection in the background.
+/// The handshake is done when it returns.
+///
+/// # Errors
+/// No address answered; the handshake was refused, and then the error names the HTTP status
+/// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long; the URL is of
+/// scheme `wss`, for which [`open`] takes a link over TLS
+/// ([`Unsupported`](io::ErrorKind::Unsupported)).
+pub fn connect(
+    websocket: WebSocketOptions,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> io::Result<Peer> {
+    let url = websocket.plain_url()?;
+    let link = Link::tcp((url.host(), url.port()))?;
+    open(link, websocket, options, service)
+}
+
+/// The same over a link that leads there already, such as one over TLS.
+///
+/// # Errors
+/// The handshake was refused or took too long.
+pub fn open(
+    link: impl Into<Link>,
+    websocket: WebSocketOptions,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> io::Result<Peer> {
+    let peer = driver::connect(link, options.into().with_websocket(websocket), service)?;
+    // The handshake has a deadline of its own.
+    peer.wait_open(Duration::MAX)?;
+    Ok(peer)
+}

@@ -1,0 +1,345 @@
+//! The connections that a client keeps to one server: which are open, which is tried again and
+//! when, and who waits for one.
+//!
+//! The rules guarded here: a call goes to an open connection, the one with the fewest calls under
+//! way; who may wait for one is bounded; and when the last attempt has failed, nobody waits any
+//! more.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use antiphon::{
+    CloseReason, Instant, InvalidStrategy, Lifecycle, LinkState, OwnedOutcome, Reconnect,
+    ReconnectStrategy, Resend, SendError,
+};
+
+use crate::call::CallError;
+use crate::handle::Handle;
+
+/// How a client keeps its connections.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ClientOptions {
+    /// How many connections there are at most, at least one. Each has its own ids, and calls are
+    /// spread over those that are open. Default 1.
+    pub connections: usize,
+    /// What is done when one is lost, or cannot be made. Default [`ReconnectStrategy::None`].
+    pub reconnect: ReconnectStrategy,
+    /// How long one attempt to connect may take. Default 10 s.
+    pub connect_time_max: Duration,
+    /// How many new calls may wait, within their own timeout, while no connection is open. Beyond
+    /// that they fail at once as [`CallError::Unsent`]. Default 0: none waits. (A call that is
+    /// being sent again always may.)
+    pub waiting_max: usize,
+    /// Sees every change of a connection's state, by its number from 0. Called by whoever made
+    /// the change: it must not wait. Default none.
+    pub on_change: Option<Arc<OnChange>>,
+}
+
+/// Sees changes: see [`ClientOptions::on_change`].
+pub type OnChange = dyn Fn(usize, LinkState) + Send + Sync;
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            connections: 1,
+            reconnect: ReconnectStrategy::None,
+            connect_time_max: Duration::from_secs(10),
+            waiting_max: 0,
+            on_change: None,
+        }
+    }
+}
+
+impl fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientOptions")
+            .field("connections", &self.connections)
+            .field("reconnect", &self.reconnect)
+            .field("connect_time_max", &self.connect_time_max)
+            .field("waiting_max", &self.waiting_max)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The connections of one client.
+pub struct Roster {
+    inside: Mutex<Inside>,
+    changed: Condvar,
+    options: ClientOptions,
+}
+
+struct Inside {
+    members: Vec<Member>,
+    waiting: usize,
+    watchers: Vec<Waker>,
+    is_closed: bool,
+    /// Where looking for an open connection begins, so that equals take turns.
+    turn: usize,
+}
+
+struct Member {
+    lifecycle: Lifecycle,
+    handle: Option<Handle>,
+    reconnect: Reconnect,
+    is_given_up: bool,
+}
+
+impl Roster {
+    /// Begins with connections that are being made.
+    ///
+    /// # Errors
+    /// The strategy makes no sense.
+    pub fn new(options: ClientOptions) -> Result<Self, InvalidStrategy> {
+        let reconnect = Reconnect::new(options.reconnect)?;
+        let member = || Member {
+            lifecycle: Lifecycle::new(),
+            handle: None,
+            reconnect: reconnect.clone(),
+            is_given_up: false,
+        };
+        Ok(Self {
+            inside: Mutex::new(Inside {
+                members: (0..options.connections.max(1)).map(|_| member()).collect(),
+                waiting: 0,
+                watchers: Vec::new(),
+                is_closed: false,
+                turn: 0,
+            }),
+            changed: Condvar::new(),
+            options,
+        })
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &ClientOptions {
+        &self.options
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Nothing that can panic runs under the lock.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes one member, and tells who has to know.
+    fn change<R>(&self, number: usize, change: impl FnOnce(&mut Member) -> R) -> R {
+        let mut inside = self.lock();
+        let member = &mut inside.members[number];
+        let result = change(member);
+        let mut changes = Vec::new();
+        while let Some(state) = member.lifecycle.poll_change() {
+            changes.push(state);
+        }
+        let watchers = std::mem::take(&mut inside.watchers);
+        drop(inside);
+        self.changed.notify_all();
+        watchers.into_iter().for_each(Waker::wake);
+        if let Some(on_change) = &self.options.on_change {
+            changes
+                .into_iter()
+                .for_each(|state| on_change(number, state));
+        }
+        result
+    }
+
+    /// Another attempt at a connection begins. False if there is to be none any more.
+    pub fn connecting(&self, number: usize) -> bool {
+        if self.lock().is_closed {
+            return false;
+        }
+        self.change(number, |member| member.lifecycle = Lifecycle::new());
+        if let Some(on_change) = &self.options.on_change {
+            on_change(number, LinkState::Connecting);
+        }
+        true
+    }
+
+    /// The connection is open. False, and it has been closed again, if the client has been closed
+    /// in the meantime.
+    pub fn opened(&self, number: usize, handle: Handle) -> bool {
+        self.change(number, |member| {
+            member.lifecycle.go(LinkState::Open);
+            member.reconnect.handle_open();
+            member.handle = Some(handle.clone());
+        });
+        let is_closed = self.lock().is_closed;
+        if is_closed {
+            handle.close(CloseReason::Done);
+        }
+        !is_closed
+    }
+
+    /// The connection, or the attempt at one, has ended. Says when to try again; none for never.
+    pub fn lost(&self, number: usize, now: Instant) -> Option<Instant> {
+        let is_closed = self.lock().is_closed;
+        let (next, handle) = self.change(number, |member| {
+            member.lifecycle.go(LinkState::Closed);
+            let next = if is_closed {
+                None
+            } else {
+                member.reconnect.handle_lost(now, entropy())
+            };
+            member.is_given_up = next.is_none();
+            (next, member.handle.take())
+        });
+        // Dropping the last handle of a connection does something: not under the lock.
+        drop(handle);
+        next
+    }
+
+    /// The state of each connection.
+    pub fn states(&self) -> Vec<LinkState> {
+        let inside = self.lock();
+        let states = inside.members.iter().map(|member| {
+            let closing = member.handle.as_ref().and_then(Handle::closed).is_some();
+            match member.lifecycle.state() {
+                LinkState::Open if closing => LinkState::Closing,
+                state => state,
+            }
+        });
+        states.collect()
+    }
+
+    /// An open connection: the one with the fewest calls under way.
+    pub fn pick(&self) -> Option<Handle> {
+        let mut inside = self.lock();
+        let count = inside.members.len();
+        inside.turn = (inside.turn + 1) % count;
+        let members = (0..count).map(|at| &inside.members[(inside.turn + at) % count]);
+        let open = members.filter_map(|member| member.handle.as_ref());
+        let usable = open.filter(|handle| handle.closed().is_none());
+        usable
+            .min_by_key(|handle| handle.session().lock().conn.calls_open())
+            .map(Handle::to_unowned)
+    }
+
+    /// Whether one waits in vain.
+    fn is_hopeless(&self) -> bool {
+        let inside = self.lock();
+        inside.is_closed || inside.members.iter().all(|member| member.is_given_up)
+    }
+
+    /// Ends it all: no attempt is made any more, and what is open drains.
+    pub fn close(&self) {
+        let handles: Vec<_> = {
+            let mut inside = self.lock();
+            inside.is_closed = true;
+            let members = inside.members.iter_mut();
+            members.filter_map(|member| member.handle.clone()).collect()
+        };
+        for handle in handles {
+            handle.drain();
+        }
+        for number in 0..self.options.connections.max(1) {
+            self.change(number, |member| {
+                member.lifecycle.go(LinkState::Closing);
+            });
+        }
+    }
+
+    /// Whether it has been closed.
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    /// A place among those who wait for a connection.
+    pub fn wait(self: &Arc<Self>, is_again: bool) -> Option<Waiting> {
+        let mut inside = self.lock();
+        if !is_again && inside.waiting >= self.options.waiting_max {
+            return None;
+        }
+        inside.waiting += 1;
+        Some(Waiting(Arc::clone(self)))
+    }
+
+    /// Has a task woken at the next change; it looks again then.
+    pub fn watch(&self, waker: &Waker) {
+        let mut inside = self.lock();
+        if !inside.watchers.iter().any(|known| known.will_wake(waker)) {
+            inside.watchers.push(waker.clone());
+        }
+    }
+
+    /// Lets the thread wait for a change, for `span` at most.
+    pub fn wait_changed(&self, span: Duration) {
+        let inside = self.lock();
+        // Spurious or late: whoever waits looks again.
+        drop(self.changed.wait_timeout(inside, span));
+    }
+}
+
+/// A place among those who wait for a connection. Made by [`Roster::wait`].
+#[derive(Debug)]
+pub struct Waiting(Arc<Roster>);
+
+impl Waiting {
+    /// An open connection, once there is one.
+    ///
+    /// # Errors
+    /// [`CallError::Unsent`] if there will be none.
+    pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Handle, CallError>> {
+        self.0.watch(cx.waker());
+        self.look().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Lets the thread wait for the same, for `span` at most.
+    ///
+    /// # Errors
+    /// [`CallError::Unsent`] if there will be none; [`CallError::TimedOut`] if there is none in
+    /// time.
+    pub fn wait(&self, span: Duration) -> Result<Handle, CallError> {
+        let started = std::time::Instant::now();
+        loop {
+            let inside = self.0.lock();
+            drop(inside);
+            if let Some(found) = self.look() {
+                return found;
+            }
+            let left = span.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Err(CallError::TimedOut);
+            }
+            // A change between the look and the wait costs a look this much later.
+            self.0.wait_changed(left.min(Duration::from_millis(20)));
+        }
+    }
+
+    fn look(&self) -> Option<Result<Handle, CallError>> {
+        if let Some(handle) = self.0.pick() {
+            return Some(Ok(handle));
+        }
+        self.0.is_hopeless().then_some(Err(CallError::Unsent))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}
+
+/// Whether a call that ended so is to be sent again.
+pub fn is_sent_again(ended: &Result<OwnedOutcome, CallError>, is_idempotent: bool) -> bool {
+    match ended {
+        Ok(outcome) => Resend::judge(outcome, is_idempotent) == Resend::Again,
+        // The connection ended after it had been picked.
+        Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => true,
+        Err(_) => false,
+    }
+}
+
+impl fmt::Debug for Roster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Roster")
+            .field("states", &self.states())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A random number, from what the standard library seeds its hashes with.
+fn entropy() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,241 @@
+//! What the tests of HTTP share: connections in memory, and a client that writes every byte by
+//! itself.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+
+use antiphon::ErrorObject;
+use antiphon_async::{Duplex, Io, Link, Listen, Server, duplex};
+use antiphon_tokio::{Peer, Request, Responder, Running, Service, Tokio, cancelled};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Connections that are made by hand.
+pub struct Memory(UnboundedReceiver<Link>);
+
+impl Listen for Memory {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
+        match self.0.poll_recv(cx) {
+            Poll::Ready(Some(link)) => Poll::Ready(Ok(link)),
+            // Nobody connects any more; the server goes on.
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// A server in memory.
+pub struct Served {
+    pub running: Running,
+    links: UnboundedSender<Link>,
+}
+
+impl Served {
+    pub fn new(protocol: impl antiphon_async::Protocol) -> Self {
+        Self::with(protocol, |server| server)
+    }
+
+    pub fn with(
+        protocol: impl antiphon_async::Protocol,
+        change: impl FnOnce(Server) -> Server,
+    ) -> Self {
+        let (links, incoming) = unbounded_channel();
+        let server = change(Server::new(Memory(incoming), Tokio::current()));
+        let running = server.start_protocol(protocol);
+        Self { running, links }
+    }
+
+    /// A connection that holds so many bytes each way.
+    pub fn connect(&self, bytes: usize) -> Raw {
+        let (near, far) = duplex(bytes);
+        self.links.send(Link::new(far)).expect("the server runs");
+        Raw {
+            io: near,
+            rest: Vec::new(),
+        }
+    }
+}
+
+/// The other end of a connection, byte by byte.
+pub struct Raw {
+    pub io: Duplex,
+    rest: Vec<u8>,
+}
+
+/// A reply as it was read.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Reply {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            found.eq_ignore_ascii_case(name).then_some(value.trim())
+        })
+    }
+}
+
+impl Raw {
+    /// Writes all of it, or as much as the server takes.
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        let mut left = bytes.as_ref();
+        while !left.is_empty() {
+            let n = poll_fn(|cx| self.io.poll_write(cx, left)).await?;
+            left = &left[n..];
+        }
+        Ok(())
+    }
+
+    /// Reads more. False at the end.
+    async fn read(&mut self) -> bool {
+        let mut buf = [0; 4096];
+        let read = poll_fn(|cx| self.io.poll_read(cx, &mut buf)).await;
+        let n = read.unwrap_or(0);
+        self.rest.extend_from_slice(&buf[..n]);
+        n > 0
+    }
+
+    /// Reads the next reply, if one comes before the end.
+    pub async fn reply(&mut self) -> Option<Reply> {
+        let end = loop {
+            match self.rest.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+                Some(at) => break at + 4,
+                None if self.read().await => {}
+                None => return None,
+            }
+        };
+        let head = String::from_utf8(self.rest.drain(..end).collect()).expect("a head is text");
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
+        let mut reply = Reply {
+            status: status.expect("a status"),
+            head,
+            body: String::new(),
+        };
+        let length = reply
+            .header("content-length")
+            .map_or(0, |n| n.parse().expect("a length"));
+        while self.rest.len() < length {
+            assert!(self.read().await, "the body was cut short");
+        }
+        let body = self.rest.drain(..length).collect();
+        reply.body = String::from_utf8(body).expect("a body is text");
+        Some(reply)
+    }
+
+    /// Posts a body and reads the reply.
+    pub async fn post(&mut self, body: &str) -> Reply {
+        self.send(post("/", "", body))
+            .await
+            .expect("the server reads");
+        self.reply().await.expect("a reply")
+    }
+
+    /// Reads so many bytes and throws them away.
+    pub async fn io_read(&mut self, bytes: usize) {
+        let mut left = bytes;
+        while left > 0 {
+            let mut buf = vec![0; left];
+            let n = poll_fn(|cx| self.io.poll_read(cx, &mut buf))
+                .await
+                .unwrap_or(0);
+            assert!(n > 0, "the server is there");
+            left -= n;
+        }
+    }
+
+    /// Reads to the end and throws away what comes.
+    pub async fn end(&mut self) {
+        while self.read().await {}
+    }
+}
+
+/// A whole request. `headers` are lines with their ends.
+pub fn post(target: &str, headers: &str, body: &str) -> String {
+    format!(
+        "POST {target} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// A call of `method` without params.
+pub fn call(method: &str, id: u32) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#)
+}
+
+/// Knows `echo`, which gives its params back; `wait`, which waits until it is cancelled and then
+/// says so; `context`, which tells what the transport knows; `push`, which tries to call the
+/// client; and `panic`.
+#[derive(Clone)]
+pub struct Echo {
+    pub told: UnboundedSender<String>,
+}
+
+impl Echo {
+    pub fn new() -> (Self, UnboundedReceiver<String>) {
+        let (told, hears) = unbounded_channel();
+        (Self { told }, hears)
+    }
+
+    fn tell(&self, what: impl Into<String>) {
+        // A test that has heard enough does not listen any more.
+        let _ = self.told.send(what.into());
+    }
+}
+
+/// Says that a handler was dropped or cancelled before it was through.
+struct GivenUp(Echo);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.tell("given up");
+    }
+}
+
+impl Service for Echo {
+    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+        let answered = match request.method() {
+            "echo" => match request.params() {
+                Some(params) => reply.ok(params),
+                None => reply.ok(&"nothing"),
+            },
+            "wait" => {
+                let _given_up = GivenUp(self.clone());
+                self.tell("waiting");
+                cancelled(&reply).await;
+                reply.cancelled()
+            }
+            "push" => {
+                let refused = peer.notify("news", ()).await;
+                let called = peer.call::<()>("news", ()).await;
+                reply.ok(&format!("{refused:?} {called:?}"))
+            }
+            "context" => {
+                let context = request.context();
+                reply.ok(&(
+                    context.connection,
+                    context.target.as_deref(),
+                    context.header("X-Key"),
+                    context.cookie("session"),
+                    context.peer_addr.map(|address| address.ip().to_string()),
+                    context.client_certificate.as_deref(),
+                ))
+            }
+            "panic" => panic!("as asked"),
+            "large" => reply.ok(&"x".repeat(200_000)),
+            _ => reply.err(&ErrorObject::method_not_found()),
+        };
+        if let Err(error) = answered {
+            self.tell(format!("not sent: {error}"));
+        }
+    }
+
+    async fn notification(&self, _: &Peer, notification: antiphon::OwnedNotification) {
+        self.tell(notification.method());
+    }
+}

@@ -1,0 +1,286 @@
+//! A client's side: one request and what its reply means.
+//!
+//! The rule guarded here: a reply settles the calls of its own request and no others; a body that
+//! answers them is believed whatever its status, and a request body never leaves for another
+//! origin than the one it was meant for.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::config::Config;
+use crate::connection::{Batch, Connection, SendError};
+use crate::encode::Payload;
+use crate::event::{Event, MalformedCause, Outcome, Response};
+use crate::id::CallId;
+use crate::input::Input;
+use crate::websocket::is_same;
+
+/// How many redirects of one request are followed.
+pub const REDIRECTS_MAX: u32 = 5;
+
+/// How much of a body that is no answer is kept for the error.
+const SNIPPET_BYTES_MAX: usize = 256;
+
+/// One request, from its calls to its reply. `T` is the caller's tag for each call, as
+/// [`Connection`] has it.
+///
+/// ```
+/// use antiphon::{Config, Outcome, http::ClientExchange};
+/// let mut exchange = ClientExchange::new(Config::new());
+/// exchange.call("add", &(1, 2), "the sum")?;
+/// let body = exchange.take_body();
+/// assert_eq!(body, br#"{"jsonrpc":"2.0","method":"add","params":[1,2],"id":1}"#);
+///
+/// // Send it as a POST; what came back:
+/// let reply = br#"{"jsonrpc":"2.0","result":3,"id":1}"#;
+/// exchange.receive(200, reply, |response| {
+///     assert_eq!(response.tag, "the sum");
+///     assert!(matches!(response.outcome, Outcome::Ok(sum) if sum.as_str() == "3"));
+/// }).unwrap();
+/// # Ok::<(), antiphon::SendError>(())
+/// ```
+pub struct ClientExchange<T> {
+    conn: Connection<T>,
+}
+
+impl<T> ClientExchange<T> {
+    /// Begins an exchange. Ids go on from the configuration's `first_call`.
+    pub const fn new(config: Config) -> Self {
+        Self {
+            conn: Connection::new(config.for_client_exchange()),
+        }
+    }
+
+    /// Makes the request a call.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn call(
+        &mut self,
+        method: &str,
+        params: impl Payload,
+        tag: T,
+    ) -> Result<CallId, SendError> {
+        let called = self.conn.call(method, params, None, tag);
+        called.map_err(|rejected| rejected.error)
+    }
+
+    /// Makes the request a notification.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
+        self.conn.notify(method, params)
+    }
+
+    /// Makes the request a batch.
+    pub fn batch(&mut self) -> Batch<'_, T> {
+        self.conn.batch(None)
+    }
+
+    /// The body of the request; empty if nothing was called, or if it has been taken.
+    pub fn take_body(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        self.conn.take_transmit(&mut body);
+        body
+    }
+
+    /// The number at which the next exchange of a client goes on, so that ids do not repeat.
+    pub fn next_call(&self) -> u64 {
+        self.conn.next_number()
+    }
+
+    /// Takes the reply in. `settle` is given the end of every call: its answer, or
+    /// [`Missing`](Outcome::Missing) if the reply left it out. A body that is blank, `null` or
+    /// `[]` answers nothing, which is all that a notification wants.
+    ///
+    /// # Errors
+    /// The reply answers nothing. The calls it was to answer are then not settled: what the
+    /// transport has done to them is not known.
+    pub fn receive(
+        &mut self,
+        status: u16,
+        body: &[u8],
+        mut settle: impl FnMut(Response<'_, T>),
+    ) -> Result<(), ReplyError> {
+        let bytes_max = self.conn.config().message_bytes_max;
+        if body.len() > bytes_max {
+            return Err(ReplyError::TooLarge { bytes_max });
+        }
+        let is_success = (200..300).contains(&status);
+        let (mut is_answer, mut fault) = (false, None);
+        let mut input = Input::message(body);
+        while let Some(event) = self.conn.poll_event(&mut input) {
+            match event {
+                // What merely looks like an answer does not excuse the status.
+                Event::Response(response)
+                    if is_success || !matches!(response.outcome, Outcome::Invalid(_)) =>
+                {
+                    is_answer = true;
+                    settle(response);
+                }
+                Event::Malformed(malformed) => fault = Some(malformed.cause),
+                _ => {}
+            }
+        }
+        if !is_success && !is_answer {
+            let text = String::from_utf8_lossy(&body[..body.len().min(SNIPPET_BYTES_MAX)]);
+            let text = text.trim().to_string();
+            return Err(ReplyError::Status { status, text });
+        }
+        if let Some(cause) = fault.filter(|_| !is_answer && self.conn.calls_open() > 0) {
+            return Err(ReplyError::NoAnswer(cause));
+        }
+        self.conn.handle_eof();
+        while let Some(event) = self.conn.poll_event(&mut Input::none()) {
+            if let Event::Response(response) = event {
+                settle(response);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T> fmt::Debug for ClientExchange<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientExchange")
+            .field("conn", &self.conn)
+            .finish()
+    }
+}
+
+/// Where a request is to be sent again, if the reply to it says so: 307 and 308 within the origin
+/// of `from`, an absolute URL, `followed` times before this one. A POST is never made into a GET,
+/// and never sent to somebody else.
+///
+/// ```
+/// use antiphon::http::redirect;
+/// let moved = redirect(308, "https://a.example/rpc", Some("/v2/rpc"), 0);
+/// assert_eq!(moved.unwrap().as_deref(), Some("https://a.example/v2/rpc"));
+/// assert!(redirect(308, "https://a.example/rpc", Some("https://b.example/rpc"), 0).is_err());
+/// assert!(redirect(302, "https://a.example/rpc", Some("/login"), 0).is_err());
+/// assert_eq!(redirect(200, "https://a.example/rpc", None, 0), Ok(None));
+/// ```
+///
+/// # Errors
+/// [`ReplyError::Redirect`] for a redirect that is not followed.
+pub fn redirect(
+    status: u16,
+    from: &str,
+    location: Option<&str>,
+    followed: u32,
+) -> Result<Option<String>, ReplyError> {
+    let (307 | 308, Some(location)) = (status, location) else {
+        return match (status, location) {
+            (301..=303, Some(location)) => Err(refused(status, location)),
+            _ => Ok(None),
+        };
+    };
+    let target = resolve(from, location).filter(|_| followed < REDIRECTS_MAX);
+    let target = target.ok_or_else(|| refused(status, location))?;
+    if !is_same(origin_of(from), origin_of(&target)) {
+        return Err(refused(status, location));
+    }
+    Ok(Some(target))
+}
+
+fn refused(status: u16, location: &str) -> ReplyError {
+    let location = location.chars().take(SNIPPET_BYTES_MAX).collect();
+    ReplyError::Redirect { status, location }
+}
+
+/// Scheme and authority of an absolute URL.
+fn origin_of(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?', '#', '\\']);
+    end.map_or(url, |end| &url[..start + end])
+}
+
+/// An absolute URL for what a `Location` header says (RFC 3986 clause 5), without a fragment. Dot
+/// segments are left to the server.
+fn resolve(from: &str, location: &str) -> Option<String> {
+    let location = location.trim().split('#').next().unwrap_or_default();
+    if location.contains(|letter: char| letter.is_ascii_control() || letter == ' ') {
+        return None;
+    }
+    let is_absolute = location.split(['/', '?']).next()?.contains(':');
+    if is_absolute {
+        return Some(location.to_string());
+    }
+    let base = origin_of(from);
+    let (scheme, _) = base.split_once("://")?;
+    Some(match location.as_bytes() {
+        [b'/', b'/', ..] => [scheme, ":", location].concat(),
+        [b'/', ..] => [base, location].concat(),
+        _ => {
+            let path = from[base.len()..].split(['?', '#']).next()?;
+            let folder = match location.as_bytes() {
+                [] | [b'?', ..] => path,
+                _ => &path[..path.rfind('/').map_or(0, |at| at + 1)],
+            };
+            let slash = if folder.is_empty() { "/" } else { "" };
+            [base, slash, folder, location].concat()
+        }
+    })
+}
+
+/// Why a reply answers nothing. Not the peer's error: that is an [`Outcome`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplyError {
+    /// The status tells of a failure, and the body is no answer.
+    Status {
+        /// The status.
+        status: u16,
+        /// The body's first 256 bytes, for a log.
+        text: String,
+    },
+    /// The status tells of success, but the body is no answer.
+    NoAnswer(MalformedCause),
+    /// The body is larger than `message_bytes_max`.
+    TooLarge {
+        /// The limit, in bytes.
+        bytes_max: usize,
+    },
+    /// A redirect that is not followed: to another origin, too often, or one that would make a GET
+    /// of a POST.
+    Redirect {
+        /// The status.
+        status: u16,
+        /// Where to.
+        location: String,
+    },
+}
+
+impl ReplyError {
+    /// The status of the reply, where that was what was wrong.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Status { status, .. } | Self::Redirect { status, .. } => Some(*status),
+            Self::NoAnswer(_) | Self::TooLarge { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for ReplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status { status, text } if text.is_empty() => {
+                write!(f, "the server answered with status {status}")
+            }
+            Self::Status { status, text } => {
+                write!(f, "the server answered with status {status}: {text}")
+            }
+            Self::NoAnswer(cause) => write!(f, "the reply is no JSON-RPC answer: {cause:?}"),
+            Self::TooLarge { bytes_max } => {
+                write!(f, "the reply is larger than {bytes_max} bytes")
+            }
+            Self::Redirect { status, location } => {
+                write!(f, "a redirect ({status}) that is not followed: {location}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ReplyError {}

@@ -1,0 +1,23 @@
+//! What an HTTP binding of JSON-RPC decides: which requests are served, which status a reply has,
+//! what a reply means to the client that asked. Rules only: HTTP itself is read and written by the
+//! adapters' library.
+//!
+//! A server judges the head of a request ([`HttpRules::judge`]), has its body answered, and gives
+//! the reply its status ([`HttpRules::reply`]). A client has a [`ClientExchange`] write the body,
+//! and take in the reply. [`handle`] is both halves of a server in one call, for functions
+//! that a cloud runs for each request.
+//!
+//! The rule guarded here: statuses tell of the transport, bodies of the call; a body is believed
+//! before a status, and what is neither is a failure of the transport.
+
+mod exchange;
+mod rules;
+mod serverless;
+mod statuses;
+#[cfg(test)]
+mod tests;
+
+pub use exchange::{ClientExchange, REDIRECTS_MAX, ReplyError, redirect};
+pub use rules::{Answer, Cors, HttpRules, RequestHead, Verdict};
+pub use serverless::handle;
+pub use statuses::{StatusScope, Statuses};

@@ -1,0 +1,342 @@
+//! A server's side: which requests are served, and what the reply to each looks like.
+//!
+//! The rule guarded here: only a POST of JSON, from an origin that may ask, within the limit,
+//! reaches a service; everything else is told what is wrong by its status, and nothing more.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::statuses::Statuses;
+use crate::config::Config;
+use crate::websocket::lets_in;
+
+/// The media types that a body may have. A missing one is taken for the first.
+const MEDIA_TYPES: [&str; 3] = [
+    "application/json",
+    "application/json-rpc",
+    "application/jsonrequest",
+];
+
+/// What an HTTP server can be told beforehand. The protocol itself is in [`Config`]: the limit on
+/// bodies is its `message_bytes_max`, and the time that a client may leave a reply standing its
+/// `write_time_max`.
+///
+/// ```
+/// use antiphon::Config;
+/// use antiphon::http::{HttpRules, RequestHead, Verdict};
+/// let mut rules = HttpRules::new();
+/// rules.paths.push("/rpc".into());
+/// let mut head = RequestHead::new("POST", "/rpc");
+/// head.content_type = Some("application/json; charset=utf-8");
+/// assert_eq!(rules.judge(&Config::new(), &head), Verdict::Serve);
+/// head.method = "GET";
+/// let Verdict::Answer(answer) = rules.judge(&Config::new(), &head) else { panic!() };
+/// assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpRules {
+    /// The paths that are served, without a query; a request for another is answered 404. Empty
+    /// serves every path. Default empty.
+    pub paths: Vec<String>,
+    /// The statuses of replies that are errors. Default [`Statuses::always_ok`].
+    pub error_statuses: Statuses,
+    /// The status where no reply is owed. Default 204; 202 for MCP.
+    pub no_reply_status: u16,
+    /// The origins that may ask, as `https://app.example` or `http://localhost:3000`; scheme and
+    /// host in any case, the scheme's own port may be left out. A request from another is answered
+    /// 403. Empty lets every origin ask: right for servers that no browser can reach, or that ask
+    /// for credentials which a browser does not add by itself. Default empty.
+    pub origins: Vec<String>,
+    /// Whether a request that names no origin is refused too, where `origins` names some. Programs
+    /// other than browsers name none, and could name any. Default off.
+    pub origin_required: bool,
+    /// What scripts of the origins above may do with the server. Default none: no such header is
+    /// sent, and an OPTIONS request is answered 405.
+    pub cors: Option<Cors>,
+    /// The longest head of a request, in bytes. A longer one is answered 431 and ends the
+    /// connection. Costs that much while a head comes in. Default 8 KiB, as common HTTP servers
+    /// have it.
+    pub header_bytes_max: usize,
+    /// The most headers of a request. More are answered 431 and end the connection. Default 64.
+    pub headers_max: usize,
+    /// How long a fresh connection may stay silent. It is cut then. Default 10 s.
+    pub first_byte_time_max: Duration,
+    /// How long the head of a request may take, from its first byte to its last. The connection is
+    /// cut then. Default 10 s.
+    pub header_time_max: Duration,
+    /// How long the body of a request may take, from the end of the head. Answered 408 then.
+    /// Default 30 s.
+    pub body_time_max: Duration,
+    /// How long a connection may wait for its next request. It is closed then. Default 60 s.
+    pub idle_time_max: Duration,
+}
+
+/// What scripts from other origins may do: the Fetch standard's CORS protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cors {
+    /// The request headers that a script may set. Default `content-type`.
+    pub headers: Vec<String>,
+    /// Whether the browser may send cookies along; only to origins that the rules name. Default
+    /// off.
+    pub credentials: bool,
+    /// How long a browser may remember the permission. Default 10 minutes.
+    pub max_age: Duration,
+}
+
+impl Cors {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self {
+            headers: Vec::from(["content-type".to_string()]),
+            credentials: false,
+            max_age: Duration::from_secs(600),
+        }
+    }
+}
+
+impl Default for Cors {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a request says before its body.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RequestHead<'a> {
+    /// The method: `POST`.
+    pub method: &'a str,
+    /// The path and query asked for: `/rpc?v=2`.
+    pub target: &'a str,
+    /// The `Content-Type`. An empty one, which is no media type, stands for one that is no text.
+    pub content_type: Option<&'a str>,
+    /// The length of the body, where it is declared, in bytes.
+    pub content_length: Option<u64>,
+    /// The values of its `Origin` headers. More than one is none that can be trusted.
+    pub origins: &'a [&'a str],
+}
+
+impl<'a> RequestHead<'a> {
+    /// A head without headers.
+    pub const fn new(method: &'a str, target: &'a str) -> Self {
+        Self {
+            method,
+            target,
+            content_type: None,
+            content_length: None,
+            origins: &[],
+        }
+    }
+}
+
+/// What is to be done with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its body is a message.
+    Serve,
+    /// Its body has this many bytes, more than the limit. The connection's answer to
+    /// [`Input::oversize`](crate::Input::oversize) is the body of
+    /// [`HttpRules::too_large`].
+    TooLarge(u64),
+    /// This is the answer; its body is not wanted.
+    Answer(Answer),
+}
+
+/// A reply, whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Names in lower case, and values. The length of the body is not among them.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body; empty for none.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    fn new(status: u16) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    fn text(status: u16, text: &str) -> Self {
+        Self::new(status).with_body("text/plain; charset=utf-8", text.into())
+    }
+
+    fn with_body(mut self, content_type: &str, body: Vec<u8>) -> Self {
+        self.headers.push(("content-type", content_type.into()));
+        self.body = body;
+        self
+    }
+
+    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The value of a header, by its name in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        headers.find_map(|(found, value)| (*found == name).then_some(&**value))
+    }
+}
+
+impl HttpRules {
+    /// The defaults.
+    pub const fn new() -> Self {
+        Self {
+            paths: Vec::new(),
+            error_statuses: Statuses::always_ok(),
+            no_reply_status: 204,
+            origins: Vec::new(),
+            origin_required: false,
+            cors: None,
+            header_bytes_max: 8 << 10,
+            headers_max: 64,
+            first_byte_time_max: Duration::from_secs(10),
+            header_time_max: Duration::from_secs(10),
+            body_time_max: Duration::from_secs(30),
+            idle_time_max: Duration::from_secs(60),
+        }
+    }
+
+    /// Model Context Protocol: 202 where no reply is owed. A server on the user's machine should
+    /// also name its `origins`, as that protocol demands.
+    pub const fn mcp() -> Self {
+        let mut rules = Self::new();
+        rules.no_reply_status = 202;
+        rules
+    }
+
+    /// Bitcoin Core: errors of 1.0 and 1.1 replies have statuses of their own.
+    pub fn bitcoin_legacy() -> Self {
+        Self {
+            error_statuses: Statuses::bitcoin(),
+            ..Self::new()
+        }
+    }
+
+    /// Judges a request before its body is read.
+    pub fn judge(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
+        let path = head.target.split('?').next().unwrap_or_default();
+        if !self.paths.is_empty() && !self.paths.iter().any(|served| served == path) {
+            return Verdict::Answer(Answer::text(404, "nothing is served at this path\n"));
+        }
+        if !lets_in(&self.origins, self.origin_required, head.origins) {
+            return Verdict::Answer(Answer::text(403, "this origin is not let in\n"));
+        }
+        if head.method != "POST" {
+            return Verdict::Answer(self.other_method(head));
+        }
+        if !head.content_type.is_none_or(is_json) {
+            let reply = Answer::text(415, "the body must be application/json in UTF-8\n");
+            return Verdict::Answer(self.permit(head, reply));
+        }
+        match head.content_length {
+            Some(bytes) if bytes > config.message_bytes_max as u64 => Verdict::TooLarge(bytes),
+            _ => Verdict::Serve,
+        }
+    }
+
+    /// The reply to a message that was served; none where none is owed.
+    pub fn reply(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> Answer {
+        let reply = match reply {
+            None => Answer::new(self.no_reply_status),
+            Some(body) => {
+                Answer::new(self.error_statuses.of(&body)).with_body(MEDIA_TYPES[0], body)
+            }
+        };
+        self.permit(head, reply)
+    }
+
+    /// The reply to a body over the limit, with what the connection answered.
+    pub fn too_large(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> Answer {
+        let body = reply.unwrap_or_default();
+        let reply = Answer::new(413).with_body(MEDIA_TYPES[0], body);
+        self.permit(head, reply)
+    }
+
+    /// The reply to a body that did not come in time.
+    pub fn timed_out(&self, head: &RequestHead<'_>) -> Answer {
+        let reply = Answer::text(408, "the body did not come in time\n");
+        self.permit(head, reply)
+    }
+
+    /// The reply to a body that was cut short or is not encoded as it says.
+    pub fn broken(&self, head: &RequestHead<'_>) -> Answer {
+        let reply = Answer::text(400, "the body is broken\n");
+        self.permit(head, reply)
+    }
+
+    fn other_method(&self, head: &RequestHead<'_>) -> Answer {
+        let Some(cors) = self.cors.as_ref() else {
+            return refuse_method(head, "POST");
+        };
+        if head.method != "OPTIONS" {
+            return self.permit(head, refuse_method(head, "POST, OPTIONS"));
+        }
+        let answer = Answer::new(204)
+            .with("access-control-allow-methods", "POST")
+            .with("access-control-allow-headers", cors.headers.join(", "))
+            .with("access-control-max-age", cors.max_age.as_secs().to_string());
+        self.permit(head, answer)
+    }
+
+    /// Lets the script that asked see the answer, if it may.
+    fn permit(&self, head: &RequestHead<'_>, answer: Answer) -> Answer {
+        let Some(cors) = &self.cors else {
+            return answer;
+        };
+        if self.origins.is_empty() {
+            return answer.with("access-control-allow-origin", "*");
+        }
+        // The answer differs from one origin to another, also for a cache on the way.
+        let answer = answer.with("vary", "origin");
+        let [origin] = head.origins else {
+            return answer;
+        };
+        let answer = answer.with("access-control-allow-origin", *origin);
+        match cors.credentials {
+            true => answer.with("access-control-allow-credentials", "true"),
+            false => answer,
+        }
+    }
+}
+
+fn refuse_method(head: &RequestHead<'_>, allowed: &str) -> Answer {
+    let answer = match head.method {
+        "HEAD" => Answer::new(405),
+        _ => Answer::text(405, "messages are sent by POST\n"),
+    };
+    answer.with("allow", allowed)
+}
+
+impl Default for HttpRules {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether a body of this type may be JSON in UTF-8.
+fn is_json(content_type: &str) -> bool {
+    let mut parts = content_type.split(';').map(str::trim);
+    let media_type = parts.next().unwrap_or_default();
+    let is_known = MEDIA_TYPES
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(media_type));
+    let is_utf8 = |part: &str| match part.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            let charset = value.trim().trim_matches('"');
+            charset.eq_ignore_ascii_case("utf-8") || charset.eq_ignore_ascii_case("utf8")
+        }
+        _ => true,
+    };
+    is_known && parts.all(is_utf8)
+}

@@ -1,0 +1,111 @@
+//! From the code of an error to the status of its reply.
+//!
+//! The rule guarded here: a status says no more than the code does; a result, and a batch, is 200.
+
+use alloc::vec::Vec;
+
+use crate::codes;
+use crate::error_object::ErrorObject;
+use crate::json::{Json, JsonKind, Shape, Version, scan};
+
+/// Which statuses error replies have.
+///
+/// ```
+/// use antiphon::http::Statuses;
+/// let unknown = br#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":1}"#;
+/// assert_eq!(Statuses::always_ok().of(unknown), 200);
+/// assert_eq!(Statuses::by_code().of(unknown), 404);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statuses {
+    /// Codes with a status of their own. The first that fits counts.
+    pub codes: Vec<(i64, u16)>,
+    /// The status of every other error.
+    pub other: u16,
+    /// Which replies it is about.
+    pub scope: StatusScope,
+}
+
+/// Which replies have statuses other than 200.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StatusScope {
+    /// Every error.
+    All,
+    /// Errors that are written as JSON-RPC 1.0, or 1.1, has them. What says 2.0 is 200 (Bitcoin
+    /// Core since version 28).
+    Version1,
+}
+
+impl Statuses {
+    /// 200 whatever the reply says: the default.
+    pub const fn always_ok() -> Self {
+        Self {
+            codes: Vec::new(),
+            other: 200,
+            scope: StatusScope::All,
+        }
+    }
+
+    /// 400 for an invalid request, 404 for an unknown method, 500 for every other error.
+    pub fn by_code() -> Self {
+        Self {
+            codes: [
+                (codes::INVALID_REQUEST, 400),
+                (codes::METHOD_NOT_FOUND, 404),
+            ]
+            .into(),
+            other: 500,
+            scope: StatusScope::All,
+        }
+    }
+
+    /// As [`by_code`](Self::by_code), for what does not say 2.0: Bitcoin Core.
+    pub fn bitcoin() -> Self {
+        Self {
+            scope: StatusScope::Version1,
+            ..Self::by_code()
+        }
+    }
+
+    /// The status of a reply that this side has written.
+    pub fn of(&self, reply: &[u8]) -> u16 {
+        if self.codes.is_empty() && self.other == 200 {
+            return 200;
+        }
+        match error_of(reply) {
+            Some((Version::V2, _)) if self.scope == StatusScope::Version1 => 200,
+            Some((_, code)) => {
+                let own = self.codes.iter().find(|(known, _)| *known == code);
+                own.map_or(self.other, |(_, status)| *status)
+            }
+            None => 200,
+        }
+    }
+}
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Self::always_ok()
+    }
+}
+
+/// The version and the code of a single error.
+fn error_of(reply: &[u8]) -> Option<(Version, i64)> {
+    let mut envelopes = Vec::new();
+    let scanned = scan(reply, 128, &mut envelopes, 1).ok()?;
+    if scanned.shape != Shape::Single {
+        return None;
+    }
+    let envelope = envelopes.first()?;
+    let error = envelope
+        .error
+        .filter(|error| error.kind == JsonKind::Object)?;
+    let json = Json::from_scanned(error.span.of(reply), false);
+    let code = match envelope.version {
+        Version::V2 => ErrorObject::read(json)?.code(),
+        _ => ErrorObject::read_v1(json).code(),
+    };
+    Some((envelope.version, code))
+}

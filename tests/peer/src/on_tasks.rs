@@ -1,0 +1,236 @@
+//! The contract on the async adapters, whatever their runtime: waiting occupies a task.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
+use antiphon_async::{
+    CALL_TIMEOUT_DEFAULT, CallError, Peer, PendingCall, Report, Request, Responder, Service,
+    SharedRuntime, cancelled, sleep_until, until,
+};
+use antiphon_session::Room;
+
+use crate::caller::{
+    Called, Caller, END_TIME_MAX, FLUSH_TIME_MAX, Sides, fill, outcomes_of, side_by_side,
+};
+use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events, say_unanswered};
+use crate::desk::Desk;
+use crate::items::Item;
+use crate::log::say;
+
+/// The contract's server.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    contract: Contract,
+    runtime: SharedRuntime,
+}
+
+impl Tasks {
+    /// Waits by the timers of `runtime`.
+    pub fn new(contract: Contract, runtime: SharedRuntime) -> Self {
+        Self { contract, runtime }
+    }
+
+    async fn wait(&self, peer: &Peer, reply: Responder, waiting: Waiting) -> Result<(), SendError> {
+        match waiting {
+            Waiting::Sleep(span) => {
+                let until_at = self.runtime.now() + span;
+                let is_cancelled = until(&*self.runtime, until_at, cancelled(&reply)).await;
+                let answered = match is_cancelled {
+                    Some(()) => reply.cancelled(),
+                    None => reply.ok("slept"),
+                };
+                // Nobody waits for it any more: a silent cancel, or the end.
+                drop(answered);
+            }
+            Waiting::CallBack(method, params) => {
+                let params = params.as_ref().map(|params| params.as_json());
+                let call = peer.start_call(&method, params, Some(CALL_TIMEOUT_DEFAULT));
+                let outcome = match call.await {
+                    Ok(call) => call.await,
+                    Err(CallError::Rejected(error)) => return Err(error),
+                    Err(_) => OwnedOutcome::Aborted,
+                };
+                // A connection that has closed in the meantime awaits no answer.
+                drop(reply.outcome(&outcome));
+            }
+            Waiting::Emit(count) => {
+                for i in 0..count {
+                    peer.notify("tick", &[i]).await?;
+                }
+                // A connection that has closed in the meantime awaits no answer.
+                drop(reply.ok(&count));
+            }
+            Waiting::Subscribe => {
+                reply.ok("0x51")?;
+                sleep_until(&*self.runtime, self.runtime.now() + EVENT_PAUSE).await;
+                for event in events() {
+                    peer.notify("eth_subscription", event.as_json()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Service for Tasks {
+    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+        let answered = match self.contract.begin(&request, reply) {
+            Begun::Answered(answered) => answered,
+            Begun::Waits(reply, waiting) => self.wait(peer, reply, waiting).await,
+        };
+        if let Err(error) = answered {
+            say_unanswered(request.method(), &error);
+        }
+    }
+
+    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
+        self.contract.notified(&notification);
+    }
+
+    fn report(&self, _: &Peer, report: Report) {
+        say(format_args!("{report}"));
+    }
+}
+
+/// What serves on the client's side: fixed answers.
+impl Service for Desk {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        self.answer(&request, reply);
+    }
+
+    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
+        self.keep(&notification);
+    }
+
+    fn report(&self, _: &Peer, report: Report) {
+        say(format_args!("{report}"));
+    }
+
+    fn closed(&self, _: &Peer, why: Closed) {
+        self.close(why);
+    }
+}
+
+/// An executor that a thread can wait with.
+#[derive(Clone, Debug)]
+pub enum Executor {
+    /// tokio's.
+    Tokio(Arc<tokio::runtime::Runtime>),
+    /// Any whose timers and sockets are async-io's: smol's, async-std's.
+    AsyncIo,
+}
+
+impl Executor {
+    /// Runs a future to its end on the calling thread.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        match self {
+            Self::Tokio(runtime) => runtime.block_on(future),
+            Self::AsyncIo => async_io::block_on(future),
+        }
+    }
+}
+
+/// Calls from a thread that runs the futures itself.
+#[derive(Debug)]
+pub struct TaskCaller {
+    peer: Peer,
+    runtime: SharedRuntime,
+    executor: Executor,
+}
+
+impl TaskCaller {
+    /// Calls `peer`; `runtime` is that of `executor`.
+    pub fn new(peer: Peer, runtime: SharedRuntime, executor: Executor) -> Self {
+        Self {
+            peer,
+            runtime,
+            executor,
+        }
+    }
+
+    async fn start(
+        &self,
+        method: &str,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+    ) -> Result<PendingCall, SendError> {
+        let call = self.peer.start_call(method, params, Some(timeout)).await;
+        call.map_err(|error| match error {
+            CallError::Rejected(error) => error,
+            _ => SendError::Closed,
+        })
+    }
+
+    async fn call_until(
+        &self,
+        mut call: PendingCall,
+        cancel_after: Option<Duration>,
+        is_silent: bool,
+    ) -> Called {
+        if let Some(span) = cancel_after {
+            let until_at = self.runtime.now() + span;
+            if let Some(outcome) = until(&*self.runtime, until_at, &mut call).await {
+                return Called::Ended(outcome);
+            }
+            if is_silent {
+                call.cancel();
+                return Called::GivenUp;
+            }
+            // Answered in the meantime, or there is no way to say it: its answer comes below.
+            let _ = self.peer.ask_cancel(call.id());
+        }
+        Called::Ended(call.await)
+    }
+}
+
+impl Caller for TaskCaller {
+    fn call(
+        &self,
+        method: &str,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+        cancel_after: Option<Duration>,
+        is_silent: bool,
+    ) -> Result<Called, SendError> {
+        self.executor.block_on(async {
+            let call = self.start(method, params, timeout).await?;
+            Ok(self.call_until(call, cancel_after, is_silent).await)
+        })
+    }
+
+    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, SendError> {
+        let handle = self.peer.handle();
+        let deadline = handle.deadline(Some(timeout));
+        side_by_side(items, |item, then| {
+            let room = Room::Wait(deadline);
+            let called = handle.call_then(&item.method, item.params, deadline, room, then);
+            called.map(drop).map_err(|refused| refused.error)
+        })
+    }
+
+    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), SendError> {
+        self.executor.block_on(self.peer.notify(method, params))
+    }
+
+    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, CallError> {
+        let sent = self
+            .peer
+            .batch_timeout(Some(timeout), |batch| fill(batch, items));
+        self.executor.block_on(sent).map(outcomes_of)
+    }
+
+    fn why_closed(&self) -> String {
+        crate::caller::why(self.peer.transport_error(), self.peer.closed())
+    }
+
+    fn close(&self) {
+        self.executor.block_on(async {
+            // What was sent last is to arrive; a dead transport has nothing to wait for.
+            let _ = self.peer.flush(FLUSH_TIME_MAX).await;
+            self.peer.close(antiphon::CloseReason::Done);
+            self.peer.wait_closed(END_TIME_MAX).await;
+        });
+    }
+}

@@ -1,0 +1,174 @@
+//! The contract on the blocking adapter: waiting occupies a thread.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
+use antiphon_blocking::{
+    CALL_TIMEOUT_DEFAULT, CallError, Peer, Report, Request, Responder, Service,
+};
+
+use crate::caller::{
+    Called, Caller, END_TIME_MAX, FLUSH_TIME_MAX, Sides, fill, outcomes_of, side_by_side,
+};
+use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events, say_unanswered};
+use crate::desk::Desk;
+use crate::items::Item;
+use crate::log::say;
+
+/// The contract's server for one connection.
+#[derive(Clone, Debug, Default)]
+pub struct Threads(pub Contract);
+
+impl Service for Threads {
+    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+        let answered = match self.0.begin(&request, reply) {
+            Begun::Answered(answered) => answered,
+            Begun::Waits(reply, waiting) => wait(peer, reply, waiting),
+        };
+        if let Err(error) = answered {
+            say_unanswered(request.method(), &error);
+        }
+    }
+
+    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+        self.0.notified(&notification);
+    }
+
+    fn report(&mut self, _: &Peer, report: Report) {
+        say(format_args!("{report}"));
+    }
+}
+
+fn wait(peer: &Peer, reply: Responder, waiting: Waiting) -> Result<(), SendError> {
+    match waiting {
+        Waiting::Sleep(span) => reply.spawn(move |reply| sleep(reply, span)),
+        Waiting::Emit(count) => reply.spawn(move |reply| emit(reply, count)),
+        Waiting::Subscribe => reply.spawn(subscribe),
+        Waiting::CallBack(method, params) => {
+            let params = params.as_ref().map(|params| params.as_json());
+            // Nobody waits on a thread: any number of these can be open. Refused, it drops the
+            // responder, which answers.
+            let called = peer.call_then(&method, params, Some(CALL_TIMEOUT_DEFAULT), |outcome| {
+                // A connection that has closed in the meantime awaits no answer.
+                drop(reply.outcome(&outcome));
+            });
+            return called.map(drop).map_err(|refused| refused.error);
+        }
+    }
+    Ok(())
+}
+
+fn sleep(reply: Responder, span: Duration) {
+    let answered = if reply.wait_cancelled(span) {
+        reply.cancelled()
+    } else {
+        reply.ok("slept")
+    };
+    // Nobody waits for it any more: a silent cancel, or the end.
+    drop(answered);
+}
+
+fn emit(reply: Responder, count: u64) {
+    let peer = Peer::of(&reply);
+    for i in 0..count {
+        if let Err(error) = peer.notify("tick", &[i]) {
+            return say(format_args!("tick {i} was not sent: {error}"));
+        }
+    }
+    // A connection that has closed in the meantime awaits no answer.
+    drop(reply.ok(&count));
+}
+
+fn subscribe(reply: Responder) {
+    let peer = Peer::of(&reply);
+    if reply.ok("0x51").is_err() {
+        return;
+    }
+    thread::sleep(EVENT_PAUSE);
+    for event in events() {
+        if let Err(error) = peer.notify("eth_subscription", event.as_json()) {
+            return say(format_args!("an event was not sent: {error}"));
+        }
+    }
+}
+
+/// What serves on the client's side: fixed answers.
+impl Service for Desk {
+    fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
+        self.answer(&request, reply);
+    }
+
+    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+        self.keep(&notification);
+    }
+
+    fn report(&mut self, _: &Peer, report: Report) {
+        say(format_args!("{report}"));
+    }
+
+    fn closed(&mut self, _: &Peer, why: Closed) {
+        self.close(why);
+    }
+}
+
+/// Calls from the thread that asks.
+impl Caller for Peer {
+    fn call(
+        &self,
+        method: &str,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+        cancel_after: Option<Duration>,
+        is_silent: bool,
+    ) -> Result<Called, SendError> {
+        let (done, outcome) = mpsc::channel();
+        // By the service's thread, so that notifications before the answer are kept before it.
+        let called = self.call_then(method, params, Some(timeout), move |end| {
+            // Received below, unless it was given up.
+            drop(done.send(end));
+        });
+        let call = called.map_err(|refused| refused.error)?;
+        if let Some(span) = cancel_after {
+            if let Ok(outcome) = outcome.recv_timeout(span) {
+                return Ok(Called::Ended(outcome));
+            }
+            if is_silent {
+                self.cancel(call);
+                return Ok(Called::GivenUp);
+            }
+            // Answered in the meantime, or there is no way to say it: its answer comes below.
+            let _ = self.ask_cancel(call);
+        }
+        let outcome = outcome.recv();
+        Ok(Called::Ended(outcome.unwrap_or(OwnedOutcome::Aborted)))
+    }
+
+    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, SendError> {
+        side_by_side(items, |item, then| {
+            let called = self.call_then(&item.method, item.params, Some(timeout), then);
+            called.map(drop).map_err(|refused| refused.error)
+        })
+    }
+
+    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), SendError> {
+        Peer::notify(self, method, params)
+    }
+
+    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, CallError> {
+        let sent = self.batch_timeout(Some(timeout), |batch| fill(batch, items));
+        sent.map(outcomes_of)
+    }
+
+    fn why_closed(&self) -> String {
+        crate::caller::why(self.transport_error(), self.closed())
+    }
+
+    fn close(&self) {
+        // What was sent last is to arrive; a dead transport has nothing to wait for.
+        let _ = self.flush(FLUSH_TIME_MAX);
+        Peer::close(self, antiphon::CloseReason::Done);
+        self.wait_closed(END_TIME_MAX);
+    }
+}

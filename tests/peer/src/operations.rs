@@ -1,0 +1,254 @@
+//! The operations of the client: one line in, one answer out.
+//!
+//! The rules guarded here: the answers stand in the order of the operations, a line that makes no
+//! sense costs one answer and nothing else, and what the peer wrote is shown as it stood.
+
+use std::fmt;
+use std::io::{self, BufRead, Write};
+use std::time::Duration;
+
+use antiphon::{Json, OwnedError, OwnedJson, OwnedOutcome, SendError};
+use antiphon_session::{CALL_TIMEOUT_DEFAULT, CallError};
+
+use crate::caller::{Called, Caller, Sides};
+use crate::desk::{Desk, Waited};
+use crate::items::{Item, items_of, params_of};
+
+/// A client that does what it is told.
+pub struct Client<'a> {
+    /// The way to the peer.
+    pub caller: &'a dyn Caller,
+    /// What the connection's service keeps.
+    pub desk: &'a Desk,
+    /// Whether the dialect answers a cancelled call with nothing at all.
+    pub is_silent: bool,
+    /// Says how the peer ended, where more is known of it than of its connection.
+    pub ended: &'a dyn Fn() -> Option<String>,
+}
+
+impl fmt::Debug for Client<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+/// What stands in the line of an answer.
+enum Answer {
+    Outcome(OwnedOutcome),
+    Notification(Option<OwnedJson>),
+    Asked(u64),
+    Batch(Vec<OwnedOutcome>),
+    Calls(Sides),
+    Ok,
+    Timeout,
+    Cancelled,
+    Refused(SendError),
+    Closed,
+    /// The operation makes no sense.
+    Line(&'static str),
+}
+
+impl Client<'_> {
+    /// Does what the lines say, until they end.
+    ///
+    /// # Errors
+    /// They could not be read, or the answers not be written.
+    pub fn work(&self, lines: &mut impl BufRead, out: &mut impl Write) -> io::Result<()> {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if lines.read_until(b'\n', &mut line)? == 0 {
+                return Ok(());
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let mut text = self.answer(&line);
+            text.push('\n');
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+        }
+    }
+
+    /// Does what one line says, and gives the line that answers it, without its end.
+    pub fn answer(&self, line: &[u8]) -> String {
+        let answer = match Json::parse(line) {
+            Ok(operation) => self.operate(operation),
+            Err(_) => Answer::Line("the line is not JSON"),
+        };
+        self.write(answer)
+    }
+
+    fn operate(&self, operation: Json<'_>) -> Answer {
+        let name = operation.get("op").and_then(Json::as_string);
+        let Some(name) = name.map(|name| name.to_cow_lossy()) else {
+            return Answer::Line("op is missing");
+        };
+        let method = operation.get("method").and_then(Json::as_string);
+        let method = method.map(|method| method.to_cow_lossy());
+        let timeout = millis(operation, "timeout_ms").unwrap_or(CALL_TIMEOUT_DEFAULT);
+        match (&*name, operation.get("items").map(items_of)) {
+            ("batch" | "calls", Some(Err(why))) => return Answer::Line(why),
+            ("batch", Some(Ok(items))) => return self.batch(&items, timeout),
+            ("calls", Some(Ok(items))) => return self.calls(&items, timeout),
+            _ => {}
+        }
+        let Some(method) = method else {
+            return Answer::Line(match &*name {
+                "call" | "notify" | "wait" | "asked" | "answer" => "method is missing",
+                "batch" | "calls" => "items is missing",
+                _ => "no such op",
+            });
+        };
+        match &*name {
+            "call" => self.call(operation, &method, timeout),
+            "notify" => match self.caller.notify(&method, params_of(operation)) {
+                Ok(()) => Answer::Ok,
+                Err(error) => refused(error),
+            },
+            "wait" => waited(self.desk.take(&method, timeout), Answer::Notification),
+            "asked" => waited(self.desk.asked(&method, timeout), Answer::Asked),
+            "answer" => {
+                let result = operation.get("result").unwrap_or(Json::NULL);
+                match self.desk.will_answer(&method, result.to_owned_json()) {
+                    true => Answer::Ok,
+                    false => Answer::Closed,
+                }
+            }
+            _ => Answer::Line("no such op"),
+        }
+    }
+
+    fn call(&self, operation: Json<'_>, method: &str, timeout: Duration) -> Answer {
+        let cancel_after = millis(operation, "cancel_after_ms");
+        let params = params_of(operation);
+        let called = self
+            .caller
+            .call(method, params, timeout, cancel_after, self.is_silent);
+        match called {
+            Ok(Called::Ended(outcome)) => Answer::Outcome(outcome),
+            Ok(Called::GivenUp) => Answer::Cancelled,
+            Err(error) => refused(error),
+        }
+    }
+
+    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Answer {
+        match self.caller.batch(items, timeout) {
+            Ok(outcomes) => Answer::Batch(outcomes),
+            Err(CallError::Rejected(error)) => refused(error),
+            Err(_) => Answer::Closed,
+        }
+    }
+
+    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Answer {
+        if items.iter().any(|item| item.is_notification) {
+            return Answer::Line("calls takes no notifications");
+        }
+        match self.caller.calls(items, timeout) {
+            Ok(sides) => Answer::Calls(sides),
+            Err(error) => refused(error),
+        }
+    }
+
+    fn write(&self, answer: Answer) -> String {
+        match answer {
+            Answer::Outcome(outcome) => self.write_outcome(&outcome),
+            Answer::Notification(params) => {
+                let params = params.as_ref().map_or("null", OwnedJson::as_str);
+                format!(r#"{{"notification":{}}}"#, in_one_line(params))
+            }
+            Answer::Asked(count) => format!(r#"{{"asked":{count}}}"#),
+            Answer::Batch(outcomes) => {
+                if are_dead(&outcomes) {
+                    return self.write(Answer::Closed);
+                }
+                format!(r#"{{"batch":[{}]}}"#, self.write_outcomes(&outcomes))
+            }
+            Answer::Calls(Sides { outcomes, order }) => {
+                if are_dead(&outcomes) {
+                    return self.write(Answer::Closed);
+                }
+                let outcomes = self.write_outcomes(&outcomes);
+                format!(r#"{{"calls":[{outcomes}],"order":{order:?}}}"#)
+            }
+            Answer::Ok => r#"{"ok":true}"#.to_owned(),
+            Answer::Timeout => r#"{"timeout":true}"#.to_owned(),
+            Answer::Cancelled => r#"{"cancelled":true}"#.to_owned(),
+            Answer::Refused(error) => format!(r#"{{"refused":{}}}"#, quoted(&error.to_string())),
+            Answer::Closed => format!(r#"{{"closed":{}}}"#, quoted(&self.why_closed())),
+            Answer::Line(why) => format!(r#"{{"error_line":{}}}"#, quoted(why)),
+        }
+    }
+
+    fn write_outcomes(&self, outcomes: &[OwnedOutcome]) -> String {
+        let texts: Vec<String> = outcomes.iter().map(|end| self.write_outcome(end)).collect();
+        texts.join(",")
+    }
+
+    fn write_outcome(&self, outcome: &OwnedOutcome) -> String {
+        match outcome {
+            OwnedOutcome::Ok(result) => {
+                format!(r#"{{"result":{}}}"#, in_one_line(result.as_str()))
+            }
+            OwnedOutcome::Err(error) => format!(r#"{{"error":{}}}"#, error_text(error)),
+            OwnedOutcome::Invalid(reason) => {
+                format!(r#"{{"invalid":{}}}"#, quoted(reason.as_str()))
+            }
+            OwnedOutcome::TimedOut => self.write(Answer::Timeout),
+            OwnedOutcome::Missing => r#"{"missing":true}"#.to_owned(),
+            _ => self.write(Answer::Closed),
+        }
+    }
+
+    fn why_closed(&self) -> String {
+        (self.ended)().unwrap_or_else(|| self.caller.why_closed())
+    }
+}
+
+fn waited<T>(waited: Waited<T>, found: impl FnOnce(T) -> Answer) -> Answer {
+    match waited {
+        Waited::Found(what) => found(what),
+        Waited::TimedOut => Answer::Timeout,
+        Waited::Closed => Answer::Closed,
+    }
+}
+
+/// Whether the transport ended every one of them.
+fn are_dead(outcomes: &[OwnedOutcome]) -> bool {
+    let is_dead = |end: &OwnedOutcome| matches!(end, OwnedOutcome::Aborted | OwnedOutcome::Unsent);
+    !outcomes.is_empty() && outcomes.iter().all(is_dead)
+}
+
+fn refused(error: SendError) -> Answer {
+    match error {
+        SendError::Closed => Answer::Closed,
+        error => Answer::Refused(error),
+    }
+}
+
+fn millis(operation: Json<'_>, name: &str) -> Option<Duration> {
+    let millis = operation.get(name)?.decode().ok()?;
+    Some(Duration::from_millis(millis))
+}
+
+fn error_text(error: &OwnedError) -> String {
+    let error = error.as_error();
+    if let Some(text) = error.text() {
+        return in_one_line(text.as_str());
+    }
+    let data = error.data().map_or(String::new(), |data| {
+        format!(r#","data":{}"#, in_one_line(data.as_str()))
+    });
+    let (code, message) = (error.code(), quoted(error.message()));
+    format!(r#"{{"code":{code},"message":{message}{data}}}"#)
+}
+
+/// In valid JSON a raw line break is one between tokens.
+fn in_one_line(json: &str) -> String {
+    json.replace(['\n', '\r'], " ")
+}
+
+fn quoted(text: &str) -> String {
+    // A string always has a JSON form.
+    OwnedJson::from_value(text).map_or_else(|_| "\"\"".to_owned(), OwnedJson::into_string)
+}
