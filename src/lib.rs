@@ -104,7 +104,6 @@ mod keepalive;
 mod lifecycle;
 mod message;
 mod outbox;
-mod patience;
 mod presets;
 mod reconnect;
 mod requests;
@@ -139,7 +138,6 @@ pub use json::{
 pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
 pub use lifecycle::{Lifecycle, LinkState, Sending};
 pub use message::MethodName;
-pub use patience::{Patience, PatienceConfig, Step};
 pub use presets::{AcpVersion, McpRevision};
 pub use reconnect::{
     InvalidStrategy, RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends,
