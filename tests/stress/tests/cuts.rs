@@ -268,14 +268,21 @@ fn all_points(rt: Rt) -> (u64, u64) {
             rt.run(|runtime| async move {
                 // What a fresh runtime keeps after its first use is not the connection's.
                 run(&runtime, plan, false, None).await;
-                let before = held();
-                let ran = run(&runtime, plan, false, None).await;
-                // Whatever was answered was answered right.
-                for said in ran.said.iter().flatten() {
-                    assert_eq!(said, TEXT, "{plan:?}");
+                for attempt in 1.. {
+                    let before = held();
+                    let ran = run(&runtime, plan, false, None).await;
+                    // Whatever was answered was answered right.
+                    for said in ran.said.iter().flatten() {
+                        assert_eq!(said, TEXT, "{plan:?}");
+                    }
+                    drop(ran);
+                    let left = held() - before;
+                    if left <= 0 {
+                        break;
+                    }
+                    // A reactor's own thread grows its queues now and then; a leak comes every time.
+                    assert!(attempt < 20, "{plan:?}: {left} bytes are left behind");
                 }
-                drop(ran);
-                settled_memory(&runtime, before, plan).await;
             });
         }
     }
@@ -301,20 +308,6 @@ fn all_points(rt: Rt) -> (u64, u64) {
         }
     }
     (points, awaits)
-}
-
-/// Memory is back where it was. What another thread of the runtime still lets go is waited for.
-async fn settled_memory(runtime: &SharedRuntime, before: isize, plan: Plan) {
-    let mut left = held() - before;
-    for _ in 0..1000 {
-        if left <= 0 {
-            return;
-        }
-        let soon = runtime.now() + std::time::Duration::from_millis(1);
-        antiphon_async::sleep_until(&**runtime, soon).await;
-        left = held() - before;
-    }
-    panic!("{plan:?}: {left} bytes are left behind");
 }
 
 fn main() {
