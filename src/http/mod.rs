@@ -18,6 +18,6 @@ mod statuses;
 mod tests;
 
 pub use exchange::{ClientExchange, REDIRECTS_MAX, ReplyError, redirect};
-pub use rules::{Answer, Cors, HttpRules, RequestHead, Verdict};
+pub use rules::{Answer, Cors, HttpRules, MEDIA_TYPE, RequestHead, Verdict};
 pub use serverless::handle;
 pub use statuses::{StatusScope, Statuses};

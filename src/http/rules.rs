@@ -11,9 +11,12 @@ use super::statuses::Statuses;
 use crate::config::Config;
 use crate::websocket::lets_in;
 
+/// The media type of requests and replies.
+pub const MEDIA_TYPE: &str = "application/json";
+
 /// The media types that a body may have. A missing one is taken for the first.
 const MEDIA_TYPES: [&str; 3] = [
-    "application/json",
+    MEDIA_TYPE,
     "application/json-rpc",
     "application/jsonrequest",
 ];
@@ -249,9 +252,7 @@ impl HttpRules {
     pub fn reply(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> Answer {
         let reply = match reply {
             None => Answer::new(self.no_reply_status),
-            Some(body) => {
-                Answer::new(self.error_statuses.of(&body)).with_body(MEDIA_TYPES[0], body)
-            }
+            Some(body) => Answer::new(self.error_statuses.of(&body)).with_body(MEDIA_TYPE, body),
         };
         self.permit(head, reply)
     }
@@ -259,7 +260,7 @@ impl HttpRules {
     /// The reply to a body over the limit, with what the connection answered.
     pub fn too_large(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> Answer {
         let body = reply.unwrap_or_default();
-        let reply = Answer::new(413).with_body(MEDIA_TYPES[0], body);
+        let reply = Answer::new(413).with_body(MEDIA_TYPE, body);
         self.permit(head, reply)
     }
 

@@ -20,6 +20,7 @@ import raw_client  # noqa: E402,F401
 import raw_proxy  # noqa: E402,F401
 import tiny_servers  # noqa: E402,F401
 import libraries  # noqa: E402,F401
+import mcp_peers  # noqa: E402,F401
 import language_servers  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.

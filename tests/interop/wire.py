@@ -9,6 +9,7 @@ import json
 import os
 import queue
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -218,6 +219,18 @@ class Process:
             assert line is not None, f"ended without {pattern!r} on stderr: {self.stderr_lines}"
             if (found := re.search(pattern, line)):
                 return found
+
+    def stdout_line(self, timeout=PATIENCE):
+        """The first line on stdout; only for a program that says one line there and no more."""
+        held, deadline = b"", time.monotonic() + timeout
+        while not held.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                raise Timeout(f"no line on stdout within {timeout} s: {self.stderr_lines[-5:]}")
+            data = os.read(self.process.stdout.fileno(), 1)
+            assert data, f"ended without a line on stdout: {self.stderr_lines[-5:]}"
+            held += data
+        return held.decode()
 
     def wire(self, framing):
         out, into = self.process.stdout, self.process.stdin

@@ -51,9 +51,15 @@
 //! that are on it can use this crate until they move.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "http")]
+pub mod http;
 mod link;
 mod listen;
 mod runtime;
+#[cfg(feature = "tls")]
+pub mod tls;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 use std::io::Result;
 use std::sync::Arc;

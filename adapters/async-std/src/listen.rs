@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
 
 use antiphon_async::{Context, Listen, Options, Protocol, Running, Secure, Server, Service};
 use async_net::{AsyncToSocketAddrs, TcpListener};
@@ -68,6 +69,14 @@ impl TcpServer {
         }
     }
 
+    /// The same with another deadline for the handshake.
+    pub fn with_handshake_time_max(self, handshake_time_max: Duration) -> Self {
+        Self {
+            server: self.server.with_handshake_time_max(handshake_time_max),
+            ..self
+        }
+    }
+
     /// Serves in the background until what it gives is stopped or dropped. Every connection is
     /// served by what `make` gives for it, which may be an `Arc` of one service for all.
     pub fn start<S: Service>(
@@ -76,6 +85,16 @@ impl TcpServer {
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
     ) -> Running {
         self.server.start(options, make)
+    }
+
+    /// The same over HTTP: every POST is a message. One service answers all.
+    #[cfg(feature = "http")]
+    pub fn start_http(
+        self,
+        options: impl Into<crate::http::HttpOptions>,
+        service: impl Service,
+    ) -> Running {
+        self.start_protocol(crate::http::endpoint(options, service))
     }
 
     /// The same with another protocol below the messages.

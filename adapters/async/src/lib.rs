@@ -20,6 +20,10 @@ mod runtime;
 mod server;
 mod service;
 mod threads;
+#[cfg(feature = "tls")]
+pub mod tls;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 pub use antiphon_session::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, ClientOptions, Clock, Context,

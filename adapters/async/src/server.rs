@@ -193,7 +193,11 @@ impl Server {
                 self.listener.poll_accept(cx).map(Some)
             });
             let mut link = match accepted.await {
-                None => return,
+                None => {
+                    // Before it is said that nobody listens any more.
+                    drop(self.listener);
+                    return;
+                }
                 Some(Ok(link)) => link,
                 Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Some(Err(_)) => {

@@ -10,20 +10,25 @@
 //! that does not read, a peer that does not answer and a service that does not return hold up
 //! nobody else.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use antiphon::{Closed, Instant, ReadBuffer};
+use antiphon::{Closed, Instant};
 use antiphon_session::{
-    Handle, Machine, Options, Report, Request, Session, Signal, SystemClock, Turn, Work,
+    Handle, Machine, Options, Report, Request, Session, Signal, SystemClock, ThreadMachine, Work,
 };
 
 use crate::link::Link;
 use crate::peer::Peer;
+use crate::pump::pump;
 use crate::service::Service;
+
+/// How long before it is looked again whether the service is done, should a nudge be missed.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves until the connection ends, and says why it ended.
 ///
@@ -95,16 +100,6 @@ pub struct Driver {
     parts: Option<(Link, Box<dyn Service>)>,
 }
 
-/// Which threads of a connection have ended.
-#[derive(Default)]
-struct Done {
-    reader: AtomicBool,
-    writer: AtomicBool,
-    service: AtomicBool,
-    /// The writer is to end.
-    stop: AtomicBool,
-}
-
 impl Driver {
     /// Runs the connection until it ends, and says why it ended.
     ///
@@ -117,14 +112,18 @@ impl Driver {
         let Some((link, service)) = self.parts.take() else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let done = Arc::new(Done::default());
-        let started = start_all(&session, &done, link.reader, link.writer, service);
-        if let Err(error) = started {
-            never_mind(&session, &done);
-            return Err(error);
+        let served = serve_beside(&session, service);
+        let moved = served.and_then(|served| {
+            pump(link, &session)?;
+            Ok(served)
+        });
+        let served = moved.inspect_err(|_| never_mind(&session))?;
+        // The service gets the time to see the end; one that does not return is left behind.
+        let span = session.options().config.drain_time_max;
+        let deadline = span.map_or(Instant::FAR_FUTURE, |span| session.now() + span);
+        while !served.load(Ordering::SeqCst) && session.now() < deadline {
+            session.wait_nudge(deadline.min(session.now() + LOOK_AGAIN));
         }
-        keep_time(&session);
-        finish(&session, &done, link.hang_up);
         let state = session.lock();
         let why = state.finished().unwrap_or(Closed::EndOfInput);
         state.fault().map_or(Ok(why), Err)
@@ -134,7 +133,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if self.parts.take().is_some() {
-            never_mind(&self.session, &Done::default());
+            never_mind(&self.session);
         }
     }
 }
@@ -148,102 +147,23 @@ impl std::fmt::Debug for Driver {
 }
 
 /// Ends a connection that has not got all of its threads.
-fn never_mind(session: &Session, done: &Done) {
-    done.stop.store(true, Ordering::SeqCst);
+fn never_mind(session: &Session) {
     session.abort(None);
     session.finished();
 }
 
-fn start_all(
-    session: &Arc<Session>,
-    done: &Arc<Done>,
-    reader: Box<dyn Read + Send>,
-    writer: Box<dyn Write + Send>,
-    service: Box<dyn Service>,
-) -> io::Result<()> {
-    start("antiphon-write", session, done, |done| &done.writer, {
-        let done = Arc::clone(done);
-        move |session| write_on(session, &done, writer)
+/// Starts the service thread, and gives what says whether it is done.
+fn serve_beside(session: &Arc<Session>, service: Box<dyn Service>) -> io::Result<Arc<AtomicBool>> {
+    let done = Arc::<AtomicBool>::default();
+    let (session, inside) = (Arc::clone(session), Arc::clone(&done));
+    let builder = thread::Builder::new().name("antiphon-serve".into());
+    builder.spawn(move || {
+        // A panic of the service has been caught already.
+        let _ = catch_unwind(AssertUnwindSafe(|| serve_on(&session, service)));
+        inside.store(true, Ordering::SeqCst);
+        session.nudge();
     })?;
-    start("antiphon-serve", session, done, |done| &done.service, {
-        move |session| serve_on(session, service)
-    })?;
-    start("antiphon-read", session, done, |done| &done.reader, {
-        let done = Arc::clone(done);
-        move |session| read_on(&**session, &done, reader)
-    })
-}
-
-/// Starts a thread, which says when it is done, even if a reader or writer that somebody else wrote
-/// panics in it.
-fn start(
-    name: &str,
-    session: &Arc<Session>,
-    done: &Arc<Done>,
-    which: fn(&Done) -> &AtomicBool,
-    body: impl FnOnce(&Arc<Session>) + Send + 'static,
-) -> io::Result<()> {
-    let (session, done) = (Arc::clone(session), Arc::clone(done));
-    let run = move || {
-        let ended = catch_unwind(AssertUnwindSafe(|| body(&session)));
-        if ended.is_err() {
-            session.abort(Some(io::Error::other("the transport panicked")));
-        }
-        which(&done).store(true, Ordering::SeqCst);
-        let mut state = session.lock();
-        session.signal(&mut state, Signal::Turn);
-        session.signal(&mut state, Signal::Changed);
-    };
-    let builder = thread::Builder::new().name(name.into());
-    builder.spawn(run).map(drop)
-}
-
-/// The reader thread. It moves bytes and knows nothing of what they mean.
-fn read_on(machine: &impl Machine, done: &Done, mut reader: impl Read) {
-    let mut buf = ReadBuffer::new(machine.input_bytes_max());
-    loop {
-        match reader.read(buf.spare()) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return machine.input_ended(buf.filled(), Some(error)),
-            Ok(0) => return machine.input_ended(buf.filled(), None),
-            Ok(n) => buf.advance(n),
-        }
-        let consumed = machine.receive(buf.filled());
-        buf.consume(consumed);
-        if done.stop.load(Ordering::SeqCst) {
-            return;
-        }
-    }
-}
-
-/// The writer thread. It moves bytes and knows nothing of what they mean.
-fn write_on(session: &Session, done: &Done, mut writer: Box<dyn Write + Send>) {
-    let mut chunk = Vec::new();
-    let mut state = session.lock();
-    loop {
-        chunk.clear();
-        if !session.take_output_of(&mut state, &mut chunk) {
-            if done.stop.load(Ordering::SeqCst) {
-                break;
-            }
-            state = session.wait(Signal::Writable, state, Instant::FAR_FUTURE);
-            continue;
-        }
-        // A deadline now depends on this write.
-        session.signal(&mut state, Signal::Turn);
-        drop(state);
-        match writer.write_all(&chunk).and_then(|()| writer.flush()) {
-            Ok(()) => session.output_written(),
-            Err(error) => session.output_failed(error),
-        }
-        if chunk.capacity() > session.options().config.outbox_bytes_soft {
-            chunk = Vec::new();
-        }
-        state = session.lock();
-    }
-    drop(state);
-    // For a pipe or socket this is the end of the stream; the peer may wait for it.
-    drop(writer);
+    Ok(done)
 }
 
 /// The service thread.
@@ -314,40 +234,5 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
         Work::Report(report) => service.report(peer, report),
         // The queue tells it as a report.
         Work::Dropped => {}
-    }
-}
-
-/// Lets deadlines come true until the connection has said and written all it will.
-fn keep_time(session: &Session) {
-    let mut state = session.lock();
-    while let Turn::Open { wake_at } = session.turn_of(&mut state) {
-        state = session.wait(Signal::Turn, state, wake_at);
-    }
-}
-
-/// Ends the threads, as far as they can be ended, and tells everybody that it is over.
-fn finish(session: &Session, done: &Done, hang_up: Option<Box<dyn FnOnce() + Send>>) {
-    let is_done = |which: &AtomicBool| which.load(Ordering::SeqCst);
-    done.stop.store(true, Ordering::SeqCst);
-    let mut state = session.lock();
-    session.signal(&mut state, Signal::Writable);
-    let linger = session.now() + session.options().linger;
-    while (!is_done(&done.writer) || !is_done(&done.reader))
-        && !state.has_write_failed()
-        && session.now() < linger
-    {
-        state = session.wait(Signal::Turn, state, linger);
-    }
-    drop(state);
-    if let Some(hang_up) = hang_up {
-        hang_up();
-    }
-    session.finished();
-    // The service gets the time to see the end; one that does not return is left behind.
-    let span = session.options().config.drain_time_max;
-    let deadline = span.map_or(Instant::FAR_FUTURE, |span| session.now() + span);
-    let mut state = session.lock();
-    while !is_done(&done.service) && session.now() < deadline {
-        state = session.wait(Signal::Turn, state, deadline);
     }
 }

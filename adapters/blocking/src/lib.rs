@@ -50,10 +50,14 @@ mod call;
 mod child;
 mod client;
 mod driver;
+mod duplex;
 mod link;
 mod listen;
 mod peer;
+mod pump;
 mod service;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
@@ -65,9 +69,11 @@ pub use call::PendingCall;
 pub use child::Child;
 pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
-pub use link::Link;
+pub use duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
+pub use link::{Link, Parts};
 #[cfg(unix)]
 pub use listen::UnixServer;
 pub use listen::{Running, TcpServer};
 pub use peer::Peer;
+pub use pump::pump;
 pub use service::Service;

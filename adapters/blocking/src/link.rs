@@ -10,8 +10,20 @@ use std::time::Duration;
 
 use antiphon_session::Context;
 
+use crate::duplex::{Duplex, duplex};
+
 /// How long a connection may take to be made.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// What a [`Link`] is made of: what is read from, what is written to, and what ends a read that
+/// waits.
+pub type Parts = (
+    Box<dyn Read + Send>,
+    Box<dyn Write + Send>,
+    Option<Box<dyn FnOnce() + Send>>,
+);
+/// How many bytes each direction of a pair in memory holds.
+const PAIR_BYTES: usize = 64 * 1024;
 
 /// The two directions of a connection, and how to cut it.
 ///
@@ -48,6 +60,11 @@ impl Link {
         self
     }
 
+    /// The parts: what is read from, what is written to, and what ends a read that waits.
+    pub fn into_parts(self) -> Parts {
+        (self.reader, self.writer, self.hang_up)
+    }
+
     /// This process's own standard input and output. Nothing else may print to standard output
     /// from now on; logs belong on standard error.
     ///
@@ -64,20 +81,19 @@ impl Link {
         ))
     }
 
+    /// Two ends of a stream in memory, for a client and a server in one process.
+    pub fn pair() -> (Self, Self) {
+        let (near, far) = duplex(PAIR_BYTES);
+        (near.into(), far.into())
+    }
+
     /// Connects to a TCP server, within 10 s for each address that the name stands for. Small
     /// messages are not delayed (`TCP_NODELAY`).
     ///
     /// # Errors
     /// No address answered.
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut failed = None;
-        for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
-                Ok(stream) => return Self::from_tcp(stream),
-                Err(error) => failed = Some(error),
-            }
-        }
-        Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address")))
+        Self::from_tcp(connect_tcp(address)?)
     }
 
     /// Takes a connected TCP stream.
@@ -126,6 +142,26 @@ impl Link {
             let _ = control.shutdown(Shutdown::Both);
         }))
     }
+}
+
+impl From<Duplex> for Link {
+    fn from(end: Duplex) -> Self {
+        let hang_up = end.hang_up();
+        let (reader, writer) = end.split();
+        Self::new(reader, writer).with_hang_up(hang_up)
+    }
+}
+
+/// Connects to the first address that answers, within 10 s for each.
+pub(crate) fn connect_tcp(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
+    let mut failed = None;
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address")))
 }
 
 impl<R: Read + Send + 'static, W: Write + Send + 'static> From<(R, W)> for Link {

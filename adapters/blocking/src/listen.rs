@@ -16,7 +16,7 @@ use std::time::Duration;
 use antiphon::CloseReason;
 use antiphon_session::Options;
 
-use crate::driver::drive;
+use crate::driver::{Driver, drive};
 use crate::link::Link;
 use crate::peer::Peer;
 use crate::service::Service;
@@ -31,14 +31,45 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 trait Accept: Send + 'static {
     type Address;
 
-    fn accept(&self) -> io::Result<(Link, Self::Address)>;
+    fn accept(&self) -> io::Result<(Arrived, Self::Address)>;
+}
+
+/// A connection that has come in.
+enum Arrived {
+    Ready(Link),
+    /// It has a handshake before it, which takes as long as the other side likes.
+    #[cfg(feature = "tls")]
+    Shaking(TcpStream, crate::tls::Acceptor),
+}
+
+impl Arrived {
+    /// Closes it without a word.
+    fn refuse(self) {
+        match self {
+            Self::Ready(mut link) => {
+                if let Some(hang_up) = link.hang_up.take() {
+                    hang_up();
+                }
+            }
+            #[cfg(feature = "tls")]
+            Self::Shaking(stream, _) => drop(stream),
+        }
+    }
 }
 
 /// A server on a TCP port.
 #[derive(Debug)]
 pub struct TcpServer {
-    listener: TcpListener,
+    listener: TcpSocket,
     connections_max: usize,
+}
+
+/// A listener, and what its connections go through first.
+#[derive(Debug)]
+struct TcpSocket {
+    listener: TcpListener,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::tls::Acceptor>,
 }
 
 impl TcpServer {
@@ -54,7 +85,11 @@ impl TcpServer {
             )
         })?;
         Ok(Self {
-            listener,
+            listener: TcpSocket {
+                listener,
+                #[cfg(feature = "tls")]
+                tls: None,
+            },
             connections_max: CONNECTIONS_MAX_DEFAULT,
         })
     }
@@ -67,12 +102,21 @@ impl TcpServer {
         self
     }
 
+    /// Has every connection go through a TLS handshake first, on its own thread. It takes an
+    /// [`Acceptor`](crate::tls::Acceptor), or the configuration alone.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn with_tls(mut self, acceptor: impl Into<crate::tls::Acceptor>) -> Self {
+        self.listener.tls = Some(acceptor.into());
+        self
+    }
+
     /// The address listened on.
     ///
     /// # Errors
     /// The system does not tell.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        self.listener.listener.local_addr()
     }
 
     /// Serves in the background until what it gives is stopped or dropped. Every connection gets a
@@ -96,12 +140,16 @@ impl TcpServer {
     }
 }
 
-impl Accept for TcpListener {
+impl Accept for TcpSocket {
     type Address = SocketAddr;
 
-    fn accept(&self) -> io::Result<(Link, SocketAddr)> {
-        let (stream, address) = TcpListener::accept(self)?;
-        Ok((Link::from_tcp(stream)?, address))
+    fn accept(&self) -> io::Result<(Arrived, SocketAddr)> {
+        let (stream, address) = self.listener.accept()?;
+        #[cfg(feature = "tls")]
+        if let Some(acceptor) = &self.tls {
+            return Ok((Arrived::Shaking(stream, acceptor.clone()), address));
+        }
+        Ok((Arrived::Ready(Link::from_tcp(stream)?), address))
     }
 }
 
@@ -176,9 +224,9 @@ impl UnixServer {
 impl Accept for UnixSocket {
     type Address = ();
 
-    fn accept(&self) -> io::Result<(Link, ())> {
+    fn accept(&self) -> io::Result<(Arrived, ())> {
         let (stream, _) = self.listener.accept()?;
-        Ok((Link::from_unix(stream)?, ()))
+        Ok((Arrived::Ready(Link::from_unix(stream)?), ()))
     }
 }
 
@@ -194,11 +242,33 @@ pub struct Running {
 /// The connections of a server.
 struct Room {
     stopping: AtomicBool,
-    open: Mutex<HashMap<u32, Peer>>,
+    open: Mutex<HashMap<u32, Inside>>,
+}
+
+/// A connection of a server.
+#[derive(Clone)]
+enum Inside {
+    Open(Peer),
+    /// In its handshake: what cuts it.
+    #[cfg(feature = "tls")]
+    Shaking(Arc<TcpStream>),
+}
+
+impl Inside {
+    fn close(&self) {
+        match self {
+            Self::Open(peer) => peer.close(CloseReason::GoingAway),
+            #[cfg(feature = "tls")]
+            Self::Shaking(stream) => {
+                // A stream that is closed already is what is wanted.
+                let _ = stream.shutdown(std::net::Shutdown::Both);
+            }
+        }
+    }
 }
 
 impl Room {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Peer>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Inside>> {
         // Nothing that can panic runs under the lock.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -227,18 +297,29 @@ impl Running {
                         return;
                     }
                     match accepted {
-                        Ok((link, address)) if inside.lock().len() < connections_max => {
+                        Ok((arrived, address)) if inside.lock().len() < connections_max => {
                             number = number.wrapping_add(1);
                             // A panic costs this one connection, which is dropped.
                             if let Ok(service) = catch_unwind(AssertUnwindSafe(|| make(address))) {
-                                open(&inside, number, link, options.clone(), service);
+                                let options = options.clone();
+                                match arrived {
+                                    Arrived::Ready(link) => {
+                                        open(&inside, number, link, options, service)
+                                    }
+                                    #[cfg(feature = "tls")]
+                                    Arrived::Shaking(stream, acceptor) => {
+                                        shake(
+                                            &inside,
+                                            number,
+                                            (stream, acceptor),
+                                            options,
+                                            service,
+                                        );
+                                    }
+                                }
                             }
                         }
-                        Ok((mut link, _)) => {
-                            if let Some(hang_up) = link.hang_up.take() {
-                                hang_up();
-                            }
-                        }
+                        Ok((arrived, _)) => arrived.refuse(),
                         Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                         Err(_) => thread::sleep(ACCEPT_PAUSE),
                     }
@@ -276,9 +357,9 @@ impl Drop for Running {
             // A panic in it has been printed.
             let _ = accepting.join();
         }
-        let open: Vec<Peer> = self.room.lock().values().cloned().collect();
-        for peer in open {
-            peer.close(CloseReason::GoingAway);
+        let open: Vec<Inside> = self.room.lock().values().cloned().collect();
+        for inside in open {
+            inside.close();
         }
     }
 }
@@ -292,27 +373,68 @@ impl fmt::Debug for Running {
 }
 
 /// Serves one connection on threads of its own.
-fn open(
-    room: &Arc<Room>,
-    number: u32,
-    mut link: Link,
-    mut options: Options,
-    service: impl Service,
-) {
-    options.config.connection = number;
-    link.context.connection = number;
-    let (peer, driver) = drive(link, options, service);
-    room.lock().insert(number, peer.to_unowned());
+fn open(room: &Arc<Room>, number: u32, link: Link, options: Options, service: impl Service) {
+    let (peer, driver) = enter(room, number, link, options, service);
     let inside = Arc::clone(room);
     let started = thread::Builder::new()
         .name("antiphon-time".into())
-        .spawn(move || {
-            // Without threads there is no connection; the peer sees it closed.
-            let _ = driver.run();
-            inside.lock().remove(&number);
-            drop(peer);
+        .spawn(move || stay(&inside, number, peer, driver));
+    if started.is_err() {
+        room.lock().remove(&number);
+    }
+}
+
+/// The same with a handshake before it.
+#[cfg(feature = "tls")]
+fn shake(
+    room: &Arc<Room>,
+    number: u32,
+    (stream, acceptor): (TcpStream, crate::tls::Acceptor),
+    options: Options,
+    service: impl Service,
+) {
+    // Without a way to cut it there is no connection; the peer sees it closed.
+    let Ok(control) = stream.try_clone() else {
+        return;
+    };
+    room.lock()
+        .insert(number, Inside::Shaking(Arc::new(control)));
+    let inside = Arc::clone(room);
+    let started = thread::Builder::new()
+        .name("antiphon-time".into())
+        .spawn(move || match acceptor.accept(stream) {
+            Ok(link) => {
+                let (peer, driver) = enter(&inside, number, link, options, service);
+                if inside.stopping.load(Ordering::SeqCst) {
+                    peer.close(CloseReason::GoingAway);
+                }
+                stay(&inside, number, peer, driver);
+            }
+            // The acceptor has told it to whoever wants to know.
+            Err(_) => drop(inside.lock().remove(&number)),
         });
     if started.is_err() {
         room.lock().remove(&number);
     }
+}
+
+fn enter(
+    room: &Room,
+    number: u32,
+    mut link: Link,
+    mut options: Options,
+    service: impl Service,
+) -> (Peer, Driver) {
+    options.config.connection = number;
+    link.context.connection = number;
+    let (peer, driver) = drive(link, options, service);
+    room.lock().insert(number, Inside::Open(peer.to_unowned()));
+    (peer, driver)
+}
+
+fn stay(room: &Room, number: u32, peer: Peer, driver: Driver) {
+    // Without threads there is no connection; the peer sees it closed.
+    let _ = driver.run();
+    room.lock().remove(&number);
+    drop(peer);
 }

@@ -635,3 +635,19 @@ fn a_transport_that_panics_ends_the_connection_and_nothing_else() {
         assert!(writing.transport_error().is_some());
     });
 }
+
+// CLI-07
+#[test]
+fn what_a_deadline_makes_be_said_is_written_though_nothing_else_happens() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1000);
+        let mut config = Config::new();
+        config.cancel_send = CancelStyle::Lsp;
+        config.cancel_on_timeout = true;
+        let peer = connect(link, config, ()).unwrap();
+        let slow = peer.call_timeout::<()>("slow", (), Some(Duration::from_millis(10)));
+        assert!(matches!(slow, Err(CallError::TimedOut)));
+        assert!(hand.hear().contains("slow"));
+        assert!(hand.hear().contains("$/cancelRequest"));
+    });
+}

@@ -192,11 +192,7 @@ impl Handle {
             let mut calls = Vec::new();
             let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
             let mut batch = state.conn.batch(due);
-            let mut builder = BatchBuilder {
-                batch: &mut batch,
-                gathering: &gathering,
-                calls: &mut calls,
-            };
+            let mut builder = BatchBuilder::new(&mut batch, &gathering, &mut calls);
             let handles = build(&mut builder).map_err(|error| (error, None))?;
             batch.send().map_err(|error| (error, None))?;
             // The lock on the connection is held: no outcome can have come yet.
@@ -389,7 +385,19 @@ pub struct BatchBuilder<'b, 'c> {
     calls: &'b mut Vec<CallId>,
 }
 
-impl BatchBuilder<'_, '_> {
+impl<'b, 'c> BatchBuilder<'b, 'c> {
+    pub(crate) fn new(
+        batch: &'b mut Batch<'c, Tag>,
+        gathering: &'b Arc<Gathering>,
+        calls: &'b mut Vec<CallId>,
+    ) -> Self {
+        Self {
+            batch,
+            gathering,
+            calls,
+        }
+    }
+
     /// Adds a call whose result is to be decoded into `R`.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ mod call;
 mod clock;
 mod context;
 mod handle;
+pub mod http;
 mod machine;
 mod options;
 mod pool;
@@ -27,6 +28,8 @@ mod request;
 mod roster;
 mod session;
 mod stdio;
+#[cfg(feature = "tls")]
+pub mod tls;
 #[cfg(unix)]
 mod unix;
 #[cfg(feature = "websocket")]
@@ -36,7 +39,7 @@ pub use call::{CallError, CallRefused, Gathering, Pending, Settle, Slot};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
-pub use machine::{Machine, Turn};
+pub use machine::{Machine, ThreadMachine, Turn};
 pub use options::Options;
 pub use pool::{Job, Pool};
 pub use process::{ChildOptions, Process};

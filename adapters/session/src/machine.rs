@@ -63,3 +63,22 @@ pub enum Turn {
     /// Nothing more is to be read or written: end the stream, and let the transport go.
     Over,
 }
+
+/// A machine whose bytes are moved by threads: one reads, one writes, one keeps time.
+pub trait ThreadMachine: Machine {
+    /// Lets the thread wait for output, and puts it into `into`, which is empty. False if there is
+    /// none and `is_over` says that there is to be no more.
+    fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool;
+
+    /// Lets time pass, and the thread wait until it is to be looked at again.
+    fn wait_turn(&self) -> Turn;
+
+    /// Lets the thread wait until `deadline`, or until somebody [nudges](Self::nudge).
+    fn wait_nudge(&self, deadline: Instant);
+
+    /// Has everybody look again.
+    fn nudge(&self);
+
+    /// Ends it, because a thread could not be started or has panicked.
+    fn abort(&self, error: Option<io::Error>);
+}

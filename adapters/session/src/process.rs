@@ -147,7 +147,7 @@ impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Process")
             .field("program", &self.program)
-            .field("process", &self.id())
+            .field("number", &self.id())
             .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,8 @@
 //! `drain_time_max`; a write that hangs is given up after `write_time_max`; after a failed write
 //! the other side's last words are awaited for `linger`.
 
+mod moving;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
@@ -25,7 +27,7 @@ use antiphon::{
 use crate::call::{Gathering, Settle};
 use crate::clock::Clock;
 use crate::context::Context;
-use crate::machine::{Machine, Turn};
+use crate::machine::Turn;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::report::Report;
@@ -542,6 +544,8 @@ impl Session {
                 return true;
             }
             into.clear();
+            // Whoever keeps time may have waited for nothing but this.
+            self.signal(state, Signal::Turn);
         }
     }
 
@@ -575,6 +579,10 @@ impl Session {
             if (is_said && is_written) || state.is_writer_gone {
                 return self.over(state, why);
             }
+        }
+        // What time has made be said: nobody else comes by to wake the writer.
+        if state.writing_since.is_none() && state.has_output() {
+            self.signal(state, Signal::Writable);
         }
         let wanted = state.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         // A bound that should prove stale again and again costs a look a millisecond, no more.
@@ -623,111 +631,6 @@ impl Session {
             let error = io::Error::new(io::ErrorKind::TimedOut, "the peer takes no output");
             self.fail_write(state, error);
         }
-    }
-}
-
-impl Machine for Session {
-    fn now(&self) -> Instant {
-        Session::now(self)
-    }
-
-    fn input_bytes_max(&self) -> usize {
-        self.options.config.input_bytes_max().max(1)
-    }
-
-    fn receive(&self, bytes: &[u8]) -> usize {
-        self.act(|state| {
-            #[cfg(feature = "websocket")]
-            if state.layer.is_some() {
-                self.receive_frames(state, bytes);
-                return bytes.len();
-            }
-            let mut input = Input::stream(bytes);
-            self.pump(state, &mut input);
-            input.consumed()
-        })
-    }
-
-    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
-        self.act(|state| {
-            state.closing = true;
-            state.input_ended.get_or_insert(self.now());
-            #[cfg(feature = "websocket")]
-            if state.layer.is_some() {
-                return self.end_frames_input(state, failed);
-            }
-            rest.clone_into(&mut state.input_rest);
-            if let Some(error) = failed {
-                self.note_fault(state, error);
-                state.is_end_told = true;
-                state.conn.close(CloseReason::TransportFailed);
-                self.pump(state, &mut Input::none());
-            }
-        });
-    }
-
-    fn take_output(&self, into: &mut Vec<u8>) -> bool {
-        let mut state = self.lock();
-        state.task = None;
-        self.take_output_of(&mut state, into)
-    }
-
-    fn output_progressed(&self) {
-        let now = self.now();
-        self.lock().writing_since = Some(now);
-    }
-
-    fn output_written(&self) {
-        let mut state = self.lock();
-        state.writing_since = None;
-        state.written = state.taken;
-        if state.closing {
-            self.signal(&mut state, Signal::Turn);
-        }
-        self.signal(&mut state, Signal::Changed);
-    }
-
-    fn output_failed(&self, error: io::Error) {
-        let mut state = self.lock();
-        state.writing_since = None;
-        self.fail_write(&mut state, error);
-        self.signal(&mut state, Signal::Turn);
-        self.signal(&mut state, Signal::Changed);
-    }
-
-    fn turn(&self, waker: &Waker) -> Turn {
-        let mut state = self.lock();
-        let turn = self.turn_of(&mut state);
-        if matches!(turn, Turn::Open { .. }) {
-            let may_write = state.writing_since.is_none() && state.has_output();
-            let may_serve = !state.is_serving && !state.queue.is_empty();
-            if may_write || may_serve {
-                return Turn::Busy;
-            }
-            state.task = Some(waker.clone());
-        }
-        turn
-    }
-
-    fn finished(&self) {
-        let mut state = self.lock();
-        if state.closed.is_none() {
-            self.close_state(&mut state, CloseReason::TransportFailed);
-        }
-        state.is_writer_gone = true;
-        state.finished = state.closed;
-        for signal in [
-            Signal::Work,
-            Signal::Writable,
-            Signal::Turn,
-            Signal::Changed,
-        ] {
-            self.signal(&mut state, signal);
-        }
-    }
-
-    fn linger(&self) -> Duration {
-        self.options.linger
     }
 }
 

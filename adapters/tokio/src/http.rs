@@ -2,8 +2,9 @@
 
 pub use antiphon_async::http::*;
 
-use antiphon_async::Service;
+use antiphon_async::{Connecting, Service};
 
+use crate::link::Link;
 use crate::runtime::Tokio;
 
 /// Puts a service behind HTTP: for [`TcpServer::start_protocol`](crate::TcpServer::start_protocol),
@@ -13,4 +14,57 @@ use crate::runtime::Tokio;
 /// Outside of a tokio runtime.
 pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endpoint<S> {
     Endpoint::new(options, service, Tokio::current())
+}
+
+/// A client of the server at `url`, which begins with `http://`. Connections are made when they
+/// are first needed, within 10 s.
+///
+/// ```
+/// use antiphon::Config;
+/// use antiphon_tokio::{Peer, Request, Responder, Service, TcpServer, http};
+///
+/// struct Ping;
+///
+/// impl Service for Ping {
+///     async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+///         let answered = match request.method() {
+///             "ping" => reply.ok(&"pong"),
+///             other => reply.unknown_method(other),
+///         };
+///         if let Err(error) = answered {
+///             eprintln!("the answer was not sent: {error}");
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = TcpServer::bind("127.0.0.1:0").await?;
+/// let url = format!("http://{}/", server.local_addr());
+/// let running = server.start_http(Config::new(), Ping);
+///
+/// let client = http::connect(&url, Config::new())?;
+/// assert_eq!(client.call::<String>("ping", ()).await?, "pong");
+/// running.stop();
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// [`HttpError::Url`] for a URL that cannot be used. For `https://` use [`Client::new`] with
+/// something that connects with TLS.
+///
+/// # Panics
+/// Outside of a tokio runtime.
+pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
+    let server: HttpUrl = url.parse()?;
+    if server.scheme() == HttpScheme::Https {
+        return Err(HttpError::Url(
+            "https needs something that connects with TLS",
+        ));
+    }
+    let connect = move || -> Connecting {
+        let address = (server.host().to_string(), server.port());
+        Box::pin(async { Link::tcp(address).await.map(Into::into) })
+    };
+    Client::new(url, options, connect, Tokio::current())
 }

@@ -50,6 +50,10 @@ mod io;
 mod link;
 mod listen;
 mod runtime;
+#[cfg(feature = "tls")]
+pub mod tls;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 use std::io::Result;
 use std::sync::Arc;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
 
 use antiphon_async::{Context, Listen, Options, Protocol, Running, Secure, Server, Service};
 use tokio::net::{TcpListener, ToSocketAddrs};
@@ -61,6 +62,14 @@ impl TcpServer {
     pub fn with_secure(self, secure: impl Secure) -> Self {
         Self {
             server: self.server.with_secure(secure),
+            ..self
+        }
+    }
+
+    /// The same with another deadline for the handshake.
+    pub fn with_handshake_time_max(self, handshake_time_max: Duration) -> Self {
+        Self {
+            server: self.server.with_handshake_time_max(handshake_time_max),
             ..self
         }
     }

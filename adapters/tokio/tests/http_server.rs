@@ -7,6 +7,7 @@ mod support;
 use std::time::Duration;
 
 use antiphon::{Config, http::HttpRules};
+use antiphon_async::Duplex;
 use antiphon_tokio::http::{Cors, HttpOptions, endpoint};
 use antiphon_tokio::{Options, Service};
 use support::{Echo, Raw, Served, call, post};
@@ -21,7 +22,7 @@ fn serve(options: HttpOptions) -> Served {
 }
 
 /// How long it takes until the server ends the connection.
-async fn cut_after(raw: &mut Raw) -> Duration {
+async fn cut_after(raw: &mut Raw<Duplex>) -> Duration {
     let start = Instant::now();
     timeout(Duration::from_secs(3600), raw.end())
         .await

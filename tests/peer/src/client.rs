@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::contract::with_room;
+use crate::desk::Desk;
+use crate::operations::Client;
+use crate::transports::{Place, Reached, StartedChild, reach, start};
 use antiphon::CancelAnswer;
 use antiphon_blocking::{ChildOptions, Options};
-use antiphon_peer::contract::with_room;
-use antiphon_peer::desk::Desk;
-use antiphon_peer::operations::Client;
-use antiphon_peer::transports::{Place, Reached, StartedChild, reach, start};
 
 use crate::usage::{Endpoint, Failure};
 

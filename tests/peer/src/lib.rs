@@ -12,12 +12,46 @@
 #![forbid(unsafe_code)]
 
 pub mod caller;
+mod client;
 pub mod contract;
 pub mod desk;
+pub mod dialect;
 pub mod items;
 pub mod log;
 pub mod on_tasks;
 pub mod on_threads;
 pub mod operations;
+mod pipes;
+mod proxy;
 pub mod runtime;
+mod server;
+mod target;
 pub mod transports;
+mod usage;
+
+use usage::{Failure, Task};
+
+/// The program `antiphon-peer` with these arguments: does what they ask, and gives the code to
+/// exit with. Nothing but frames (server, proxy) or answers (client) goes to stdout; everything
+/// else goes to stderr.
+pub fn run(arguments: impl Iterator<Item = String>) -> u8 {
+    match obey(arguments) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("antiphon-peer: {failure}");
+            2
+        }
+    }
+}
+
+fn obey(arguments: impl Iterator<Item = String>) -> Result<u8, Failure> {
+    match usage::parse(arguments)? {
+        Task::Help => {
+            println!("{}", usage::help());
+            Ok(0)
+        }
+        Task::Serve(endpoint) => server::run(&endpoint),
+        Task::Drive(endpoint) => client::run(&endpoint),
+        Task::Relay(options) => proxy::run(options),
+    }
+}

@@ -21,9 +21,9 @@ use antiphon::{
     Input, Instant, McpRevision, Outcome, ReplyToken, RequestKey, Response, SendError,
 };
 
+use crate::log::say;
 use crate::pipes::{Pipe, Side, Signal};
 use crate::usage::Failure;
-use antiphon_peer::log::say;
 
 /// How often the child is asked whether it has exited, once something has begun to end.
 const TICK: Duration = Duration::from_millis(20);

@@ -2,10 +2,10 @@
 
 use std::io;
 
+use crate::contract::{Contract, with_room};
+use crate::log::say;
+use crate::transports::{Place, listen, serve_stdio};
 use antiphon::{CloseReason, Closed};
-use antiphon_peer::contract::{Contract, with_room};
-use antiphon_peer::log::say;
-use antiphon_peer::transports::{Place, listen, serve_stdio};
 
 use crate::usage::{Endpoint, Failure};
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::transports::Place;
 use antiphon::Framing;
-use antiphon_peer::transports::Place;
 
 use crate::usage::Failure;
 

@@ -5,40 +5,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use antiphon::{AcpVersion, Config, Framing, McpRevision, NullParams};
-use antiphon_peer::runtime::Runtime;
+use antiphon::{Config, Framing};
 
+use crate::dialect;
 use crate::proxy;
+use crate::runtime::Runtime;
 use crate::target::Target;
 
-const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] [--trace] \
-    [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
-
-/// The names that `--preset` takes.
-const PRESETS: [(&str, Config); 17] = [
-    ("strict", Config::strict()),
-    ("v1", Config::v1()),
-    ("mixed", Config::mixed()),
-    ("lsp", Config::lsp()),
-    ("mcp", Config::mcp(McpRevision::V2025_11_25)),
-    ("mcp-2024-11-05", Config::mcp(McpRevision::V2024_11_05)),
-    ("mcp-2025-03-26", Config::mcp(McpRevision::V2025_03_26)),
-    ("mcp-2025-06-18", Config::mcp(McpRevision::V2025_06_18)),
-    ("mcp-2025-11-25", Config::mcp(McpRevision::V2025_11_25)),
-    ("mcp-2026-07-28", Config::mcp(McpRevision::V2026_07_28)),
-    ("acp", Config::acp(AcpVersion::V1)),
-    ("acp-v2", Config::acp(AcpVersion::V2)),
-    ("ethereum", Config::ethereum()),
-    ("bitcoin", Config::bitcoin()),
-    ("bitcoin-legacy", Config::bitcoin_legacy()),
-    ("electrum", Config::electrum()),
-    ("kodi", Config::kodi()),
-];
-
-/// The largest message the contract asks for, in bytes.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// The longest batch the contract asks for, in items.
-const BATCH_ITEMS_MAX: usize = 2000;
+const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] \
+    [--limit NAME=NUMBER] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// Why a program ends with exit code 2, in one line.
 #[derive(Debug)]
@@ -132,6 +107,7 @@ struct Wanted {
     preset: Option<Config>,
     lenient: bool,
     runtime: Runtime,
+    limits: Vec<String>,
 }
 
 impl Wanted {
@@ -144,6 +120,7 @@ impl Wanted {
         match word {
             "--lenient" => self.lenient = true,
             "--preset" => self.preset = Some(read_preset(arguments.next())?),
+            "--limit" => self.limits.push(read_limit(arguments.next())?),
             "--runtime" => self.runtime = read_runtime(arguments.next())?,
             _ => return Ok(false),
         }
@@ -153,7 +130,7 @@ impl Wanted {
 
 /// The usage, and the presets by name.
 pub(crate) fn help() -> String {
-    let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = dialect::names().collect();
     let runtimes = Runtime::ALL.map(Runtime::name);
     format!(
         "{USAGE}\npresets: {}\nruntimes: {} (the proxy: only the first)",
@@ -176,10 +153,14 @@ fn read_endpoint(
         }
     }
     let target = Target::read(&words, is_client)?;
-    let mut config = wanted.preset.unwrap_or_else(default_config);
+    let mut config = wanted.preset.unwrap_or_else(dialect::of_contract);
     config.framing = target.framing();
     config.lenient_responses |= wanted.lenient;
-    raise_limits(&mut config);
+    dialect::raise_limits(&mut config);
+    for limit in &wanted.limits {
+        // Read before, so it is understood.
+        dialect::set_limit(&mut config, limit).map_err(Failure::new)?;
+    }
     Ok(Endpoint {
         target,
         config,
@@ -192,33 +173,16 @@ fn takes_a_command(target: &str) -> bool {
     target.starts_with("stdio:") && target.matches(':').count() >= 2
 }
 
-/// What the contract asks for unless told otherwise.
-fn default_config() -> Config {
-    let mut config = Config::strict();
-    config.null_params = NullParams::TreatAsAbsent;
-    config
-}
-
-/// Gives a preset the limits of the contract; a preset's own are kept where they are higher.
-fn raise_limits(config: &mut Config) {
-    config.message_bytes_max = config.message_bytes_max.max(MESSAGE_BYTES_MAX);
-    config.batch_items_max = config.batch_items_max.max(BATCH_ITEMS_MAX);
-    config.batch_calls_max = config.batch_calls_max.max(BATCH_ITEMS_MAX + 1);
-    // A whole batch may be open at once, and another one behind it.
-    config.requests_max = config.requests_max.max(2 * BATCH_ITEMS_MAX + 1088);
-    // `fail` sends any data that came in one message back.
-    config.error_data_bytes_max = config.error_data_bytes_max.max(MESSAGE_BYTES_MAX);
-    config.batch_reply_bytes_max = config.batch_reply_bytes_max.max(4 * MESSAGE_BYTES_MAX);
-    config.outbox_bytes_soft = config.outbox_bytes_soft.max(2 * MESSAGE_BYTES_MAX);
-    config.outbox_bytes_max = config.outbox_bytes_max.max(64 << 20);
-}
-
 fn read_preset(name: Option<String>) -> Result<Config, Failure> {
     let name = name.ok_or(Failure::new("--preset needs a name; see --help"))?;
-    let found = PRESETS.iter().find(|(preset, _)| *preset == name);
-    match found {
-        Some((_, config)) => Ok(*config),
-        None => Err(Failure::new(format!("{name}: no such preset; see --help"))),
+    dialect::named(&name).ok_or(Failure::new(format!("{name}: no such preset; see --help")))
+}
+
+fn read_limit(text: Option<String>) -> Result<String, Failure> {
+    let text = text.ok_or(Failure::new("--limit needs NAME=NUMBER; see --help"))?;
+    match dialect::set_limit(&mut Config::new(), &text) {
+        Ok(()) => Ok(text),
+        Err(why) => Err(Failure::new(format!("{text}: {why}"))),
     }
 }
 
@@ -248,7 +212,7 @@ fn read_framing() -> Result<Framing, Failure> {
 #[cfg(test)]
 mod tests {
     use super::{Task, parse};
-    use antiphon_peer::runtime::Runtime;
+    use crate::runtime::Runtime;
 
     fn read(line: &str) -> Result<Task, String> {
         let words = line.split_whitespace().map(str::to_owned);
@@ -292,6 +256,9 @@ mod tests {
             "--preset none server tcp://h:1",
             "server",
             "server tcp://h:1 --runtime",
+            "server tcp://h:1 --limit calls_max",
+            "--limit calls_max=-1 server tcp://h:1",
+            "--limit nothing=1 server tcp://h:1",
         ];
         for line in bad {
             let told = read(line).unwrap_err();

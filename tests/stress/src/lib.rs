@@ -4,6 +4,8 @@
 //! own, for its shape is threads. [`Alloc`] counts what is held, so that a test can say that
 //! nothing was left behind.
 
+mod echo;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -12,6 +14,7 @@ use std::time::Duration;
 use antiphon_async::{SharedRuntime, until};
 use antiphon_async_std::{Executor, Futures};
 use antiphon_tokio::Tokio;
+pub use echo::Echo;
 
 /// No test waits longer for anything.
 pub const LONG: Duration = Duration::from_secs(30);

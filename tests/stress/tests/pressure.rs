@@ -1,6 +1,7 @@
 //! What goes wrong between two peers that are both alive: too much said, too little read, answers
 //! that never come, handlers that do not behave. On every async runtime.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use antiphon::{CloseReason, Closed, Config, OwnedNotification};
 use antiphon_async::{
     CallError, Driver, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime,
-    cancelled, drive, duplex, sleep_until, until,
+    cancelled, drive, duplex, sleep_until,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use futures_util::future::{join_all, join3};
@@ -506,9 +507,16 @@ fn the_peer_is_told_of_a_dropped_call(rt: Rt) {
         let service = Arc::<Server>::default();
         let far = (options(Config::lsp()), Arc::clone(&service));
         let (near, _far) = pair(&runtime, 4096, near, far);
-        let soon = runtime.now() + Duration::from_millis(10);
-        let called = until(&*runtime, soon, near.call::<()>("wait", ())).await;
-        assert!(called.is_none());
+        {
+            let mut call = std::pin::pin!(near.call::<()>("wait", ()));
+            let begun = eventually(&runtime, || service.running.load(Ordering::SeqCst) == 1);
+            let mut begun = std::pin::pin!(begun);
+            std::future::poll_fn(|cx| {
+                assert!(call.as_mut().poll(cx).is_pending(), "nobody answers it");
+                begun.as_mut().poll(cx)
+            })
+            .await;
+        }
         eventually(&runtime, || service.running.load(Ordering::SeqCst) == 0).await;
         assert_eq!(service.most.load(Ordering::SeqCst), 1);
         assert_eq!(near.handle().session().lock().conn.calls_open(), 0);

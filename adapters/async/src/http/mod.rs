@@ -4,6 +4,8 @@
 //! decided in [`antiphon::http`]; hyper reads and writes; here are sizes, deadlines and the way
 //! between them.
 
+mod client;
+mod connections;
 mod endpoint;
 mod exchange;
 mod options;
@@ -11,5 +13,12 @@ mod server;
 mod stream;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, RequestHead, StatusScope, Statuses};
+pub use antiphon::http::{MEDIA_TYPE, REDIRECTS_MAX, ReplyError, Verdict};
+pub use antiphon_session::http::{
+    HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse, HttpScheme,
+    HttpUrl,
+};
+pub use client::{Client, HttpSend, Sending};
+pub use connections::Connections;
 pub use endpoint::Endpoint;
 pub use options::HttpOptions;

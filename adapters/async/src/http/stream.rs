@@ -256,12 +256,18 @@ impl Write for HyperIo {
         let end_at = *this
             .end_at
             .get_or_insert_with(|| this.runtime.now() + this.linger);
+        if !this.is_closed {
+            let closed = this.io.poll_close(cx);
+            this.is_closed = closed.is_ready();
+            if let Poll::Ready(Err(error)) = closed {
+                return Poll::Ready(Err(error));
+            }
+        }
         if poll_timer(&mut this.read_timer, &this.runtime, end_at, cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
         if !this.is_closed {
-            ready!(this.io.poll_close(cx))?;
-            this.is_closed = true;
+            return Poll::Pending;
         }
         let mut ignored = [0; 1024];
         for _ in 0..READS_MAX {

@@ -214,9 +214,6 @@ impl Session {
         if let Some(layer) = state.layer.as_mut().filter(|_| is_all_taken) {
             let close = layer.close.unwrap_or(CloseCode::of(why, is_server));
             layer.websocket.close(close.0, close.1);
-            if layer.websocket.has_output() && state.writing_since.is_none() {
-                self.signal(state, Signal::Writable);
-            }
         }
     }
 

@@ -73,8 +73,8 @@ impl FromStr for WebSocketUrl {
         }
         let uri: Uri = text.parse().map_err(|_| invalid("no URL"))?;
         let is_tls = match uri.scheme_str() {
-            Some("ws") => false,
-            Some("wss") => true,
+            Some(scheme) if scheme.eq_ignore_ascii_case("ws") => false,
+            Some(scheme) if scheme.eq_ignore_ascii_case("wss") => true,
             _ => return Err(invalid("another scheme than ws and wss")),
         };
         let authority = uri.authority().ok_or_else(|| invalid("no host"))?;
@@ -82,6 +82,14 @@ impl FromStr for WebSocketUrl {
             return Err(invalid("a user in it; send credentials in a header"));
         }
         let host = authority.host();
+        // The parser takes a port that is none for no port.
+        let port = match authority.as_str().strip_prefix(host) {
+            Some("") if is_tls => 443,
+            Some("") => 80,
+            _ => uri
+                .port_u16()
+                .ok_or_else(|| invalid("no port behind the colon"))?,
+        };
         let bare = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
@@ -89,14 +97,6 @@ impl FromStr for WebSocketUrl {
         if host.is_empty() {
             return Err(invalid("no host"));
         }
-        let port = match (uri.port(), is_tls) {
-            (Some(port), _) => port.as_u16(),
-            (None, _) if authority.as_str().ends_with(|c: char| c == ':') => {
-                return Err(invalid("no port behind the colon"));
-            }
-            (None, true) => 443,
-            (None, false) => 80,
-        };
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let slash = if target.starts_with('/') { "" } else { "/" };
         Ok(Self {

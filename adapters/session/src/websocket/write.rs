@@ -99,7 +99,7 @@ mod tests {
     fn masking_by_words_is_masking_by_bytes() {
         let mask = [0x12, 0x00, 0xff, 0x80];
         for len in 0..40 {
-            let plain: Vec<u8> = (0..len).map(|n| n * 37).collect();
+            let plain: Vec<u8> = (0..len).map(|n: u8| n.wrapping_mul(37)).collect();
             let mut fast = plain.clone();
             apply(mask, &mut fast);
             let slow = plain.iter().enumerate().map(|(n, byte)| byte ^ mask[n % 4]);

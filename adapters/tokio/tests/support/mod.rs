@@ -1,6 +1,8 @@
 //! What the tests of HTTP share: connections in memory, and a client that writes every byte by
 //! itself.
 
+#![allow(dead_code)] // Each test uses what it needs.
+
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
@@ -11,7 +13,7 @@ use antiphon_tokio::{Peer, Request, Responder, Running, Service, Tokio, cancelle
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Connections that are made by hand.
-pub struct Memory(UnboundedReceiver<Link>);
+pub(crate) struct Memory(pub(crate) UnboundedReceiver<Link>);
 
 impl Listen for Memory {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
@@ -24,17 +26,17 @@ impl Listen for Memory {
 }
 
 /// A server in memory.
-pub struct Served {
-    pub running: Running,
+pub(crate) struct Served {
+    pub(crate) running: Running,
     links: UnboundedSender<Link>,
 }
 
 impl Served {
-    pub fn new(protocol: impl antiphon_async::Protocol) -> Self {
+    pub(crate) fn new(protocol: impl antiphon_async::Protocol) -> Self {
         Self::with(protocol, |server| server)
     }
 
-    pub fn with(
+    pub(crate) fn with(
         protocol: impl antiphon_async::Protocol,
         change: impl FnOnce(Server) -> Server,
     ) -> Self {
@@ -45,32 +47,30 @@ impl Served {
     }
 
     /// A connection that holds so many bytes each way.
-    pub fn connect(&self, bytes: usize) -> Raw {
+    pub(crate) fn connect(&self, bytes: usize) -> Raw<Duplex> {
         let (near, far) = duplex(bytes);
         self.links.send(Link::new(far)).expect("the server runs");
-        Raw {
-            io: near,
-            rest: Vec::new(),
-        }
+        Raw::new(near)
     }
 }
 
 /// The other end of a connection, byte by byte.
-pub struct Raw {
-    pub io: Duplex,
+pub(crate) struct Raw<T> {
+    io: T,
     rest: Vec<u8>,
 }
 
-/// A reply as it was read.
+/// A request or a reply as it was read.
 #[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Message {
+    pub(crate) head: String,
+    /// Of a reply; 0 for a request.
+    pub(crate) status: u16,
+    pub(crate) body: String,
 }
 
-impl Reply {
-    pub fn header(&self, name: &str) -> Option<&str> {
+impl Message {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (found, value) = line.split_once(':')?;
             found.eq_ignore_ascii_case(name).then_some(value.trim())
@@ -78,9 +78,16 @@ impl Reply {
     }
 }
 
-impl Raw {
+impl<T: Io> Raw<T> {
+    pub(crate) fn new(io: T) -> Self {
+        Self {
+            io,
+            rest: Vec::new(),
+        }
+    }
+
     /// Writes all of it, or as much as the server takes.
-    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let mut left = bytes.as_ref();
         while !left.is_empty() {
             let n = poll_fn(|cx| self.io.poll_write(cx, left)).await?;
@@ -99,7 +106,14 @@ impl Raw {
     }
 
     /// Reads the next reply, if one comes before the end.
-    pub async fn reply(&mut self) -> Option<Reply> {
+    pub(crate) async fn reply(&mut self) -> Option<Message> {
+        let reply = self.message().await?;
+        assert!(reply.status > 0, "{}", reply.head);
+        Some(reply)
+    }
+
+    /// Reads the next request or reply, if one comes before the end.
+    pub(crate) async fn message(&mut self) -> Option<Message> {
         let end = loop {
             match self.rest.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 Some(at) => break at + 4,
@@ -112,24 +126,24 @@ impl Raw {
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse().ok());
-        let mut reply = Reply {
-            status: status.expect("a status"),
+        let mut message = Message {
+            status: status.unwrap_or(0),
             head,
             body: String::new(),
         };
-        let length = reply
+        let length = message
             .header("content-length")
             .map_or(0, |n| n.parse().expect("a length"));
         while self.rest.len() < length {
             assert!(self.read().await, "the body was cut short");
         }
         let body = self.rest.drain(..length).collect();
-        reply.body = String::from_utf8(body).expect("a body is text");
-        Some(reply)
+        message.body = String::from_utf8(body).expect("a body is text");
+        Some(message)
     }
 
     /// Posts a body and reads the reply.
-    pub async fn post(&mut self, body: &str) -> Reply {
+    pub(crate) async fn post(&mut self, body: &str) -> Message {
         self.send(post("/", "", body))
             .await
             .expect("the server reads");
@@ -137,7 +151,7 @@ impl Raw {
     }
 
     /// Reads so many bytes and throws them away.
-    pub async fn io_read(&mut self, bytes: usize) {
+    pub(crate) async fn io_read(&mut self, bytes: usize) {
         let mut left = bytes;
         while left > 0 {
             let mut buf = vec![0; left];
@@ -150,13 +164,13 @@ impl Raw {
     }
 
     /// Reads to the end and throws away what comes.
-    pub async fn end(&mut self) {
+    pub(crate) async fn end(&mut self) {
         while self.read().await {}
     }
 }
 
 /// A whole request. `headers` are lines with their ends.
-pub fn post(target: &str, headers: &str, body: &str) -> String {
+pub(crate) fn post(target: &str, headers: &str, body: &str) -> String {
     format!(
         "POST {target} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
         body.len()
@@ -164,7 +178,7 @@ pub fn post(target: &str, headers: &str, body: &str) -> String {
 }
 
 /// A call of `method` without params.
-pub fn call(method: &str, id: u32) -> String {
+pub(crate) fn call(method: &str, id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#)
 }
 
@@ -172,12 +186,12 @@ pub fn call(method: &str, id: u32) -> String {
 /// says so; `context`, which tells what the transport knows; `push`, which tries to call the
 /// client; and `panic`.
 #[derive(Clone)]
-pub struct Echo {
-    pub told: UnboundedSender<String>,
+pub(crate) struct Echo {
+    pub(crate) told: UnboundedSender<String>,
 }
 
 impl Echo {
-    pub fn new() -> (Self, UnboundedReceiver<String>) {
+    pub(crate) fn new() -> (Self, UnboundedReceiver<String>) {
         let (told, hears) = unbounded_channel();
         (Self { told }, hears)
     }
@@ -202,7 +216,7 @@ impl Service for Echo {
         let answered = match request.method() {
             "echo" => match request.params() {
                 Some(params) => reply.ok(params),
-                None => reply.ok(&"nothing"),
+                None => reply.ok("nothing"),
             },
             "wait" => {
                 let _given_up = GivenUp(self.clone());

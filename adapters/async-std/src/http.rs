@@ -1,0 +1,63 @@
+//! JSON-RPC over HTTP on smol, async-std and others. See [`antiphon_async::http`].
+
+pub use antiphon_async::http::*;
+
+use antiphon_async::{Connecting, Service};
+
+use crate::link::Link;
+use crate::runtime::Futures;
+
+/// Puts a service behind HTTP: for [`TcpServer::start_protocol`](crate::TcpServer::start_protocol),
+/// or for a route of a web framework.
+pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endpoint<S> {
+    Endpoint::new(options, service, Futures::current())
+}
+
+/// A client of the server at `url`, which begins with `http://`. Connections are made when they
+/// are first needed, within 10 s.
+///
+/// ```
+/// use antiphon::Config;
+/// use antiphon_async_std::{Peer, Request, Responder, Service, TcpServer, http};
+///
+/// struct Ping;
+///
+/// impl Service for Ping {
+///     async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+///         let answered = match request.method() {
+///             "ping" => reply.ok(&"pong"),
+///             other => reply.unknown_method(other),
+///         };
+///         if let Err(error) = answered {
+///             eprintln!("the answer was not sent: {error}");
+///         }
+///     }
+/// }
+///
+/// # smol::block_on(async {
+/// let server = TcpServer::bind("127.0.0.1:0").await?;
+/// let url = format!("http://{}/", server.local_addr());
+/// let running = server.start_http(Config::new(), Ping);
+///
+/// let client = http::connect(&url, Config::new())?;
+/// assert_eq!(client.call::<String>("ping", ()).await?, "pong");
+/// running.stop();
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+///
+/// # Errors
+/// [`HttpError::Url`] for a URL that cannot be used. For `https://` use [`Client::new`] with
+/// something that connects with TLS.
+pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
+    let server: HttpUrl = url.parse()?;
+    if server.scheme() == HttpScheme::Https {
+        return Err(HttpError::Url(
+            "https needs something that connects with TLS",
+        ));
+    }
+    let connect = move || -> Connecting {
+        let address = (server.host().to_string(), server.port());
+        Box::pin(async { Link::tcp(address).await.map(Into::into) })
+    };
+    Client::new(url, options, connect, Futures::current())
+}

@@ -1,0 +1,63 @@
+//! HTTP on smol and on async-std, over real sockets. What clients and servers do with each other's
+//! faults is tested in virtual time, on tokio: it is the same code.
+#![cfg(feature = "http")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use antiphon::Config;
+use antiphon_async_std::http::{Client, HttpCallError, connect};
+use antiphon_async_std::{Peer, Request, Responder, Running, Service, TcpServer};
+
+struct Echo;
+
+impl Service for Echo {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        let answered = match (request.method(), request.params()) {
+            ("echo", Some(params)) => reply.ok(params),
+            ("wait", _) => {
+                antiphon_async_std::cancelled(&reply).await;
+                reply.cancelled()
+            }
+            (other, _) => reply.unknown_method(other),
+        };
+        // A client that is gone awaits no answer.
+        drop(answered);
+    }
+}
+
+async fn served() -> (Running, Client) {
+    let server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/", server.local_addr());
+    let running = server.start_http(Config::new(), Arc::new(Echo));
+    (running, connect(&url, Config::new()).expect("a client"))
+}
+
+// HTP-01 HTP-05 CON-08
+#[test]
+fn calls_go_over_two_connections_at_most() {
+    smol::block_on(async {
+        let (running, client) = served().await;
+        let calls: Vec<_> = (0..500_u32)
+            .map(|n| {
+                let client = client.clone();
+                smol::spawn(async move { client.call::<(u32,)>("echo", &(n,)).await })
+            })
+            .collect();
+        for (n, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.expect("an answer").0 as usize, n);
+        }
+        assert!(running.connections() <= 2);
+        let unknown = client
+            .call::<()>("nobody", ())
+            .await
+            .expect_err("no such method");
+        assert_eq!(unknown.remote().map(|error| error.code()), Some(-32601));
+        let short = Some(Duration::from_millis(50));
+        let late = client.call_timeout::<()>("wait", (), short).await;
+        assert!(matches!(late, Err(HttpCallError::Http(_))), "{late:?}");
+        client.notify("told", ()).await.expect("it is taken");
+        assert!(running.shutdown(Duration::from_secs(10)).await);
+        assert!(client.call::<()>("echo", ()).await.is_err());
+    });
+}

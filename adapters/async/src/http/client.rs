@@ -1,0 +1,259 @@
+//! Clients over HTTP: calls, notifications and batches, each one request.
+//!
+//! The rules guarded here: everything that waits has a deadline; and what was handed in to send
+//! with is used, never closed.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use antiphon::{Collector, OwnedJson, Payload, SendError};
+use antiphon_session::http::{
+    HttpCallError, HttpCaller, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse,
+    HttpUrl, Started, result_of,
+};
+use antiphon_session::{BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError};
+use serde::de::DeserializeOwned;
+
+use super::connections::Connections;
+use crate::client::Connect;
+use crate::runtime::{SharedRuntime, until};
+
+/// A request on its way.
+pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
+
+/// What sends requests: [`Connections`] of this crate, or any HTTP client that a program has
+/// already. A dozen lines with most of them: post `request.body` to `request.url` with
+/// `request.content_type` and `request.headers`, follow no redirect, take any status, and refuse a
+/// body of more than `request.reply_bytes_max` bytes.
+///
+/// A future that is dropped is a request that nobody waits for any more.
+pub trait HttpSend: Send + Sync + 'static {
+    /// Sends one request and reads its reply.
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a>;
+}
+
+/// What is shared is not closed with one of its clients.
+impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+        (**self).send(request)
+    }
+}
+
+impl HttpSend for HttpMock {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+        Box::pin(std::future::ready(self.exchange(request)))
+    }
+}
+
+/// A client of one server over HTTP. Clones are the same client; any task may use one.
+///
+/// Every call is a request of its own, so nothing that the server says by itself can arrive; a
+/// batch is one request. What is not answered in its reply never will be:
+/// [`CallError::Missing`].
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    caller: HttpCaller,
+    /// None once the client has been closed.
+    send: Mutex<Option<Arc<dyn HttpSend>>>,
+    runtime: SharedRuntime,
+}
+
+impl Client {
+    /// A client that keeps connections of its own to the server at `url`, made by `connect` when
+    /// they are first needed.
+    ///
+    /// # Errors
+    /// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used.
+    pub fn new(
+        url: &str,
+        options: impl Into<HttpClientOptions>,
+        connect: impl Connect,
+        runtime: SharedRuntime,
+    ) -> Result<Self, HttpError> {
+        let options = options.into();
+        let url: HttpUrl = url.parse()?;
+        let send = Connections::new(&options, connect, Arc::clone(&runtime))?;
+        Ok(Self::from_parts(url, &options, send, runtime))
+    }
+
+    /// A client that sends with something else.
+    ///
+    /// # Errors
+    /// [`HttpError::Url`] for a URL that cannot be used.
+    pub fn with_send(
+        url: &str,
+        options: impl Into<HttpClientOptions>,
+        send: impl HttpSend,
+        runtime: SharedRuntime,
+    ) -> Result<Self, HttpError> {
+        Ok(Self::from_parts(
+            url.parse()?,
+            &options.into(),
+            send,
+            runtime,
+        ))
+    }
+
+    fn from_parts(
+        url: HttpUrl,
+        options: &HttpClientOptions,
+        send: impl HttpSend,
+        runtime: SharedRuntime,
+    ) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                caller: HttpCaller::new(url, options),
+                send: Mutex::new(Some(Arc::new(send))),
+                runtime,
+            }),
+        }
+    }
+
+    /// Calls a method and waits for its result, at most 30 s.
+    ///
+    /// `params` is anything that antiphon takes as a payload: a reference to a value, JSON text,
+    /// or `()` for none. Dropping the future gives the call up.
+    ///
+    /// # Errors
+    /// How the call ended instead.
+    pub async fn call<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<R, HttpCallError> {
+        self.call_timeout(method, params, Some(CALL_TIMEOUT_DEFAULT))
+            .await
+    }
+
+    /// The same with another timeout, from now to the last byte of the reply; `None` waits for
+    /// ever.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub async fn call_timeout<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: impl Payload,
+        timeout: Option<Duration>,
+    ) -> Result<R, HttpCallError> {
+        let result = self.call_raw(method, params, timeout).await?;
+        Ok(result.as_json().decode().map_err(CallError::Decode)?)
+    }
+
+    /// The same with the result as the peer wrote it.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub async fn call_raw(
+        &self,
+        method: &str,
+        params: impl Payload,
+        timeout: Option<Duration>,
+    ) -> Result<OwnedJson, HttpCallError> {
+        let (call, started) = self.inner.caller.call(method, params)?;
+        let outcomes = self.exchange(started, timeout).await?;
+        result_of(outcomes, call)
+    }
+
+    /// Tells the server something, and waits at most 30 s until it has taken it.
+    ///
+    /// # Errors
+    /// What was wrong with it, or with the transport.
+    pub async fn notify(&self, method: &str, params: impl Payload) -> Result<(), HttpCallError> {
+        let started = self.inner.caller.notify(method, params)?;
+        self.exchange(started, Some(CALL_TIMEOUT_DEFAULT)).await?;
+        Ok(())
+    }
+
+    /// Sends several calls and notifications as one message, and waits at most 30 s for all their
+    /// outcomes. `build` gives back the handles by which the outcomes are fetched.
+    ///
+    /// ```no_run
+    /// # async fn example(client: antiphon_async::http::Client) -> Result<(), antiphon_async::http::HttpCallError> {
+    /// let ((sum, name), mut outcomes) = client.batch(|batch| {
+    ///     batch.notify("log", &["adding"])?;
+    ///     Ok((batch.call::<i64>("add", &(1, 2))?, batch.call::<String>("name", ())?))
+    /// }).await?;
+    /// let sum = outcomes.fetch(sum);
+    /// let name = outcomes.fetch(name);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::Rejected`] if `build` was refused; otherwise what was wrong with the
+    /// transport. How each call ended is told by the [`Collector`].
+    pub async fn batch<H>(
+        &self,
+        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+    ) -> Result<(H, Collector), HttpCallError> {
+        self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build).await
+    }
+
+    /// The same with another timeout; `None` waits for ever.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch).
+    pub async fn batch_timeout<H>(
+        &self,
+        timeout: Option<Duration>,
+        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+    ) -> Result<(H, Collector), HttpCallError> {
+        let (handles, started) = self.inner.caller.batch(build)?;
+        let outcomes = self.exchange(started, timeout).await?;
+        Ok((handles, outcomes))
+    }
+
+    /// Lets no further call begin: every one ends as [`HttpError::Closed`]. Those under way come
+    /// to their end, then the client's own connections close. What was handed in to send with is
+    /// not closed.
+    pub fn close(&self) {
+        self.inner.caller.close();
+        let send = self.lock_send().take();
+        drop(send);
+    }
+
+    /// Whether it has been closed.
+    pub fn is_closed(&self) -> bool {
+        self.inner.caller.is_closed()
+    }
+
+    fn lock_send(&self) -> std::sync::MutexGuard<'_, Option<Arc<dyn HttpSend>>> {
+        // Nothing that can panic runs under the lock.
+        self.inner
+            .send
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn exchange(
+        &self,
+        mut started: Started,
+        timeout: Option<Duration>,
+    ) -> Result<Collector, HttpError> {
+        let send = self.lock_send().clone().ok_or(HttpError::Closed)?;
+        let due = super::stream::after(self.inner.runtime.now(), timeout);
+        let exchanged = async {
+            loop {
+                let response = send.send(&started.request).await?;
+                if let Some(outcomes) = started.receive(&response)? {
+                    return Ok(outcomes);
+                }
+            }
+        };
+        let exchanged = until(&*self.inner.runtime, due, exchanged).await;
+        exchanged.unwrap_or(Err(HttpError::TimedOut))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.caller.fmt(f)
+    }
+}

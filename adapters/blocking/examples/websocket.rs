@@ -1,0 +1,220 @@
+//! JSON-RPC over a WebSocket, message by message: what a client sends (`→`) and gets (`←`).
+//!
+//! ```sh
+//! cargo run -p antiphon-blocking --example websocket --features websocket
+//! ```
+//!
+//! The server is a service on `antiphon-blocking`. The client is the codec alone on a plain socket,
+//! so that each message can be seen as it stands on the wire; an ordinary program calls
+//! `antiphon_blocking::websocket::connect` instead.
+
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use antiphon::websocket::CloseCode;
+use antiphon::{Config, IdScheme, Instant, OwnedError, OwnedNotification, OwnedOutcome};
+use antiphon_blocking::websocket::WebSocketOptions;
+use antiphon_blocking::{Options, Peer, Request, Responder, Running, Service, TcpServer};
+use antiphon_session::websocket::{WebSocket, WebSocketEvent};
+use serde::{Deserialize, Serialize};
+
+/// Nothing is waited for longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Deserialize)]
+struct Payment {
+    amount: u64,
+}
+
+#[derive(Serialize)]
+struct Shortage {
+    balance: u64,
+    required: u64,
+}
+
+/// An account, of this connection alone.
+struct Account {
+    balance: u64,
+}
+
+impl Service for Account {
+    fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
+        let payment = request.params().and_then(|params| params.decode().ok());
+        let answered = match (request.method(), payment) {
+            ("balance", _) => reply.ok(&self.balance),
+            ("pay", Some(Payment { amount })) if amount <= self.balance => {
+                self.balance -= amount;
+                reply.ok(&self.balance)
+            }
+            ("pay", Some(Payment { amount: required })) => {
+                let balance = self.balance;
+                let error = OwnedError::new(-32001, "Insufficient funds")
+                    .with_data(&Shortage { balance, required });
+                match error {
+                    Ok(error) => reply.err(&error.as_error()),
+                    // Two numbers have a JSON form; dropped, it answers an internal error.
+                    Err(_) => return,
+                }
+            }
+            (other, _) => reply.unknown_method(other),
+        };
+        if let Err(error) = answered {
+            eprintln!("not answered: {error}");
+        }
+    }
+
+    fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
+        if notification.method() != "watch" {
+            return;
+        }
+        // Both sides may ask. What comes of it is told in turn.
+        let asking = peer.clone();
+        let asked = peer.call_then("refresh", &("balance",), Some(PATIENCE), move |outcome| {
+            let is_done = matches!(&outcome, OwnedOutcome::Ok(done) if done.as_str() == "true");
+            let told = asking.notify("refreshed", &(is_done,));
+            if let Err(error) = told {
+                eprintln!("not told: {error}");
+            }
+        });
+        if let Err(refused) = asked {
+            eprintln!("not asked: {:?}", refused.error);
+        }
+    }
+}
+
+/// Serves accounts at `/rpc`. The ids of the server's own calls begin with `srv-`.
+fn start() -> io::Result<(SocketAddr, Running)> {
+    let mut config = Config::new();
+    config.id_scheme = IdScheme::Prefixed("srv-");
+    let mut route = WebSocketOptions::server();
+    route.rules.paths.push("/rpc".into());
+    let server = TcpServer::bind("127.0.0.1:0")?;
+    let address = server.local_addr()?;
+    let running = server.start(Options::from(config).with_websocket(route), |_| Account {
+        balance: 30,
+    })?;
+    Ok((address, running))
+}
+
+/// The codec on a socket, and what has been said.
+struct Client {
+    socket: TcpStream,
+    websocket: WebSocket,
+    transcript: String,
+}
+
+impl Client {
+    fn connect(address: SocketAddr) -> io::Result<Self> {
+        let asked = WebSocketOptions::client(&format!("ws://{address}/rpc"))?;
+        let config = Config::new().for_websocket();
+        let socket = TcpStream::connect(address)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut client = Self {
+            socket,
+            // No time passes here: the socket's own timeout is enough for an example.
+            websocket: WebSocket::new(asked.into(), &config, Instant::ZERO)?,
+            transcript: String::new(),
+        };
+        match client.next()? {
+            WebSocketEvent::Opened(_) => Ok(client),
+            other => Err(io::Error::other(format!("{other:?}"))),
+        }
+    }
+
+    fn say(&mut self, message: &str) -> io::Result<()> {
+        self.transcript += &format!("→ {message}\n");
+        let mut frame = Vec::new();
+        self.websocket.send(message.as_bytes(), &mut frame);
+        self.socket.write_all(&frame)
+    }
+
+    fn hear(&mut self) -> io::Result<()> {
+        match self.next()? {
+            WebSocketEvent::Message(message) => {
+                self.transcript += &format!("← {}\n", message.as_str());
+                Ok(())
+            }
+            other => Err(io::Error::other(format!("{other:?}"))),
+        }
+    }
+
+    /// Reads until something happens. The server waits for each message here, so no two events
+    /// come in one read.
+    fn next(&mut self) -> io::Result<WebSocketEvent> {
+        loop {
+            let mut output = Vec::new();
+            self.websocket.take_output(&mut output);
+            self.socket.write_all(&output)?;
+            let mut bytes = [0; 4096];
+            let read = self.socket.read(&mut bytes)?;
+            if read == 0 {
+                self.websocket.handle_eof();
+            }
+            if let Some(event) = self.websocket.poll_event(&mut &bytes[..read]) {
+                return Ok(event);
+            }
+        }
+    }
+}
+
+/// The whole conversation, as it was said.
+fn converse() -> Result<String, Box<dyn Error>> {
+    let (address, running) = start()?;
+    let mut client = Client::connect(address)?;
+
+    // A request and its answer.
+    client.say(r#"{"jsonrpc":"2.0","method":"balance","id":1}"#)?;
+    client.hear()?;
+
+    // A batch of two requests and a notification: two answers, in one message.
+    client.say(concat!(
+        r#"[{"jsonrpc":"2.0","method":"pay","params":{"amount":10},"id":"a"},"#,
+        r#"{"jsonrpc":"2.0","method":"paid","params":["a"]},"#,
+        r#"{"jsonrpc":"2.0","method":"balance","id":"b"}]"#,
+    ))?;
+    client.hear()?;
+
+    // An error of the application, with structured data.
+    client.say(r#"{"jsonrpc":"2.0","method":"pay","params":{"amount":100},"id":2}"#)?;
+    client.hear()?;
+
+    // A notification, which is not answered; but the server asks in turn.
+    client.say(r#"{"jsonrpc":"2.0","method":"watch","params":["balance"]}"#)?;
+    client.hear()?;
+    client.say(r#"{"jsonrpc":"2.0","result":true,"id":"srv-1"}"#)?;
+    client.hear()?;
+
+    client.websocket.close(CloseCode::NORMAL, "");
+    client.next()?;
+    running.stop();
+    Ok(client.transcript)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    print!("{}", converse()?);
+    Ok(())
+}
+
+// EXA-08 MSG-22 CLI-13 WSK-02
+#[test]
+fn the_conversation_goes_as_written() {
+    let wanted = concat!(
+        "→ {\"jsonrpc\":\"2.0\",\"method\":\"balance\",\"id\":1}\n",
+        "← {\"jsonrpc\":\"2.0\",\"result\":30,\"id\":1}\n",
+        "→ [{\"jsonrpc\":\"2.0\",\"method\":\"pay\",\"params\":{\"amount\":10},\"id\":\"a\"},",
+        "{\"jsonrpc\":\"2.0\",\"method\":\"paid\",\"params\":[\"a\"]},",
+        "{\"jsonrpc\":\"2.0\",\"method\":\"balance\",\"id\":\"b\"}]\n",
+        "← [{\"jsonrpc\":\"2.0\",\"result\":20,\"id\":\"a\"},",
+        "{\"jsonrpc\":\"2.0\",\"result\":20,\"id\":\"b\"}]\n",
+        "→ {\"jsonrpc\":\"2.0\",\"method\":\"pay\",\"params\":{\"amount\":100},\"id\":2}\n",
+        "← {\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32001,\"message\":\"Insufficient funds\",",
+        "\"data\":{\"balance\":20,\"required\":100}},\"id\":2}\n",
+        "→ {\"jsonrpc\":\"2.0\",\"method\":\"watch\",\"params\":[\"balance\"]}\n",
+        "← {\"jsonrpc\":\"2.0\",\"method\":\"refresh\",\"params\":[\"balance\"],\"id\":\"srv-1\"}\n",
+        "→ {\"jsonrpc\":\"2.0\",\"result\":true,\"id\":\"srv-1\"}\n",
+        "← {\"jsonrpc\":\"2.0\",\"method\":\"refreshed\",\"params\":[true]}\n",
+    );
+    assert_eq!(converse().unwrap(), wanted);
+}

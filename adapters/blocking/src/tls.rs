@@ -1,0 +1,159 @@
+//! TLS over TCP, with the caller's configuration.
+//!
+//! A configuration names its cryptography (a `CryptoProvider`), its roots and its certificates; none
+//! of these is chosen here. rustls speaks TLS 1.2 and 1.3 and nothing older. A server that asks for
+//! client certificates sees the one shown as
+//! [`Context::client_certificate`](crate::Context::client_certificate).
+//!
+//! Each end of a stream is announced, so one that is cut is told from one that has ended: without
+//! the announcement a read fails with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
+//!
+//! ```no_run
+//! use antiphon::Config;
+//! use antiphon_blocking::tls::{self, rustls};
+//! use antiphon_blocking::{TcpServer, connect};
+//! use std::sync::Arc;
+//!
+//! # fn example(
+//! #     server_config: Arc<rustls::ServerConfig>,
+//! #     client_config: Arc<rustls::ClientConfig>,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! let server = TcpServer::bind("0.0.0.0:7777")?.with_tls(server_config);
+//! let running = server.start(Config::new(), |_| ())?;
+//!
+//! let link = tls::connect("api.example:7777", "api.example", client_config)?;
+//! let peer = connect(link, Config::new(), ())?;
+//! # drop((peer, running));
+//! # Ok(()) }
+//! ```
+//!
+//! The rule guarded here: no thread reads from or writes to the socket while it holds the lock of
+//! the TLS state, so reading never waits for writing.
+
+mod handshake;
+mod stream;
+
+use std::fmt;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use antiphon_session::tls::{OnFailure, TlsError, TlsFault, rustls};
+use antiphon_session::tls::{Watched, certificate_of, explain, server_name};
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+
+use crate::Context;
+use crate::link::{Link, connect_tcp};
+
+/// How long a handshake may take, if nothing else is said.
+const HANDSHAKE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Connects to a TLS server by TCP, and checks that its certificate is for `name`, a host's name or
+/// address. The connection, for each address that it has, and the handshake may each take 10 s.
+/// Small messages are not delayed (`TCP_NODELAY`).
+///
+/// # Errors
+/// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is none;
+/// a [`TlsError`], which [`TlsFault::of`] reads.
+pub fn connect(
+    address: impl ToSocketAddrs,
+    name: &str,
+    config: Arc<ClientConfig>,
+) -> io::Result<Link> {
+    client(connect_tcp(address)?, name, config)
+}
+
+/// Is the TLS client on a TCP stream that leads to the server already. The handshake may take 10 s.
+///
+/// # Errors
+/// As [`connect`].
+pub fn client(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> io::Result<Link> {
+    let name = server_name(name)?;
+    stream.set_nodelay(true)?;
+    let tls = ClientConnection::new(config, name).map_err(|error| explain(io::Error::other(error)));
+    let mut tls = Connection::from(tls?);
+    let shaken = handshake::complete(&mut tls, &stream, HANDSHAKE_TIME_MAX_DEFAULT);
+    shaken.map_err(explain)?;
+    let mut context = Context::new();
+    context.peer_addr = stream.peer_addr().ok();
+    stream::link(tls, stream, context)
+}
+
+/// Is the TLS server on connections, on those of a [`TcpServer`](crate::TcpServer) by its
+/// [`with_tls`](crate::TcpServer::with_tls).
+///
+/// ALPN, client authentication and everything else are as its configuration says. A connection that
+/// does not get through its handshake is closed; [`on_failure`](Self::on_failure) tells of it.
+#[derive(Clone)]
+pub struct Acceptor {
+    config: Arc<ServerConfig>,
+    on_failure: OnFailure,
+    handshake_time_max: Duration,
+}
+
+impl Acceptor {
+    /// Serves with `config`, gives a handshake 10 s, and tells nobody of what fails.
+    pub fn new(config: Arc<ServerConfig>) -> Self {
+        Self {
+            config,
+            on_failure: OnFailure::default(),
+            handshake_time_max: HANDSHAKE_TIME_MAX_DEFAULT,
+        }
+    }
+
+    /// The same, telling `report` of each connection that failed: of what a client sent or refused,
+    /// or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow.
+    #[must_use]
+    pub fn on_failure(self, report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
+        Self {
+            on_failure: OnFailure::new(report),
+            ..self
+        }
+    }
+
+    /// The same with another deadline for the whole handshake.
+    #[must_use]
+    pub fn with_handshake_time_max(self, handshake_time_max: Duration) -> Self {
+        Self {
+            handshake_time_max,
+            ..self
+        }
+    }
+
+    /// Goes through the handshake on a stream that was accepted elsewhere.
+    ///
+    /// # Errors
+    /// [`TimedOut`](io::ErrorKind::TimedOut); a [`TlsError`]; the stream broke.
+    pub fn accept(&self, stream: TcpStream) -> io::Result<Link> {
+        let mut context = Context::new();
+        context.peer_addr = stream.peer_addr().ok();
+        let watched = Watched::new(self.on_failure.clone(), context);
+        let (tls, mut context) = watched.done(self.shake(&stream))?;
+        context.client_certificate = certificate_of(&tls);
+        stream::link(tls, stream, context)
+    }
+
+    fn shake(&self, stream: &TcpStream) -> io::Result<Connection> {
+        stream.set_nodelay(true)?;
+        let tls = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
+        let mut tls = Connection::from(tls);
+        handshake::complete(&mut tls, stream, self.handshake_time_max)?;
+        Ok(tls)
+    }
+}
+
+impl From<Arc<ServerConfig>> for Acceptor {
+    fn from(config: Arc<ServerConfig>) -> Self {
+        Self::new(config)
+    }
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor")
+            .field("on_failure", &self.on_failure)
+            .field("handshake_time_max", &self.handshake_time_max)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! The handshake on a blocking socket, with a deadline.
+//!
+//! The rule guarded here: the deadline is for all of it, so a peer that drips bytes gains no time.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustls::Connection;
+
+use super::rustls;
+
+/// How much of what comes after a failed handshake is read, in bytes.
+const LEFT_BYTES_MAX: usize = 256 * 1024;
+
+/// Goes through the handshake. The socket has no timeouts afterwards.
+pub(super) fn complete(
+    tls: &mut Connection,
+    stream: &TcpStream,
+    time_max: Duration,
+) -> io::Result<()> {
+    let mut timed = Timed {
+        stream,
+        due: Instant::now() + time_max,
+    };
+    while tls.is_handshaking() {
+        if let Err(error) = tls.complete_io(&mut timed) {
+            if error.kind() != io::ErrorKind::TimedOut {
+                let_go(&mut timed);
+            }
+            return Err(error);
+        }
+    }
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)
+}
+
+/// Waits for the other side's end, so that it can read why it is refused: a socket that is closed
+/// with something unread in it takes back what it has sent last.
+fn let_go(timed: &mut Timed<'_>) {
+    // A stream that is closed already is what is wanted.
+    let _ = timed.stream.shutdown(Shutdown::Write);
+    let (mut ignored, mut left) = ([0; 1024], LEFT_BYTES_MAX);
+    while let Ok(n @ 1..) = timed.read(&mut ignored) {
+        left = left.saturating_sub(n);
+        if left == 0 {
+            break;
+        }
+    }
+}
+
+/// A socket that gives up when the time is over.
+struct Timed<'a> {
+    stream: &'a TcpStream,
+    due: Instant,
+}
+
+impl Timed<'_> {
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(too_late());
+        }
+        Ok(left)
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.read(buf).map_err(late)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        self.stream.write(buf).map_err(late)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// Systems disagree on what a timeout of a socket is called.
+fn late(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => too_late(),
+        _ => error,
+    }
+}
+
+fn too_late() -> io::Error {
+    let text = "the TLS handshake was not finished in time";
+    io::Error::new(io::ErrorKind::TimedOut, text)
+}

@@ -1,0 +1,193 @@
+//! A TLS connection as two halves, for a thread that reads and a thread that writes.
+//!
+//! ```text
+//!   reader:  socket ──▶ wire bytes ──▶ ┌ lock ┐ ──▶ plaintext
+//!   writer:  plaintext ──▶ ┌ lock ┐ ──▶ wire bytes ──▶ socket, one writer at a time
+//! ```
+//!
+//! The rules guarded here: the lock of the TLS state is never held while the socket reads or
+//! writes; records reach the socket in the order in which they were made; and no more is decrypted
+//! than is read.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use antiphon_session::tls::{TlsError, explain};
+use rustls::Connection;
+
+use super::rustls;
+use crate::Context;
+use crate::link::Link;
+
+/// How many bytes are taken from the socket at once: the largest record.
+const WIRE_BYTES: usize = 16 * 1024 + 256;
+
+/// The largest output buffer that is kept for the next time.
+const OUT_BYTES_KEPT: usize = 4 * 1024;
+
+/// Makes a link of a connection whose handshake is done.
+pub(super) fn link(tls: Connection, stream: TcpStream, context: Context) -> io::Result<Link> {
+    let (writer, control) = (stream.try_clone()?, stream.try_clone()?);
+    let shared = Arc::new(Shared {
+        tls: Mutex::new(tls),
+        wire: Mutex::new(Wire {
+            socket: writer,
+            out: Vec::new(),
+        }),
+    });
+    let reader = Reader {
+        shared: Arc::clone(&shared),
+        socket: stream,
+        wire: vec![0; WIRE_BYTES].into(),
+        next: 0,
+        end: 0,
+    };
+    let link = Link::new(reader, Writer { shared }).with_context(context);
+    Ok(link.with_hang_up(move || {
+        // A stream that is closed already is what is wanted.
+        let _ = control.shutdown(Shutdown::Both);
+    }))
+}
+
+struct Shared {
+    tls: Mutex<Connection>,
+    /// Taken before `tls` by whoever needs both, so that nothing overtakes on its way out.
+    wire: Mutex<Wire>,
+}
+
+struct Wire {
+    socket: TcpStream,
+    out: Vec<u8>,
+}
+
+impl Wire {
+    /// Takes what the TLS state wants to have written, under its lock.
+    fn collect(&mut self, tls: &mut Connection) -> io::Result<()> {
+        while tls.wants_write() {
+            tls.write_tls(&mut self.out)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was collected.
+    fn send(&mut self) -> io::Result<()> {
+        let sent = self.socket.write_all(&self.out);
+        self.out.clear();
+        if self.out.capacity() > OUT_BYTES_KEPT {
+            self.out = Vec::new();
+        }
+        sent
+    }
+}
+
+impl Shared {
+    fn tls(&self) -> MutexGuard<'_, Connection> {
+        // A TLS state that panicked fails by itself when it is used again.
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wire(&self) -> MutexGuard<'_, Wire> {
+        // Nothing that can panic leaves it half done.
+        self.wire.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what neither half has asked for: alerts, new keys. Does nothing if somebody is writing
+    /// already, who looks for more before they are done.
+    fn send_rest(&self) -> io::Result<()> {
+        while self.tls().wants_write() {
+            let mut wire = match self.wire.try_lock() {
+                Ok(wire) => wire,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return Ok(()),
+            };
+            wire.collect(&mut self.tls())?;
+            wire.send()?;
+        }
+        Ok(())
+    }
+}
+
+struct Reader {
+    shared: Arc<Shared>,
+    socket: TcpStream,
+    /// What came from the socket; of it `next..end` is still to be decrypted.
+    wire: Box<[u8]>,
+    next: usize,
+    end: usize,
+}
+
+impl Read for Reader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.shared.tls().reader().read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // Also the end, announced or not.
+                read => return read,
+            }
+            if self.next == self.end {
+                self.next = 0;
+                self.end = 0;
+                self.end = self.socket.read(&mut self.wire)?;
+            }
+            let decrypted = self.decrypt();
+            // An answer to what cannot be read; the reading failed anyway.
+            let sent = self.shared.send_rest();
+            decrypted?;
+            sent?;
+        }
+    }
+}
+
+impl Reader {
+    /// Shows the TLS state some of what has come; nothing is the end of it.
+    fn decrypt(&mut self) -> io::Result<()> {
+        let mut tls = self.shared.tls();
+        let mut fresh = &self.wire[self.next..self.end];
+        let taken = tls.read_tls(&mut fresh)?;
+        self.next += taken;
+        let failed = |error| io::Error::new(io::ErrorKind::InvalidData, TlsError::from(error));
+        tls.process_new_packets().map(drop).map_err(failed)
+    }
+}
+
+struct Writer {
+    shared: Arc<Shared>,
+}
+
+impl Write for Writer {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let mut wire = self.shared.wire();
+        let n = {
+            let mut tls = self.shared.tls();
+            // Its buffer is empty now, so it takes something.
+            let n = tls.writer().write(buf).map_err(explain)?;
+            wire.collect(&mut tls)?;
+            n
+        };
+        wire.send()?;
+        drop(wire);
+        self.shared.send_rest()?;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // Nothing is held back.
+        Ok(())
+    }
+}
+
+/// Ends the stream towards the other side, which may go on sending.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let mut wire = self.shared.wire();
+        let collected = {
+            let mut tls = self.shared.tls();
+            tls.send_close_notify();
+            wire.collect(&mut tls)
+        };
+        // A stream that is closed already is what is wanted.
+        let _ = collected.and_then(|()| wire.send());
+        let _ = wire.socket.shutdown(Shutdown::Write);
+    }
+}

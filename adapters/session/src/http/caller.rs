@@ -1,0 +1,289 @@
+//! One client: what it calls, under which ids, and what came of it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use antiphon::http::{ClientExchange, redirect};
+use antiphon::{CallId, Collector, Config, OwnedJson, Payload, SendError};
+
+use super::error::{HttpCallError, HttpError};
+use super::url::HttpUrl;
+use crate::call::{CallError, Gathering};
+use crate::handle::BatchBuilder;
+use crate::session::Tag;
+
+/// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
+/// will do.
+///
+/// ```
+/// use antiphon::Config;
+/// use antiphon_session::http::HttpClientOptions;
+/// let mut options = HttpClientOptions::from(Config::new());
+/// options.headers.push(("authorization".into(), "Bearer …".into()));
+/// assert!(!format!("{options:?}").contains("Bearer"));
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct HttpClientOptions {
+    /// The protocol. Its `message_bytes_max` is also the largest reply that is read, and its
+    /// `write_time_max` how long the server may take nothing of a request.
+    pub config: Config,
+    /// Headers to send with every request, names in any case. One of the client's own that is
+    /// named here is replaced. Default none.
+    pub headers: Vec<(String, String)>,
+    /// The most connections there are at once, at least one; calls beyond wait for one of them.
+    /// Default 2, as RFC 2616 clause 8.1.4 had it. (Not for a sender that was handed in.)
+    pub connections_max: usize,
+    /// How long one attempt to connect may take. Default 10 s. (Not for a sender that was handed
+    /// in.)
+    pub connect_time_max: Duration,
+    /// How long a connection is kept for the next request. Shorter than common servers keep
+    /// theirs, so that a request rarely meets a connection that is just being closed. Default
+    /// 4 s. (Not for a sender that was handed in.)
+    pub idle_time_max: Duration,
+    /// The longest head of a reply, in bytes. Default 16 KiB. (Not for a sender that was handed
+    /// in.)
+    pub header_bytes_max: usize,
+}
+
+impl HttpClientOptions {
+    /// Takes the defaults around `config`.
+    pub const fn new(config: Config) -> Self {
+        Self {
+            config,
+            headers: Vec::new(),
+            connections_max: 2,
+            connect_time_max: Duration::from_secs(10),
+            idle_time_max: Duration::from_secs(4),
+            header_bytes_max: 16 << 10,
+        }
+    }
+}
+
+impl From<Config> for HttpClientOptions {
+    fn from(config: Config) -> Self {
+        Self::new(config)
+    }
+}
+
+/// Shows the names of the headers only: their values may be secrets.
+impl fmt::Debug for HttpClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("HttpClientOptions")
+            .field("headers", &headers)
+            .field("connections_max", &self.connections_max)
+            .field("connect_time_max", &self.connect_time_max)
+            .field("idle_time_max", &self.idle_time_max)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is to be sent: always a POST.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct HttpRequest {
+    /// Where to.
+    pub url: HttpUrl,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// Further headers.
+    pub headers: Arc<Vec<(String, String)>>,
+    /// The body.
+    pub body: Arc<Vec<u8>>,
+    /// The largest reply that is wanted, in bytes. A larger one is refused if it comes.
+    pub reply_bytes_max: usize,
+}
+
+impl fmt::Debug for HttpRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpRequest")
+            .field("url", &self.url)
+            .field("body", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HttpResponse {
+    /// The status.
+    pub status: u16,
+    /// The header `Location`: where a redirect leads to.
+    pub location: Option<String>,
+    /// The body; empty for none.
+    pub body: Vec<u8>,
+}
+
+impl HttpResponse {
+    /// A reply that is no redirect.
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            location: None,
+            body: body.into(),
+        }
+    }
+}
+
+/// One request on its way, and what it is about.
+#[derive(Debug)]
+pub struct Started {
+    /// What is to be sent next.
+    pub request: HttpRequest,
+    exchange: ClientExchange<Tag>,
+    redirects: u32,
+}
+
+impl Started {
+    /// Takes what came back: none if the request is to be sent again, as it stands now.
+    ///
+    /// # Errors
+    /// What came back is no answer.
+    pub fn receive(&mut self, response: &HttpResponse) -> Result<Option<Collector>, HttpError> {
+        let (from, location) = (self.request.url.to_string(), response.location.as_deref());
+        if let Some(url) = redirect(response.status, &from, location, self.redirects)? {
+            self.request.url = url.parse()?;
+            self.redirects += 1;
+            return Ok(None);
+        }
+        let mut outcomes = Collector::new();
+        self.exchange
+            .receive(response.status, &response.body, |response| {
+                // Nobody waits for the tag.
+                drop(outcomes.insert(response));
+            })?;
+        Ok(Some(outcomes))
+    }
+}
+
+/// One client: the requests it makes, and the ids it has used. It sends nothing itself.
+pub struct HttpCaller {
+    url: HttpUrl,
+    config: Config,
+    headers: Arc<Vec<(String, String)>>,
+    next_call: Mutex<u64>,
+    is_closed: AtomicBool,
+}
+
+impl HttpCaller {
+    /// A client of the server at `url`.
+    pub fn new(url: HttpUrl, options: &HttpClientOptions) -> Self {
+        Self {
+            url,
+            config: options.config,
+            headers: Arc::new(options.headers.clone()),
+            next_call: Mutex::new(options.config.first_call),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Where requests go.
+    pub fn url(&self) -> &HttpUrl {
+        &self.url
+    }
+
+    /// Lets no further request begin.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it has been closed.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Begins a call.
+    ///
+    /// # Errors
+    /// What is wrong with it, or [`HttpError::Closed`].
+    pub fn call(
+        &self,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<(CallId, Started), HttpCallError> {
+        self.start(|exchange| exchange.call(method, params, Tag::Batch(Arc::default())))
+    }
+
+    /// Begins a notification.
+    ///
+    /// # Errors
+    /// What is wrong with it, or [`HttpError::Closed`].
+    pub fn notify(&self, method: &str, params: impl Payload) -> Result<Started, HttpCallError> {
+        let started = self.start(|exchange| exchange.notify(method, params));
+        started.map(|((), started)| started)
+    }
+
+    /// Begins a batch, filled by `build`.
+    ///
+    /// # Errors
+    /// Why `build` or the connection refused, or [`HttpError::Closed`].
+    pub fn batch<H>(
+        &self,
+        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+    ) -> Result<(H, Started), HttpCallError> {
+        let gathering = Arc::<Gathering>::default();
+        self.start(|exchange| {
+            let mut batch = exchange.batch();
+            let mut calls = Vec::new();
+            let handles = build(&mut BatchBuilder::new(&mut batch, &gathering, &mut calls))?;
+            batch.send()?;
+            Ok(handles)
+        })
+    }
+
+    fn start<R>(
+        &self,
+        fill: impl FnOnce(&mut ClientExchange<Tag>) -> Result<R, SendError>,
+    ) -> Result<(R, Started), HttpCallError> {
+        if self.is_closed() {
+            return Err(HttpError::Closed.into());
+        }
+        // A `Serialize` that panics has used no number.
+        let mut next_call = self
+            .next_call
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut config = self.config;
+        config.first_call = *next_call;
+        let mut exchange = ClientExchange::new(config);
+        let filled = fill(&mut exchange)?;
+        *next_call = exchange.next_call();
+        drop(next_call);
+        let request = HttpRequest {
+            url: self.url.clone(),
+            content_type: antiphon::http::MEDIA_TYPE,
+            headers: Arc::clone(&self.headers),
+            body: Arc::new(exchange.take_body()),
+            reply_bytes_max: self.config.message_bytes_max,
+        };
+        let started = Started {
+            request,
+            exchange,
+            redirects: 0,
+        };
+        Ok((filled, started))
+    }
+}
+
+/// The result of one call among the outcomes of its exchange.
+///
+/// # Errors
+/// How the call ended instead.
+pub fn result_of(mut outcomes: Collector, call: CallId) -> Result<OwnedJson, HttpCallError> {
+    // The exchange has settled every call it began.
+    let outcome = outcomes.take(call).ok_or(CallError::Missing)?;
+    Ok(CallError::of(outcome)?)
+}
+
+impl fmt::Debug for HttpCaller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpCaller")
+            .field("url", &self.url)
+            .field("is_closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! How HTTP can fail, and how a call over it can.
+
+use std::fmt;
+use std::io;
+
+use antiphon::SendError;
+use antiphon::http::ReplyError;
+
+use crate::call::CallError;
+
+/// A failure of the transport. What the peer answered is a [`CallError`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// The server answered something that is no answer: a status, a page, a redirect to somebody
+    /// else, too much.
+    Reply(ReplyError),
+    /// No connection could be made: nothing was sent.
+    Connect(io::Error),
+    /// A connection was lost before anything was sent.
+    Unsent(io::Error),
+    /// The connection was lost on the way. The server may or may not have acted.
+    Lost(io::Error),
+    /// There was no reply in time. The server may still be working.
+    TimedOut,
+    /// The client has been closed: nothing was sent.
+    Closed,
+    /// The URL is none that requests can go to.
+    Url(&'static str),
+    /// A header that was asked for cannot be sent.
+    Header(String),
+}
+
+impl HttpError {
+    /// Whether repeating the call is safe: no byte of it left this side.
+    pub fn is_unsent(&self) -> bool {
+        matches!(
+            self,
+            Self::Connect(_) | Self::Unsent(_) | Self::Closed | Self::Url(_) | Self::Header(_)
+        )
+    }
+
+    /// The status that the server answered with, where that was what was wrong.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Reply(error) => error.status(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reply(error) => error.fmt(f),
+            Self::Connect(error) => write!(f, "the server cannot be reached: {error}"),
+            Self::Unsent(error) => write!(f, "the request was not sent: {error}"),
+            Self::Lost(error) => write!(f, "the connection was lost: {error}"),
+            Self::TimedOut => f.write_str("there was no reply in time"),
+            Self::Closed => f.write_str("the client has been closed"),
+            Self::Url(why) => write!(f, "the URL is of no use: {why}"),
+            Self::Header(name) => write!(f, "the header {name} cannot be sent"),
+        }
+    }
+}
+
+impl std::error::Error for HttpError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Connect(error) | Self::Unsent(error) | Self::Lost(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<ReplyError> for HttpError {
+    fn from(error: ReplyError) -> Self {
+        Self::Reply(error)
+    }
+}
+
+/// How a call over HTTP ended without a result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HttpCallError {
+    /// The peer answered with an error, or its answer is not what it should be; or the call was
+    /// refused here.
+    Call(CallError),
+    /// The transport failed.
+    Http(HttpError),
+}
+
+impl HttpCallError {
+    /// The error object that the peer answered with.
+    pub fn remote(&self) -> Option<antiphon::ErrorObject<'_>> {
+        match self {
+            Self::Call(CallError::Remote(error)) => Some(error.as_error()),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for HttpCallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(error) => error.fmt(f),
+            Self::Http(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for HttpCallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(match self {
+            Self::Call(error) => error,
+            Self::Http(error) => error,
+        })
+    }
+}
+
+impl From<CallError> for HttpCallError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<SendError> for HttpCallError {
+    fn from(error: SendError) -> Self {
+        Self::Call(CallError::Rejected(error))
+    }
+}
+
+impl From<HttpError> for HttpCallError {
+    fn from(error: HttpError) -> Self {
+        Self::Http(error)
+    }
+}
+
+impl From<ReplyError> for HttpCallError {
+    fn from(error: ReplyError) -> Self {
+        Self::Http(error.into())
+    }
+}

@@ -1,0 +1,156 @@
+//! A session as the machine that a pump moves bytes for.
+
+use std::io;
+use std::task::Waker;
+use std::time::Duration;
+
+use antiphon::{CloseReason, Input, Instant};
+
+use super::{Session, Signal};
+use crate::machine::{Machine, ThreadMachine, Turn};
+
+impl Machine for Session {
+    fn now(&self) -> Instant {
+        Session::now(self)
+    }
+
+    fn input_bytes_max(&self) -> usize {
+        self.options.config.input_bytes_max().max(1)
+    }
+
+    fn receive(&self, bytes: &[u8]) -> usize {
+        self.act(|state| {
+            #[cfg(feature = "websocket")]
+            if state.layer.is_some() {
+                self.receive_frames(state, bytes);
+                return bytes.len();
+            }
+            let mut input = Input::stream(bytes);
+            self.pump(state, &mut input);
+            input.consumed()
+        })
+    }
+
+    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
+        self.act(|state| {
+            state.closing = true;
+            state.input_ended.get_or_insert(self.now());
+            #[cfg(feature = "websocket")]
+            if state.layer.is_some() {
+                return self.end_frames_input(state, failed);
+            }
+            rest.clone_into(&mut state.input_rest);
+            if let Some(error) = failed {
+                self.note_fault(state, error);
+                state.is_end_told = true;
+                state.conn.close(CloseReason::TransportFailed);
+                self.pump(state, &mut Input::none());
+            }
+        });
+    }
+
+    fn take_output(&self, into: &mut Vec<u8>) -> bool {
+        let mut state = self.lock();
+        state.task = None;
+        self.take_output_of(&mut state, into)
+    }
+
+    fn output_progressed(&self) {
+        let now = self.now();
+        self.lock().writing_since = Some(now);
+    }
+
+    fn output_written(&self) {
+        let mut state = self.lock();
+        state.writing_since = None;
+        state.written = state.taken;
+        if state.closing {
+            self.signal(&mut state, Signal::Turn);
+        }
+        self.signal(&mut state, Signal::Changed);
+    }
+
+    fn output_failed(&self, error: io::Error) {
+        let mut state = self.lock();
+        state.writing_since = None;
+        self.fail_write(&mut state, error);
+        self.signal(&mut state, Signal::Turn);
+        self.signal(&mut state, Signal::Changed);
+    }
+
+    fn turn(&self, waker: &Waker) -> Turn {
+        let mut state = self.lock();
+        let turn = self.turn_of(&mut state);
+        if matches!(turn, Turn::Open { .. }) {
+            let may_write = state.writing_since.is_none() && state.has_output();
+            let may_serve = !state.is_serving && !state.queue.is_empty();
+            if may_write || may_serve {
+                return Turn::Busy;
+            }
+            state.task = Some(waker.clone());
+        }
+        turn
+    }
+
+    fn finished(&self) {
+        let mut state = self.lock();
+        if state.closed.is_none() {
+            self.close_state(&mut state, CloseReason::TransportFailed);
+        }
+        state.is_writer_gone = true;
+        state.finished = state.closed;
+        for signal in [
+            Signal::Work,
+            Signal::Writable,
+            Signal::Turn,
+            Signal::Changed,
+        ] {
+            self.signal(&mut state, signal);
+        }
+    }
+
+    fn linger(&self) -> Duration {
+        self.options.linger
+    }
+}
+
+impl ThreadMachine for Session {
+    fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool {
+        let mut state = self.lock();
+        loop {
+            if self.take_output_of(&mut state, into) {
+                // A deadline now depends on this write.
+                self.signal(&mut state, Signal::Turn);
+                return true;
+            }
+            if is_over() {
+                return false;
+            }
+            state = self.wait(Signal::Writable, state, Instant::FAR_FUTURE);
+        }
+    }
+
+    fn wait_turn(&self) -> Turn {
+        let mut state = self.lock();
+        let turn = self.turn_of(&mut state);
+        if let Turn::Open { wake_at } = turn {
+            drop(self.wait(Signal::Turn, state, wake_at));
+        }
+        turn
+    }
+
+    fn wait_nudge(&self, deadline: Instant) {
+        drop(self.wait(Signal::Turn, self.lock(), deadline));
+    }
+
+    fn nudge(&self) {
+        let mut state = self.lock();
+        for signal in [Signal::Writable, Signal::Turn, Signal::Changed] {
+            self.signal(&mut state, signal);
+        }
+    }
+
+    fn abort(&self, error: Option<io::Error>) {
+        Session::abort(self, error);
+    }
+}

@@ -1,0 +1,302 @@
+//! The transports of every adapter with the core swapped for an echo of bytes: what goes in comes
+//! out, to the byte, whatever it is; and an end is an end.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+use antiphon_async::{Ending, Io, Link, Protocol, SharedRuntime, Task, duplex, pump};
+use antiphon_stress::{Echo, Rt, on_every_runtime};
+
+on_every_runtime! {
+    tcp_moves_any_bytes;
+    unix_moves_any_bytes;
+    memory_moves_any_bytes;
+    threads_move_any_bytes;
+    a_reset_is_told;
+}
+
+/// Bytes of every value and no meaning, more of them than any buffer holds.
+fn any_bytes() -> Vec<u8> {
+    let mut seed = 0x1234_5678_u32;
+    (0..700_000)
+        .map(|_| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 24) as u8
+        })
+        .collect()
+}
+
+/// Talks to an echo as any program would.
+fn talk(
+    mut stream: impl Read,
+    mut writer: impl Write + Send + 'static,
+    end: impl FnOnce() + Send + 'static,
+) {
+    let bytes = any_bytes();
+    let sent = bytes.clone();
+    let writing = thread::spawn(move || {
+        for piece in sent.chunks(10_007) {
+            writer.write_all(piece).unwrap();
+        }
+        end();
+    });
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).unwrap();
+    writing.join().unwrap();
+    assert!(
+        back == bytes,
+        "{} of {} bytes came back",
+        back.len(),
+        bytes.len()
+    );
+}
+
+fn talk_tcp(address: std::net::SocketAddr) {
+    let stream = TcpStream::connect(address).unwrap();
+    let (writer, control) = (stream.try_clone().unwrap(), stream.try_clone().unwrap());
+    talk(stream, writer, move || {
+        control.shutdown(Shutdown::Write).unwrap()
+    });
+}
+
+#[cfg(unix)]
+fn talk_unix(path: &std::path::Path) {
+    let stream = std::os::unix::net::UnixStream::connect(path).unwrap();
+    let (writer, control) = (stream.try_clone().unwrap(), stream.try_clone().unwrap());
+    talk(stream, writer, move || {
+        control.shutdown(Shutdown::Write).unwrap()
+    });
+}
+
+struct Echoes;
+
+impl Protocol for Echoes {
+    fn serve(&self, link: Link, _: Ending, runtime: &SharedRuntime) -> Task {
+        Box::pin(pump(link.io, Arc::<Echo>::default(), Arc::clone(runtime)))
+    }
+}
+
+/// Runs blocking code beside the runtime, without holding it up.
+async fn beside(runtime: &SharedRuntime, work: impl FnOnce() + Send + 'static) {
+    let working = thread::spawn(work);
+    while !working.is_finished() {
+        let soon = runtime.now() + std::time::Duration::from_millis(1);
+        antiphon_async::sleep_until(&**runtime, soon).await;
+    }
+    working.join().unwrap();
+}
+
+// ARC-15 TRN-01
+fn tcp_moves_any_bytes(rt: Rt) {
+    rt.run(|runtime| async move {
+        let (running, address) = match rt {
+            Rt::Tokio | Rt::TokioLocal => {
+                let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0")
+                    .await
+                    .unwrap();
+                let address = server.local_addr();
+                (server.start_protocol(Echoes), address)
+            }
+            Rt::Smol | Rt::AsyncStd => {
+                let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0")
+                    .await
+                    .unwrap();
+                let address = server.local_addr();
+                (server.start_protocol(Echoes), address)
+            }
+        };
+        beside(&runtime, move || talk_tcp(address)).await;
+        running.stop();
+    });
+}
+
+#[cfg(unix)]
+fn socket_path(name: &str) -> std::path::PathBuf {
+    let file = format!("antiphon-{}-{name}.sock", std::process::id());
+    std::env::temp_dir().join(file)
+}
+
+// ARC-15 TRN-01
+#[cfg(unix)]
+fn unix_moves_any_bytes(rt: Rt) {
+    rt.run(|runtime| async move {
+        let path = socket_path(&format!("{rt:?}"));
+        let running = match rt {
+            Rt::Tokio | Rt::TokioLocal => antiphon_tokio::UnixServer::bind(&path)
+                .unwrap()
+                .start_protocol(Echoes),
+            Rt::Smol | Rt::AsyncStd => antiphon_async_std::UnixServer::bind(&path)
+                .unwrap()
+                .start_protocol(Echoes),
+        };
+        let there = path.clone();
+        beside(&runtime, move || talk_unix(&there)).await;
+        running.shutdown(antiphon_stress::LONG).await;
+        assert!(!path.exists(), "the socket's path is removed");
+    });
+}
+
+/// Moves bytes through an [`Io`] as a task would.
+async fn talk_io(mut io: impl Io) -> Vec<u8> {
+    let bytes = any_bytes();
+    let (mut written, mut back) = (0, Vec::new());
+    let mut is_closed = false;
+    let mut buf = vec![0; 4096];
+    std::future::poll_fn(|cx| {
+        loop {
+            let mut progress = false;
+            if written < bytes.len() {
+                if let std::task::Poll::Ready(n) = io.poll_write(cx, &bytes[written..]) {
+                    written += n.unwrap();
+                    progress = true;
+                }
+            } else if !is_closed {
+                is_closed = io.poll_flush(cx).is_ready() && io.poll_close(cx).is_ready();
+                progress = is_closed;
+            }
+            if let std::task::Poll::Ready(n) = io.poll_read(cx, &mut buf) {
+                let n = n.unwrap();
+                if n == 0 {
+                    return std::task::Poll::Ready(());
+                }
+                back.extend_from_slice(&buf[..n]);
+                progress = true;
+            }
+            if !progress {
+                return std::task::Poll::Pending;
+            }
+        }
+    })
+    .await;
+    assert!(
+        back == bytes,
+        "{} of {} bytes came back",
+        back.len(),
+        bytes.len()
+    );
+    back
+}
+
+// TRN-03
+fn memory_moves_any_bytes(rt: Rt) {
+    rt.run(|runtime| async move {
+        let (near, far) = duplex(1000);
+        let echo = Arc::<Echo>::default();
+        runtime.spawn(Box::pin(pump(
+            far,
+            Arc::clone(&echo) as _,
+            Arc::clone(&runtime),
+        )));
+        talk_io(near).await;
+        while !echo.is_finished().0 {
+            let soon = runtime.now() + std::time::Duration::from_millis(1);
+            antiphon_async::sleep_until(&*runtime, soon).await;
+        }
+    });
+}
+
+// STD-10
+fn threads_move_any_bytes(rt: Rt) {
+    rt.run(|runtime| async move {
+        // What standard streams are to a task: a blocking reader and a blocking writer.
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (reader, control) = (far.try_clone().unwrap(), far.try_clone().unwrap());
+        let io = antiphon_async::threads(reader, HalfClose(far, control)).unwrap();
+        runtime.spawn(Box::pin(pump(
+            io,
+            Arc::<Echo>::default(),
+            Arc::clone(&runtime),
+        )));
+        beside(&runtime, move || {
+            let (writer, control) = (near.try_clone().unwrap(), near.try_clone().unwrap());
+            talk(near, writer, move || {
+                control.shutdown(Shutdown::Write).unwrap()
+            });
+        })
+        .await;
+    });
+}
+
+/// Ends the stream when it is dropped, as a pipe does.
+struct HalfClose(
+    std::os::unix::net::UnixStream,
+    std::os::unix::net::UnixStream,
+);
+
+impl Write for HalfClose {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        self.0.write(buf)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for HalfClose {
+    fn drop(&mut self) {
+        // It may be closed already.
+        let _ = self.1.shutdown(Shutdown::Write);
+    }
+}
+
+// TRN-09
+fn a_reset_is_told(rt: Rt) {
+    rt.run(|runtime| async move {
+        let (near, far) = duplex(16);
+        let echo = Arc::<Echo>::default();
+        drop(near);
+        pump(far, Arc::clone(&echo) as _, Arc::clone(&runtime)).await;
+        assert!(echo.is_finished().0);
+    });
+}
+
+// ARC-15 TRN-01
+#[test]
+fn blocking_tcp_moves_any_bytes() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let link = antiphon_blocking::Link::from_tcp(stream).unwrap();
+        let echo = Arc::<Echo>::default();
+        antiphon_blocking::pump(link, &echo).unwrap();
+        echo.is_finished()
+    });
+    talk_tcp(address);
+    assert_eq!(serving.join().unwrap(), (true, None));
+}
+
+// ARC-15 TRN-01
+#[cfg(unix)]
+#[test]
+fn blocking_unix_moves_any_bytes() {
+    let path = socket_path("blocking");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let serving = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let link = antiphon_blocking::Link::from_unix(stream).unwrap();
+        let echo = Arc::<Echo>::default();
+        antiphon_blocking::pump(link, &echo).unwrap();
+        echo.is_finished()
+    });
+    talk_unix(&path);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(serving.join().unwrap(), (true, None));
+}
+
+// ARC-15 TRN-03
+#[test]
+fn blocking_memory_moves_any_bytes() {
+    let (near, far) = antiphon_blocking::Link::pair();
+    let serving = thread::spawn(move || {
+        let echo = Arc::<Echo>::default();
+        antiphon_blocking::pump(far, &echo).unwrap();
+        echo.is_finished()
+    });
+    let (reader, writer, hang_up) = near.into_parts();
+    talk(reader, writer, || {});
+    drop(hang_up);
+    assert_eq!(serving.join().unwrap(), (true, None));
+}

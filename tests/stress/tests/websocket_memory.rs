@@ -1,0 +1,119 @@
+//! What a WebSocket holds: little while it is idle, what has come in while a message does, and
+//! never what was only announced.
+
+use std::sync::Arc;
+
+use antiphon::{Config, Instant};
+use antiphon_session::websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
+use antiphon_session::{Clock, Context, Machine, Options, Session, SystemClock};
+use antiphon_stress::{Alloc, held};
+
+#[global_allocator]
+static ALLOC: Alloc = Alloc;
+
+const REQUEST: &[u8] = b"GET /rpc HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
+    Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+    Sec-WebSocket-Version: 13\r\n\r\n";
+
+fn open() -> WebSocket {
+    let config = Config::new().for_websocket();
+    let options = Arc::new(WebSocketOptions::server());
+    let mut server = WebSocket::new(options, &config, Instant::ZERO).unwrap();
+    assert!(matches!(
+        server.poll_event(&mut &REQUEST[..]),
+        Some(WebSocketEvent::Opened(_))
+    ));
+    server.take_output(&mut Vec::new());
+    server
+}
+
+/// A header of a client's frame, masked with zeros.
+fn header(first: u8, len: u64) -> Vec<u8> {
+    let mut out = vec![first, 0xff];
+    out.extend(len.to_be_bytes());
+    out.extend([0; 4]);
+    out
+}
+
+/// Feeds bytes that give no event.
+fn feed(server: &mut WebSocket, bytes: &[u8]) {
+    assert!(server.poll_event(&mut &bytes[..]).is_none());
+}
+
+const MEGABYTE: usize = 1 << 20;
+
+// SEC-10 WSK-15 TST-14
+#[test]
+fn memory_goes_with_what_came_in_and_comes_back() {
+    // Idle: a whole session, with its service's queue and its connection.
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let options = Options::from(Config::new()).with_websocket(WebSocketOptions::server());
+    let make = || {
+        let session = Session::new(options.clone(), Context::new(), Arc::clone(&clock));
+        assert_eq!(session.receive(REQUEST), REQUEST.len());
+        let mut answer = Vec::new();
+        assert!(session.take_output(&mut answer));
+        session.output_written();
+        session
+    };
+    // What is made once for all.
+    drop(make());
+    let before = held();
+    let sessions: Vec<Session> = (0..1000).map(|_| make()).collect();
+    let idle = (held() - before) / 1000;
+    println!("an idle session over WebSocket holds {idle} bytes");
+    assert!(idle < 6 * 1024, "{idle} bytes");
+
+    // One of each message, and again idle: nothing of it stays.
+    let message = |len: usize| {
+        let mut bytes = header(0x81, len as u64);
+        bytes.resize(bytes.len() + len, b' ');
+        bytes
+    };
+    for len in [10, 3000, MEGABYTE] {
+        let bytes = message(len);
+        let before = held();
+        for session in &sessions[..10] {
+            session.receive(&bytes);
+            let mut answer = Vec::new();
+            while session.take_output(&mut answer) {
+                session.output_written();
+                answer.clear();
+            }
+            while session.lock().queue.pop().is_some() {}
+        }
+        let kept = (held() - before) / 10;
+        println!("after a message of {len} bytes {kept} more are kept");
+        // The core keeps its buffers for as long as they are of an ordinary size.
+        assert!(kept < 8 * 1024, "{kept} bytes after {len}");
+    }
+    drop(sessions);
+
+    // Announced, and not sent.
+    let mut server = open();
+    let before = held();
+    feed(&mut server, &header(0x81, MEGABYTE as u64));
+    feed(&mut server, &[b' '; 100]);
+    let grown = held() - before;
+    assert!(
+        grown < 4 * 1024,
+        "{grown} bytes for 100 of a megabyte announced"
+    );
+
+    // Sent in part: no more than twice what came, for what holds it grows by doubling.
+    feed(&mut server, &vec![b' '; 500_000]);
+    let grown = held() - before;
+    println!("500 000 bytes of a message hold {grown}");
+    assert!((500_000..1_100_000).contains(&grown), "{grown} bytes");
+    drop(server);
+
+    // Fragments of a text beyond the limit, and pings without end.
+    let mut server = open();
+    let before = held();
+    for _ in 0..10_000 {
+        feed(&mut server, &header(0x89, 0));
+        feed(&mut server, &header(0x8a, 0));
+    }
+    let grown = held() - before;
+    assert!(grown < 1024, "{grown} bytes after pings");
+}
