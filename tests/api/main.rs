@@ -11,6 +11,7 @@ mod owned;
 mod time;
 mod tokens;
 mod values;
+mod websockets;
 
 use antiphon::{Config, Connection, Event, Id, Input, Json, ReplyToken};
 
