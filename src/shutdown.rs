@@ -109,10 +109,8 @@ impl Shutdown {
 
     /// What is to be done at `now`, if anything. Ask until it says nothing.
     pub fn poll_action(&mut self, now: Instant) -> Option<ShutdownAction> {
-        // What is owed comes first, so that no action is left out, however late this is asked.
-        if self.told == self.stage {
-            self.advance(now);
-        }
+        self.advance(now);
+        // One step at a time, so that no action is left out, however late this is asked.
         let (told, action) = match self.told {
             told if told == self.stage => return None,
             Stage::Serving => (Stage::Draining, ShutdownAction::Drain),
