@@ -20,6 +20,10 @@ PYTHON = PEERS / "python" / "bin" / "python"
 MODULES = PEERS / "npm" / "node_modules"
 HERE = ROOT / "tests" / "interop"
 
+# What .ci/peers has built from tests/interop/peers.
+RUST = PEERS / "rust" / "debug"
+COMPILED = PEERS / "compiled"
+
 CASES = []
 
 
@@ -56,9 +60,17 @@ def missing(need):
             return True
         found = (PEERS / "python").glob(f"lib/python3*/site-packages/{need[5:]}")
         return next(found, None) is None
+    if need.startswith("rust:"):
+        return not rust(need[5:]).exists()
+    if need.startswith("compiled:"):
+        return not (COMPILED / need[9:]).exists()
     if need.startswith("bin:"):
         return not (PEERS / "python" / "bin" / need[4:]).exists()
     raise ValueError(need)
+
+
+def rust(name):
+    return RUST / name
 
 
 def node_env():

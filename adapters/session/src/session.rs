@@ -27,6 +27,7 @@ use antiphon::{
 use crate::call::{Gathering, Settle};
 use crate::clock::Clock;
 use crate::context::Context;
+use crate::fault::Fault;
 use crate::machine::Turn;
 use crate::options::Options;
 use crate::queue::Queue;
@@ -101,7 +102,7 @@ pub struct State {
     /// When writing failed. What else is queued is thrown away.
     write_failed: Option<Instant>,
     /// What broke the transport, if anything did.
-    fault: Option<(io::ErrorKind, String)>,
+    fault: Option<Fault>,
     /// When the input ended, and whether the connection has been told.
     input_ended: Option<Instant>,
     pub(crate) is_end_told: bool,
@@ -149,8 +150,7 @@ impl State {
 
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn fault(&self) -> Option<io::Error> {
-        let fault = self.fault.as_ref();
-        fault.map(|(kind, text)| io::Error::new(*kind, text.clone()))
+        self.fault.as_ref().map(Fault::to_error)
     }
 
     /// Why the connection takes nothing more in; none while it does.
@@ -519,8 +519,10 @@ impl Session {
     pub(crate) fn note_fault(&self, state: &mut State, error: io::Error) {
         let is_meant = matches!(state.closed, Some(Closed::Local(_) | Closed::Drained));
         if !is_meant && state.fault.is_none() {
-            state.fault = Some((error.kind(), error.to_string()));
-            state.queue.push_report(Report::Io(error), 0);
+            let fault = Fault::new(error);
+            let report = Report::Io(fault.to_error());
+            state.fault = Some(fault);
+            state.queue.push_report(report, 0);
             self.signal(state, Signal::Work);
         }
     }
@@ -532,7 +534,7 @@ impl Session {
         state.closing = true;
     }
 
-    /// Takes the output to be written next, as [`Machine::take_output`] does, under the lock.
+    /// Takes the output to be written next, as [`Machine::take_output`](crate::Machine::take_output) does, under the lock.
     pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
         state.conn.handle_timeout(self.now());
         loop {

@@ -4,6 +4,7 @@
 //! own, for its shape is threads. [`Alloc`] counts what is held, so that a test can say that
 //! nothing was left behind.
 
+pub mod certificates;
 mod echo;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -178,8 +178,8 @@ fn each_answer_is_a_frame_of_its_own() {
     let side = Side::server(Config::new());
     side.receive(&[request(1), request(2)].concat());
     let ((_, first), (_, second)) = (side.request(), side.request());
-    second.ok(&"two").unwrap();
-    first.ok(&"one").unwrap();
+    second.ok("two").unwrap();
+    first.ok("one").unwrap();
     let sent = side.sent();
     let texts: Vec<&str> = sent.iter().map(Sent::text).collect();
     assert_eq!(
