@@ -20,8 +20,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, Closed, Connection, ErrorObject, Event, Input, Instant, OwnedOutcome, RequestKey,
-    Response,
+    CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant, OwnedOutcome,
+    RequestKey, Response,
 };
 
 use crate::call::{Gathering, Settle};
@@ -219,9 +219,23 @@ impl State {
         if self.layer.is_some() {
             return self.take_frames(into);
         }
-        let is_taken = self.conn.take_transmit(into);
+        let is_taken = if self.conn.config().framing == Framing::Messages {
+            self.take_message(into)
+        } else {
+            self.conn.take_transmit(into)
+        };
         self.taken = self.conn.transmit_done();
         is_taken
+    }
+
+    /// Takes one message, where messages are not written one behind another.
+    fn take_message(&mut self, into: &mut Vec<u8>) -> bool {
+        let Some(message) = self.conn.poll_transmit() else {
+            return false;
+        };
+        into.extend_from_slice(message);
+        self.conn.consume_transmit(into.len());
+        true
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

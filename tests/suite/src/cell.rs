@@ -23,6 +23,7 @@ use antiphon_peer::dialect;
 use antiphon_peer::on_tasks::{Executor, TaskCaller, Tasks};
 use antiphon_peer::on_threads::Threads;
 use antiphon_peer::runtime::Runtime;
+use antiphon_peer::tls::Tls;
 use antiphon_peer::transports::{Place, Reached, Serving, listen, reach, start};
 use antiphon_session::{ChildOptions, Options};
 use antiphon_tokio::Tokio;
@@ -222,7 +223,14 @@ impl Cell {
     }
 
     fn listen(&self, place: &Place, options: Options) -> Result<Serving, String> {
-        listen(self.executor.as_ref(), place, options, Contract::default()).map_err(told)
+        listen(
+            self.executor.as_ref(),
+            place,
+            &Tls::default(),
+            options,
+            Contract::default(),
+        )
+        .map_err(told)
     }
 
     /// The contract's program as a child.
@@ -306,7 +314,15 @@ impl Cell {
             Transport::Tcp => {
                 let listener = TcpListener::bind("127.0.0.1:0").map_err(told)?;
                 let place = Place::Tcp(listener.local_addr().map_err(told)?.to_string());
-                let connect = move || reach(cell.executor.as_ref(), &place, options, kept);
+                let connect = move || {
+                    reach(
+                        cell.executor.as_ref(),
+                        &place,
+                        &Tls::default(),
+                        options,
+                        kept,
+                    )
+                };
                 Ok(side(
                     Box::new(connect),
                     accept_tcp(listener, Framing::Lines),
@@ -328,7 +344,15 @@ impl Cell {
                 let path = socket_path();
                 let listener = UnixListener::bind(&path).map_err(told)?;
                 let place = Place::Unix(path.to_string_lossy().into_owned());
-                let connect = move || reach(cell.executor.as_ref(), &place, options, kept);
+                let connect = move || {
+                    reach(
+                        cell.executor.as_ref(),
+                        &place,
+                        &Tls::default(),
+                        options,
+                        kept,
+                    )
+                };
                 let accept = move |deadline| {
                     listener.set_nonblocking(true).map_err(told)?;
                     let stream = accepted(deadline, || listener.accept())?.0;

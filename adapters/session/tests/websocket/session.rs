@@ -532,3 +532,25 @@ fn control_frames_are_not_waited_with_for_messages_that_fill_the_output() {
     assert_eq!((second[0].first, second[1].first), (0x8a, FIN | TEXT));
     assert_ne!(CLOSE, second[0].first);
 }
+
+// TRN-07
+#[test]
+fn a_flush_waits_for_the_frames() {
+    let side = Side::server(Config::new());
+    side.handle().notify("n", (), Room::Now).unwrap();
+    let flush = || {
+        side.handle()
+            .flush(Duration::ZERO)
+            .map_err(|error| error.kind())
+    };
+    assert_eq!(flush(), Err(io::ErrorKind::TimedOut));
+    let mut out = Vec::new();
+    assert!(side.session.take_output(&mut out));
+    assert_eq!(
+        flush(),
+        Err(io::ErrorKind::TimedOut),
+        "taken is not written"
+    );
+    side.session.output_written();
+    assert_eq!(flush(), Ok(()));
+}

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon_async::tls::TlsFault;
+use antiphon_stress::LONG;
 use antiphon_stress::certificates::{
     ANY, Authority, Identity, NAME, TLS12, TLS13, Validity, server,
 };
@@ -42,6 +43,35 @@ fn every_client_talks_to_every_server() {
                     assert!(caller.broken_by().is_none(), "{kind:?} {client:?}");
                 }
             }
+        }
+    }
+}
+
+// SEC-01 SEC-02
+#[test]
+fn a_websocket_goes_over_tls() {
+    let (authority, identity) = good();
+    let own = authority.sign(&["a client"], Validity::Now);
+    let text = "text ".repeat(50_000);
+    for kind in SERVERS {
+        let serving = Serving::of_websocket(kind, authority.strict_server(identity.clone(), ANY));
+        let url = format!("wss://{NAME}:{}/", serving.address.port());
+        for client in SERVERS {
+            let config = authority.client(Some(own.clone()));
+            let caller = Caller::of_websocket(client, &url, config.clone()).unwrap();
+            assert_eq!(caller.echo(&text).unwrap(), text);
+            assert_eq!(caller.who().unwrap().as_deref(), Some(&*own.certificate));
+            caller.end();
+            assert!(caller.broken_by().is_none(), "{kind:?} {client:?}");
+
+            // The scheme is kept to, and the certificate is looked at.
+            let plain = url.replace("wss:", "ws:");
+            let refused = Caller::of_websocket(client, &plain, config).err().unwrap();
+            assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+            let stranger = Authority::new("a stranger").client(None);
+            let refused = Caller::of_websocket(client, &url, stranger);
+            assert_eq!(fault(refused), TlsFault::UnknownIssuer);
+            serving.failure();
         }
     }
 }
@@ -178,8 +208,11 @@ fn nothing_older_than_tls_1_2_is_spoken() {
     let (authority, identity) = good();
     for kind in SERVERS {
         let serving = Serving::new(kind, server(identity.clone(), ANY));
-        raw::refused_client_of_tls_1_1(serving.address);
-        assert_eq!(serving.failure().to_string(), TlsFault::Version.to_string());
+        // protocol_version and handshake_failure.
+        for (names_signatures, alert) in [(true, 70), (false, 40)] {
+            raw::refused_client_of_tls_1_1(serving.address, names_signatures, alert);
+            assert_eq!(serving.failure().to_string(), TlsFault::Version.to_string());
+        }
     }
     for client in CLIENTS {
         let (address, old) = raw::server_of_tls_1_1();
@@ -280,7 +313,9 @@ fn a_handshake_that_is_never_finished_ends_at_its_deadline() {
 fn silent_clients_hold_up_neither_others_nor_the_end() {
     let (authority, identity) = good();
     for kind in SERVERS {
-        let mut serving = Serving::new(kind, server(identity.clone(), ANY));
+        // Nobody waits for a handshake here.
+        let config = server(identity.clone(), ANY);
+        let mut serving = Serving::with_time_max(kind, config, 20 * LONG);
         let silent: Vec<_> = (0..3).map(|_| raw::silent(serving.address)).collect();
         let config = authority.client(None);
         let caller = Caller::new(Kind::Tokio, serving.address, NAME, config).unwrap();

@@ -13,6 +13,7 @@ use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, Str
 fn connected(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.set_nodelay(true).unwrap();
     stream
 }
 
@@ -39,28 +40,33 @@ fn record(message: u8, body: &[u8]) -> Vec<u8> {
     record
 }
 
-/// Offers TLS 1.1 and nothing else, and expects to be told that this is the reason.
-pub fn refused_client_of_tls_1_1(address: SocketAddr) {
+/// Offers TLS 1.1 and nothing else, and expects to be refused with that alert. Some such clients
+/// know the extension with which TLS 1.2 names its signatures.
+pub(crate) fn refused_client_of_tls_1_1(address: SocketAddr, names_signatures: bool, alert: u8) {
     let mut hello = vec![3, 2];
     hello.extend([7; 32]);
     // No session; AES-128-CBC and AES-256-CBC with SHA over ECDHE-ECDSA; no compression.
     hello.extend([0, 0, 4, 0xc0, 0x09, 0xc0, 0x0a, 1, 0]);
     // Elliptic curves (P-256) and point formats (uncompressed).
-    hello.extend([0, 14, 0, 10, 0, 4, 0, 2, 0, 23, 0, 11, 0, 2, 1, 0]);
+    hello.extend([0, if names_signatures { 22 } else { 14 }]);
+    hello.extend([0, 10, 0, 4, 0, 2, 0, 23, 0, 11, 0, 2, 1, 0]);
+    if names_signatures {
+        hello.extend([0, 13, 0, 4, 0, 2, 4, 3]);
+    }
     let mut stream = connected(address);
     stream.write_all(&record(1, &hello)).unwrap();
     let mut reply = Vec::new();
     stream.read_to_end(&mut reply).unwrap();
-    // One fatal alert: protocol_version.
+    // One fatal alert.
     assert_eq!(
         (reply[0], &reply[3..]),
-        (21, &[0, 2, 2, 70][..]),
+        (21, &[0, 2, 2, alert][..]),
         "{reply:?}"
     );
 }
 
 /// Answers every hello with TLS 1.1.
-pub fn server_of_tls_1_1() -> (SocketAddr, JoinHandle<()>) {
+pub(crate) fn server_of_tls_1_1() -> (SocketAddr, JoinHandle<()>) {
     serving(|mut stream| {
         let mut head = [0; 5];
         stream.read_exact(&mut head).unwrap();
@@ -77,7 +83,7 @@ pub fn server_of_tls_1_1() -> (SocketAddr, JoinHandle<()>) {
 }
 
 /// Talks without TLS to a server that has it.
-pub fn plain_client(address: SocketAddr) {
+pub(crate) fn plain_client(address: SocketAddr) {
     let mut stream = connected(address);
     stream.write_all(b"{\"jsonrpc\":\"2.0\"}\n").unwrap();
     let mut said = Vec::new();
@@ -86,7 +92,7 @@ pub fn plain_client(address: SocketAddr) {
 }
 
 /// Talks without TLS to a client that wants it.
-pub fn plain_server() -> (SocketAddr, JoinHandle<()>) {
+pub(crate) fn plain_server() -> (SocketAddr, JoinHandle<()>) {
     serving(|mut stream| {
         stream.write_all(b"{\"jsonrpc\":\"2.0\"}\n").unwrap();
         let mut said = Vec::new();
@@ -103,7 +109,7 @@ fn client(address: SocketAddr, config: Arc<ClientConfig>) -> Client {
 }
 
 /// Asks three times, ends its half, and reads three answers and an announced end.
-pub fn half_closed_client(address: SocketAddr, config: Arc<ClientConfig>) {
+pub(crate) fn half_closed_client(address: SocketAddr, config: Arc<ClientConfig>) {
     let mut stream = client(address, config);
     for id in 1..=3 {
         writeln!(
@@ -127,7 +133,7 @@ pub fn half_closed_client(address: SocketAddr, config: Arc<ClientConfig>) {
 }
 
 /// Changes its keys again and again, and asks the other side to.
-pub fn client_with_new_keys(address: SocketAddr, config: Arc<ClientConfig>) {
+pub(crate) fn client_with_new_keys(address: SocketAddr, config: Arc<ClientConfig>) {
     let mut stream = BufReader::new(client(address, config));
     for id in 1..=20 {
         let inner = stream.get_mut();
@@ -155,7 +161,9 @@ fn server(
 }
 
 /// Reads to the end, which must be announced, and announces its own.
-pub fn server_that_reads_to_the_end(config: Arc<ServerConfig>) -> (SocketAddr, JoinHandle<()>) {
+pub(crate) fn server_that_reads_to_the_end(
+    config: Arc<ServerConfig>,
+) -> (SocketAddr, JoinHandle<()>) {
     serving(move |stream| {
         let mut stream = server(stream, config);
         let mut said = String::new();
@@ -166,7 +174,7 @@ pub fn server_that_reads_to_the_end(config: Arc<ServerConfig>) -> (SocketAddr, J
 }
 
 /// Answers half, and ends the stream below TLS.
-pub fn server_that_is_cut(config: Arc<ServerConfig>) -> (SocketAddr, JoinHandle<()>) {
+pub(crate) fn server_that_is_cut(config: Arc<ServerConfig>) -> (SocketAddr, JoinHandle<()>) {
     serving(move |stream| {
         let mut stream = BufReader::new(server(stream, config));
         let mut asked = String::new();
@@ -182,14 +190,14 @@ pub fn server_that_is_cut(config: Arc<ServerConfig>) -> (SocketAddr, JoinHandle<
 }
 
 /// Sends `first` and nothing more, and waits until the other side gives up.
-pub fn waits_for_the_end(address: SocketAddr, first: &[u8]) {
+pub(crate) fn waits_for_the_end(address: SocketAddr, first: &[u8]) {
     let mut stream = silent(address);
     stream.write_all(first).unwrap();
     has_ended(stream);
 }
 
 /// Sends a handshake byte by byte for as long as it may.
-pub fn drips_until_the_end(address: SocketAddr) {
+pub(crate) fn drips_until_the_end(address: SocketAddr) {
     let mut stream = connected(address);
     stream
         .set_read_timeout(Some(Duration::from_millis(1)))
@@ -211,11 +219,11 @@ pub fn drips_until_the_end(address: SocketAddr) {
     panic!("it would have taken all of it");
 }
 
-pub fn silent(address: SocketAddr) -> TcpStream {
+pub(crate) fn silent(address: SocketAddr) -> TcpStream {
     connected(address)
 }
 
-pub fn has_ended(mut stream: TcpStream) {
+pub(crate) fn has_ended(mut stream: TcpStream) {
     let mut said = Vec::new();
     match stream.read_to_end(&mut said) {
         Ok(_) => {}

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon_async::tls::rustls::{ClientConfig, ServerConfig};
+use antiphon_async::websocket::WebSocketOptions;
 use antiphon_async::{CallError, Context, Options, Peer, Request, Responder, Service};
 use antiphon_async_std::{Executor, Futures};
 use antiphon_stress::LONG;
 
 /// An adapter under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Blocking,
     Tokio,
     Smol,
@@ -22,12 +23,12 @@ pub enum Kind {
 }
 
 /// What serves. async-std's server is smol's but for the executor, which is one for a program.
-pub const SERVERS: [Kind; 3] = [Kind::Blocking, Kind::Tokio, Kind::Smol];
+pub(crate) const SERVERS: [Kind; 3] = [Kind::Blocking, Kind::Tokio, Kind::Smol];
 
 /// What calls.
-pub const CLIENTS: [Kind; 4] = [Kind::Blocking, Kind::Tokio, Kind::Smol, Kind::AsyncStd];
+pub(crate) const CLIENTS: [Kind; 4] = [Kind::Blocking, Kind::Tokio, Kind::Smol, Kind::AsyncStd];
 
-pub fn options() -> Options {
+pub(crate) fn options() -> Options {
     let mut config = Config::new();
     config.message_bytes_max = 4 << 20;
     Options::from(config)
@@ -64,8 +65,8 @@ impl antiphon_blocking::Service for Answers {
 }
 
 /// Something that serves until it is dropped, and what it saw fail.
-pub struct Serving {
-    pub address: SocketAddr,
+pub(crate) struct Serving {
+    pub(crate) address: SocketAddr,
     failures: Receiver<io::Error>,
     running: Option<Running>,
 }
@@ -79,11 +80,21 @@ enum Running {
 }
 
 impl Serving {
-    pub fn new(kind: Kind, config: Arc<ServerConfig>) -> Self {
+    pub(crate) fn new(kind: Kind, config: Arc<ServerConfig>) -> Self {
         Self::with_time_max(kind, config, LONG)
     }
 
-    pub fn with_time_max(kind: Kind, config: Arc<ServerConfig>, time_max: Duration) -> Self {
+    pub(crate) fn with_time_max(kind: Kind, config: Arc<ServerConfig>, time_max: Duration) -> Self {
+        Self::start(kind, config, time_max, options())
+    }
+
+    /// A server of `wss`.
+    pub(crate) fn of_websocket(kind: Kind, config: Arc<ServerConfig>) -> Self {
+        let route = WebSocketOptions::server();
+        Self::start(kind, config, LONG, options().with_websocket(route))
+    }
+
+    fn start(kind: Kind, config: Arc<ServerConfig>, time_max: Duration, options: Options) -> Self {
         let (tell, failures) = channel();
         let tell = Mutex::new(tell);
         let on_failure = move |context: &Context, error: &io::Error| {
@@ -103,7 +114,7 @@ impl Serving {
                 let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
                 let server = server.with_tls(acceptor);
                 let address = server.local_addr().unwrap();
-                let running = server.start(options(), |_| Answers).unwrap();
+                let running = server.start(options, |_| Answers).unwrap();
                 (address, Running::Blocking(running))
             }
             Kind::Tokio => {
@@ -116,7 +127,7 @@ impl Serving {
                     .with_secure(acceptor)
                     .with_handshake_time_max(time_max);
                 let address = server.local_addr();
-                let running = server.start(options(), |_| Answers);
+                let running = server.start(options, |_| Answers);
                 (address, Running::Tokio(running, Arc::clone(&runtime)))
             }
             Kind::Smol | Kind::AsyncStd => {
@@ -128,7 +139,7 @@ impl Serving {
                     .with_secure(acceptor)
                     .with_handshake_time_max(time_max);
                 let address = server.local_addr();
-                (address, Running::Smol(server.start(options(), |_| Answers)))
+                (address, Running::Smol(server.start(options, |_| Answers)))
             }
         };
         Self {
@@ -139,24 +150,24 @@ impl Serving {
     }
 
     /// The next connection that did not get through its handshake.
-    pub fn failure(&self) -> io::Error {
+    pub(crate) fn failure(&self) -> io::Error {
         self.failures.recv_timeout(LONG).expect("a failure")
     }
 
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.running = None;
     }
 }
 
 /// A client, in a connection.
-pub enum Caller {
+pub(crate) enum Caller {
     Blocking(antiphon_blocking::Peer),
     Tokio(Peer, Arc<tokio::runtime::Runtime>),
     Futures(Peer),
 }
 
 impl Caller {
-    pub fn new(
+    pub(crate) fn new(
         kind: Kind,
         address: SocketAddr,
         name: &str,
@@ -190,7 +201,35 @@ impl Caller {
         }
     }
 
-    pub fn echo(&self, text: &str) -> Result<String, CallError> {
+    /// A client of `wss`.
+    pub(crate) fn of_websocket(
+        kind: Kind,
+        url: &str,
+        config: Arc<ClientConfig>,
+    ) -> io::Result<Self> {
+        let there = WebSocketOptions::client(url)?;
+        match kind {
+            Kind::Blocking => {
+                let peer =
+                    antiphon_blocking::websocket::connect_tls(there, config, options(), Answers);
+                peer.map(Self::Blocking)
+            }
+            Kind::Tokio => {
+                let runtime = runtime();
+                let peer =
+                    antiphon_tokio::websocket::connect_tls(there, config, options(), Answers);
+                let peer = runtime.block_on(peer)?;
+                Ok(Self::Tokio(peer, runtime))
+            }
+            Kind::Smol | Kind::AsyncStd => {
+                let peer =
+                    antiphon_async_std::websocket::connect_tls(there, config, options(), Answers);
+                async_io::block_on(peer).map(Self::Futures)
+            }
+        }
+    }
+
+    pub(crate) fn echo(&self, text: &str) -> Result<String, CallError> {
         let got: Result<(String,), _> = match self {
             Self::Blocking(peer) => peer.call("echo", &(text,)),
             Self::Tokio(peer, runtime) => runtime.block_on(peer.call("echo", &(text,))),
@@ -199,7 +238,7 @@ impl Caller {
         got.map(|(text,)| text)
     }
 
-    pub fn who(&self) -> Result<Option<Vec<u8>>, CallError> {
+    pub(crate) fn who(&self) -> Result<Option<Vec<u8>>, CallError> {
         match self {
             Self::Blocking(peer) => peer.call("who", ()),
             Self::Tokio(peer, runtime) => runtime.block_on(peer.call("who", ())),
@@ -208,7 +247,7 @@ impl Caller {
     }
 
     /// Ends the conversation in good order, and waits for the end.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         let closed = match self {
             Self::Blocking(peer) => {
                 peer.drain();
@@ -227,7 +266,7 @@ impl Caller {
     }
 
     /// Waits until the other side has ended it, and gives what broke it.
-    pub fn broken_by(&self) -> Option<io::Error> {
+    pub(crate) fn broken_by(&self) -> Option<io::Error> {
         match self {
             Self::Blocking(peer) => {
                 peer.wait_closed(LONG).expect("an end");
