@@ -160,7 +160,7 @@ mod tests {
     fn a_cell_that_played_nothing_is_missed_and_an_excluded_script_is_not() {
         let scripts = read(
             "f",
-            "role server\n== a\n> x\n== b\nnot tcp unix memory: why\n> x\n",
+            "role server\n== a\n> x\n== b\nnot tcp unix memory http https ws wss: why\n> x\n",
         )
         .unwrap();
         let mut played = Vec::new();
@@ -175,7 +175,7 @@ mod tests {
                 });
             }
         }
-        let missing = missing(&scripts, &played, 13);
+        let missing = missing(&scripts, &played, 25);
         let of = |runtime: &str| {
             missing
                 .iter()
@@ -183,7 +183,7 @@ mod tests {
                 .count()
         };
         // Over stdio `f: b` is owed by all; async-std played nothing at all.
-        assert_eq!((of("blocking"), of("tokio"), of("async-std")), (1, 1, 4));
-        assert!(missing.iter().any(|line| line.contains("12 passed")));
+        assert_eq!((of("blocking"), of("tokio"), of("async-std")), (1, 1, 8));
+        assert!(missing.iter().any(|line| line.contains("24 passed")));
     }
 }
