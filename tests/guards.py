@@ -119,7 +119,7 @@ ENDINGS = [
 CLIENTS = [
     (SESSION + "roster.rs", "if !is_again && inside.waiting >= self.options.waiting_max {", "if false {",
      "only so many calls wait for a connection", "session::only_so_many_new_calls"),
-    (SESSION + "roster.rs", "inside.waiting -= 1;", "",
+    (SESSION + "roster.rs", "self.0.lock().waiting -= 1;", "",
      "a place in line is given back", "session::only_so_many_new_calls"),
     (SESSION + "roster.rs", ".min_by_key(|handle| handle.session().lock().conn.calls_open())", ".last()",
      "a call goes where the fewest are", "session::a_call_goes_to_an_open"),
