@@ -27,7 +27,7 @@ import mcp_peers  # noqa: E402,F401
 import language_servers  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.
-MINIMUM = 188
+MINIMUM = 247
 
 
 def main(arguments):
