@@ -73,11 +73,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-/// The README's examples, so that they are run.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
 extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;

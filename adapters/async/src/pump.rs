@@ -186,7 +186,16 @@ impl Pump {
         if self.is_read_over {
             return false;
         }
-        let read = if self.rest.is_empty() {
+        let messages = self.io.as_mut().and_then(|io| io.as_messages());
+        let read = if let Some(messages) = messages {
+            match messages.poll_receive(cx) {
+                Poll::Ready(Ok(Some(message))) => {
+                    machine.receive(&message);
+                    return true;
+                }
+                other => other.map_ok(|_| 0),
+            }
+        } else if self.rest.is_empty() {
             SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
                 Ok(mut scratch) => self.read_into(cx, machine, &mut scratch),
                 // A machine that polls another one while it takes bytes.

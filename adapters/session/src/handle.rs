@@ -373,7 +373,7 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Builds one batch. Made by [`Handle::try_batch`], for the function that fills it.
+/// Builds one batch. Made by [`Handle::batch`], for the function that fills it.
 pub struct BatchBuilder<'b, 'c> {
     batch: &'b mut Batch<'c, Tag>,
     gathering: &'b Arc<Gathering>,

@@ -20,13 +20,14 @@ use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, Closed, Connection, ErrorObject, Event, Input, Instant, OwnedOutcome, RequestKey,
-    Response,
+    CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant, OwnedOutcome,
+    RequestKey, Response,
 };
 
 use crate::call::{Gathering, Settle};
 use crate::clock::Clock;
 use crate::context::Context;
+use crate::fault::Fault;
 use crate::machine::Turn;
 use crate::options::Options;
 use crate::queue::Queue;
@@ -101,7 +102,7 @@ pub struct State {
     /// When writing failed. What else is queued is thrown away.
     write_failed: Option<Instant>,
     /// What broke the transport, if anything did.
-    fault: Option<(io::ErrorKind, String)>,
+    fault: Option<Fault>,
     /// When the input ended, and whether the connection has been told.
     input_ended: Option<Instant>,
     pub(crate) is_end_told: bool,
@@ -149,8 +150,7 @@ impl State {
 
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn fault(&self) -> Option<io::Error> {
-        let fault = self.fault.as_ref();
-        fault.map(|(kind, text)| io::Error::new(*kind, text.clone()))
+        self.fault.as_ref().map(Fault::to_error)
     }
 
     /// Why the connection takes nothing more in; none while it does.
@@ -219,9 +219,23 @@ impl State {
         if self.layer.is_some() {
             return self.take_frames(into);
         }
-        let is_taken = self.conn.take_transmit(into);
+        let is_taken = if self.conn.config().framing == Framing::Messages {
+            self.take_message(into)
+        } else {
+            self.conn.take_transmit(into)
+        };
         self.taken = self.conn.transmit_done();
         is_taken
+    }
+
+    /// Takes one message, where messages are not written one behind another.
+    fn take_message(&mut self, into: &mut Vec<u8>) -> bool {
+        let Some(message) = self.conn.poll_transmit() else {
+            return false;
+        };
+        into.extend_from_slice(message);
+        self.conn.consume_transmit(into.len());
+        true
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -514,8 +528,10 @@ impl Session {
     pub(crate) fn note_fault(&self, state: &mut State, error: io::Error) {
         let is_meant = matches!(state.closed, Some(Closed::Local(_) | Closed::Drained));
         if !is_meant && state.fault.is_none() {
-            state.fault = Some((error.kind(), error.to_string()));
-            state.queue.push_report(Report::Io(error), 0);
+            let fault = Fault::new(error);
+            let report = Report::Io(fault.to_error());
+            state.fault = Some(fault);
+            state.queue.push_report(report, 0);
             self.signal(state, Signal::Work);
         }
     }
@@ -527,7 +543,7 @@ impl Session {
         state.closing = true;
     }
 
-    /// Takes the output to be written next, as [`Machine::take_output`] does, under the lock.
+    /// Takes the output to be written next, as [`Machine::take_output`](crate::Machine::take_output) does, under the lock.
     pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
         state.conn.handle_timeout(self.now());
         loop {

@@ -82,6 +82,8 @@ fn async_std_and_each_runtime_stay_in_their_own_adapter() {
         ("blocking", &["tokio", "async_std::"]),
     ] {
         for (path, code) in code(adapter) {
+            // The adapter of that name is none: its sockets and timers serve any executor.
+            let code = code.replace("antiphon_async_std::", "");
             for runtime in runtimes {
                 let uses = format!("{}::", runtime.trim_end_matches("::"));
                 assert!(!code.contains(&uses), "{} uses {runtime}", path.display());

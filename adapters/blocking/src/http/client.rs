@@ -21,7 +21,7 @@ use super::send::{HttpSend, Ureq};
 ///
 /// # Errors
 /// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used. For `https://` use
-/// [`Client::with_send`] and an [`Ureq::from_agent`] with TLS.
+/// `connect_tls` (feature `tls`), or [`Client::with_send`] and an [`Ureq::from_agent`] with TLS.
 pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
     let options = options.into();
     let server: HttpUrl = url.parse()?;

@@ -33,9 +33,12 @@
 //! ```
 
 mod client;
+#[cfg(feature = "tls")]
+mod secure;
 mod send;
 mod server;
 mod service;
+mod tasks;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, ReplyError, StatusScope, Statuses};
 pub use antiphon_async::http::HttpOptions;
@@ -44,5 +47,7 @@ pub use antiphon_session::http::{
     HttpUrl,
 };
 pub use client::{Client, connect};
+#[cfg(feature = "tls")]
+pub use secure::connect_tls;
 pub use send::{HttpSend, Ureq};
 pub use server::Running;

@@ -3,19 +3,16 @@
 use std::fmt;
 use std::io;
 use std::net::TcpListener;
-use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::Instant;
 use antiphon_async::http::{Endpoint, HttpOptions};
-use antiphon_async::{Clock, Runtime, SharedRuntime, Task, Timer};
-use antiphon_async_std::{Executor, Futures, TcpServer};
+use antiphon_async_std::TcpServer;
 use antiphon_session::Context;
-use async_executor::Executor as Tasks;
 use async_io::{Async, block_on};
 
-use super::service::{Done, OnPool};
+use super::service::OnPool;
+use super::tasks::TaskThread;
 use crate::service::Service;
 
 /// A server that is running. Dropping it stops it.
@@ -23,33 +20,7 @@ use crate::service::Service;
 pub struct Running {
     /// None once it is being stopped.
     server: Option<antiphon_async::Running>,
-    stop: Done,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// The tasks of one thread, with timers.
-struct OneThread {
-    tasks: Weak<Tasks<'static>>,
-    timers: SharedRuntime,
-}
-
-impl Clock for OneThread {
-    fn now(&self) -> Instant {
-        self.timers.now()
-    }
-}
-
-impl Runtime for OneThread {
-    fn spawn(&self, task: Task) {
-        // A thread that has ended runs nothing; who waits for the task sees it dropped.
-        if let Some(tasks) = self.tasks.upgrade() {
-            tasks.spawn(task).detach();
-        }
-    }
-
-    fn timer(&self) -> Box<dyn Timer> {
-        self.timers.timer()
-    }
+    thread: TaskThread,
 }
 
 impl Running {
@@ -60,30 +31,17 @@ impl Running {
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
         secure: impl FnOnce(TcpServer) -> TcpServer,
     ) -> io::Result<Self> {
-        let tasks = Arc::new(Tasks::new());
-        let runtime: SharedRuntime = Arc::new(OneThread {
-            tasks: Arc::downgrade(&tasks),
-            // Only its timers: tasks are run by the thread.
-            timers: Futures::on(Executor::Other(drop)),
-        });
+        let thread = TaskThread::start()?;
+        let runtime = thread.runtime();
         let listener = Async::new(listener)?.into();
         let server = TcpServer::from_listener_on(listener, Arc::clone(&runtime))?;
         let endpoint = Endpoint::new(options, OnPool::new(make), runtime);
-        let stop = Done::default();
-        let stopping = stop.clone();
-        let thread = thread::Builder::new()
-            .name("antiphon-http".into())
-            .spawn(move || {
-                block_on(tasks.run(stopping.wait()));
-                // What is left of the tasks is dropped here, and with it every connection.
-            })?;
         let server = secure(server)
             .with_connections_max(connections_max)
             .start_protocol(endpoint);
         Ok(Self {
             server: Some(server),
-            stop,
-            thread: Some(thread),
+            thread,
         })
     }
 
@@ -117,11 +75,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.server = None;
-        self.stop.tell();
-        if let Some(thread) = self.thread.take() {
-            // A panic in it has been printed.
-            let _ = thread.join();
-        }
+        // What is left of the connections is dropped with their tasks.
+        self.thread.stop();
     }
 }
 

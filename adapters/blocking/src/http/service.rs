@@ -3,14 +3,13 @@
 //! The rule guarded here: the thread that reads and writes never runs a method of a service.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::sync::Arc;
 
 use antiphon::OwnedNotification;
 use antiphon_session::{Context, Report, Request, Responder};
 
+use super::tasks::Done;
 use crate::peer::Peer;
 use crate::service::Service;
 
@@ -85,41 +84,6 @@ impl<F> fmt::Debug for OnPool<F> {
 fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         service.report(peer, Report::Panicked);
-    }
-}
-
-/// Tells a task that a thread is through.
-#[derive(Clone, Default)]
-pub(super) struct Done {
-    inside: Arc<Mutex<(bool, Option<Waker>)>>,
-}
-
-impl Done {
-    fn lock(&self) -> MutexGuard<'_, (bool, Option<Waker>)> {
-        // Nothing that can panic runs under the lock.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn tell(&self) {
-        let mut inside = self.lock();
-        inside.0 = true;
-        let waker = inside.1.take();
-        drop(inside);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    pub(super) async fn wait(&self) {
-        poll_fn(|cx| {
-            let mut inside = self.lock();
-            if inside.0 {
-                return Poll::Ready(());
-            }
-            inside.1 = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
     }
 }
 

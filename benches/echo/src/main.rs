@@ -1,0 +1,87 @@
+//! What an echo costs, in processor time and in waiting: every adapter and transport of antiphon
+//! beside the bare transport, with the same bytes in as many writes, and beside other software.
+//!
+//! ```text
+//!   echo [--slot MS] [--rounds N] [--rows TEXT]      the table
+//!   echo --profile TEXT --mode one|many|batch --count N    one row, so many requests, no clock
+//! ```
+//!
+//! The rule guarded here: client and server are both inside, on one core, so that processor time
+//! can be compared; rows take turns, so that what disturbs one disturbs its neighbours; and every
+//! answer is looked at.
+#![forbid(unsafe_code)]
+
+mod floors;
+mod http;
+mod measure;
+mod ours;
+#[cfg(feature = "peers")]
+mod peers;
+mod row;
+mod runtime;
+mod table;
+
+use std::time::Duration;
+
+use row::{Mode, Outcome, Row};
+
+/// The program's arguments.
+struct Arguments {
+    slot: Duration,
+    rounds: usize,
+    rows: String,
+    mode: Option<Mode>,
+    count: usize,
+}
+
+fn arguments() -> Outcome<Arguments> {
+    let mut given = Arguments {
+        slot: Duration::from_millis(120),
+        rounds: 7,
+        rows: String::new(),
+        mode: None,
+        count: 1000,
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words
+            .next()
+            .ok_or_else(|| format!("{word} wants a value"))?;
+        match word.as_str() {
+            "--slot" => given.slot = Duration::from_millis(value.parse()?),
+            "--rounds" => given.rounds = value.parse()?,
+            "--rows" | "--profile" => given.rows = value,
+            "--count" => given.count = value.parse()?,
+            "--mode" => given.mode = Some(Mode::named(&value).ok_or("no such mode")?),
+            _ => return Err(format!("{word}: there is no such option").into()),
+        }
+    }
+    Ok(given)
+}
+
+/// All rows whose name has `wanted` in it. Only those are set up.
+fn rows(wanted: &str) -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    floors::add(&mut rows, wanted)?;
+    ours::add(&mut rows, wanted)?;
+    http::add(&mut rows, wanted)?;
+    #[cfg(feature = "peers")]
+    peers::add(&mut rows, wanted)?;
+    Ok(rows)
+}
+
+fn main() -> Outcome<()> {
+    let given = arguments()?;
+    measure::pin()?;
+    let mut rows = rows(&given.rows)?;
+    if let Some(mode) = given.mode {
+        rows.retain(|row| row.name == given.rows);
+        let [row] = rows.as_mut_slice() else {
+            return Err(format!("{} rows are named so, not one", rows.len()).into());
+        };
+        return row.lane.run(mode, given.count, &mut Vec::new());
+    }
+    let measured = measure::measure(&mut rows, given.rounds, given.slot)?;
+    table::print(&rows, &measured);
+    Ok(())
+}

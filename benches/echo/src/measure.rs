@@ -1,0 +1,123 @@
+//! Clocks: the processor time of the whole process, and the time that a request takes.
+
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::unistd::Pid;
+
+use crate::row::{Mode, Outcome, Row};
+
+/// What came out for one row and mode: medians over the rounds.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Figures {
+    /// Processor time of both sides for one request, in microseconds.
+    pub(crate) cpu: f64,
+    /// The same against the row's floor in the same round.
+    pub(crate) ratio: Option<f64>,
+    /// Requests in a second.
+    pub(crate) rate: f64,
+    /// How long a round took, in microseconds.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+}
+
+/// The figures of a row, by mode; none for a mode that it lacks.
+pub(crate) type Measured = [Option<Figures>; 3];
+
+/// Binds the process to one core, where processor time means the same for every row.
+pub(crate) fn pin() -> Outcome<()> {
+    let this = Pid::from_raw(0);
+    let allowed = sched_getaffinity(this)?;
+    let core = (0..CpuSet::count())
+        .rev()
+        .find(|core| allowed.is_set(*core).unwrap_or(false));
+    let mut set = CpuSet::new();
+    set.set(core.ok_or("there is no core to run on")?)?;
+    Ok(sched_setaffinity(this, &set)?)
+}
+
+fn cpu() -> Outcome<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let [user, system] = [usage.user_time(), usage.system_time()];
+    let micros = (user.tv_sec() + system.tv_sec()) * 1_000_000 + user.tv_usec() + system.tv_usec();
+    Ok(Duration::from_micros(u64::try_from(micros)?))
+}
+
+/// Lets every row have its turn in every round.
+pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcome<Vec<Measured>> {
+    let mut samples = vec![[const { Vec::new() }; 3]; rows.len()];
+    for round in 0..rounds {
+        for mode in Mode::ALL {
+            for (at, row) in rows.iter_mut().enumerate() {
+                if row.lane.can(mode) {
+                    let sample = sample(row, mode, slot);
+                    let sample = sample.map_err(|error| format!("{}: {error}", row.name))?;
+                    samples[at][mode as usize].push(sample);
+                }
+            }
+        }
+        eprintln!("round {} of {rounds}", round + 1);
+    }
+    for at in 0..rows.len() {
+        let floor = rows.iter().position(|row| row.name == rows[at].floor);
+        for mode in Mode::ALL {
+            for round in 0..samples[at][mode as usize].len() {
+                let bare =
+                    floor.and_then(|floor| samples[floor][mode as usize].get(round).copied());
+                let sample: &mut Figures = &mut samples[at][mode as usize][round];
+                sample.ratio = bare.map(|bare: Figures| sample.cpu / bare.cpu);
+            }
+        }
+    }
+    Ok(samples
+        .iter()
+        .map(|modes| modes.each_ref().map(|all| median(all)))
+        .collect())
+}
+
+/// As many rounds as fit into the slot.
+fn sample(row: &mut Row, mode: Mode, slot: Duration) -> Outcome<Figures> {
+    let mut times = Vec::new();
+    // Warms up what has been idle, and tells how many rounds fit.
+    row.lane.run(mode, 2, &mut times)?;
+    times.clear();
+    row.lane.run(mode, 8, &mut times)?;
+    times.sort();
+    let fit = slot.as_nanos() / times[times.len() / 2].as_nanos().max(1);
+    let rounds = usize::try_from(fit)?.clamp(1, 1_000_000);
+    times.clear();
+    times.reserve(rounds);
+    let (started, spent) = (Instant::now(), cpu()?);
+    row.lane.run(mode, rounds, &mut times)?;
+    let (spent, took) = (cpu()? - spent, started.elapsed());
+    times.sort();
+    let requests = (rounds * mode.requests()) as f64;
+    Ok(Figures {
+        cpu: micros(spent) / requests,
+        ratio: None,
+        rate: requests / took.as_secs_f64(),
+        p50: micros(times[times.len() / 2]),
+        p99: micros(times[times.len() * 99 / 100]),
+    })
+}
+
+fn micros(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e6
+}
+
+fn median(samples: &[Figures]) -> Option<Figures> {
+    let of = |value: fn(&Figures) -> f64| {
+        let mut values: Vec<_> = samples.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    };
+    let ratio = of(|figures| figures.ratio.unwrap_or(f64::NAN));
+    Some(Figures {
+        cpu: of(|figures| figures.cpu)?,
+        ratio: ratio.filter(|ratio| !ratio.is_nan()),
+        rate: of(|figures| figures.rate)?,
+        p50: of(|figures| figures.p50)?,
+        p99: of(|figures| figures.p99)?,
+    })
+}

@@ -1,0 +1,425 @@
+//! Other JSON-RPC software, each as its own documentation has it, on the same runtime.
+
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use async_lsp::router::Router;
+use async_lsp::{MainLoop, ServerSocket};
+use futures_util::future::try_join_all;
+use jsonrpsee::core::client::ClientT;
+use jsonrpsee::core::params::BatchRequestBuilder;
+use jsonrpsee::http_client::{HttpClient, HttpClientBuilder};
+use jsonrpsee::rpc_params;
+use jsonrpsee::server::{RpcModule, ServerBuilder, ServerHandle};
+use jsonrpsee::types::ErrorObjectOwned;
+use jsonrpsee::ws_client::{WsClient, WsClientBuilder};
+use karyon_jsonrpc::client::{Client, ClientBuilder};
+use karyon_jsonrpc::error::RPCError;
+use karyon_jsonrpc::rpc_impl;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+
+use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check, request};
+use crate::runtime::Runtime;
+
+pub(crate) fn add(rows: &mut Vec<Row>, wanted: &str) -> Outcome<()> {
+    row::add(
+        rows,
+        wanted,
+        "jsonrpsee WebSocket",
+        "bare tokio WebSocket",
+        jsonrpsee_ws,
+    )?;
+    row::add(
+        rows,
+        wanted,
+        "jsonrpsee HTTP",
+        "bare hyper HTTP",
+        jsonrpsee_http,
+    )?;
+    row::add(rows, wanted, "karyon_jsonrpc TCP", "bare tokio TCP", karyon)?;
+    row::add(rows, wanted, "async-lsp TCP", "bare tokio TCP", async_lsp)?;
+    row::add(
+        rows,
+        wanted,
+        "tower-lsp-server TCP, raw client",
+        "bare tokio TCP",
+        tower_lsp,
+    )?;
+    row::add(
+        rows,
+        wanted,
+        "lsp-server TCP",
+        "bare blocking TCP",
+        lsp_server,
+    )
+}
+
+/// Nothing but the errors that `?` turns into a box.
+type Failed = Box<dyn Error>;
+
+struct Jsonrpsee<C> {
+    runtime: Runtime,
+    client: C,
+    _server: ServerHandle,
+}
+
+async fn jsonrpsee_server() -> Result<(String, ServerHandle), Failed> {
+    let mut module = RpcModule::new(());
+    module.register_method("echo", |params, (), _| {
+        params
+            .one::<&str>()
+            .map(String::from)
+            .map_err(ErrorObjectOwned::from)
+    })?;
+    let server = ServerBuilder::default().build("127.0.0.1:0").await?;
+    let address = server.local_addr()?.to_string();
+    Ok((address, server.start(module)))
+}
+
+fn jsonrpsee_ws() -> Outcome<Box<dyn Lane>> {
+    let runtime = Runtime::tokio()?;
+    let (client, server): (WsClient, _) = runtime.block_on(async {
+        let (address, server) = jsonrpsee_server().await?;
+        let client = WsClientBuilder::default()
+            .build(format!("ws://{address}"))
+            .await?;
+        Ok::<_, Failed>((client, server))
+    })?;
+    Ok(Box::new(Jsonrpsee {
+        runtime,
+        client,
+        _server: server,
+    }))
+}
+
+fn jsonrpsee_http() -> Outcome<Box<dyn Lane>> {
+    let runtime = Runtime::tokio()?;
+    let (client, server): (HttpClient, _) = runtime.block_on(async {
+        let (address, server) = jsonrpsee_server().await?;
+        let client = HttpClientBuilder::default().build(format!("http://{address}"))?;
+        Ok::<_, Failed>((client, server))
+    })?;
+    Ok(Box::new(Jsonrpsee {
+        runtime,
+        client,
+        _server: server,
+    }))
+}
+
+impl<C: ClientT> Lane for Jsonrpsee<C> {
+    fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
+        let client = &self.client;
+        let ask = || async {
+            let word: String = client.request("echo", rpc_params![WORD]).await?;
+            check(&word)
+        };
+        self.runtime.block_on(async {
+            for _ in 0..rounds {
+                let began = Instant::now();
+                match mode {
+                    Mode::One => ask().await?,
+                    Mode::Many => drop(try_join_all((0..MANY).map(|_| ask())).await?),
+                    Mode::Batch => {
+                        let mut batch = BatchRequestBuilder::new();
+                        for _ in 0..BATCH {
+                            batch.insert("echo", rpc_params![WORD])?;
+                        }
+                        let answers = client.batch_request::<String>(batch).await?;
+                        let words = answers.into_ok().map_err(|_| "an answer was an error")?;
+                        words.into_iter().try_for_each(|word| check(&word))?;
+                    }
+                }
+                times.push(began.elapsed());
+            }
+            Ok(())
+        })
+    }
+}
+
+struct Karyon {
+    runtime: Runtime,
+    client: Arc<Client>,
+}
+
+struct KaryonEcho;
+
+#[rpc_impl]
+impl KaryonEcho {
+    async fn echo(&self, params: Value) -> Result<Value, RPCError> {
+        let (word,): (String,) = serde_json::from_value(params)?;
+        Ok(Value::String(word))
+    }
+}
+
+fn karyon() -> Outcome<Box<dyn Lane>> {
+    let runtime = Runtime::tokio()?;
+    let port = free_port()?;
+    let url = format!("tcp://127.0.0.1:{port}");
+    let client = runtime.block_on(async {
+        let server = karyon_jsonrpc::server::ServerBuilder::new(&url)?;
+        let server = server.service(Arc::new(KaryonEcho)).build().await?;
+        server.start();
+        Ok::<_, Failed>(ClientBuilder::new(&url)?.build().await?)
+    })?;
+    Ok(Box::new(Karyon { runtime, client }))
+}
+
+impl Lane for Karyon {
+    fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
+        let client = &self.client;
+        let ask = || async {
+            let word: String = client.call("KaryonEcho.echo", (WORD,)).await?;
+            check(&word)
+        };
+        self.runtime.block_on(async {
+            for _ in 0..rounds {
+                let began = Instant::now();
+                drop(try_join_all((0..mode.requests()).map(|_| ask())).await?);
+                times.push(began.elapsed());
+            }
+            Ok(())
+        })
+    }
+
+    fn can(&self, mode: Mode) -> bool {
+        mode != Mode::Batch
+    }
+}
+
+/// A port that nobody listens at, for servers that do not say where they listen.
+fn free_port() -> Outcome<u16> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    Ok(listener.local_addr()?.port())
+}
+
+async fn tcp_pair() -> Outcome<(TcpStream, TcpStream)> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let near = TcpStream::connect(listener.local_addr()?).await?;
+    let (far, _) = listener.accept().await?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    Ok((near, far))
+}
+
+/// The request, as async-lsp has it.
+enum EchoRequest {}
+
+impl lsp_types::request::Request for EchoRequest {
+    type Params = (String,);
+    type Result = String;
+    const METHOD: &'static str = "echo";
+}
+
+struct AsyncLsp {
+    runtime: Runtime,
+    server: ServerSocket,
+}
+
+fn async_lsp() -> Outcome<Box<dyn Lane>> {
+    let runtime = Runtime::tokio()?;
+    let (near, far) = runtime.block_on(tcp_pair())?;
+    let (serving, _) = MainLoop::new_server(|_| {
+        let mut router = Router::new(());
+        router.request::<EchoRequest, _>(|(), (word,)| async { Ok(word) });
+        router
+    });
+    let (asking, server) = MainLoop::new_client(|_| {
+        let mut router = Router::new(());
+        router.unhandled_notification(|(), _| ControlFlow::Continue(()));
+        router
+    });
+    let (read, write) = far.into_split();
+    runtime.spawn(async move {
+        drop(
+            serving
+                .run_buffered(read.compat(), write.compat_write())
+                .await,
+        );
+    });
+    let (read, write) = near.into_split();
+    runtime.spawn(async move {
+        drop(
+            asking
+                .run_buffered(read.compat(), write.compat_write())
+                .await,
+        );
+    });
+    Ok(Box::new(AsyncLsp { runtime, server }))
+}
+
+impl Lane for AsyncLsp {
+    fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
+        let server = &self.server;
+        let ask = || async {
+            let word = server.request::<EchoRequest>((WORD.into(),)).await?;
+            check(&word)
+        };
+        self.runtime.block_on(async {
+            for _ in 0..rounds {
+                let began = Instant::now();
+                drop(try_join_all((0..mode.requests()).map(|_| ask())).await?);
+                times.push(began.elapsed());
+            }
+            Ok(())
+        })
+    }
+
+    fn can(&self, mode: Mode) -> bool {
+        mode != Mode::Batch
+    }
+}
+
+struct TowerLsp {
+    runtime: Runtime,
+    near: TcpStream,
+}
+
+struct TowerEcho;
+
+impl tower_lsp_server::LanguageServer for TowerEcho {
+    async fn initialize(
+        &self,
+        _: tower_lsp_server::ls_types::InitializeParams,
+    ) -> tower_lsp_server::jsonrpc::Result<tower_lsp_server::ls_types::InitializeResult> {
+        Ok(tower_lsp_server::ls_types::InitializeResult::default())
+    }
+
+    async fn shutdown(&self) -> tower_lsp_server::jsonrpc::Result<()> {
+        Ok(())
+    }
+}
+
+impl TowerEcho {
+    async fn echo(&self, (word,): (String,)) -> tower_lsp_server::jsonrpc::Result<String> {
+        Ok(word)
+    }
+}
+
+fn framed(text: &str) -> String {
+    format!("Content-Length: {}\r\n\r\n{text}", text.len())
+}
+
+fn tower_lsp() -> Outcome<Box<dyn Lane>> {
+    let runtime = Runtime::tokio()?;
+    let (near, far) = runtime.block_on(tcp_pair())?;
+    let service = tower_lsp_server::LspService::build(|_| TowerEcho);
+    let (service, socket) = service.custom_method("echo", TowerEcho::echo).finish();
+    let (read, write) = far.into_split();
+    let server = tower_lsp_server::Server::new(read, write, socket);
+    runtime.spawn(async move { server.concurrency_level(MANY).serve(service).await });
+    let mut lane = TowerLsp { runtime, near };
+    let text = r#"{"jsonrpc":"2.0","method":"initialize","params":{"capabilities":{}},"id":1}"#;
+    lane.ask(&framed(text), r#""id":1"#, 1)?;
+    Ok(Box::new(lane))
+}
+
+impl TowerLsp {
+    /// Sends `text` and reads until `wanted` has come so many times.
+    fn ask(&mut self, text: &str, wanted: &str, times: usize) -> Outcome<()> {
+        let near = &mut self.near;
+        self.runtime.block_on(async {
+            near.write_all(text.as_bytes()).await?;
+            let mut back = Vec::new();
+            let mut found = 0;
+            let mut looked = 0;
+            while found < times {
+                if near.read_buf(&mut back).await? == 0 {
+                    return Err("the echo ended".into());
+                }
+                let text = std::str::from_utf8(&back[looked..])?;
+                for (at, wanted) in text.match_indices(wanted) {
+                    found += 1;
+                    looked = looked.max(at + wanted.len());
+                }
+                looked = if found == 0 { 0 } else { looked };
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Lane for TowerLsp {
+    fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
+        let requests = mode.requests();
+        let text: String = (10..10 + requests).map(|id| framed(&request(id))).collect();
+        let wanted = format!(r#""result":"{WORD}""#);
+        for _ in 0..rounds {
+            let began = Instant::now();
+            self.ask(&text, &wanted, requests)?;
+            times.push(began.elapsed());
+        }
+        Ok(())
+    }
+
+    fn can(&self, mode: Mode) -> bool {
+        mode != Mode::Batch
+    }
+}
+
+struct LspServer {
+    connection: lsp_server::Connection,
+}
+
+fn lsp_server() -> Outcome<Box<dyn Lane>> {
+    use lsp_server::{Connection, Message, Response};
+    let port = free_port()?;
+    let server = thread::Builder::new().spawn(move || {
+        let Ok((far, _threads)) = Connection::listen(("127.0.0.1", port)) else {
+            return;
+        };
+        for message in &far.receiver {
+            if let Message::Request(request) = message {
+                let (word,): (String,) = serde_json::from_value(request.params).unwrap_or_default();
+                let answer = Response::new_ok(request.id, word);
+                if far.sender.send(answer.into()).is_err() {
+                    return;
+                }
+            }
+        }
+    })?;
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        if let Ok((connection, _threads)) = Connection::connect(("127.0.0.1", port)) {
+            return Ok(Box::new(LspServer { connection }));
+        }
+        if server.is_finished() || Instant::now() > deadline {
+            return Err("it does not listen".into());
+        }
+        thread::yield_now();
+    }
+}
+
+impl Lane for LspServer {
+    fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
+        use lsp_server::{Message, Request, RequestId};
+        for _ in 0..rounds {
+            let began = Instant::now();
+            for id in 0..mode.requests() {
+                let id = RequestId::from(i32::try_from(id)?);
+                let request = Request::new(id, "echo".into(), (WORD,));
+                self.connection.sender.send(request.into())?;
+            }
+            for _ in 0..mode.requests() {
+                match self.connection.receiver.recv()? {
+                    Message::Response(response) => {
+                        let result = response.response_result.map_err(|error| error.message)?;
+                        check(result.as_str().unwrap_or_default())?;
+                    }
+                    _ => return Err("an answer was none".into()),
+                }
+            }
+            times.push(began.elapsed());
+        }
+        Ok(())
+    }
+
+    fn can(&self, mode: Mode) -> bool {
+        mode != Mode::Batch
+    }
+}

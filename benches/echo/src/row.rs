@@ -1,0 +1,112 @@
+//! A row of the table: something that can be asked for echoes.
+
+use std::error::Error;
+use std::time::Duration;
+
+/// What can go wrong, all of which ends the program.
+pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// How many requests are under way at once.
+pub(crate) const MANY: usize = 64;
+
+/// How many requests a batch has.
+pub(crate) const BATCH: usize = 100;
+
+/// What the requests carry, and the answers.
+pub(crate) const WORD: &str = "hello";
+
+/// How the requests are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One at a time.
+    One,
+    /// [`MANY`] are begun, then all are awaited.
+    Many,
+    /// One message with [`BATCH`] requests at a time.
+    Batch,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Self; 3] = [Self::One, Self::Many, Self::Batch];
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "one" => Some(Self::One),
+            "many" => Some(Self::Many),
+            "batch" => Some(Self::Batch),
+            _ => None,
+        }
+    }
+
+    /// The requests of one round.
+    pub(crate) fn requests(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Many => MANY,
+            Self::Batch => BATCH,
+        }
+    }
+}
+
+/// A client and its server.
+pub(crate) trait Lane {
+    /// Does so many rounds, and puts the time of each into `times`.
+    fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()>;
+
+    /// Whether it can do so at all.
+    fn can(&self, mode: Mode) -> bool {
+        let _ = mode;
+        true
+    }
+}
+
+/// A line of the table.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    /// The name of the row that moves the same bytes and does nothing else; its own for those.
+    pub(crate) floor: &'static str,
+    pub(crate) lane: Box<dyn Lane>,
+}
+
+/// Adds a row if it is wanted.
+pub(crate) fn add(
+    rows: &mut Vec<Row>,
+    wanted: &str,
+    name: &'static str,
+    floor: &'static str,
+    make: impl FnOnce() -> Outcome<Box<dyn Lane>>,
+) -> Outcome<()> {
+    if name.contains(wanted) {
+        let lane = make().map_err(|error| format!("{name}: {error}"))?;
+        rows.push(Row { name, floor, lane });
+    }
+    Ok(())
+}
+
+/// A request as text.
+pub(crate) fn request(id: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"echo","params":["{WORD}"],"id":{id}}}"#)
+}
+
+/// The requests of one round as text: lines, or one batch.
+pub(crate) fn requests(mode: Mode) -> Vec<String> {
+    let all: Vec<_> = (10..10 + mode.requests()).map(request).collect();
+    match mode {
+        Mode::One | Mode::Many => all,
+        Mode::Batch => vec![format!("[{}]", all.join(","))],
+    }
+}
+
+/// The same as the bytes of one write.
+pub(crate) fn lines(mode: Mode) -> Vec<u8> {
+    let lines = requests(mode).into_iter().map(|line| line + "\n");
+    lines.collect::<String>().into_bytes()
+}
+
+/// Whether an answer is the one that was wanted.
+pub(crate) fn check(found: &str) -> Outcome<()> {
+    if found == WORD {
+        return Ok(());
+    }
+    Err(format!("the echo was {found:?}").into())
+}

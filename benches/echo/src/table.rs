@@ -1,0 +1,37 @@
+//! The table, as Markdown.
+
+use crate::measure::{Figures, Measured};
+use crate::row::Row;
+
+pub(crate) fn print(rows: &[Row], measured: &[Measured]) {
+    println!(
+        "| what | 1 in flight: CPU µs (x bare) | p50 / p99 µs | 64: CPU µs (x bare) | requests/s | batch of 100: CPU µs (x bare) |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|");
+    for (row, [one, many, batch]) in rows.iter().zip(measured) {
+        let is_floor = row.floor == row.name;
+        let times = one.map_or("-".into(), |one| format!("{:.1} / {:.1}", one.p50, one.p99));
+        let rate = many.map_or("-".into(), |many| format!("{:.1}k", many.rate / 1e3));
+        println!(
+            "| {} | {} | {times} | {} | {rate} | {} |",
+            row.name,
+            cpu(*one, is_floor),
+            cpu(*many, is_floor),
+            cpu(*batch, is_floor),
+        );
+    }
+}
+
+fn cpu(figures: Option<Figures>, is_floor: bool) -> String {
+    match figures {
+        None => "-".into(),
+        Some(Figures {
+            cpu,
+            ratio: Some(ratio),
+            ..
+        }) if !is_floor => {
+            format!("{cpu:.2} ({ratio:.2})")
+        }
+        Some(Figures { cpu, .. }) => format!("{cpu:.2}"),
+    }
+}
