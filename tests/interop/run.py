@@ -28,11 +28,7 @@ import language_servers  # noqa: E402,F401
 import wasm_peer  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.
-<<<<<<< HEAD
 MINIMUM = 247
-=======
-MINIMUM = 190
->>>>>>> tls
 
 
 def main(arguments):
