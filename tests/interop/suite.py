@@ -65,6 +65,8 @@ def missing(need):
         return not has_target(need[7:])
     if need.startswith("rust:"):
         return not rust(need[5:]).exists()
+    if need.startswith("jvm:"):
+        return not (PEERS / "jvm" / "classes" / f"{need[4:]}.class").exists()
     if need.startswith("compiled:"):
         return not (COMPILED / need[9:]).exists()
     if need.startswith("bin:"):

@@ -158,6 +158,11 @@ impl State {
         self.closed
     }
 
+    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
+    pub fn is_closing(&self) -> bool {
+        self.closing || self.closed.is_some()
+    }
+
     /// Why the connection ended, once its transport has been let go.
     pub fn finished(&self) -> Option<Closed> {
         self.finished

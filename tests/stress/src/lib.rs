@@ -17,6 +17,11 @@ use antiphon_async_std::{Executor, Futures};
 use antiphon_tokio::Tokio;
 pub use echo::Echo;
 
+/// The examples of README, compiled as they stand there.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
 /// No test waits longer for anything.
 pub const LONG: Duration = Duration::from_secs(30);
 

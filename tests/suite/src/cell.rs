@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -24,15 +24,21 @@ use antiphon_peer::on_tasks::{Executor, TaskCaller, Tasks};
 use antiphon_peer::on_threads::Threads;
 use antiphon_peer::runtime::Runtime;
 use antiphon_peer::tls::Tls;
-use antiphon_peer::transports::{Place, Reached, Serving, listen, reach, start};
+use antiphon_peer::transports::{Place, Reached, Serving, Web, listen, reach, start};
 use antiphon_session::{ChildOptions, Options};
 use antiphon_tokio::Tokio;
 
 use crate::memory;
-use crate::raw::{Framing, Raw, Stream, StreamRaw};
+use crate::raw::http::{Dial, HttpClient, HttpServer};
+use crate::raw::sockets::{tcp_stream, unix_stream};
+use crate::raw::stream::{Framing, StreamRaw};
+use crate::raw::websocket::{self, Side};
+use crate::raw::{Raw, Stream, tls};
 
 /// How many bytes a direction in memory holds: less than one large message.
 const MEMORY_BYTES: usize = 16 << 10;
+/// Where a server on the web answers.
+const PATH: &str = "/rpc";
 /// How long the other side's end is awaited after ours.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -70,9 +76,6 @@ impl Transport {
         Self::Wss,
     ];
 
-    /// Those that the cells can be opened on.
-    pub const BUILT: [Self; 4] = [Self::Stdio, Self::Tcp, Self::Unix, Self::Memory];
-
     /// The name in scripts and tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -92,10 +95,28 @@ impl Transport {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    fn framing(self) -> Framing {
+    fn is_tls(self) -> bool {
+        matches!(self, Self::Https | Self::Wss)
+    }
+
+    fn framing(self) -> StreamFraming {
         match self {
-            Self::Stdio => Framing::ContentLength,
-            _ => Framing::Lines,
+            Self::Stdio => StreamFraming::ContentLength,
+            Self::Tcp | Self::Unix | Self::Memory => StreamFraming::Newline,
+            Self::Http | Self::Https | Self::Ws | Self::Wss => StreamFraming::Messages,
+        }
+    }
+
+    /// The target of the contract at an address.
+    fn place(self, address: String) -> Place {
+        match self {
+            Self::Http | Self::Https | Self::Ws | Self::Wss => Place::Web(Web {
+                is_http: matches!(self, Self::Http | Self::Https),
+                is_tls: self.is_tls(),
+                address,
+                path: PATH.to_owned(),
+            }),
+            _ => Place::Tcp(address),
         }
     }
 }
@@ -115,6 +136,8 @@ pub struct Cell {
     pub executor: Option<Executor>,
     /// The transport.
     pub transport: Transport,
+    /// What both sides show and trust.
+    pub tls: Arc<Tls>,
 }
 
 /// Our server, and a plain peer connected to it.
@@ -169,10 +192,7 @@ pub fn config_of(words: &[String], transport: Transport) -> Result<Config, Strin
         [name] => dialect::named(name).ok_or_else(|| format!("no preset {name}"))?,
         _ => return Err("more than one preset".to_owned()),
     };
-    config.framing = match transport.framing() {
-        Framing::Lines => StreamFraming::Newline,
-        Framing::ContentLength => StreamFraming::ContentLength,
-    };
+    config.framing = transport.framing();
     dialect::raise_limits(&mut config);
     for limit in words.iter().filter(|word| !word.starts_with("preset=")) {
         dialect::set_limit(&mut config, limit).map_err(|why| format!("{limit}: {why}"))?;
@@ -197,40 +217,67 @@ impl Cell {
     /// Something of it failed; in words.
     pub fn open_server(&self, words: &[String]) -> Result<ServerSide, String> {
         let options = with_room(config_of(words, self.transport)?);
+        let any_port = || self.transport.place("127.0.0.1:0".to_owned());
         match self.transport {
             Transport::Stdio => self.server_process(words),
             Transport::Memory => self.server_in_memory(options),
-            Transport::Tcp => {
-                let serving = self.listen(&Place::Tcp("127.0.0.1:0".to_owned()), options)?;
-                connected(move || {
-                    let serving: &Serving = &serving;
-                    let stream = TcpStream::connect(&serving.address).map_err(told)?;
-                    stream.set_nodelay(true).map_err(told)?;
-                    tcp_stream(stream)
-                })
-            }
             Transport::Unix => {
                 let path = socket_path();
                 let place = Place::Unix(path.to_string_lossy().into_owned());
                 let serving = self.listen(&place, options)?;
                 connected(move || {
                     let serving: &Serving = &serving;
-                    unix_stream(UnixStream::connect(&serving.address).map_err(told)?)
+                    let stream = UnixStream::connect(&serving.address).map_err(told)?;
+                    raw_on(unix_stream(stream)?, Framing::Lines)
                 })
             }
-            other => Err(format!("{other} is not built yet")),
+            Transport::Tcp => {
+                let serving = self.listen(&any_port(), options)?;
+                let dial = self.dial(&serving)?;
+                connected(move || {
+                    let _serving: &Serving = &serving;
+                    raw_on(dial()?, Framing::Lines)
+                })
+            }
+            Transport::Ws | Transport::Wss => {
+                let serving = self.listen(&any_port(), options)?;
+                let dial = self.dial(&serving)?;
+                connected(move || {
+                    let serving: &Serving = &serving;
+                    let mut stream = dial()?;
+                    websocket::ask(&mut stream, &serving.address, PATH)?;
+                    raw_on(stream, Framing::WebSocket(Side::Client))
+                })
+            }
+            Transport::Http | Transport::Https => {
+                let serving = self.listen(&any_port(), options)?;
+                let dial = self.dial(&serving)?;
+                connected(move || {
+                    let _serving: &Serving = &serving;
+                    Ok(Box::new(HttpClient::new(Arc::clone(&dial), PATH)))
+                })
+            }
         }
     }
 
+    /// How a plain peer connects to our server, through TLS or not.
+    fn dial(&self, serving: &Serving) -> Result<Dial, String> {
+        let address = serving.address.clone();
+        if !self.transport.is_tls() {
+            return Ok(Arc::new(move || {
+                tcp_stream(TcpStream::connect(&address).map_err(told)?)
+            }));
+        }
+        let config = self.tls.client().map_err(told)?;
+        Ok(Arc::new(move || {
+            let socket = TcpStream::connect(&address).map_err(told)?;
+            tls::client(socket, Arc::clone(&config))
+        }))
+    }
+
     fn listen(&self, place: &Place, options: Options) -> Result<Serving, String> {
-        listen(
-            self.executor.as_ref(),
-            place,
-            &Tls::default(),
-            options,
-            Contract::default(),
-        )
-        .map_err(told)
+        let executor = self.executor.as_ref();
+        listen(executor, place, &self.tls, options, Contract::default()).map_err(told)
     }
 
     /// The contract's program as a child.
@@ -249,7 +296,7 @@ impl Cell {
             cut: Box::new(|| {}),
             keep: Box::new(Reaped(child)),
         };
-        let raw = StreamRaw::new(stream, self.transport.framing());
+        let raw = StreamRaw::new(stream, Framing::ContentLength);
         Ok(ServerSide {
             raw: Box::new(raw),
             again: Box::new(|| Err("a process has one pair of standard streams".to_owned())),
@@ -258,7 +305,10 @@ impl Cell {
 
     fn server_in_memory(&self, options: Options) -> Result<ServerSide, String> {
         let (cell, contract) = (self.clone(), Contract::default());
-        connected(move || cell.serve_in_memory(options.clone(), contract.clone()))
+        connected(move || {
+            let stream = cell.serve_in_memory(options.clone(), contract.clone())?;
+            raw_on(stream, Framing::Lines)
+        })
     }
 
     fn serve_in_memory(&self, options: Options, contract: Contract) -> Result<Stream, String> {
@@ -311,23 +361,6 @@ impl Cell {
             is_silent: config.cancel_answer == CancelAnswer::Silent,
         };
         match self.transport {
-            Transport::Tcp => {
-                let listener = TcpListener::bind("127.0.0.1:0").map_err(told)?;
-                let place = Place::Tcp(listener.local_addr().map_err(told)?.to_string());
-                let connect = move || {
-                    reach(
-                        cell.executor.as_ref(),
-                        &place,
-                        &Tls::default(),
-                        options,
-                        kept,
-                    )
-                };
-                Ok(side(
-                    Box::new(connect),
-                    accept_tcp(listener, Framing::Lines),
-                ))
-            }
             Transport::Stdio => {
                 let listener = TcpListener::bind("127.0.0.1:0").map_err(told)?;
                 let address = listener.local_addr().map_err(told)?.to_string();
@@ -337,22 +370,17 @@ impl Cell {
                     let options = ChildOptions::from(options);
                     start(cell.executor.as_ref(), command, options, kept)
                 };
-                let accept = accept_tcp(listener, Framing::ContentLength);
-                Ok(side(Box::new(connect), accept))
+                let accept = move |deadline| {
+                    let socket = accept_tcp(&listener, deadline)?;
+                    raw_on(tcp_stream(socket)?, Framing::ContentLength)
+                };
+                Ok(side(Box::new(connect), Box::new(accept)))
             }
             Transport::Unix => {
                 let path = socket_path();
                 let listener = UnixListener::bind(&path).map_err(told)?;
                 let place = Place::Unix(path.to_string_lossy().into_owned());
-                let connect = move || {
-                    reach(
-                        cell.executor.as_ref(),
-                        &place,
-                        &Tls::default(),
-                        options,
-                        kept,
-                    )
-                };
+                let connect = move || cell.reach(&place, options, kept);
                 let accept = move |deadline| {
                     listener.set_nonblocking(true).map_err(told)?;
                     let stream = accepted(deadline, || listener.accept())?.0;
@@ -367,8 +395,47 @@ impl Cell {
                 let accept = |_| raw_on(far, Framing::Lines);
                 Ok(side(connect, Box::new(accept)))
             }
-            other => Err(format!("{other} is not built yet")),
+            Transport::Tcp
+            | Transport::Http
+            | Transport::Https
+            | Transport::Ws
+            | Transport::Wss => {
+                let listener = TcpListener::bind("127.0.0.1:0").map_err(told)?;
+                let address = listener.local_addr().map_err(told)?.to_string();
+                let place = self.transport.place(address);
+                let accept = self.accept(listener)?;
+                let connect = move || cell.reach(&place, options, kept);
+                Ok(side(Box::new(connect), accept))
+            }
         }
+    }
+
+    fn reach(&self, place: &Place, options: Options, desk: Desk) -> io::Result<Reached> {
+        reach(self.executor.as_ref(), place, &self.tls, options, desk)
+    }
+
+    /// How a plain peer takes the connection of our client, through TLS or not.
+    fn accept(&self, listener: TcpListener) -> Result<Accept, String> {
+        let config = match self.transport.is_tls() {
+            true => Some(self.tls.server().map_err(told)?),
+            false => None,
+        };
+        let wrap = move |socket| match &config {
+            Some(config) => tls::server(socket, Arc::clone(config)),
+            None => tcp_stream(socket),
+        };
+        let transport = self.transport;
+        Ok(Box::new(move |deadline| match transport {
+            Transport::Http | Transport::Https => {
+                Ok(Box::new(HttpServer::start(listener, wrap)?) as Box<dyn Raw>)
+            }
+            Transport::Ws | Transport::Wss => {
+                let mut stream = wrap(accept_tcp(&listener, deadline)?)?;
+                websocket::agree(&mut stream)?;
+                raw_on(stream, Framing::WebSocket(Side::Server))
+            }
+            _ => raw_on(wrap(accept_tcp(&listener, deadline)?)?, Framing::Lines),
+        }))
     }
 
     fn client_in_memory(&self, options: Options, desk: Desk) -> (Connect, Stream) {
@@ -418,13 +485,11 @@ fn told(error: io::Error) -> String {
 
 /// A server that is reached by connecting to it.
 fn connected(
-    mut connect: impl FnMut() -> Result<Stream, String> + Send + 'static,
+    mut connect: impl FnMut() -> Result<Box<dyn Raw>, String> + Send + 'static,
 ) -> Result<ServerSide, String> {
-    let raw = raw_on(connect()?, Framing::Lines)?;
-    let again = move || raw_on(connect()?, Framing::Lines);
     Ok(ServerSide {
-        raw,
-        again: Box::new(again),
+        raw: connect()?,
+        again: Box::new(connect),
     })
 }
 
@@ -432,14 +497,11 @@ fn raw_on(stream: Stream, framing: Framing) -> Result<Box<dyn Raw>, String> {
     Ok(Box::new(StreamRaw::new(stream, framing)))
 }
 
-fn accept_tcp(listener: TcpListener, framing: Framing) -> Accept {
-    Box::new(move |deadline| {
-        listener.set_nonblocking(true).map_err(told)?;
-        let (stream, _) = accepted(deadline, || listener.accept())?;
-        stream.set_nonblocking(false).map_err(told)?;
-        stream.set_nodelay(true).map_err(told)?;
-        raw_on(tcp_stream(stream)?, framing)
-    })
+fn accept_tcp(listener: &TcpListener, deadline: Instant) -> Result<TcpStream, String> {
+    listener.set_nonblocking(true).map_err(told)?;
+    let (stream, _) = accepted(deadline, || listener.accept())?;
+    stream.set_nonblocking(false).map_err(told)?;
+    Ok(stream)
 }
 
 /// Asks again and again, for the standard library's listeners know no deadline.
@@ -462,69 +524,4 @@ fn socket_path() -> PathBuf {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("antiphon-suite-{}-{number}", std::process::id());
     std::env::temp_dir().join(name)
-}
-
-/// A socket's writing half, which ends its direction when it is dropped.
-struct Half<S: Ends>(S);
-
-trait Ends: io::Write + Send {
-    fn end(&self);
-}
-
-impl Ends for TcpStream {
-    fn end(&self) {
-        // A socket that is gone already is what is wanted.
-        let _ = self.shutdown(Shutdown::Write);
-    }
-}
-
-impl Ends for UnixStream {
-    fn end(&self) {
-        // A socket that is gone already is what is wanted.
-        let _ = self.shutdown(Shutdown::Write);
-    }
-}
-
-impl<S: Ends> io::Write for Half<S> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.write(buf)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl<S: Ends> Drop for Half<S> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
-fn tcp_stream(stream: TcpStream) -> Result<Stream, String> {
-    let (writer, control) = (
-        stream.try_clone().map_err(told)?,
-        stream.try_clone().map_err(told)?,
-    );
-    Ok(Stream {
-        reader: Box::new(stream),
-        writer: Box::new(Half(writer)),
-        // A socket that is gone already is what is wanted.
-        cut: Box::new(move || drop(control.shutdown(Shutdown::Both))),
-        keep: Box::new(()),
-    })
-}
-
-fn unix_stream(stream: UnixStream) -> Result<Stream, String> {
-    let (writer, control) = (
-        stream.try_clone().map_err(told)?,
-        stream.try_clone().map_err(told)?,
-    );
-    Ok(Stream {
-        reader: Box::new(stream),
-        writer: Box::new(Half(writer)),
-        // A socket that is gone already is what is wanted.
-        cut: Box::new(move || drop(control.shutdown(Shutdown::Both))),
-        keep: Box::new(()),
-    })
 }

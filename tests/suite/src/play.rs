@@ -204,7 +204,7 @@ impl Player {
                 self.raw.cut();
                 self.is_cut = true;
             }
-            Act::Ended => return self.expect_end(),
+            Act::Ended => return self.raw.receive(self.deadline).and_then(nothing),
             Act::Settle => return self.raw.settle(self.deadline),
             Act::Hold => self.raw.hold(true),
             Act::Release => self.raw.hold(false),
@@ -231,16 +231,6 @@ impl Player {
         Ok(())
     }
 
-    fn expect_end(&mut self) -> Result<(), String> {
-        match self.raw.receive(self.deadline)? {
-            None => Ok(()),
-            Some(message) => {
-                let text = String::from_utf8_lossy(&message);
-                Err(format!("this is not in the script: {}", cut(&text)))
-            }
-        }
-    }
-
     /// Sees our side end its direction, with nothing more to say. A server does so because the
     /// plain peer does; a client by itself.
     fn finish(&mut self) -> Result<(), String> {
@@ -250,9 +240,20 @@ impl Player {
         if self.role == Role::Server {
             self.raw.end();
         }
-        let ended = self.expect_end();
+        let ended = self.raw.receive_last(self.deadline).and_then(nothing);
         self.raw.end();
         ended.map_err(|why| format!("at the end: {why}"))
+    }
+}
+
+/// Nothing more is what must have come.
+fn nothing(came: Option<Vec<u8>>) -> Result<(), String> {
+    match came {
+        None => Ok(()),
+        Some(message) => {
+            let text = String::from_utf8_lossy(&message);
+            Err(format!("this is not in the script: {}", cut(&text)))
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Played {
     pub transport: Transport,
     /// The script's name.
     pub script: String,
+    /// How long it took, in milliseconds.
+    pub millis: u64,
     /// None if it passed; else what went wrong.
     pub failed: Option<String>,
 }
@@ -33,18 +35,21 @@ impl Played {
         let failed = self.failed.as_deref().unwrap_or_default();
         let failed = failed.replace('\\', "\\\\").replace('\n', "\\n");
         let (runtime, transport, script) = (&self.runtime, self.transport, &self.script);
-        format!("played\t{runtime}\t{transport}\t{script}\t{failed}")
+        let millis = self.millis;
+        format!("played\t{runtime}\t{transport}\t{script}\t{millis}\t{failed}")
     }
 
     /// Reads such a line; none for any other.
     pub fn of_line(line: &str) -> Option<Self> {
-        let mut parts = line.strip_prefix("played\t")?.splitn(4, '\t');
+        let mut parts = line.strip_prefix("played\t")?.splitn(5, '\t');
         let (runtime, transport) = (parts.next()?, Transport::named(parts.next()?)?);
-        let (script, failed) = (parts.next()?, parts.next()?);
+        let (script, millis) = (parts.next()?, parts.next()?.parse().ok()?);
+        let failed = parts.next()?;
         Some(Self {
             runtime: runtime.to_owned(),
             transport,
             script: script.to_owned(),
+            millis,
             failed: (!failed.is_empty()).then(|| failed.replace("\\n", "\n").replace("\\\\", "\\")),
         })
     }
@@ -79,7 +84,7 @@ pub fn table(played: &[Played]) -> String {
 /// Which scripts each transport excludes, grouped by their reason.
 pub fn exclusions(scripts: &[Script]) -> String {
     let mut text = String::new();
-    for transport in Transport::BUILT {
+    for transport in Transport::ALL {
         let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for script in scripts {
             if let Some(why) = script.excludes(transport) {
@@ -99,7 +104,7 @@ pub fn exclusions(scripts: &[Script]) -> String {
 pub fn missing(scripts: &[Script], played: &[Played], total_min: usize) -> Vec<String> {
     let mut missing = Vec::new();
     for runtime in Runtime::ALL {
-        for transport in Transport::BUILT {
+        for transport in Transport::ALL {
             let in_cell: BTreeSet<&str> = played
                 .iter()
                 .filter(|p| p.runtime == runtime.name() && p.transport == transport)
@@ -143,6 +148,7 @@ mod tests {
             runtime: "tokio".to_owned(),
             transport: Transport::Unix,
             script: "a: b".to_owned(),
+            millis: 7,
             failed: Some("one\ntwo \\ three".to_owned()),
         };
         let read = Played::of_line(&played.to_line()).unwrap();
@@ -154,21 +160,22 @@ mod tests {
     fn a_cell_that_played_nothing_is_missed_and_an_excluded_script_is_not() {
         let scripts = read(
             "f",
-            "role server\n== a\n> x\n== b\nnot tcp unix memory: why\n> x\n",
+            "role server\n== a\n> x\n== b\nnot tcp unix memory http https ws wss: why\n> x\n",
         )
         .unwrap();
         let mut played = Vec::new();
         for runtime in ["blocking", "tokio", "smol"] {
-            for transport in Transport::BUILT {
+            for transport in Transport::ALL {
                 played.push(Played {
                     runtime: runtime.to_owned(),
                     transport,
                     script: "f: a".to_owned(),
+                    millis: 0,
                     failed: None,
                 });
             }
         }
-        let missing = missing(&scripts, &played, 13);
+        let missing = missing(&scripts, &played, 25);
         let of = |runtime: &str| {
             missing
                 .iter()
@@ -176,7 +183,7 @@ mod tests {
                 .count()
         };
         // Over stdio `f: b` is owed by all; async-std played nothing at all.
-        assert_eq!((of("blocking"), of("tokio"), of("async-std")), (1, 1, 4));
-        assert!(missing.iter().any(|line| line.contains("12 passed")));
+        assert_eq!((of("blocking"), of("tokio"), of("async-std")), (1, 1, 8));
+        assert!(missing.iter().any(|line| line.contains("24 passed")));
     }
 }

@@ -1,54 +1,14 @@
-//! The plain peer: bytes and framings, written from the specifications alone. Nothing here knows
-//! antiphon.
-//!
-//! The rule guarded here: everything that waits has a deadline, and reading goes on by itself, so
-//! that a peer that talks is never held up by one that listens.
+//! A plain peer on a byte stream: lines, headers, or the frames of a WebSocket.
 
 use std::any::Any;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Instant;
 
-/// A plain peer's end of a conversation.
-pub trait Raw: Send {
-    /// Sends a message.
-    ///
-    /// # Errors
-    /// The transport is broken.
-    fn send(&mut self, message: &[u8]) -> Result<(), String>;
-
-    /// Sends bytes without any framing.
-    ///
-    /// # Errors
-    /// The transport is broken, or is no stream.
-    fn send_raw(&mut self, bytes: &[u8]) -> Result<(), String>;
-
-    /// The next message of the other side; none if it has ended the stream.
-    ///
-    /// # Errors
-    /// It did not come in time, or what came is no message.
-    fn receive(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, String>;
-
-    /// Ends our direction.
-    fn end(&mut self);
-
-    /// Lets the connection go without a word.
-    fn cut(&mut self);
-
-    /// Stops reading, or reads again.
-    fn hold(&mut self, is_held: bool);
-
-    /// Waits until every exchange under way has ended.
-    ///
-    /// # Errors
-    /// That took too long.
-    fn settle(&mut self, deadline: Instant) -> Result<(), String> {
-        let _ = deadline;
-        Ok(())
-    }
-}
+use super::websocket::{Frame, Side};
+use super::{Raw, Stream};
 
 /// How messages are told apart on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,24 +17,8 @@ pub enum Framing {
     Lines,
     /// Behind a header with their length.
     ContentLength,
-}
-
-/// Both directions of a byte stream, and how to cut it.
-pub struct Stream {
-    /// What comes in.
-    pub reader: Box<dyn Read + Send>,
-    /// What goes out; dropped, it ends that direction.
-    pub writer: Box<dyn Write + Send>,
-    /// Lets it go without a word.
-    pub cut: Box<dyn FnMut() + Send>,
-    /// What must live as long.
-    pub keep: Box<dyn Any + Send>,
-}
-
-impl std::fmt::Debug for Stream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stream").finish_non_exhaustive()
-    }
+    /// Each a frame of a WebSocket, whose handshake is done.
+    WebSocket(Side),
 }
 
 /// A conversation over a byte stream.
@@ -84,6 +28,9 @@ pub struct StreamRaw {
     chunks: Receiver<Result<Vec<u8>, String>>,
     received: Vec<u8>,
     gate: Arc<Gate>,
+    /// The code of the other side's close frame, and whether we have sent ours.
+    closed: Option<u16>,
+    has_said_close: bool,
     cut: Box<dyn FnMut() + Send>,
     _keep: Box<dyn Any + Send>,
 }
@@ -141,6 +88,8 @@ impl StreamRaw {
             chunks,
             received: Vec::new(),
             gate,
+            closed: None,
+            has_said_close: false,
             cut: stream.cut,
             _keep: stream.keep,
         }
@@ -151,8 +100,28 @@ impl StreamRaw {
         let taken = match self.framing {
             Framing::Lines => take_line(&mut self.received),
             Framing::ContentLength => take_measured(&mut self.received)?,
+            Framing::WebSocket(side) => self.take_frame(side)?,
         };
         Ok(taken)
+    }
+
+    /// Takes frames until one holds a message; answers pings, and remembers a close.
+    fn take_frame(&mut self, side: Side) -> Result<Option<Vec<u8>>, String> {
+        while let Some(frame) = side.take(&mut self.received)? {
+            match frame {
+                Frame::Text(text) => return Ok(Some(text)),
+                Frame::Ping(data) => self.send_raw(&side.pong(&data))?,
+                Frame::Pong => {}
+                Frame::Close(code) => {
+                    self.closed = Some(code);
+                    if self.writer.is_some() && !self.has_said_close {
+                        self.has_said_close = true;
+                        self.send_raw(&side.close(code))?;
+                    }
+                }
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -186,6 +155,7 @@ impl Raw for StreamRaw {
                 let header = format!("Content-Length: {}\r\n\r\n", message.len());
                 [header.as_bytes(), message].concat()
             }
+            Framing::WebSocket(side) => side.text(message),
         };
         self.send_raw(&framed)
     }
@@ -201,6 +171,9 @@ impl Raw for StreamRaw {
             if let Some(message) = self.take()? {
                 return Ok(Some(message));
             }
+            if self.closed.is_some() {
+                return Ok(None);
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             match self.chunks.recv_timeout(left) {
                 Ok(chunk) => self.received.extend(chunk?),
@@ -214,7 +187,19 @@ impl Raw for StreamRaw {
         }
     }
 
+    /// A WebSocket ends with a close frame; its server then ends the stream, its client waits for
+    /// that.
     fn end(&mut self) {
+        if let Framing::WebSocket(side) = self.framing {
+            if !self.has_said_close {
+                self.has_said_close = true;
+                // Whoever is gone has ended already.
+                let _ = self.send_raw(&side.close(1000));
+            }
+            if side == Side::Client {
+                return;
+            }
+        }
         self.writer = None;
     }
 
