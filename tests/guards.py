@@ -256,8 +256,8 @@ HANDLERS = [
 SERVERS = [
     (ASYNC + "server.rs", "if inside.open.len() >= connections_max {", "if false {",
      "tasks: only so many connections", "engine::a_handshake_has_a_deadline"),
-    (ASYNC + "server.rs", "let done = until(&*runtime, until_at, secure.accept(link));",
-     "let _ = until_at;\n let done = async { Some(secure.accept(link).await) };",
+    (ASYNC + "server.rs", "match until(&*runtime, until_at, shaken).await {",
+     "let _ = until_at;\n                    match Some(shaken.await) {",
      "tasks: a handshake has a deadline", "engine::a_handshake_has_a_deadline"),
     (ASYNC + "server.rs", "pause = Some((self.runtime.now() + ACCEPT_PAUSE, self.runtime.timer()));\n"
      "                    continue;", "return;",
@@ -365,9 +365,12 @@ HTTP_CLIENT = [
 TLS = [
     (BLOCKING + "tls/handshake.rs", "due: Instant::now() + time_max,", "due: Instant::now() + time_max * 1000,",
      "threads: a handshake has a deadline", "tls::a_handshake_that_is_never"),
-    (ASYNC + "server.rs", "let done = until(&*runtime, until_at, secure.accept(link));",
-     "let _ = until_at;\n let done = async { Some(secure.accept(link).await) };",
+    (ASYNC + "server.rs", "match until(&*runtime, until_at, shaken).await {",
+     "let _ = until_at;\n                    match Some(shaken.await) {",
      "tasks: a handshake has a deadline", "tls::a_handshake_that_is_never"),
+    (ASYNC + "server.rs", "let shaken = unless_ended(&ending, secure.accept(link));",
+     "let shaken = async { Some(secure.accept(link).await) };",
+     "tasks: a server that stops ends handshakes", "tls::silent_clients"),
     ("adapters/tokio/src/tls.rs", "match tokio::time::timeout(HANDSHAKE_TIME_MAX, shaken).await {",
      "match Ok::<_, ()>(shaken.await) {", "tokio: a client's handshake has one", "tls::a_server_that_never_answers"),
     (BLOCKING + "tls.rs", "context.client_certificate = certificate_of(&tls);", "let _ = &mut context;",
