@@ -354,7 +354,7 @@ HTTP_CLIENT = [
      "threads: only so many connections", "http::threads_share_two"),
     (BLOCKING + "http/send.rs", ".is_some_and(|declared| declared > limit)", ".is_some_and(|_| false)",
      "threads: a reply declared too large is not read", "http::what_came_back"),
-    (BLOCKING + "http/send.rs", ".with_config().limit(limit)", ".with_config().limit(u64::MAX)",
+    (BLOCKING + "http/send.rs", "body.limit(limit.saturating_add(1))", "body.limit(u64::MAX)",
      "threads: a reply has only so many bytes", "http::a_reply_of_unknown_length"),
     (BLOCKING + "http/send.rs", ".timeout_global(left)", "",
      "threads: a call has a deadline", "http::everything_that_waits"),
