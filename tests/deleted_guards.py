@@ -26,7 +26,7 @@ from guards import GUARDS, SUITES
 BUILD_SECONDS_MAX = 1200
 TEST_SECONDS_MAX = 60
 
-TARGET = os.path.join(os.environ.get("CARGO_TARGET_DIR") or os.path.join(ROOT, "target"), "deleted-guards")
+TARGET = os.environ.get("CARGO_TARGET_DIR") or os.path.join(ROOT, "target")
 
 
 def build(tree, names):
@@ -139,7 +139,7 @@ def main(arguments):
         print("no guard has in its file or test: " + ", ".join(words), file=sys.stderr)
         return 2
     # Always the same folder, so that what is built once stays built.
-    tree = os.path.join(TARGET, "tree")
+    tree = os.path.join(TARGET, "deleted-guards")
     copy_tree(tree)
     complaints = check_guards(tree, guards)
     if complaints:

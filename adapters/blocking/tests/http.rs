@@ -342,6 +342,33 @@ fn what_came_back_decides_how_a_call_ends() {
     );
 }
 
+// HTP-06 SEC-10
+#[test]
+fn a_reply_of_unknown_length_is_cut_off_at_the_limit() {
+    let reply = |bytes: usize| {
+        let answer = r#"{"jsonrpc":"2.0","result":4,"id":1}"#;
+        let spaces = " ".repeat(bytes - answer.len());
+        let head = "HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n";
+        format!("{head}{bytes:x}\r\n{answer}{spaces}\r\n0\r\n\r\n")
+    };
+    let mut config = Config::new();
+    config.message_bytes_max = 1000;
+    for (bytes, is_taken) in [(1000, true), (1001, false)] {
+        let reply: &'static str = Box::leak(reply(bytes).into_boxed_str());
+        let (url, _) = scripted(Box::leak(Box::new([reply])));
+        let called = connect(&url, config)
+            .expect("a client")
+            .call::<u32>("m", ());
+        match called {
+            Ok(four) => assert!(is_taken && four == 4),
+            Err(HttpCallError::Http(HttpError::Reply(ReplyError::TooLarge { .. }))) => {
+                assert!(!is_taken);
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
 // CLI-06
 #[test]
 fn everything_that_waits_has_a_deadline() {

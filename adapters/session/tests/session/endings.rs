@@ -15,7 +15,7 @@ use super::support::{LONG, Side, request, wakes};
 #[test]
 fn a_write_that_stands_still_is_given_up_and_last_words_are_awaited() {
     let side = Side::default();
-    let waiting = side.call("m");
+    let mut waiting = side.call("m");
     assert!(!side.take().is_empty());
     assert_eq!(wakes(side.wait(40_000)), Instant::from_millis(60_000));
     // It got on: the time begins anew.
@@ -26,13 +26,19 @@ fn a_write_that_stands_still_is_given_up_and_last_words_are_awaited() {
     assert_eq!(side.fault(), Some(io::ErrorKind::TimedOut));
     // What the peer still says counts.
     side.hear(r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
-    assert!(matches!(waiting.wait(), OwnedOutcome::Ok(_)));
-    let late = side.call("late");
+    assert!(matches!(
+        waiting.wait_for(Duration::ZERO),
+        Some(OwnedOutcome::Ok(_))
+    ));
+    let mut late = side.call("late");
     assert!(matches!(side.wait(999), Turn::Open { .. }));
     assert_eq!(side.take(), "", "nothing more is written");
     assert_eq!(side.closed(), None);
     assert_eq!(side.wait(1), Turn::Over);
-    assert!(matches!(late.wait(), OwnedOutcome::Aborted));
+    assert!(matches!(
+        late.wait_for(Duration::ZERO),
+        Some(OwnedOutcome::Aborted)
+    ));
     let why = Closed::Local(CloseReason::TransportFailed);
     assert_eq!(side.closed(), Some(why));
 }
@@ -102,11 +108,14 @@ fn a_call_is_not_kept_waiting_for_the_service_when_the_input_has_ended() {
     let side = Side::default();
     side.hear(r#"{"jsonrpc":"2.0","method":"n"}"#);
     assert!(side.work().is_some());
-    let waiting = side.call("m");
+    let mut waiting = side.call("m");
     side.written();
     side.end_input();
     side.turn();
-    assert!(matches!(waiting.wait(), OwnedOutcome::Aborted));
+    assert!(matches!(
+        waiting.wait_for(Duration::ZERO),
+        Some(OwnedOutcome::Aborted)
+    ));
 }
 
 // STD-09 SEC-10
@@ -229,6 +238,6 @@ fn whoever_waits_to_be_written_is_told_that_it_never_will_be() {
     side.take();
     side.session
         .output_failed(io::ErrorKind::ConnectionReset.into());
-    let flushed = side.handle().flush(LONG);
+    let flushed = side.handle().flush(Duration::ZERO);
     assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
 }
