@@ -529,13 +529,18 @@ impl Session {
 
     /// Takes the output to be written next, as [`Machine::take_output`] does, under the lock.
     pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
-        state.conn.handle_timeout(self.now());
+        // To tell the time costs more than to look.
+        if !state.has_output() {
+            return false;
+        }
+        let now = self.now();
+        state.conn.handle_timeout(now);
         loop {
             if !state.take_transmit(into) {
                 return false;
             }
             if state.write_failed.is_none() {
-                state.writing_since = Some(self.now());
+                state.writing_since = Some(now);
                 return true;
             }
             into.clear();
@@ -608,7 +613,7 @@ impl Session {
 
     /// When the writer is to be given up a step further: a write that hangs, or the last words of
     /// a peer that can no longer be written to.
-    fn write_due(&self, state: &State) -> Instant {
+    pub(crate) fn write_due(&self, state: &State) -> Instant {
         match (state.write_failed, state.writing_since) {
             (Some(failed_at), _) if state.input_ended.is_some() => failed_at,
             (Some(failed_at), _) => failed_at + self.options.linger,
