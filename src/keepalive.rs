@@ -7,12 +7,16 @@
 //!   new ──▶ connecting ──handle_open──▶ quiet ──interval──▶ SendPing ──▶ waiting ──pong──▶ quiet
 //!               └─connect_time_max─▶ GiveUp                    waiting ──pong_time_max─▶ GiveUp
 //! ```
+//!
+//! The rule guarded here: a connection is given up once, and only after a silence; no span, however
+//! short, makes a driver spin.
 
 use core::time::Duration;
 
 use crate::time::Instant;
 
-/// The spans that a [`KeepAlive`] works with. `None` switches the step off.
+/// The spans that a [`KeepAlive`] works with. `None` switches the step off. A span below a
+/// millisecond counts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeepAliveConfig {
@@ -40,6 +44,10 @@ impl Default for KeepAliveConfig {
         Self::new()
     }
 }
+
+/// The shortest span. With none at all a driver that asks until nothing is left to do would send
+/// pings without end.
+const SPAN_MIN: Duration = Duration::from_millis(1);
 
 /// What a [`KeepAlive`] wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +89,7 @@ enum State {
 impl KeepAlive {
     /// Starts with an attempt to connect that begins now.
     pub fn new(config: KeepAliveConfig, now: Instant) -> Self {
-        let until = config.connect_time_max.map(|span| now + span);
+        let until = after(now, config.connect_time_max);
         Self {
             config,
             state: State::Connecting { until },
@@ -110,13 +118,11 @@ impl KeepAlive {
         let (state, action) = match self.state {
             State::Connecting { .. } => (State::GivenUp, KeepAliveAction::ConnectTimedOut),
             State::Quiet { .. } => {
-                let state = match self.config.pong_time_max {
-                    Some(span) => State::Waiting {
-                        until: Some(now + span),
-                    },
+                let state = match after(now, self.config.pong_time_max) {
+                    until @ Some(_) => State::Waiting { until },
                     // Nobody waits for the pong: the next ping follows after the interval.
                     None => State::Quiet {
-                        ping_at: self.config.ping_interval.map(|span| now + span),
+                        ping_at: after(now, self.config.ping_interval),
                     },
                 };
                 (state, KeepAliveAction::SendPing)
@@ -139,15 +145,20 @@ impl KeepAlive {
 
     fn be_quiet(&mut self, now: Instant) {
         self.state = State::Quiet {
-            ping_at: self.config.ping_interval.map(|span| now + span),
+            ping_at: after(now, self.config.ping_interval),
         };
     }
+}
+
+fn after(now: Instant, span: Option<Duration>) -> Option<Instant> {
+    span.map(|span| now + span.max(SPAN_MIN))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{KeepAlive, KeepAliveAction, KeepAliveConfig};
     use crate::time::Instant;
+    use core::time::Duration;
 
     fn at(seconds: u64) -> Instant {
         Instant::from_millis(seconds * 1000)
@@ -227,5 +238,52 @@ mod tests {
         let mut keep_alive = KeepAlive::new(config, at(0));
         keep_alive.handle_open(at(0));
         assert_eq!(keep_alive.poll_timeout(), None);
+    }
+    // CON-07 CON-11
+    #[test]
+    fn no_span_is_so_short_that_a_driver_spins() {
+        for pong_time_max in [None, Some(Duration::ZERO)] {
+            let config = KeepAliveConfig {
+                connect_time_max: Some(Duration::ZERO),
+                ping_interval: Some(Duration::ZERO),
+                pong_time_max,
+            };
+            let mut keep_alive = KeepAlive::new(config, at(0));
+            assert_eq!(keep_alive.poll_action(at(0)), None);
+            keep_alive.handle_open(at(0));
+            for now in 1..100 {
+                let now = at(now);
+                let told = core::iter::from_fn(|| keep_alive.poll_action(now));
+                assert_eq!(told.take(9).count(), 1, "at {now:?}");
+                assert!(keep_alive.poll_timeout().is_none_or(|next| next > now));
+                keep_alive.handle_received(now);
+            }
+        }
+    }
+
+    // CON-07
+    #[test]
+    fn what_comes_after_the_end_wakes_nobody() {
+        let mut keep_alive = open();
+        assert!(keep_alive.poll_action(at(30)).is_some());
+        assert!(keep_alive.poll_action(at(40)).is_some());
+        keep_alive.handle_received(at(41));
+        keep_alive.handle_open(at(41));
+        assert_eq!(keep_alive.poll_timeout(), None);
+        assert_eq!(keep_alive.poll_action(Instant::FAR_FUTURE), None);
+    }
+
+    // CON-07
+    #[test]
+    fn bytes_that_come_before_the_connection_is_open_do_not_lengthen_connecting() {
+        let mut keep_alive = KeepAlive::new(KeepAliveConfig::new(), at(0));
+        for second in 1..10 {
+            keep_alive.handle_received(at(second));
+            assert_eq!(keep_alive.poll_timeout(), Some(at(10)));
+        }
+        assert_eq!(
+            keep_alive.poll_action(at(10)),
+            Some(KeepAliveAction::ConnectTimedOut)
+        );
     }
 }

@@ -73,15 +73,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-/// The README's examples, so that they are run.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
-
 extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+mod admission;
 mod answer;
 mod batches;
 mod buffer;
@@ -106,9 +102,11 @@ mod outbox;
 mod presets;
 mod reconnect;
 mod requests;
+mod shutdown;
 mod time;
 pub mod websocket;
 
+pub use admission::{Admission, AdmissionLimits, NoRoom, Place, address_key};
 pub use answer::{Incoming, answer};
 pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
@@ -133,8 +131,11 @@ pub use json::{
     JsonKind, JsonString, Members, OwnedJson, SyntaxError, SyntaxErrorKind,
 };
 pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
-pub use lifecycle::{Lifecycle, LinkState};
+pub use lifecycle::{Lifecycle, LinkState, Sending};
 pub use message::MethodName;
 pub use presets::{AcpVersion, McpRevision};
-pub use reconnect::{InvalidStrategy, Reconnect, ReconnectStrategy, Resend};
+pub use reconnect::{
+    InvalidStrategy, RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends,
+};
+pub use shutdown::{Shutdown, ShutdownAction};
 pub use time::Instant;

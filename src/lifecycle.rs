@@ -44,6 +44,33 @@ impl LinkState {
     pub const fn may_receive(self) -> bool {
         matches!(self, Self::Open | Self::Closing)
     }
+
+    /// Whether what has begun is still led to its end: requests are answered, calls given up.
+    pub const fn may_finish(self) -> bool {
+        matches!(self, Self::Open | Self::Closing)
+    }
+
+    /// What becomes of a new call or notification, where `waiting` of them wait for the connection
+    /// already and at most `waiting_max` may. With a `waiting_max` of 0, as is usual, none waits:
+    /// what cannot be sent fails at once.
+    pub const fn sending(self, waiting: usize, waiting_max: usize) -> Sending {
+        match self {
+            Self::Open => Sending::Now,
+            Self::Connecting if waiting < waiting_max => Sending::Waits,
+            Self::Connecting | Self::Closing | Self::Closed => Sending::Fails,
+        }
+    }
+}
+
+/// What becomes of a new call or notification: see [`LinkState::sending`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sending {
+    /// It is sent.
+    Now,
+    /// It waits for the connection to open. Its own deadline runs meanwhile.
+    Waits,
+    /// It fails, and is known not to have been sent.
+    Fails,
 }
 
 impl fmt::Display for LinkState {
@@ -117,7 +144,7 @@ impl Default for Lifecycle {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lifecycle, LinkState};
+    use super::{Lifecycle, LinkState, Sending};
     use LinkState::{Closed, Closing, Connecting, Open};
 
     const ALL: [LinkState; 4] = [Connecting, Open, Closing, Closed];
@@ -148,6 +175,43 @@ mod tests {
     fn each_state_says_what_it_lets_pass() {
         assert_eq!(ALL.map(LinkState::may_send), [false, true, false, false]);
         assert_eq!(ALL.map(LinkState::may_receive), [false, true, true, false]);
+        assert_eq!(ALL.map(LinkState::may_finish), [false, true, true, false]);
+    }
+
+    // CON-03 CON-02
+    #[test]
+    fn what_comes_before_the_connection_is_open_fails_or_waits_within_a_bound() {
+        use Sending::{Fails, Now, Waits};
+        let sending = |waiting, max| ALL.map(|state| state.sending(waiting, max));
+        assert_eq!(sending(0, 0), [Fails, Now, Fails, Fails]);
+        assert_eq!(sending(0, 2), [Waits, Now, Fails, Fails]);
+        assert_eq!(sending(1, 2), [Waits, Now, Fails, Fails]);
+        assert_eq!(sending(2, 2), [Fails, Now, Fails, Fails]);
+        assert_eq!(sending(usize::MAX, usize::MAX), [Fails, Now, Fails, Fails]);
+    }
+
+    // CON-01 CON-10 TST-09
+    #[test]
+    fn an_illegal_transition_changes_and_tells_nothing() {
+        for path in [
+            &[][..],
+            &[Open],
+            &[Open, Closing],
+            &[Open, Closing, Closed],
+            &[Open, Closed],
+            &[Closed],
+        ] {
+            let mut lifecycle = Lifecycle::new();
+            path.iter().for_each(|state| assert!(lifecycle.go(*state)));
+            let before = lifecycle.clone();
+            for next in ALL.into_iter().filter(|next| {
+                let is_legal = before.state().may_become(*next);
+                !is_legal
+            }) {
+                assert!(!lifecycle.go(next), "{} {next}", before.state());
+                assert_eq!(lifecycle, before);
+            }
+        }
     }
 
     // CON-10 TST-09

@@ -1,9 +1,13 @@
 //! When to try again after a connection was lost: a pure policy, time and entropy given from
 //! outside.
 //!
-//! What may be sent again is not decided here: a call that settled as
-//! [`Unsent`](crate::Outcome::Unsent) always may, any other only if its caller says that doing it
-//! twice does no harm.
+//! And what may be sent again on the new connection: a call that settled as
+//! [`Unsent`](crate::Outcome::Unsent) always may, one that settled as
+//! [`Aborted`](crate::Outcome::Aborted) only if its caller says that doing it twice does no harm,
+//! and only so often.
+//!
+//! The rule guarded here: nothing is done twice that its caller did not allow to be, and nothing
+//! is tried for ever.
 
 use core::fmt;
 use core::time::Duration;
@@ -94,6 +98,51 @@ impl Resend {
     }
 }
 
+/// How often a call that was aborted goes out again, where nothing else is said.
+pub const RESENDS_MAX_DEFAULT: u32 = 3;
+
+/// Judges one call whenever its connection was lost, and bounds how often it goes out again: a
+/// request that brings down every server it reaches must not do so for ever.
+///
+/// ```
+/// use antiphon::{OwnedOutcome, Resend, Resends};
+/// let mut resends = Resends::new(1);
+/// assert_eq!(resends.judge(&OwnedOutcome::Aborted, true), Resend::Again);
+/// assert_eq!(resends.judge(&OwnedOutcome::Unsent, true), Resend::Again); // not counted
+/// assert_eq!(resends.judge(&OwnedOutcome::Aborted, true), Resend::Never);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resends {
+    left: u32,
+}
+
+impl Resends {
+    /// Lets an aborted call go out again this often. One that never left is not counted: it did
+    /// nothing, and its own deadline ends it.
+    pub const fn new(resends_max: u32) -> Self {
+        Self { left: resends_max }
+    }
+
+    /// The same as [`Resend::judge`], as long as there is a resend left.
+    pub fn judge(&mut self, outcome: &OwnedOutcome, is_idempotent: bool) -> Resend {
+        let judged = Resend::judge(outcome, is_idempotent);
+        if judged == Resend::Never || matches!(outcome, OwnedOutcome::Unsent) {
+            return judged;
+        }
+        let Some(left) = self.left.checked_sub(1) else {
+            return Resend::Never;
+        };
+        self.left = left;
+        Resend::Again
+    }
+}
+
+impl Default for Resends {
+    fn default() -> Self {
+        Self::new(RESENDS_MAX_DEFAULT)
+    }
+}
+
 /// Counts attempts and says when the next one is due.
 ///
 /// ```
@@ -152,8 +201,9 @@ impl Reconnect {
     }
 
     /// Tells that the connection, or an attempt at one, was lost at `now`. Gives the time of the
-    /// next attempt; none when there is to be no other. `entropy` is a random number from the
-    /// driver, used for jitter only.
+    /// next attempt; none when there is to be no other, and that is final: it stays so until a
+    /// connection is [open](Self::handle_open) by other means. `entropy` is a random number from
+    /// the driver, used for jitter only.
     pub fn handle_lost(&mut self, now: Instant, entropy: u64) -> Option<Instant> {
         let (delay, attempts_max) = match self.strategy {
             ReconnectStrategy::None => return None,
@@ -327,5 +377,47 @@ mod tests {
             assert_eq!(Resend::judge(&outcome, false), plain, "{outcome:?}");
             assert_eq!(Resend::judge(&outcome, true), idempotent, "{outcome:?}");
         }
+    }
+    // CON-06 TST-10
+    #[test]
+    fn a_call_that_is_aborted_every_time_comes_to_an_end() {
+        use super::{RESENDS_MAX_DEFAULT, Resend, Resends};
+        use crate::event::OwnedOutcome::{Aborted, Missing, TimedOut, Unsent};
+        for resends_max in [0, 1, RESENDS_MAX_DEFAULT, 100] {
+            let mut resends = Resends::new(resends_max);
+            for _ in 0..1000 {
+                // None of these counts.
+                assert_eq!(resends.judge(&Unsent, false), Resend::Again);
+                assert_eq!(resends.judge(&Aborted, false), Resend::Never);
+                assert_eq!(resends.judge(&TimedOut, true), Resend::Never);
+                assert_eq!(resends.judge(&Missing, true), Resend::Never);
+            }
+            let again = (0..1000).filter(|_| resends.judge(&Aborted, true) == Resend::Again);
+            assert_eq!(again.count() as u32, resends_max);
+            assert_eq!(resends.judge(&Unsent, true), Resend::Again);
+        }
+        assert_eq!(Resends::default(), Resends::new(3));
+    }
+
+    // CON-05 TST-10
+    #[test]
+    fn the_end_of_all_attempts_is_final() {
+        for strategy in [
+            ReconnectStrategy::None,
+            ReconnectStrategy::Fixed {
+                delay: Duration::ZERO,
+                attempts_max: 0,
+            },
+            ReconnectStrategy::backoff(Duration::ZERO, Duration::ZERO, 0),
+        ] {
+            assert_eq!(delays(strategy, 1000), [None; 1000], "{strategy:?}");
+        }
+        let fixed = ReconnectStrategy::Fixed {
+            delay: Duration::from_secs(1),
+            attempts_max: 3,
+        };
+        let told = delays(fixed, 1000);
+        assert_eq!(told[..3], [Some(1000); 3]);
+        assert!(told[3..].iter().all(Option::is_none));
     }
 }

@@ -247,13 +247,19 @@ fn parts(origin: &str) -> Option<(&str, &str, u16)> {
         !authority[at..].contains(']')
     });
     let (host, port) = match at {
-        Some(at) => (&authority[..at], authority[at + 1..].parse().ok()?),
+        Some(at) => (&authority[..at], port(&authority[at + 1..])?),
         None if scheme.eq_ignore_ascii_case("https") => (authority, 443),
         None if scheme.eq_ignore_ascii_case("http") => (authority, 80),
         None => (authority, 0),
     };
     let is_host = !host.is_empty() && !host.contains(['/', '?', '#', '@']);
     is_host.then_some((scheme, host, port))
+}
+
+fn port(text: &str) -> Option<u16> {
+    // `parse` would take a sign too, which no port has.
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 /// The code of a close frame.
@@ -320,7 +326,38 @@ impl CloseCode {
     /// Whether a received code tells that something was wrong, rather than that the other side is
     /// done.
     pub const fn is_failure(self) -> bool {
-        !matches!(self, Self::NORMAL | Self::GOING_AWAY)
+        // 1005 stands for a close that names no code, which blames nobody.
+        !matches!(self.0, 1000 | 1001 | 1005)
+    }
+
+    /// What a received code means, for a log: the registry of RFC 6455 clause 7.4 and its ranges.
+    pub const fn meaning(self) -> &'static str {
+        match self.0 {
+            1000 => "normal closure",
+            1001 => "going away",
+            1002 => "protocol error",
+            1003 => "unsupported data",
+            1005 => "no code was given",
+            1006 => "ended without a close",
+            1007 => "invalid data in a message",
+            1008 => "policy violation",
+            1009 => "message too big",
+            1010 => "an extension is missing",
+            1011 => "internal error",
+            1012 => "service restart",
+            1013 => "try again later",
+            1014 => "bad gateway",
+            1015 => "TLS failed",
+            3000..=3999 => "a registered code",
+            4000..=4999 => "the application's own code",
+            _ => "no code of the standard",
+        }
+    }
+
+    /// Whether the code may stand in a close frame. 1004, 1005, 1006 and 1015 never do; a frame
+    /// with one that may not is a [`PROTOCOL_ERROR`](Self::PROTOCOL_ERROR).
+    pub const fn is_sendable(self) -> bool {
+        matches!(self.0, 1000..=1003 | 1007..=1014 | 3000..=4999)
     }
 }
 
@@ -355,12 +392,15 @@ mod tests {
         rules.origins.push("https://app.example".into());
         rules.origins.push("http://localhost:3000".into());
         rules.origins.push("http://[::1]".into());
-        let cases: [(&[&str], bool); 18] = [
+        let cases: [(&[&str], bool); 21] = [
             (&["https://app.example"], true),
             (&["HTTPS://App.Example"], true),
             (&["https://app.example:443"], true),
             (&["https://app.example:444"], false),
             (&["https://app.example:x"], false),
+            (&["https://app.example:+443"], false),
+            (&["https://app.example:"], false),
+            (&["https://app.example:65979"], false),
             (&["http://app.example"], false),
             (&["https://app.example.evil"], false),
             (&["https://evil.example/https://app.example"], false),
@@ -514,5 +554,36 @@ mod tests {
         assert_eq!(CloseCode::after_oversize().0, CloseCode(1009));
         assert_eq!(CloseCode::after_silence().0, CloseCode(1011));
         assert!(!CloseCode(1001).is_failure() && CloseCode(1011).is_failure());
+    }
+    // WSK-09
+    #[test]
+    fn the_codes_are_those_of_the_standard() {
+        let ours = [
+            (CloseCode::NORMAL, 1000, "normal closure"),
+            (CloseCode::GOING_AWAY, 1001, "going away"),
+            (CloseCode::PROTOCOL_ERROR, 1002, "protocol error"),
+            (CloseCode::UNSUPPORTED, 1003, "unsupported data"),
+            (CloseCode::BAD_TEXT, 1007, "invalid data in a message"),
+            (CloseCode::POLICY, 1008, "policy violation"),
+            (CloseCode::TOO_BIG, 1009, "message too big"),
+            (CloseCode::INTERNAL, 1011, "internal error"),
+        ];
+        for (code, number, meaning) in ours {
+            assert_eq!((code.0, code.meaning()), (number, meaning));
+            assert!(code.is_sendable());
+        }
+        let sendable = (0..=u16::MAX).filter(|code| CloseCode(*code).is_sendable());
+        assert_eq!(sendable.count(), 4 + 8 + 2000);
+        for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, u16::MAX] {
+            assert!(!CloseCode(code).is_sendable(), "{code}");
+        }
+        assert_eq!(CloseCode(4001).meaning(), "the application's own code");
+        assert_eq!(CloseCode(2000).meaning(), "no code of the standard");
+        for code in [0, 1002, 1003, 1006, 1009, 1011, 4001] {
+            assert!(CloseCode(code).is_failure(), "{code}");
+        }
+        for code in [1000, 1001, 1005] {
+            assert!(!CloseCode(code).is_failure(), "{code}");
+        }
     }
 }

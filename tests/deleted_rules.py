@@ -10,6 +10,7 @@ notices fails this script; so does one whose text is no longer in its file.
     tests/deleted_rules.py --list     the rules, without running anything
 """
 
+import filecmp
 import os
 import re
 import shutil
@@ -85,12 +86,19 @@ def failed_tests(output):
 
 
 def copy_tree(target):
+    """Copies what git knows of. What is there already and the same is left, and so is its time."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True)
-    for path in listed.stdout.splitlines():
-        source = os.path.join(ROOT, path)
-        if os.path.isfile(source):
-            os.makedirs(os.path.join(target, os.path.dirname(path)), exist_ok=True)
-            shutil.copy(source, os.path.join(target, path))
+    listed = set(listed.stdout.splitlines())
+    for path in listed:
+        source, copy = os.path.join(ROOT, path), os.path.join(target, path)
+        if not os.path.isfile(source) or (os.path.isfile(copy) and filecmp.cmp(source, copy, shallow=False)):
+            continue
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        shutil.copy(source, copy)
+    for folder, _, files in os.walk(target):
+        for path in (os.path.join(folder, file) for file in files):
+            if os.path.relpath(path, target) not in listed:
+                os.remove(path)
 
 
 def run_without(tree, rule):

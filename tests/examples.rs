@@ -1,6 +1,6 @@
 //! Runs the examples as a newcomer would, and looks at what they print.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -254,4 +254,77 @@ fn the_lsp_client_does_not_take_a_program_that_echoes_for_a_server() {
     let output = run(command, "");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text(&output.stderr).contains("Method not found"));
+}
+
+// EXA-11
+#[test]
+fn the_wire_shows_three_fields_of_use() {
+    let output = run(example("wire"), "");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let mut lines = text(&output.stdout).lines();
+    // In this order, whatever stands between.
+    for wanted in [
+        r#"→ {"jsonrpc":"2.0","method":"eth_getBalance","params":["0x407d73d8a49eeb85d32cf465507dd71d507100c1","latest"],"id":1}"#,
+        "  balance is 158972490234375000",
+        "→ Content-Length: 139",
+        r#"  hover shows "fn größe()""#,
+        "  told task.progress",
+        r#"→ {"jsonrpc":"2.0","result":"at eight","id":"q-1"}"#,
+        r#"→ [{"jsonrpc":"2.0","method":"task.status","params":["t-7"],"id":2},{"jsonrpc":"2.0","method":"log","params":["still here"]},{"jsonrpc":"2.0","method":"agent.load","id":3}]"#,
+        r#"  status is "done""#,
+    ] {
+        assert!(lines.any(|line| line == wanted), "{wanted}\n{output:?}");
+    }
+}
+
+// EXA-04 SEC-13
+#[test]
+fn the_mcp_server_runs_tools_side_by_side_and_keeps_a_log() {
+    let mut child = example("mcp_server")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let begun = concat!(
+        r#"{"jsonrpc":"2.0","id":"w","method":"tools/call","params":{"name":"wait","arguments":{"milliseconds":60000}}}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2.5}}}"#,
+        "\n",
+    );
+    input.write_all(begun.as_bytes()).unwrap();
+    // Answered while the other one waits.
+    let mut first = String::new();
+    output.read_line(&mut first).unwrap();
+    assert!(
+        first.contains(r#"[{"text":"3.5","type":"text"}],"isError":false},"id":1}"#),
+        "{first}"
+    );
+    let then = concat!(
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":"s3cret"}}}"#,
+        "\n",
+        r#"[{"jsonrpc":"2.0","id":3,"method":"ping"}]"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+        "\n",
+    );
+    input.write_all(then.as_bytes()).unwrap();
+    drop(input);
+    let mut answers = String::new();
+    output.read_to_string(&mut answers).unwrap();
+    // The call that was cancelled gets none.
+    assert_eq!(answers.lines().count(), 3, "{answers}");
+    assert!(!answers.contains(r#""id":"w""#), "{answers}");
+    assert!(answers.contains(r#""isError":true},"id":2}"#), "{answers}");
+    assert_eq!(answers.matches("-32600").count(), 2, "{answers}");
+    let ended = ended(child);
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let log = text(&ended.stderr);
+    assert_eq!(log.matches("mcp: audit: ").count(), 3, "{log}");
+    assert!(log.contains("bytes of arguments is refused"), "{log}");
+    assert!(!log.contains("s3cret"), "{log}");
 }

@@ -27,7 +27,7 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
 /// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 says what is public.
-const HOUSE: [Room; 27] = [
+const HOUSE: [Room; 29] = [
     room(0, "time", &[]),
     room(0, "json", &[]),
     room(0, "frame", &[]),
@@ -59,6 +59,7 @@ const HOUSE: [Room; 27] = [
     // A request names its batch by the same numbers.
     room(2, "batches", &["requests"]),
     room(3, "connection", &[]),
+    room(4, "admission", &[]),
     room(4, "answer", &[]),
     room(4, "collector", &[]),
     // Who is let in by its origin is one rule for both; a body is answered as any message.
@@ -66,6 +67,7 @@ const HOUSE: [Room; 27] = [
     room(4, "keepalive", &[]),
     room(4, "lifecycle", &[]),
     room(4, "reconnect", &[]),
+    room(4, "shutdown", &[]),
     // Part of what a WebSocket can be told is when to ping.
     room(4, "websocket", &["keepalive"]),
     room(5, "lib", &[]),

@@ -8,7 +8,7 @@
                                      checks that the map has the ids of the catalogue, and no others
 
 The ids stand in a comment line right above a test: `// MSG-07 SER-04` above `fn name` in Rust,
-`# MSG-07` above `== title` in tests/scripts, `# MSG-07` above a case in tests/interop. An id is held
+`# MSG-07` above `== title` in tests/scripts and tests/suite/scripts, `# MSG-07` above a case in tests/interop. An id is held
 when a test names it, pending otherwise.
 
 The check fails when a named test does not exist or did not run, when an id is missing, unknown or
@@ -75,11 +75,13 @@ def rust_tests():
 
 
 def script_cases():
-    for path in files(["tests/scripts"], ".txt"):
+    """The cases of the core's scripts, and those that every adapter and transport plays."""
+    core, suite = files(["tests/scripts"], ".txt"), files(["tests/suite/scripts"], ".txt")
+    for prefix, path in [*(("", path) for path in core), *(("suite/", path) for path in suite)]:
         ids = []
         for line in path.read_text().splitlines():
             if line.startswith("== "):
-                yield f"{path.stem}: {line[3:].strip()}", ids
+                yield f"{prefix}{path.stem}: {line[3:].strip()}", ids
                 ids = []
             elif line.startswith("#"):
                 ids = ids + ids_of_comment(line, "#")

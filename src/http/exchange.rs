@@ -11,7 +11,7 @@ use core::fmt;
 use crate::config::Config;
 use crate::connection::{Batch, Connection, SendError};
 use crate::encode::Payload;
-use crate::event::{Event, MalformedCause, Outcome, Response};
+use crate::event::{CloseReason, Event, MalformedCause, Outcome, Response};
 use crate::id::CallId;
 use crate::input::Input;
 use crate::websocket::is_same;
@@ -96,8 +96,8 @@ impl<T> ClientExchange<T> {
     /// `[]` answers nothing, which is all that a notification wants.
     ///
     /// # Errors
-    /// The reply answers nothing. The calls it was to answer are then not settled: what the
-    /// transport has done to them is not known.
+    /// The reply answers nothing. The calls it was to answer are then not settled;
+    /// [`fail`](Self::fail) does that.
     pub fn receive(
         &mut self,
         status: u16,
@@ -139,6 +139,37 @@ impl<T> ClientExchange<T> {
             }
         }
         Ok(())
+    }
+
+    /// Gives the request up: it could not be sent, or no reply will come that answers it. `settle`
+    /// is given the end of every call that has none yet: [`Aborted`](Outcome::Aborted), for the
+    /// server may have acted; or [`Unsent`](Outcome::Unsent) where no byte of the request has left,
+    /// which is the only ending after which repeating is always safe. That is known if `was_sent`
+    /// is false, or if the body was never taken.
+    ///
+    /// ```
+    /// use antiphon::{Config, Outcome, http::ClientExchange};
+    /// let mut exchange = ClientExchange::new(Config::new());
+    /// exchange.call("pay", &(1, 2), "the tag")?;
+    /// let body = exchange.take_body();
+    /// // The server cannot be reached:
+    /// exchange.fail(false, |response| {
+    ///     assert_eq!(response.tag, "the tag");
+    ///     assert!(matches!(response.outcome, Outcome::Unsent));
+    /// });
+    /// # Ok::<(), antiphon::SendError>(())
+    /// ```
+    pub fn fail(&mut self, was_sent: bool, mut settle: impl FnMut(Response<'_, T>)) {
+        self.conn.close(CloseReason::TransportFailed);
+        while let Some(event) = self.conn.poll_event(&mut Input::none()) {
+            let Event::Response(mut response) = event else {
+                continue;
+            };
+            if !was_sent {
+                response.outcome = Outcome::Unsent;
+            }
+            settle(response);
+        }
     }
 }
 
@@ -201,7 +232,9 @@ fn origin_of(url: &str) -> &str {
 /// segments are left to the server.
 fn resolve(from: &str, location: &str) -> Option<String> {
     let location = location.trim().split('#').next().unwrap_or_default();
-    if location.contains(|letter: char| letter.is_ascii_control() || letter == ' ') {
+    // No URL has these; and parsers do not agree on where a host ends before a backslash, so that
+    // what is our origin here may be another's there.
+    if location.contains(|letter: char| letter.is_ascii_control() || " \\".contains(letter)) {
         return None;
     }
     let is_absolute = location.split(['/', '?']).next()?.contains(':');

@@ -98,6 +98,7 @@ fn a_declared_length_over_the_limit_is_refused_before_the_body_is_read() {
     );
 }
 
+// HTP-01
 #[test]
 fn a_path_is_served_whatever_its_query() {
     let mut rules = HttpRules::new();
@@ -443,6 +444,51 @@ fn the_entries_of_a_batch_settle_one_by_one_and_ids_go_on() {
     assert_eq!(ends, [('b', true), ('a', false)]);
 }
 
+// ERR-13 CLI-18
+#[test]
+fn a_request_that_fails_settles_its_calls_once_as_unsent_or_in_doubt() {
+    let ends = |exchange: &mut ClientExchange<u8>, was_sent| {
+        let mut ends = Vec::new();
+        exchange.fail(was_sent, |response| {
+            ends.push(format!("{} {:?}", response.tag, response.outcome));
+        });
+        ends
+    };
+    assert_eq!(ends(&mut exchange(), true), ["1 Aborted"]);
+    assert_eq!(ends(&mut exchange(), false), ["1 Unsent"]);
+
+    let mut untaken = ClientExchange::new(Config::new());
+    untaken.call("a", (), 1).unwrap();
+    assert_eq!(ends(&mut untaken, true), ["1 Unsent"]);
+    assert!(untaken.take_body().is_empty(), "it must not leave any more");
+    assert!(ends(&mut untaken, true).is_empty(), "it has settled");
+
+    let mut exchange = exchange();
+    let html = exchange.receive(502, b"<html>", |_| panic!("nothing was answered"));
+    assert!(html.is_err());
+    assert_eq!(ends(&mut exchange, true), ["1 Aborted"]);
+
+    let mut batch = ClientExchange::new(Config::new());
+    let mut calls = batch.batch();
+    for tag in 1..=3 {
+        calls.call::<()>("a", (), tag).unwrap();
+    }
+    calls.send().unwrap();
+    batch.take_body();
+    assert_eq!(
+        ends(&mut batch, true),
+        ["1 Aborted", "2 Aborted", "3 Aborted"]
+    );
+
+    let mut answered = ClientExchange::new(Config::new());
+    answered.call("a", (), 1).unwrap();
+    answered.take_body();
+    let reply = br#"{"jsonrpc":"2.0","result":5,"id":1}"#;
+    answered.receive(200, reply, |_| {}).unwrap();
+    assert!(ends(&mut answered, true).is_empty(), "it was answered");
+}
+
+// HTP-06 ERR-13
 #[test]
 fn a_reply_over_the_limit_is_not_read() {
     let mut config = Config::new();
@@ -453,6 +499,7 @@ fn a_reply_over_the_limit_is_not_read() {
     assert_eq!(received, Err(ReplyError::TooLarge { bytes_max: 10 }));
 }
 
+// HTP-05 ERR-13
 #[test]
 fn a_post_is_redirected_within_its_origin_only() {
     let from = "http://a.example:80/x/rpc?k=1";
@@ -474,6 +521,9 @@ fn a_post_is_redirected_within_its_origin_only() {
         ("http://a.example@evil/z", None),
         ("http://a.example:80@evil/z", None),
         ("http://evil\\@a.example/z", None),
+        ("http://a.example:80\\@evil/z", None),
+        ("/\\evil/z", None),
+        ("\\\\evil/z", None),
         ("ftp:x", None),
         ("/y\r\nx", None),
         ("javascript:alert(1)", None),

@@ -6,10 +6,12 @@
 mod batches;
 mod bytes;
 mod commands;
+mod links;
 mod owned;
 mod time;
 mod tokens;
 mod values;
+mod websockets;
 
 use antiphon::{Config, Connection, Event, Id, Input, Json, ReplyToken};
 

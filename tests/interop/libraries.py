@@ -5,7 +5,7 @@ import shutil
 from checklist import but, client_sees, same, server_seen
 from raw_client import Client
 from raw_server import Server
-from suite import HERE, PEER, PYTHON, case, node_env
+from suite import HERE, PEER, PYTHON, case, node_env, rust
 from wire import Process
 
 PEERS_HERE = HERE / "peers"
@@ -257,3 +257,23 @@ def pygls():
     return "all six seen"
 
 
+
+
+# -- crates.io
+
+# It has no batches.
+LSP_SERVER = but("batch")
+
+
+@case("lsp-server (crates.io) as client of server stdio:lsp", ("rust:lsp_server_peer",))
+def lsp_server_client():
+    return client_sees([rust("lsp_server_peer"), "client", *sorted(LSP_SERVER), "--",
+                        PEER, "--preset", "lsp", "server", "stdio:lsp"], LSP_SERVER)
+
+
+@case("lsp-server (crates.io) as server of client stdio:lsp", ("rust:lsp_server_peer",))
+def lsp_server_server():
+    client = Client(f"stdio:lsp:{rust('lsp_server_peer')}", "server", options=("--preset", "lsp"))
+    seen = server_seen(client, LSP_SERVER)
+    assert client.end() == 0
+    return seen

@@ -1,11 +1,13 @@
 """Peers of the Model Context Protocol, over stdio: as clients of `mcp`, as servers of our client."""
 
+from checklist import TEXT, but, client_sees, same, shown
 from libraries import NODE, PEERS_HERE
 from raw_client import Client
-from suite import MCP, MODULES, PEER, case, node_env
+from suite import MCP, MODULES, PEER, PROFILE, TARGET, Skip, case, node_env, rust
 from wire import run_once
 
 TIME_MAX = 30
+EXAMPLE = TARGET / PROFILE / "examples" / "mcp_server"
 
 
 def checks(command):
@@ -24,17 +26,23 @@ def mcp_sdk():
     return checks([NODE, PEERS_HERE / "mcp_client.cjs", MCP])
 
 
+# EXA-04 SEC-13
+@case("MCP TypeScript SDK as client of the example mcp_server", MCP_PACKAGE)
+def mcp_sdk_example():
+    if not EXAMPLE.exists():
+        raise Skip("not built: cargo build --example mcp_server")
+    return checks([NODE, PEERS_HERE / "mcp_example_client.cjs", EXAMPLE])
+
+
 @case("MCP TypeScript SDK as client of antiphon's mcp through the proxy", MCP_PACKAGE)
 def mcp_sdk_proxy():
     return checks(["env", "ANTIPHON_FRAMING=newline", NODE, PEERS_HERE / "mcp_client.cjs",
                    PEER, "proxy", MCP])
 
 
-# TST-16
-@case("server-everything of client --preset mcp", ("npm:@modelcontextprotocol/server-everything",))
-def everything():
-    script = MODULES / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
-    client = Client(f"stdio:ndjson:{NODE}", str(script), "stdio", options=("--preset", "mcp"))
+def handshaken(*words):
+    """A client that has shaken hands, and answers what servers ask for."""
+    client = Client(*words, options=("--preset", "mcp"))
     client.do("answer", method="roots/list", result={"roots": [{"uri": "file:///x", "name": "x"}]})
     client.do("answer", method="sampling/createMessage", result={
         "model": "m", "role": "assistant", "content": {"type": "text", "text": "because"}})
@@ -43,6 +51,75 @@ def everything():
         "capabilities": {"roots": {"listChanged": True}, "sampling": {}}}, 20)
     assert answer["result"]["protocolVersion"] == "2025-11-25", answer
     client.do("notify", method="notifications/initialized")
+    return client
+
+
+# Params have names in this protocol, and batches are gone.
+POINTS = but("position", "batch")
+
+
+# The errors of `mcp` hold no data; the code is looked at.
+OF_MCP = but("position", "batch", "error")
+
+
+# TST-16
+@case("rmcp as client of antiphon's mcp", ("rust:rmcp_peer",))
+def rmcp_client():
+    return client_sees([rust("rmcp_peer"), "client", MCP], OF_MCP)
+
+
+# TST-16
+@case("rmcp as client of antiphon's mcp through the proxy", ("rust:rmcp_peer",))
+def rmcp_client_proxy():
+    return client_sees([rust("rmcp_peer"), "client", PEER, "proxy", MCP], OF_MCP,
+                       {"ANTIPHON_FRAMING": "newline"})
+
+
+def tool(name, **arguments):
+    return {"method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+def said(answer):
+    return answer["result"]["content"][0]["text"]
+
+
+# TST-16
+@case("rmcp as server of client --preset mcp", ("rust:rmcp_peer",))
+def rmcp_server():
+    client = handshaken("stdio:ndjson:" + str(rust("rmcp_peer")), "server")
+    names = [one["name"] for one in client.call("tools/list")["result"]["tools"]]
+    same(names, ["echo", "add", "progress", "ask"])
+    same(said(client.do("call", **tool("add", a=2, b=40))), "42")
+    same(client.do("call", **tool("add", a="x"))["error"],
+         {"code": -32602, "message": "Invalid params", "data": ["a"]})
+    same(client.call("nope/nope", {})["error"]["code"], -32601)
+    slow = tool("progress", steps=3, delayMs=5)
+    slow["params"]["_meta"] = {"progressToken": "t"}
+    same(said(client.do("call", **slow)), "3 steps done")
+    for step in (1, 2, 3):
+        told = client.do("wait", method="notifications/progress", timeout_ms=2000)["notification"]
+        same((told["progressToken"], told["progress"], told["total"]), ("t", step, 3))
+    items = []
+    for i in range(50):
+        items += [tool("progress", steps=1, delayMs=400 - 8 * i), tool("add", a=i, b=1)]
+    done = client.do("calls", items=items, timeout=20)
+    wanted = ["1 steps done", None] * 50
+    wanted[1::2] = [str(i + 1) for i in range(50)]
+    same([said(answer) for answer in done["calls"]], wanted)
+    assert done["order"].index(0) > 0, done["order"]
+    same(said(client.do("call", 20, **tool("echo", text=TEXT))), TEXT)
+    same(client.do("call", **tool("progress", steps=1000, delayMs=20), cancel_after_ms=100),
+         {"cancelled": True})
+    same(said(client.do("call", **tool("ask"))), "file:///x")
+    assert client.end() == 0
+    return shown(POINTS, POINTS)
+
+
+# TST-16
+@case("server-everything of client --preset mcp", ("npm:@modelcontextprotocol/server-everything",))
+def everything():
+    script = MODULES / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
+    client = handshaken(f"stdio:ndjson:{NODE}", str(script), "stdio")
     assert client.call("ping") == {"result": {}}
     assert client.do("asked", method="roots/list", timeout_ms=5000)["asked"] >= 1
     tools = [tool["name"] for tool in client.call("tools/list")["result"]["tools"]]

@@ -1,5 +1,6 @@
 """Cases by name, what they need, and how they are run and counted."""
 
+import functools
 import os
 import pathlib
 import shutil
@@ -19,6 +20,12 @@ MCP = TARGET / PROFILE / "mcp"
 PYTHON = PEERS / "python" / "bin" / "python"
 MODULES = PEERS / "npm" / "node_modules"
 HERE = ROOT / "tests" / "interop"
+
+# Everything on another adapter: blocking, tokio, smol, async-std.
+RUNTIME = ["--runtime", os.environ["ANTIPHON_RUNTIME"]] if "ANTIPHON_RUNTIME" in os.environ else []
+# What .ci/peers has built from tests/interop/peers.
+RUST = PEERS / "rust" / "debug"
+COMPILED = PEERS / "compiled"
 
 CASES = []
 
@@ -56,9 +63,34 @@ def missing(need):
             return True
         found = (PEERS / "python").glob(f"lib/python3*/site-packages/{need[5:]}")
         return next(found, None) is None
+    if need.startswith("target:"):
+        return not has_target(need[7:])
+    if need.startswith("rust:"):
+        return not rust(need[5:]).exists()
+    if need.startswith("jvm:"):
+        return not (PEERS / "jvm" / "classes" / f"{need[4:]}.class").exists()
+    if need.startswith("compiled:"):
+        return not (COMPILED / need[9:]).exists()
     if need.startswith("bin:"):
         return not (PEERS / "python" / "bin" / need[4:]).exists()
     raise ValueError(need)
+
+
+@functools.cache
+def has_target(scheme):
+    """Whether the contract binary was built with this transport: it says which port it was given."""
+    process = wire.Process([PEER, "server", f"{scheme}://127.0.0.1:0/"])
+    try:
+        process.stderr_line(r"^listening ")
+        return True
+    except AssertionError:
+        return False
+    finally:
+        process.kill()
+
+
+def rust(name):
+    return RUST / name
 
 
 def node_env():

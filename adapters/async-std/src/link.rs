@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use antiphon_async::{Context, FuturesIo, FuturesPair, Io, duplex, stdio, until};
+use antiphon_async::{Context, FuturesIo, FuturesPair, Io, Messages, duplex, stdio, until};
 use async_net::{AsyncToSocketAddrs, TcpStream};
 use futures_io::{AsyncRead, AsyncWrite};
 
@@ -41,6 +41,11 @@ impl Link {
     /// Any stream of the engine's own trait.
     pub fn from_io(io: impl Io) -> Self {
         antiphon_async::Link::new(io).into()
+    }
+
+    /// Any transport of whole messages, such as a message queue.
+    pub fn messages(messages: impl Messages) -> Self {
+        antiphon_async::Link::messages(messages).into()
     }
 
     /// The same with what the transport knows, for the handlers to see.

@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-use antiphon_async::{Context, Listen, Options, Protocol, Running, Secure, Server, Service};
+use antiphon_async::{
+    Context, Listen, Options, Protocol, Running, Secure, Server, Service, SharedRuntime,
+};
 use async_net::{AsyncToSocketAddrs, TcpListener};
 
 use crate::link::Link;
@@ -41,9 +43,17 @@ impl TcpServer {
     /// # Errors
     /// It has no address.
     pub fn from_listener(listener: TcpListener) -> io::Result<Self> {
+        Self::from_listener_on(listener, Futures::current())
+    }
+
+    /// The same with its tasks on another runtime than the program's.
+    ///
+    /// # Errors
+    /// It has no address.
+    pub fn from_listener_on(listener: TcpListener, runtime: SharedRuntime) -> io::Result<Self> {
         Ok(Self {
             address: listener.local_addr()?,
-            server: Server::new(Tcp::new(listener), Futures::current()),
+            server: Server::new(Tcp::new(listener), runtime),
         })
     }
 

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use antiphon::{Closed, Instant};
+use antiphon::{Closed, Framing, Instant};
 use antiphon_session::{Handle, Machine, Options, Session};
 
 use crate::dispatch::Dispatch;
@@ -26,13 +26,17 @@ use crate::runtime::{SharedRuntime, Timer};
 use crate::service::Service;
 
 /// Prepares a connection: the handle to its other side, and the driver that runs it wherever the
-/// caller awaits it.
+/// caller awaits it. Over a transport of whole messages the framing is that, whatever the options
+/// say.
 pub fn drive<S: Service>(
-    link: Link,
-    options: Options,
+    mut link: Link,
+    mut options: Options,
     service: Arc<S>,
     runtime: &SharedRuntime,
 ) -> (Peer, Driver) {
+    if link.io.as_messages().is_some() {
+        options.config.framing = Framing::Messages;
+    }
     let clock = Arc::new(RuntimeClock(Arc::clone(runtime)));
     let session = Arc::new(Session::new(options, link.context, clock));
     drive_session(link.io, session, service, runtime)

@@ -10,6 +10,8 @@ use std::task::{Context, Poll};
 
 use futures_io::{AsyncRead, AsyncWrite};
 
+use crate::messages::Messages;
+
 /// A byte stream both ways. Reading and writing are independent of each other; dropping it lets
 /// the transport go.
 pub trait Io: Send + Unpin + 'static {
@@ -24,9 +26,19 @@ pub trait Io: Send + Unpin + 'static {
 
     /// Ends the stream towards the other side, which may go on sending.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// The transport of whole messages that this is, if it is none of bytes. Each write is one
+    /// message then, and is taken whole or not at all.
+    fn as_messages(&mut self) -> Option<&mut dyn Messages> {
+        None
+    }
 }
 
 impl Io for Box<dyn Io> {
+    fn as_messages(&mut self) -> Option<&mut dyn Messages> {
+        (**self).as_messages()
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         (**self).poll_read(cx, buf)
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use antiphon_session::Context;
 
 use crate::io::Io;
+use crate::messages::{MessageIo, Messages};
 
 /// A stream to talk over, whatever it is made of, and what its transport knows. The adapters make
 /// them of their runtime's sockets; any [`Io`] becomes one by [`new`](Self::new).
@@ -22,6 +23,11 @@ impl Link {
             io: Box::new(io),
             context: Context::new(),
         }
+    }
+
+    /// A transport of whole messages.
+    pub fn messages(messages: impl Messages) -> Self {
+        Self::new(MessageIo(messages))
     }
 
     /// The same with what the transport knows.

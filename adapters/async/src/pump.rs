@@ -224,7 +224,17 @@ impl Pump {
         }
         let waker = self.read_waker.clone();
         let cx = &mut Context::from_waker(&waker);
-        let read = if self.rest.is_empty() {
+        let messages = self.io.as_mut().and_then(|io| io.as_messages());
+        let read = if let Some(messages) = messages {
+            match messages.poll_receive(cx) {
+                Poll::Ready(Ok(Some(message))) => {
+                    self.readable.is_set.store(true, Ordering::Release);
+                    machine.receive(&message);
+                    return true;
+                }
+                other => other.map_ok(|_| 0),
+            }
+        } else if self.rest.is_empty() {
             SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
                 Ok(mut scratch) => self.read_into(cx, machine, &mut scratch),
                 // A machine that polls another one while it takes bytes.

@@ -228,19 +228,19 @@ impl Server {
             (until_at, Arc::clone(secure))
         });
         async move {
+            let ending = Ending {
+                slot: Arc::clone(&place.slot),
+            };
             let link = match handshake {
                 None => link,
                 Some((until_at, secure)) => {
-                    let done = until(&*runtime, until_at, secure.accept(link));
-                    match done.await {
-                        Some(Ok(link)) => link,
+                    let shaken = unless_ended(&ending, secure.accept(link));
+                    match until(&*runtime, until_at, shaken).await {
+                        Some(Some(Ok(link))) => link,
                         // Nobody has said anything yet who could be told.
-                        Some(Err(_)) | None => return,
+                        Some(Some(Err(_)) | None) | None => return,
                     }
                 }
-            };
-            let ending = Ending {
-                slot: Arc::clone(&place.slot),
             };
             protocol.serve(link, ending, &runtime).await;
         }
@@ -254,6 +254,18 @@ impl fmt::Debug for Server {
             .field("is_secure", &self.secure.is_some())
             .finish_non_exhaustive()
     }
+}
+
+/// Goes on with a handshake unless the server is told to end: nothing has begun that could be
+/// finished.
+async fn unless_ended(ending: &Ending, mut handshake: Handshake) -> Option<io::Result<Link>> {
+    poll_fn(|cx| {
+        if ending.poll_beyond(End::No, cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        handshake.as_mut().poll(cx).map(Some)
+    })
+    .await
 }
 
 /// Messages straight on the stream.

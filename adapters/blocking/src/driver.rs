@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Closed, Instant};
+use antiphon::{Closed, Framing, Instant};
 use antiphon_session::{
     Handle, Machine, Options, Report, Request, Session, Signal, SystemClock, ThreadMachine, Work,
 };
@@ -83,8 +83,12 @@ pub fn drive(
     service: impl Service,
 ) -> (Peer, Driver) {
     let link = link.into();
+    let mut options = options.into();
+    if link.messages.is_some() {
+        options.config.framing = Framing::Messages;
+    }
     let clock = Arc::new(SystemClock::new());
-    let session = Arc::new(Session::new(options.into(), link.context.clone(), clock));
+    let session = Arc::new(Session::new(options, link.context.clone(), clock));
     let driver = Driver {
         session: Arc::clone(&session),
         parts: Some((link, Box::new(service))),

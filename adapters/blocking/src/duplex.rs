@@ -72,7 +72,7 @@ impl Duplex {
     }
 
     /// A way to cut both directions while others wait in them.
-    pub(crate) fn hang_up(&self) -> impl FnOnce() + Send + use<> {
+    pub fn hang_up(&self) -> impl FnOnce() + Send + use<> {
         let directions = [Arc::clone(&self.reader.0), Arc::clone(&self.writer.0)];
         move || {
             for direction in directions {

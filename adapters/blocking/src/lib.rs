@@ -51,6 +51,8 @@ mod child;
 mod client;
 mod driver;
 mod duplex;
+#[cfg(feature = "http")]
+pub mod http;
 mod link;
 mod listen;
 mod peer;

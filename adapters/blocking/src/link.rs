@@ -34,7 +34,15 @@ pub struct Link {
     pub(crate) writer: Box<dyn Write + Send>,
     pub(crate) hang_up: Option<Box<dyn FnOnce() + Send>>,
     pub(crate) context: Context,
+    /// Instead of the streams, where whole messages are moved.
+    pub(crate) messages: Option<(Receive, Sending)>,
 }
+
+/// Gives the next message; none at the end.
+pub(crate) type Receive = Box<dyn FnMut() -> io::Result<Option<Vec<u8>>> + Send>;
+
+/// Sends a message.
+pub(crate) type Sending = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
 
 impl Link {
     /// Joins two streams. A read that waits in `reader` cannot be interrupted: its thread ends
@@ -45,7 +53,46 @@ impl Link {
             writer: Box::new(writer),
             hang_up: None,
             context: Context::new(),
+            messages: None,
         }
+    }
+
+    /// A transport of whole messages, such as a message queue: `receive` waits for the next one
+    /// and gives none at the end; `send` sends one, and is dropped with the connection. The
+    /// framing is that of messages, whatever the options say.
+    ///
+    /// ```
+    /// use antiphon::Config;
+    /// use antiphon_blocking::{Link, connect};
+    /// use std::sync::mpsc::sync_channel;
+    ///
+    /// let (requests, received) = sync_channel::<Vec<u8>>(16);
+    /// let (responses, answers) = sync_channel::<Vec<u8>>(16);
+    /// std::thread::spawn(move || {
+    ///     for request in received {
+    ///         let double = |call: antiphon::Incoming<'_>| match call.params {
+    ///             Some(params) => params.decode::<[i64; 1]>().map(|[n]| 2 * n).map_err(|_| antiphon::ErrorObject::invalid_params()),
+    ///             None => Err(antiphon::ErrorObject::invalid_params()),
+    ///         };
+    ///         if let Some(response) = antiphon::answer(Config::new(), &request, double) {
+    ///             responses.send(response).unwrap();
+    ///         }
+    ///     }
+    /// });
+    /// let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+    /// let receive = move || Ok(answers.recv().ok());
+    /// let send = move |message: &[u8]| requests.send(message.to_vec()).map_err(gone);
+    /// let peer = connect(Link::messages(receive, send), Config::new(), ())?;
+    /// assert_eq!(peer.call::<i64>("double", &[21])?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn messages(
+        receive: impl FnMut() -> io::Result<Option<Vec<u8>>> + Send + 'static,
+        send: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
+    ) -> Self {
+        let mut link = Self::new(io::empty(), io::sink());
+        link.messages = Some((Box::new(receive), Box::new(send)));
+        link
     }
 
     /// The same with a way to end a read that waits. It is called once, when the connection ends.

@@ -138,6 +138,33 @@ impl TcpServer {
         };
         Running::start(self.listener, self.connections_max, options, make, knock)
     }
+
+    /// The same over HTTP: every POST is a message. Connections cost no threads of their own; the
+    /// methods of the service run on the pool in `options`. See [`http`](crate::http).
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    #[cfg(feature = "http")]
+    pub fn start_http<S: Service>(
+        self,
+        options: impl Into<crate::http::HttpOptions>,
+        make: impl Fn(&antiphon_session::Context) -> S + Send + Sync + 'static,
+    ) -> io::Result<crate::http::Running> {
+        let TcpSocket {
+            listener,
+            #[cfg(feature = "tls")]
+            tls,
+        } = self.listener;
+        let secure = |server: antiphon_async_std::TcpServer| {
+            #[cfg(feature = "tls")]
+            if let Some(acceptor) = tls {
+                return acceptor.secure(server);
+            }
+            server
+        };
+        let connections_max = self.connections_max;
+        crate::http::Running::start(listener, connections_max, options.into(), make, secure)
+    }
 }
 
 impl Accept for TcpSocket {

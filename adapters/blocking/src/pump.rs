@@ -14,7 +14,7 @@ use std::thread;
 use antiphon::ReadBuffer;
 use antiphon_session::{ThreadMachine, Turn};
 
-use crate::link::Link;
+use crate::link::{Link, Receive, Sending};
 
 /// The largest output buffer that is kept for the next time, in bytes.
 const OUTPUT_BYTES_KEPT: usize = 1 << 20;
@@ -38,27 +38,35 @@ fn is(flag: &AtomicBool) -> bool {
 /// # Errors
 /// The system refused a thread. The machine has not been told then.
 pub fn pump<M: ThreadMachine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
+    let mut link = link;
+    let messages = link.messages.take();
     let (reader, writer, hang_up) = link.into_parts();
+    let (reader, writer): (Body<M>, Body<M>) = match messages {
+        None => (
+            Box::new(move |machine, threads| read_on(machine, threads, reader)),
+            Box::new(move |machine, threads| write_on(machine, threads, writer)),
+        ),
+        Some((receive, send)) => (
+            Box::new(move |machine, threads| receive_on(machine, threads, receive)),
+            Box::new(move |machine, threads| {
+                write_on(machine, threads, WholeMessages(send));
+            }),
+        ),
+    };
     let threads = Arc::<Threads>::default();
     start(
         "antiphon-write",
         machine,
         &threads,
         |threads| &threads.writer_done,
-        {
-            let threads = Arc::clone(&threads);
-            move |machine| write_on(machine, &threads, writer)
-        },
+        writer,
     )?;
     start(
         "antiphon-read",
         machine,
         &threads,
         |threads| &threads.reader_done,
-        {
-            let threads = Arc::clone(&threads);
-            move |machine| read_on(machine, &threads, reader)
-        },
+        reader,
     )?;
     while machine.wait_turn() != Turn::Over {}
     threads.stop.store(true, Ordering::SeqCst);
@@ -76,17 +84,20 @@ pub fn pump<M: ThreadMachine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
     Ok(())
 }
 
+/// What a thread does.
+type Body<M> = Box<dyn FnOnce(&M, &Threads) + Send>;
+
 /// Starts a thread, which says when it is done, whatever happens in it.
 fn start<M: ThreadMachine>(
     name: &str,
     machine: &Arc<M>,
     threads: &Arc<Threads>,
     done: fn(&Threads) -> &AtomicBool,
-    body: impl FnOnce(&M) + Send + 'static,
+    body: Body<M>,
 ) -> io::Result<()> {
     let (machine, threads) = (Arc::clone(machine), Arc::clone(threads));
     let run = move || {
-        if catch_unwind(AssertUnwindSafe(|| body(&machine))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| body(&machine, &threads))).is_err() {
             machine.abort(Some(io::Error::other("the transport panicked")));
         }
         done(&threads).store(true, Ordering::SeqCst);
@@ -110,6 +121,32 @@ fn read_on(machine: &impl ThreadMachine, threads: &Threads, mut reader: impl Rea
         if is(&threads.stop) {
             return;
         }
+    }
+}
+
+fn receive_on(machine: &impl ThreadMachine, threads: &Threads, mut receive: Receive) {
+    loop {
+        match receive() {
+            Err(error) => return machine.input_ended(&[], Some(error)),
+            Ok(None) => return machine.input_ended(&[], None),
+            Ok(Some(message)) => machine.receive(&message),
+        };
+        if is(&threads.stop) {
+            return;
+        }
+    }
+}
+
+/// Takes every write for a message, which it is.
+struct WholeMessages(Sending);
+
+impl Write for WholeMessages {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        (self.0)(buf).map(|()| buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

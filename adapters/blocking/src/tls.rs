@@ -134,6 +134,20 @@ impl Acceptor {
         stream::link(tls, stream, context)
     }
 
+    /// Has the connections of a server that is no thread each go through the same.
+    #[cfg(feature = "http")]
+    pub(crate) fn secure(
+        self,
+        server: antiphon_async_std::TcpServer,
+    ) -> antiphon_async_std::TcpServer {
+        let on_failure = self.on_failure;
+        let acceptor = antiphon_async_std::tls::Acceptor::new(self.config)
+            .on_failure(move |context, error| on_failure.tell(context, error));
+        server
+            .with_secure(acceptor)
+            .with_handshake_time_max(self.handshake_time_max)
+    }
+
     fn shake(&self, stream: &TcpStream) -> io::Result<Connection> {
         stream.set_nodelay(true)?;
         let tls = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;

@@ -52,7 +52,7 @@ use crate::service::Service;
 /// # Errors
 /// No address answered; the handshake was refused, and then the error names the HTTP status
 /// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long; the URL is of
-/// scheme `wss`, for which [`open`] takes a link over TLS
+/// scheme `wss`, which needs a link over TLS
 /// ([`Unsupported`](io::ErrorKind::Unsupported)).
 pub fn connect(
     websocket: WebSocketOptions,
@@ -61,6 +61,23 @@ pub fn connect(
 ) -> io::Result<Peer> {
     let url = websocket.plain_url()?;
     let link = Link::tcp((url.host(), url.port()))?;
+    open(link, websocket, options, service)
+}
+
+/// The same by TLS, at a URL of scheme `wss`: the certificate is checked against its host.
+///
+/// # Errors
+/// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL is of scheme `ws`
+/// ([`Unsupported`](io::ErrorKind::Unsupported)).
+#[cfg(feature = "tls")]
+pub fn connect_tls(
+    websocket: WebSocketOptions,
+    config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> io::Result<Peer> {
+    let url = websocket.tls_url()?;
+    let link = crate::tls::connect((url.host(), url.port()), url.host(), config)?;
     open(link, websocket, options, service)
 }
 

@@ -361,6 +361,11 @@ impl Handle {
         self.session.lock().closed()
     }
 
+    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
+    pub fn is_closing(&self) -> bool {
+        self.session.lock().is_closing()
+    }
+
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn transport_error(&self) -> Option<io::Error> {
         self.session.lock().fault()
@@ -373,7 +378,7 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Builds one batch. Made by [`Handle::try_batch`], for the function that fills it.
+/// Builds one batch. Made by [`Handle::batch`], for the function that fills it.
 pub struct BatchBuilder<'b, 'c> {
     batch: &'b mut Batch<'c, Tag>,
     gathering: &'b Arc<Gathering>,

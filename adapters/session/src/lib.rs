@@ -16,6 +16,7 @@
 mod call;
 mod clock;
 mod context;
+mod fault;
 mod handle;
 pub mod http;
 mod machine;

@@ -194,7 +194,7 @@ impl Roster {
     pub fn states(&self) -> Vec<LinkState> {
         let inside = self.lock();
         let states = inside.members.iter().map(|member| {
-            let closing = member.handle.as_ref().and_then(Handle::closed).is_some();
+            let closing = member.handle.as_ref().is_some_and(Handle::is_closing);
             match member.lifecycle.state() {
                 LinkState::Open if closing => LinkState::Closing,
                 state => state,
@@ -210,7 +210,8 @@ impl Roster {
         inside.turn = (inside.turn + 1) % count;
         let members = (0..count).map(|at| &inside.members[(inside.turn + at) % count]);
         let open = members.filter_map(|member| member.handle.as_ref());
-        let usable = open.filter(|handle| handle.closed().is_none());
+        // One that drains would refuse the call, and who tries again would be given it again.
+        let usable = open.filter(|handle| !handle.is_closing());
         usable
             .min_by_key(|handle| handle.session().lock().conn.calls_open())
             .map(Handle::to_unowned)

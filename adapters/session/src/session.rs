@@ -21,13 +21,14 @@ use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, Closed, Connection, ErrorObject, Event, Input, Instant, OwnedOutcome, RequestKey,
-    Response,
+    CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant, OwnedOutcome,
+    RequestKey, Response,
 };
 
 use crate::call::{Gathering, Settle};
 use crate::clock::Clock;
 use crate::context::Context;
+use crate::fault::Fault;
 use crate::machine::Turn;
 use crate::options::Options;
 use crate::queue::Queue;
@@ -109,7 +110,7 @@ pub struct State {
     /// When writing failed. What else is queued is thrown away.
     write_failed: Option<Instant>,
     /// What broke the transport, if anything did.
-    fault: Option<(io::ErrorKind, String)>,
+    fault: Option<Fault>,
     /// When the input ended, and whether the connection has been told.
     input_ended: Option<Instant>,
     pub(crate) is_end_told: bool,
@@ -161,13 +162,17 @@ impl State {
 
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn fault(&self) -> Option<io::Error> {
-        let fault = self.fault.as_ref();
-        fault.map(|(kind, text)| io::Error::new(*kind, text.clone()))
+        self.fault.as_ref().map(Fault::to_error)
     }
 
     /// Why the connection takes nothing more in; none while it does.
     pub fn closed(&self) -> Option<Closed> {
         self.closed
+    }
+
+    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
+    pub fn is_closing(&self) -> bool {
+        self.closing || self.closed.is_some()
     }
 
     /// Why the connection ended, once its transport has been let go.
@@ -231,9 +236,23 @@ impl State {
         if self.layer.is_some() {
             return self.take_frames(into);
         }
-        let is_taken = self.conn.take_transmit(into);
+        let is_taken = if self.conn.config().framing == Framing::Messages {
+            self.take_message(into)
+        } else {
+            self.conn.take_transmit(into)
+        };
         self.taken = self.conn.transmit_done();
         is_taken
+    }
+
+    /// Takes one message, where messages are not written one behind another.
+    fn take_message(&mut self, into: &mut Vec<u8>) -> bool {
+        let Some(message) = self.conn.poll_transmit() else {
+            return false;
+        };
+        into.extend_from_slice(message);
+        self.conn.consume_transmit(into.len());
+        true
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -530,8 +549,10 @@ impl Session {
     pub(crate) fn note_fault(&self, state: &mut State, error: io::Error) {
         let is_meant = matches!(state.closed, Some(Closed::Local(_) | Closed::Drained));
         if !is_meant && state.fault.is_none() {
-            state.fault = Some((error.kind(), error.to_string()));
-            state.queue.push_report(Report::Io(error), 0);
+            let fault = Fault::new(error);
+            let report = Report::Io(fault.to_error());
+            state.fault = Some(fault);
+            state.queue.push_report(report, 0);
             self.signal(state, Signal::Work);
         }
     }
@@ -543,7 +564,7 @@ impl Session {
         state.closing = true;
     }
 
-    /// Takes the output to be written next, as [`Machine::take_output`] does, under the lock.
+    /// Takes the output to be written next, as [`Machine::take_output`](crate::Machine::take_output) does, under the lock.
     pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
         // To tell the time costs more than to look.
         if !state.has_output() {
@@ -560,6 +581,8 @@ impl Session {
                 return true;
             }
             into.clear();
+            // Whoever keeps time may have waited for nothing but this.
+            self.signal(state, Signal::Turn);
         }
     }
 

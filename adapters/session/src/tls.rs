@@ -83,7 +83,10 @@ impl TlsFault {
                 | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
                 | PeerIncompatible::SupportedVersionsExtensionRequired
                 | PeerIncompatible::Tls12NotOffered
-                | PeerIncompatible::Tls12NotOfferedOrEnabled,
+                | PeerIncompatible::Tls12NotOfferedOrEnabled
+                // What rustls misses first in the hello of a client from before TLS 1.2, where the
+                // extension was invented.
+                | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
             )
             | Error::AlertReceived(AlertDescription::ProtocolVersion) => Self::Version,
             Error::NoCertificatesPresented

@@ -50,8 +50,9 @@ pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endp
 /// ```
 ///
 /// # Errors
-/// [`HttpError::Url`] for a URL that cannot be used. For `https://` use [`Client::new`] with
-/// something that connects with TLS.
+/// [`HttpError::Url`] for a URL that cannot be used. For `https://` use
+/// [`Client::new`] with something that connects with TLS, or
+/// `connect_tls` (feature `tls`).
 ///
 /// # Panics
 /// Outside of a tokio runtime.
@@ -65,6 +66,34 @@ pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Clien
     let connect = move || -> Connecting {
         let address = (server.host().to_string(), server.port());
         Box::pin(async { Link::tcp(address).await.map(Into::into) })
+    };
+    Client::new(url, options, connect, Tokio::current())
+}
+
+/// The same with TLS as `config` says, for a `url` that begins with `https://`.
+///
+/// # Errors
+/// [`HttpError::Url`] for a URL that cannot be used.
+///
+/// # Panics
+/// Outside of a tokio runtime.
+#[cfg(feature = "tls")]
+pub fn connect_tls(
+    url: &str,
+    options: impl Into<HttpClientOptions>,
+    config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
+) -> Result<Client, HttpError> {
+    let server: HttpUrl = url.parse()?;
+    if server.scheme() == HttpScheme::Http {
+        return Err(HttpError::Url("http is without TLS"));
+    }
+    let connect = move || -> Connecting {
+        let (host, port) = (server.host().to_string(), server.port());
+        let config = std::sync::Arc::clone(&config);
+        Box::pin(async move {
+            let link = crate::tls::connect((&*host, port), &host, config).await;
+            link.map(Into::into)
+        })
     };
     Client::new(url, options, connect, Tokio::current())
 }

@@ -61,8 +61,8 @@ use std::sync::Arc;
 use antiphon::Closed;
 pub use antiphon_async::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
-    Connect, Connecting, Context, Driver, Listen, Options, Peer, PendingCall, Pool, Protocol,
-    Report, Request, Responder, Running, Secure, Server, Service, StrayReport, cancelled,
+    Connect, Connecting, Context, Driver, Listen, Messages, Options, Peer, PendingCall, Pool,
+    Protocol, Report, Request, Responder, Running, Secure, Server, Service, StrayReport, cancelled,
 };
 pub use io::{TokioIo, TokioPair};
 pub use link::Link;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use antiphon_async::{Context, Io, duplex, stdio};
+use antiphon_async::{Context, Io, Messages, duplex, stdio};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, ToSocketAddrs};
 
@@ -41,6 +41,11 @@ impl Link {
     /// Any stream of the engine's own trait.
     pub fn from_io(io: impl Io) -> Self {
         antiphon_async::Link::new(io).into()
+    }
+
+    /// Any transport of whole messages, such as a message queue.
+    pub fn messages(messages: impl Messages) -> Self {
+        antiphon_async::Link::messages(messages).into()
     }
 
     /// The same with what the transport knows, for the handlers to see.

@@ -52,7 +52,7 @@ use crate::runtime::Tokio;
 /// # Errors
 /// No address answered; the handshake was refused, and then the error names the HTTP status
 /// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long; the URL is of
-/// scheme `wss`, for which [`open`] takes a link over TLS
+/// scheme `wss`, which needs a link over TLS
 /// ([`Unsupported`](io::ErrorKind::Unsupported)).
 ///
 /// # Panics
@@ -64,6 +64,26 @@ pub async fn connect(
 ) -> io::Result<Peer> {
     let url = websocket.plain_url()?;
     let link = Link::tcp((url.host(), url.port())).await?;
+    open(link, websocket, options, service).await
+}
+
+/// The same by TLS, at a URL of scheme `wss`: the certificate is checked against its host.
+///
+/// # Errors
+/// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL is of scheme `ws`
+/// ([`Unsupported`](io::ErrorKind::Unsupported)).
+///
+/// # Panics
+/// Outside of a tokio runtime.
+#[cfg(feature = "tls")]
+pub async fn connect_tls(
+    websocket: WebSocketOptions,
+    config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> io::Result<Peer> {
+    let url = websocket.tls_url()?;
+    let link = crate::tls::connect((url.host(), url.port()), url.host(), config).await?;
     open(link, websocket, options, service).await
 }
 

@@ -374,6 +374,10 @@ async fn a_client_that_stops_reading_is_dropped() {
     assert_eq!(served.running.connections(), 1);
     while served.running.connections() > 0 {
         sleep(Duration::from_millis(100)).await;
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "it is not dropped"
+        );
     }
     let took = start.elapsed();
     assert!(
@@ -402,6 +406,11 @@ async fn a_client_that_is_gone_takes_its_handlers_with_it() {
     assert_eq!(told.recv().await.as_deref(), Some("waiting"));
     drop(raw);
     assert_eq!(told.recv().await.as_deref(), Some("given up"));
+    let why = timeout(Duration::from_secs(60), told.recv()).await;
+    assert_eq!(
+        why.expect("it is told").as_deref(),
+        Some("Local(TransportFailed)")
+    );
     // A handler may take longer than any deadline of the connection, if the client waits.
     let mut raw = served.connect(512);
     raw.send(post("/", "", &call("wait", 1))).await.unwrap();

@@ -28,25 +28,25 @@ pub trait Caller {
         timeout: Duration,
         cancel_after: Option<Duration>,
         is_silent: bool,
-    ) -> Result<Called, SendError>;
+    ) -> Result<Called, Refusal>;
 
     /// Sends each item as a message of its own, all of them before the first answer is awaited.
     ///
     /// # Errors
     /// One was not sent.
-    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, SendError>;
+    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, Refusal>;
 
     /// Tells the peer something.
     ///
     /// # Errors
     /// It was not sent.
-    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), SendError>;
+    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), Refusal>;
 
     /// Sends all items as one message, and gives the outcomes of those that are calls.
     ///
     /// # Errors
     /// It was not sent.
-    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, CallError>;
+    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal>;
 
     /// Why there is no connection any more.
     fn why_closed(&self) -> String;
@@ -62,13 +62,39 @@ pub enum Called {
     Ended(OwnedOutcome),
     /// It was cancelled, and nothing more comes.
     GivenUp,
+    /// Its own exchange failed; others may do better.
+    Failed(String),
+}
+
+/// Why nothing came of an operation.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It was refused here, or there is no connection any more.
+    Unsent(SendError),
+    /// Its own exchange failed; others may do better.
+    Failed(String),
+}
+
+impl From<SendError> for Refusal {
+    fn from(error: SendError) -> Self {
+        Self::Unsent(error)
+    }
+}
+
+impl From<CallError> for Refusal {
+    fn from(error: CallError) -> Self {
+        Self::Unsent(match error {
+            CallError::Rejected(error) => error,
+            _ => SendError::Closed,
+        })
+    }
 }
 
 /// The ends of calls made side by side, and their places in the order in which they came.
 #[derive(Debug)]
 pub struct Sides {
     /// The ends, in the order of the calls.
-    pub outcomes: Vec<OwnedOutcome>,
+    pub ends: Vec<Called>,
     /// The places of the calls, in the order of their ends.
     pub order: Vec<usize>,
 }
@@ -77,14 +103,16 @@ impl Sides {
     /// For so many calls, none of which has ended.
     pub fn new(calls: usize) -> Self {
         Self {
-            outcomes: vec![OwnedOutcome::Aborted; calls],
+            ends: (0..calls)
+                .map(|_| Called::Ended(OwnedOutcome::Aborted))
+                .collect(),
             order: Vec::with_capacity(calls),
         }
     }
 
     /// The call at `place` has ended.
-    pub fn put(&mut self, place: usize, end: OwnedOutcome) {
-        self.outcomes[place] = end;
+    pub fn put(&mut self, place: usize, end: Called) {
+        self.ends[place] = end;
         self.order.push(place);
     }
 }
@@ -104,7 +132,7 @@ pub(crate) fn why(fault: Option<io::Error>, closed: Option<Closed>) -> String {
 pub(crate) fn side_by_side(
     items: &[Item<'_>],
     mut start: impl FnMut(&Item<'_>, Then) -> Result<(), SendError>,
-) -> Result<Sides, SendError> {
+) -> Result<Sides, Refusal> {
     let (done, ends) = mpsc::channel();
     for (place, item) in items.iter().enumerate() {
         let done = done.clone();
@@ -117,7 +145,7 @@ pub(crate) fn side_by_side(
     drop(done);
     let mut sides = Sides::new(items.len());
     ends.into_iter()
-        .for_each(|(place, end)| sides.put(place, end));
+        .for_each(|(place, end)| sides.put(place, Called::Ended(end)));
     Ok(sides)
 }
 

@@ -1,6 +1,7 @@
 //! The client of the contract: one operation per line on stdin, one answer per line on stdout.
 
 use std::io::{self, Write};
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -36,7 +37,21 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
             // The error names the command.
             started.map_err(|error| Failure::new(error.to_string()))?
         }
-        place => reach(executor.as_ref(), place, options, desk.clone()).map_err(cannot)?,
+        place => {
+            if let Place::Web(web) = place {
+                // A client over HTTP connects when it first calls; a peer that is absent is told
+                // of now.
+                drop(TcpStream::connect(&web.address).map_err(cannot)?);
+            }
+            let reached = reach(
+                executor.as_ref(),
+                place,
+                &endpoint.tls,
+                options,
+                desk.clone(),
+            );
+            reached.map_err(cannot)?
+        }
     };
     drive(endpoint, reached, &desk)
 }

@@ -21,11 +21,13 @@ pub mod log;
 pub mod on_tasks;
 pub mod on_threads;
 pub mod operations;
+pub mod over_http;
 mod pipes;
 mod proxy;
 pub mod runtime;
 mod server;
 mod target;
+pub mod tls;
 pub mod transports;
 mod usage;
 

@@ -12,7 +12,7 @@ use antiphon_async::{
 use antiphon_session::Room;
 
 use crate::caller::{
-    Called, Caller, END_TIME_MAX, FLUSH_TIME_MAX, Sides, fill, outcomes_of, side_by_side,
+    Called, Caller, END_TIME_MAX, FLUSH_TIME_MAX, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
 use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events, say_unanswered};
 use crate::desk::Desk;
@@ -155,12 +155,9 @@ impl TaskCaller {
         method: &str,
         params: Option<Json<'_>>,
         timeout: Duration,
-    ) -> Result<PendingCall, SendError> {
-        let call = self.peer.start_call(method, params, Some(timeout)).await;
-        call.map_err(|error| match error {
-            CallError::Rejected(error) => error,
-            _ => SendError::Closed,
-        })
+    ) -> Result<PendingCall, Refusal> {
+        let call = self.peer.start_call(method, params, Some(timeout));
+        Ok(call.await?)
     }
 
     async fn call_until(
@@ -193,14 +190,14 @@ impl Caller for TaskCaller {
         timeout: Duration,
         cancel_after: Option<Duration>,
         is_silent: bool,
-    ) -> Result<Called, SendError> {
+    ) -> Result<Called, Refusal> {
         self.executor.block_on(async {
             let call = self.start(method, params, timeout).await?;
             Ok(self.call_until(call, cancel_after, is_silent).await)
         })
     }
 
-    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, SendError> {
+    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, Refusal> {
         let handle = self.peer.handle();
         let deadline = handle.deadline(Some(timeout));
         side_by_side(items, |item, then| {
@@ -210,15 +207,15 @@ impl Caller for TaskCaller {
         })
     }
 
-    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), SendError> {
-        self.executor.block_on(self.peer.notify(method, params))
+    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), Refusal> {
+        Ok(self.executor.block_on(self.peer.notify(method, params))?)
     }
 
-    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, CallError> {
+    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
         let sent = self
             .peer
             .batch_timeout(Some(timeout), |batch| fill(batch, items));
-        self.executor.block_on(sent).map(outcomes_of)
+        Ok(outcomes_of(self.executor.block_on(sent)?))
     }
 
     fn why_closed(&self) -> String {

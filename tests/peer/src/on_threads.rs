@@ -5,12 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
-use antiphon_blocking::{
-    CALL_TIMEOUT_DEFAULT, CallError, Peer, Report, Request, Responder, Service,
-};
+use antiphon_blocking::{CALL_TIMEOUT_DEFAULT, Peer, Report, Request, Responder, Service};
 
 use crate::caller::{
-    Called, Caller, END_TIME_MAX, FLUSH_TIME_MAX, Sides, fill, outcomes_of, side_by_side,
+    Called, Caller, END_TIME_MAX, FLUSH_TIME_MAX, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
 use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events, say_unanswered};
 use crate::desk::Desk;
@@ -122,7 +120,7 @@ impl Caller for Peer {
         timeout: Duration,
         cancel_after: Option<Duration>,
         is_silent: bool,
-    ) -> Result<Called, SendError> {
+    ) -> Result<Called, Refusal> {
         let (done, outcome) = mpsc::channel();
         // By the service's thread, so that notifications before the answer are kept before it.
         let called = self.call_then(method, params, Some(timeout), move |end| {
@@ -145,20 +143,20 @@ impl Caller for Peer {
         Ok(Called::Ended(outcome.unwrap_or(OwnedOutcome::Aborted)))
     }
 
-    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, SendError> {
+    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, Refusal> {
         side_by_side(items, |item, then| {
             let called = self.call_then(&item.method, item.params, Some(timeout), then);
             called.map(drop).map_err(|refused| refused.error)
         })
     }
 
-    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), SendError> {
-        Peer::notify(self, method, params)
+    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), Refusal> {
+        Ok(Peer::notify(self, method, params)?)
     }
 
-    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, CallError> {
+    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
         let sent = self.batch_timeout(Some(timeout), |batch| fill(batch, items));
-        sent.map(outcomes_of)
+        Ok(outcomes_of(sent?))
     }
 
     fn why_closed(&self) -> String {

@@ -8,9 +8,9 @@ use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
 use antiphon::{Json, OwnedError, OwnedJson, OwnedOutcome, SendError};
-use antiphon_session::{CALL_TIMEOUT_DEFAULT, CallError};
+use antiphon_session::CALL_TIMEOUT_DEFAULT;
 
-use crate::caller::{Called, Caller, Sides};
+use crate::caller::{Called, Caller, Refusal, Sides};
 use crate::desk::{Desk, Waited};
 use crate::items::{Item, items_of, params_of};
 
@@ -34,15 +34,16 @@ impl fmt::Debug for Client<'_> {
 
 /// What stands in the line of an answer.
 enum Answer {
-    Outcome(OwnedOutcome),
+    Called(Called),
     Notification(Option<OwnedJson>),
     Asked(u64),
     Batch(Vec<OwnedOutcome>),
     Calls(Sides),
     Ok,
     Timeout,
-    Cancelled,
     Refused(SendError),
+    /// An exchange failed.
+    Failed(String),
     Closed,
     /// The operation makes no sense.
     Line(&'static str),
@@ -104,7 +105,7 @@ impl Client<'_> {
             "call" => self.call(operation, &method, timeout),
             "notify" => match self.caller.notify(&method, params_of(operation)) {
                 Ok(()) => Answer::Ok,
-                Err(error) => refused(error),
+                Err(refusal) => refused(refusal),
             },
             "wait" => waited(self.desk.take(&method, timeout), Answer::Notification),
             "asked" => waited(self.desk.asked(&method, timeout), Answer::Asked),
@@ -126,17 +127,15 @@ impl Client<'_> {
             .caller
             .call(method, params, timeout, cancel_after, self.is_silent);
         match called {
-            Ok(Called::Ended(outcome)) => Answer::Outcome(outcome),
-            Ok(Called::GivenUp) => Answer::Cancelled,
-            Err(error) => refused(error),
+            Ok(called) => Answer::Called(called),
+            Err(refusal) => refused(refusal),
         }
     }
 
     fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Answer {
         match self.caller.batch(items, timeout) {
             Ok(outcomes) => Answer::Batch(outcomes),
-            Err(CallError::Rejected(error)) => refused(error),
-            Err(_) => Answer::Closed,
+            Err(refusal) => refused(refusal),
         }
     }
 
@@ -146,43 +145,50 @@ impl Client<'_> {
         }
         match self.caller.calls(items, timeout) {
             Ok(sides) => Answer::Calls(sides),
-            Err(error) => refused(error),
+            Err(refusal) => refused(refusal),
         }
     }
 
     fn write(&self, answer: Answer) -> String {
         match answer {
-            Answer::Outcome(outcome) => self.write_outcome(&outcome),
+            Answer::Called(called) => self.write_called(&called),
             Answer::Notification(params) => {
                 let params = params.as_ref().map_or("null", OwnedJson::as_str);
                 format!(r#"{{"notification":{}}}"#, in_one_line(params))
             }
             Answer::Asked(count) => format!(r#"{{"asked":{count}}}"#),
             Answer::Batch(outcomes) => {
-                if are_dead(&outcomes) {
+                if !outcomes.is_empty() && outcomes.iter().all(is_dead) {
                     return self.write(Answer::Closed);
                 }
-                format!(r#"{{"batch":[{}]}}"#, self.write_outcomes(&outcomes))
+                let ends: Vec<String> =
+                    outcomes.iter().map(|end| self.write_outcome(end)).collect();
+                format!(r#"{{"batch":[{}]}}"#, ends.join(","))
             }
-            Answer::Calls(Sides { outcomes, order }) => {
-                if are_dead(&outcomes) {
+            Answer::Calls(Sides { ends, order }) => {
+                let is_dead =
+                    |called: &Called| matches!(called, Called::Ended(end) if is_dead(end));
+                if ends.iter().all(is_dead) {
                     return self.write(Answer::Closed);
                 }
-                let outcomes = self.write_outcomes(&outcomes);
-                format!(r#"{{"calls":[{outcomes}],"order":{order:?}}}"#)
+                let ends: Vec<String> = ends.iter().map(|end| self.write_called(end)).collect();
+                format!(r#"{{"calls":[{}],"order":{order:?}}}"#, ends.join(","))
             }
             Answer::Ok => r#"{"ok":true}"#.to_owned(),
             Answer::Timeout => r#"{"timeout":true}"#.to_owned(),
-            Answer::Cancelled => r#"{"cancelled":true}"#.to_owned(),
+            Answer::Failed(why) => format!(r#"{{"failed":{}}}"#, quoted(&why)),
             Answer::Refused(error) => format!(r#"{{"refused":{}}}"#, quoted(&error.to_string())),
             Answer::Closed => format!(r#"{{"closed":{}}}"#, quoted(&self.why_closed())),
             Answer::Line(why) => format!(r#"{{"error_line":{}}}"#, quoted(why)),
         }
     }
 
-    fn write_outcomes(&self, outcomes: &[OwnedOutcome]) -> String {
-        let texts: Vec<String> = outcomes.iter().map(|end| self.write_outcome(end)).collect();
-        texts.join(",")
+    fn write_called(&self, called: &Called) -> String {
+        match called {
+            Called::Ended(outcome) => self.write_outcome(outcome),
+            Called::GivenUp => r#"{"cancelled":true}"#.to_owned(),
+            Called::Failed(why) => self.write(Answer::Failed(why.clone())),
+        }
     }
 
     fn write_outcome(&self, outcome: &OwnedOutcome) -> String {
@@ -213,16 +219,16 @@ fn waited<T>(waited: Waited<T>, found: impl FnOnce(T) -> Answer) -> Answer {
     }
 }
 
-/// Whether the transport ended every one of them.
-fn are_dead(outcomes: &[OwnedOutcome]) -> bool {
-    let is_dead = |end: &OwnedOutcome| matches!(end, OwnedOutcome::Aborted | OwnedOutcome::Unsent);
-    !outcomes.is_empty() && outcomes.iter().all(is_dead)
+/// Whether the transport ended it.
+fn is_dead(end: &OwnedOutcome) -> bool {
+    matches!(end, OwnedOutcome::Aborted | OwnedOutcome::Unsent)
 }
 
-fn refused(error: SendError) -> Answer {
-    match error {
-        SendError::Closed => Answer::Closed,
-        error => Answer::Refused(error),
+fn refused(refusal: Refusal) -> Answer {
+    match refusal {
+        Refusal::Unsent(SendError::Closed) => Answer::Closed,
+        Refusal::Unsent(error) => Answer::Refused(error),
+        Refusal::Failed(why) => Answer::Failed(why),
     }
 }
 

@@ -24,7 +24,14 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
         let why = serve_stdio(executor.as_ref(), options, contract).map_err(cannot)?;
         return Ok(code_of(why));
     }
-    let serving = listen(executor.as_ref(), target.place(), options, contract).map_err(cannot)?;
+    let serving = listen(
+        executor.as_ref(),
+        target.place(),
+        &endpoint.tls,
+        options,
+        contract,
+    );
+    let serving = serving.map_err(cannot)?;
     eprintln!("listening {}", target.at(&serving.address));
     serving.wait();
     Ok(0)

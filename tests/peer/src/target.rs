@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::transports::Place;
+use crate::transports::{Place, Web};
 use antiphon::Framing;
 
 use crate::usage::Failure;
@@ -34,22 +34,8 @@ impl Target {
                 framing: Framing::Newline,
                 scheme: "unix:".to_owned(),
             }
-        } else if let Some((scheme, address)) = first.split_once("://") {
-            let framing = match scheme {
-                "tcp" => Framing::Newline,
-                "tcp+lsp" => Framing::ContentLength,
-                "tcp+json" => Framing::Concatenated,
-                _ => return bad("no such transport"),
-            };
-            let port = address.rsplit_once(':').map(|(_, port)| port);
-            if port.and_then(|port| port.parse::<u16>().ok()).is_none() {
-                return bad("must end in HOST:PORT");
-            }
-            Self {
-                place: Place::Tcp(address.to_owned()),
-                framing,
-                scheme: format!("{scheme}://"),
-            }
+        } else if let Some((scheme, rest)) = first.split_once("://") {
+            Self::read_address(scheme, rest).or_else(bad)?
         } else {
             return bad("is no target");
         };
@@ -57,6 +43,42 @@ impl Target {
             None => Ok(target),
             Some(word) => Err(Failure::new(format!("{word}: too many words"))),
         }
+    }
+
+    fn read_address(scheme: &str, rest: &str) -> Result<Self, &'static str> {
+        let web = |is_http, is_tls, rest: &str| {
+            let (address, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            Place::Web(Web {
+                is_http,
+                is_tls,
+                address: address.to_owned(),
+                path: if path.is_empty() { "/" } else { path }.to_owned(),
+            })
+        };
+        let tcp = |rest: &str| Place::Tcp(rest.to_owned());
+        // On the web a message is told by the exchange or the frame that holds it.
+        let (place, framing) = match scheme {
+            "tcp" => (tcp(rest), Framing::Newline),
+            "tcp+lsp" => (tcp(rest), Framing::ContentLength),
+            "tcp+json" => (tcp(rest), Framing::Concatenated),
+            "http" => (web(true, false, rest), Framing::Messages),
+            "https" => (web(true, true, rest), Framing::Messages),
+            "ws" => (web(false, false, rest), Framing::Messages),
+            "wss" => (web(false, true, rest), Framing::Messages),
+            _ => return Err("no such transport"),
+        };
+        let (Place::Tcp(address) | Place::Web(Web { address, .. })) = &place else {
+            return Err("no such transport");
+        };
+        let port = address.rsplit_once(':').map(|(_, port)| port);
+        if port.and_then(|port| port.parse::<u16>().ok()).is_none() {
+            return Err("must have HOST:PORT");
+        }
+        Ok(Self {
+            place,
+            framing,
+            scheme: format!("{scheme}://"),
+        })
     }
 
     fn read_stdio(stdio: &str, rest: &[String], is_client: bool) -> Result<Self, &'static str> {
@@ -100,7 +122,16 @@ impl Target {
 
     /// The target with the address that it really has, for a port that was 0.
     pub(crate) fn at(&self, address: &str) -> String {
-        format!("{}{address}", self.scheme)
+        let path = match &self.place {
+            Place::Web(web) => web.path.as_str(),
+            _ => "",
+        };
+        format!("{}{address}{path}", self.scheme)
+    }
+
+    /// Whether it is spoken to over TLS.
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(&self.place, Place::Web(web) if web.is_tls)
     }
 }
 
@@ -111,6 +142,7 @@ impl fmt::Display for Target {
             Place::Child(words) => return write!(f, "{}:{}", self.scheme, words.join(" ")),
             Place::Tcp(address) => address,
             Place::Unix(path) => path,
+            Place::Web(web) => return f.write_str(&self.at(&web.address)),
         };
         write!(f, "{}{address}", self.scheme)
     }
@@ -138,6 +170,14 @@ mod tests {
             read("tcp+json://h:1", true).unwrap().framing(),
             Framing::Concatenated
         );
+        let web = read("https://h:1/rpc?v=2", true).unwrap();
+        assert_eq!(web.framing(), Framing::Messages);
+        assert_eq!(web.at("h:2"), "https://h:2/rpc?v=2");
+        assert!(web.is_tls() && !read("ws://h:1", true).unwrap().is_tls());
+        assert_eq!(
+            read("ws://[::1]:0", false).unwrap().to_string(),
+            "ws://[::1]:0/"
+        );
         let unix = read("unix:/a b/c", false).unwrap();
         assert_eq!(unix.place(), &Place::Unix("/a b/c".to_owned()));
         let child = read("stdio:ndjson:run it|--with this", true).unwrap();
@@ -155,7 +195,8 @@ mod tests {
             ("stdio:lsp:", true),
             ("tcp://nowhere", false),
             ("tcp://h:70000", false),
-            ("http://h:1/", true),
+            ("http://h/rpc", true),
+            ("ftp://h:1/", true),
             ("unix:", true),
             ("somewhere", true),
             ("tcp://h:1|more", true),

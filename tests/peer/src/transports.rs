@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use antiphon::Closed;
+use antiphon_session::http::HttpClientOptions;
 use antiphon_session::{ChildOptions, Options};
 
 use crate::caller::{Caller, END_TIME_MAX};
@@ -17,9 +18,18 @@ use crate::contract::Contract;
 use crate::desk::Desk;
 use crate::on_tasks::{Executor, TaskCaller};
 use crate::on_threads::Threads;
+use crate::tls::Tls;
+
+mod on_tasks;
+mod on_threads;
+
+use on_tasks::{on_futures, on_tokio};
 
 /// How long a server may take from the end of its output to its exit, to be told how it ended.
 const EXIT_TIME_MAX: Duration = Duration::from_millis(200);
+
+/// How many calls over HTTP are under way at once; further ones wait.
+const HTTP_CONNECTIONS_MAX: usize = 128;
 
 /// The transport of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +42,41 @@ pub enum Place {
     Tcp(String),
     /// The path of a Unix socket.
     Unix(String),
+    /// HTTP or WebSocket.
+    Web(Web),
+}
+
+/// The target of HTTP or WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Web {
+    /// Whether it is HTTP; else WebSocket.
+    pub is_http: bool,
+    /// Whether TLS is below.
+    pub is_tls: bool,
+    /// `HOST:PORT`.
+    pub address: String,
+    /// From the first slash on.
+    pub path: String,
+}
+
+impl Web {
+    /// The target as a URL.
+    pub fn url(&self) -> String {
+        let scheme = match (self.is_http, self.is_tls) {
+            (true, false) => "http",
+            (true, true) => "https",
+            (false, false) => "ws",
+            (false, true) => "wss",
+        };
+        format!("{scheme}://{}{}", self.address, self.path)
+    }
+
+    /// The host alone, as a certificate names it.
+    fn host(&self) -> &str {
+        let host = self.address.rsplit_once(':');
+        let host = host.map_or(self.address.as_str(), |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
 }
 
 impl Place {
@@ -50,6 +95,7 @@ pub struct Serving {
 
 enum Running {
     Threads(antiphon_blocking::Running),
+    Http(antiphon_blocking::http::Running),
     Tasks(antiphon_async::Running, Executor),
 }
 
@@ -58,6 +104,7 @@ impl Serving {
     pub fn wait(self) {
         match self.running {
             Running::Threads(running) => running.wait(),
+            Running::Http(running) => running.wait(),
             Running::Tasks(running, executor) => executor.block_on(running.wait()),
         }
     }
@@ -121,18 +168,19 @@ impl StartedChild {
 pub fn listen(
     executor: Option<&Executor>,
     place: &Place,
+    tls: &Tls,
     options: Options,
     contract: Contract,
 ) -> io::Result<Serving> {
     let (address, running) = match executor {
-        None => on_threads::listen(place, options, contract)?,
+        None => on_threads::listen(place, tls, options, contract)?,
         Some(executor) => {
             let (address, running) = match executor {
                 Executor::Tokio(runtime) => {
-                    runtime.block_on(on_tokio::listen(place, options, contract))?
+                    runtime.block_on(on_tokio::listen(place, tls, options, contract))?
                 }
                 Executor::AsyncIo => {
-                    executor.block_on(on_futures::listen(place, options, contract))?
+                    executor.block_on(on_futures::listen(place, tls, options, contract))?
                 }
             };
             (address, Running::Tasks(running, executor.clone()))
@@ -166,21 +214,19 @@ pub fn serve_stdio(
 pub fn reach(
     executor: Option<&Executor>,
     place: &Place,
+    tls: &Tls,
     options: Options,
     desk: Desk,
 ) -> io::Result<Reached> {
-    let caller: Box<dyn Caller> = match executor {
-        None => Box::new(on_threads::reach(place, options, desk)?),
-        Some(executor) => Box::new(match executor {
-            Executor::Tokio(runtime) => {
-                let (peer, its) = runtime.block_on(on_tokio::reach(place, options, desk))?;
-                TaskCaller::new(peer, its, executor.clone())
+    let caller = match executor {
+        None => on_threads::reach(place, tls, options, desk)?,
+        Some(executor) => executor.block_on(async {
+            let executor = executor.clone();
+            match executor {
+                Executor::Tokio(_) => on_tokio::reach(place, tls, options, desk, executor).await,
+                Executor::AsyncIo => on_futures::reach(place, tls, options, desk, executor).await,
             }
-            Executor::AsyncIo => {
-                let (peer, its) = executor.block_on(on_futures::reach(place, options, desk))?;
-                TaskCaller::new(peer, its, executor.clone())
-            }
-        }),
+        })?,
     };
     Ok(Reached {
         caller,
@@ -222,121 +268,13 @@ pub fn start(
     })
 }
 
-/// The transports of the blocking adapter.
-mod on_threads {
-    use super::{Contract, Desk, Options, Place, Running, Threads};
-    use antiphon_blocking::{Link, Peer, TcpServer, connect};
-    use std::io;
-
-    pub(super) fn listen(
-        place: &Place,
-        options: Options,
-        contract: Contract,
-    ) -> io::Result<(String, Running)> {
-        let service = Threads(contract);
-        let (address, running) = match place {
-            Place::Tcp(address) => {
-                let server = TcpServer::bind(address.as_str())?;
-                let address = server.local_addr()?.to_string();
-                (address, server.start(options, move |_| service.clone())?)
-            }
-            #[cfg(unix)]
-            Place::Unix(path) => {
-                let server = antiphon_blocking::UnixServer::bind(path)?;
-                let running = server.start(options, move || service.clone())?;
-                (path.clone(), running)
-            }
-            _ => return Err(place.unfit()),
-        };
-        Ok((address, Running::Threads(running)))
-    }
-
-    pub(super) fn reach(place: &Place, options: Options, desk: Desk) -> io::Result<Peer> {
-        let link = match place {
-            Place::Tcp(address) => Link::tcp(address.as_str())?,
-            #[cfg(unix)]
-            Place::Unix(path) => Link::unix(path)?,
-            _ => return Err(place.unfit()),
-        };
-        connect(link, options, desk)
-    }
+/// Room for as many calls side by side as a driver may ask for.
+fn http_client(options: &Options) -> HttpClientOptions {
+    let mut client = HttpClientOptions::from(options.config);
+    client.connections_max = HTTP_CONNECTIONS_MAX;
+    client
 }
 
-/// The transports of an async adapter: they have the same names in each.
-macro_rules! transports {
-    ($(#[$about:meta])* $module:ident, $adapter:ident, $current:path) => {
-        $(#[$about])*
-        mod $module {
-            use super::{ChildOptions, Closed, Command, Contract, Desk, Options, Place};
-            use crate::on_tasks::Tasks;
-            use antiphon_async::{Child, Peer, Running, SharedRuntime};
-            use std::io;
-            use std::sync::Arc;
-            use $adapter::{Link, TcpServer, connect};
-
-            fn service(contract: Contract) -> Arc<Tasks> {
-                Arc::new(Tasks::new(contract, $current()))
-            }
-
-            pub(super) async fn listen(
-                place: &Place,
-                options: Options,
-                contract: Contract,
-            ) -> io::Result<(String, Running)> {
-                let service = service(contract);
-                match place {
-                    Place::Tcp(address) => {
-                        let server = TcpServer::bind(address.as_str()).await?;
-                        let address = server.local_addr().to_string();
-                        Ok((address, server.start(options, move |_| Arc::clone(&service))))
-                    }
-                    #[cfg(unix)]
-                    Place::Unix(path) => {
-                        let server = $adapter::UnixServer::bind(path)?;
-                        let running = server.start(options, move |_| Arc::clone(&service));
-                        Ok((path.clone(), running))
-                    }
-                    _ => Err(place.unfit()),
-                }
-            }
-
-            pub(super) async fn serve_stdio(
-                options: Options,
-                contract: Contract,
-            ) -> io::Result<Closed> {
-                $adapter::serve_stdio(options, service(contract)).await
-            }
-
-            pub(super) async fn reach(
-                place: &Place,
-                options: Options,
-                desk: Desk,
-            ) -> io::Result<(Peer, SharedRuntime)> {
-                let link = match place {
-                    Place::Tcp(address) => Link::tcp(address.as_str()).await?,
-                    #[cfg(unix)]
-                    Place::Unix(path) => Link::unix(path).await?,
-                    _ => return Err(place.unfit()),
-                };
-                Ok((connect(link, options, desk), $current()))
-            }
-
-            pub(super) fn start(
-                command: Command,
-                options: ChildOptions,
-                desk: Desk,
-            ) -> io::Result<(Child, SharedRuntime)> {
-                Ok(($adapter::spawn(command, options, desk)?, $current()))
-            }
-        }
-    };
-}
-
-transports! {
-    /// The transports of the tokio adapter.
-    on_tokio, antiphon_tokio, antiphon_tokio::Tokio::current
-}
-transports! {
-    /// The transports of the adapter for smol and async-std.
-    on_futures, antiphon_async_std, antiphon_async_std::Futures::current
+fn web_error(error: antiphon_session::http::HttpError) -> io::Error {
+    io::Error::other(error)
 }

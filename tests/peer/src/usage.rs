@@ -11,9 +11,10 @@ use crate::dialect;
 use crate::proxy;
 use crate::runtime::Runtime;
 use crate::target::Target;
+use crate::tls::Tls;
 
 const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] \
-    [--limit NAME=NUMBER] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
+    [--limit NAME=NUMBER] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// Why a program ends with exit code 2, in one line.
 #[derive(Debug)]
@@ -55,6 +56,7 @@ pub(crate) struct Endpoint {
     pub(crate) target: Target,
     pub(crate) config: Config,
     pub(crate) runtime: Runtime,
+    pub(crate) tls: Tls,
 }
 
 /// Reads the command line, without the program's name.
@@ -108,6 +110,10 @@ struct Wanted {
     lenient: bool,
     runtime: Runtime,
     limits: Vec<String>,
+    /// Files, for TLS.
+    ca: Option<String>,
+    cert: Option<String>,
+    key: Option<String>,
 }
 
 impl Wanted {
@@ -120,12 +126,68 @@ impl Wanted {
         match word {
             "--lenient" => self.lenient = true,
             "--preset" => self.preset = Some(read_preset(arguments.next())?),
+            "--ca" => self.ca = Some(read_file_name(word, arguments)?),
+            "--cert" => self.cert = Some(read_file_name(word, arguments)?),
+            "--key" => self.key = Some(read_file_name(word, arguments)?),
             "--limit" => self.limits.push(read_limit(arguments.next())?),
             "--runtime" => self.runtime = read_runtime(arguments.next())?,
             _ => return Ok(false),
         }
         Ok(true)
     }
+
+    /// What a target over TLS needs: for a client whom to trust; for a server a certificate, which
+    /// is made if it is not given.
+    fn tls(&self, is_client: bool) -> Result<Tls, Failure> {
+        if is_client {
+            let ca = self
+                .ca
+                .as_ref()
+                .ok_or(Failure::new("TLS needs --ca FILE"))?;
+            let tls = Tls {
+                roots: Some(read_file(ca)?),
+                ..Tls::default()
+            };
+            let usable = tls.client();
+            return usable.map(|_| tls).map_err(|error| told(ca, &error));
+        }
+        let tls = match (&self.cert, &self.key, &self.ca) {
+            (Some(cert), Some(key), _) => Tls {
+                identity: Some((read_file(cert)?, read_file(key)?)),
+                ..Tls::default()
+            },
+            (None, None, Some(ca)) => {
+                let made = Tls::self_made().map_err(|error| told("--ca", &error))?;
+                let certificate = made.roots.as_deref().unwrap_or_default();
+                std::fs::write(ca, certificate).map_err(|error| told(ca, &error))?;
+                made
+            }
+            _ => {
+                let why = "TLS needs --cert and --key, or --ca FILE to write a new certificate to";
+                return Err(Failure::new(why));
+            }
+        };
+        let usable = tls.server();
+        usable
+            .map(|_| tls)
+            .map_err(|error| told("--cert, --key", &error))
+    }
+}
+
+fn read_file_name(
+    option: &str,
+    arguments: &mut impl Iterator<Item = String>,
+) -> Result<String, Failure> {
+    let name = arguments.next();
+    name.ok_or_else(|| Failure::new(format!("{option} needs a file; see --help")))
+}
+
+fn read_file(name: &str) -> Result<Vec<u8>, Failure> {
+    std::fs::read(name).map_err(|error| told(name, &error))
+}
+
+fn told(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{what}: {error}"))
 }
 
 /// The usage, and the presets by name.
@@ -161,10 +223,15 @@ fn read_endpoint(
         // Read before, so it is understood.
         dialect::set_limit(&mut config, limit).map_err(Failure::new)?;
     }
+    let tls = match target.is_tls() {
+        true => wanted.tls(is_client)?,
+        false => Tls::default(),
+    };
     Ok(Endpoint {
         target,
         config,
         runtime: wanted.runtime,
+        tls,
     })
 }
 
@@ -257,6 +324,9 @@ mod tests {
             "server",
             "server tcp://h:1 --runtime",
             "server tcp://h:1 --limit calls_max",
+            "server https://h:1/",
+            "server https://h:1/ --cert only",
+            "client wss://h:1/ --ca /dev/null",
             "--limit calls_max=-1 server tcp://h:1",
             "--limit nothing=1 server tcp://h:1",
         ];

@@ -4,6 +4,7 @@
 //! own, for its shape is threads. [`Alloc`] counts what is held, so that a test can say that
 //! nothing was left behind.
 
+pub mod certificates;
 mod echo;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,6 +16,11 @@ use antiphon_async::{SharedRuntime, until};
 use antiphon_async_std::{Executor, Futures};
 use antiphon_tokio::Tokio;
 pub use echo::Echo;
+
+/// The examples of README, compiled as they stand there.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
 
 /// No test waits longer for anything.
 pub const LONG: Duration = Duration::from_secs(30);

@@ -131,10 +131,9 @@ impl Read for Reader {
                 self.end = self.socket.read(&mut self.wire)?;
             }
             let decrypted = self.decrypt();
-            // An answer to what cannot be read; the reading failed anyway.
-            let sent = self.shared.send_rest();
+            // Whoever can't be told any more may still have said something before.
+            let _ = self.shared.send_rest();
             decrypted?;
-            sent?;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::task::Waker;
 use std::time::Duration;
 
-use antiphon::{CloseReason, Input, Instant};
+use antiphon::{CloseReason, Framing, Input, Instant};
 
 use super::{Session, Signal};
 use crate::machine::{Machine, ThreadMachine, Turn};
@@ -26,9 +26,18 @@ impl Machine for Session {
                 self.receive_frames(state, bytes);
                 return bytes.len();
             }
-            let mut input = Input::stream(bytes);
+            let is_whole = self.options.config.framing == Framing::Messages;
+            let mut input = if is_whole {
+                Input::message(bytes)
+            } else {
+                Input::stream(bytes)
+            };
             self.pump(state, &mut input);
-            input.consumed()
+            if is_whole {
+                bytes.len()
+            } else {
+                input.consumed()
+            }
         })
     }
 

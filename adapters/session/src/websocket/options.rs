@@ -73,9 +73,22 @@ impl WebSocketOptions {
     /// [`Unsupported`](io::ErrorKind::Unsupported) if the URL wants TLS;
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if these are the options of a server.
     pub fn plain_url(&self) -> io::Result<&WebSocketUrl> {
+        self.url(false, "wss needs a link over TLS")
+    }
+
+    /// Where a client connects to over TLS.
+    ///
+    /// # Errors
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the URL does not ask for TLS;
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if these are the options of a server.
+    pub fn tls_url(&self) -> io::Result<&WebSocketUrl> {
+        self.url(true, "ws is not spoken over TLS")
+    }
+
+    fn url(&self, is_tls: bool, otherwise: &str) -> io::Result<&WebSocketUrl> {
         let (kind, what) = match &self.request {
-            Some(request) if !request.url().is_tls() => return Ok(request.url()),
-            Some(_) => (io::ErrorKind::Unsupported, "wss needs a link over TLS"),
+            Some(request) if request.url().is_tls() == is_tls => return Ok(request.url()),
+            Some(_) => (io::ErrorKind::Unsupported, otherwise),
             None => (
                 io::ErrorKind::InvalidInput,
                 "a server has nowhere to connect to",

@@ -39,7 +39,7 @@ fn a_client_masks_every_frame_with_another_key() {
 
 /// What a client sends in the order of the conversation, and the messages that it is.
 fn conversation() -> (Vec<u8>, Vec<String>) {
-    let long = "ab€".repeat(2000);
+    let long = "ab€".repeat(700);
     let mut bytes = text("[1]");
     bytes.extend(frame(TEXT, "é".as_bytes().split_at(1).0, true));
     bytes.extend(frame(FIN | PING, b"between", true));
@@ -49,8 +49,8 @@ fn conversation() -> (Vec<u8>, Vec<String>) {
     bytes.extend(text(""));
     bytes.extend(frame(FIN | PONG, b"unasked", true));
     bytes.extend(text(&long));
-    bytes.extend(frame(TEXT, &long.as_bytes()[..4001], true));
-    bytes.extend(frame(FIN, &long.as_bytes()[4001..], true));
+    bytes.extend(frame(TEXT, &long.as_bytes()[..2501], true));
+    bytes.extend(frame(FIN, &long.as_bytes()[2501..], true));
     let messages = ["[1]", "é!", "", &long, &long];
     (bytes, messages.map(str::to_owned).to_vec())
 }
@@ -173,6 +173,9 @@ fn a_frame_is_judged_by_its_header_alone() {
         (super::support::header(FIN | CLOSE, u64::MAX, true), 1002),
         (super::support::header(FIN | TEXT, 100, false), 1002),
         (super::support::header(FIN, 100, true), 1002),
+        (super::support::header(PING, 5, true), 1002),
+        (super::support::header(FIN | 0x40 | TEXT, 100, true), 1002),
+        (super::support::header(FIN | 0x3, 100, true), 1002),
     ] {
         expect_fault(server(), &bytes, code);
     }

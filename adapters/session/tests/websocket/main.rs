@@ -2,6 +2,7 @@
 #![cfg(feature = "websocket")]
 
 mod frames;
+mod garbage;
 mod handshake;
 mod limits;
 mod session;

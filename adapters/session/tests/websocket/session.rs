@@ -178,8 +178,8 @@ fn each_answer_is_a_frame_of_its_own() {
     let side = Side::server(Config::new());
     side.receive(&[request(1), request(2)].concat());
     let ((_, first), (_, second)) = (side.request(), side.request());
-    second.ok(&"two").unwrap();
-    first.ok(&"one").unwrap();
+    second.ok("two").unwrap();
+    first.ok("one").unwrap();
     let sent = side.sent();
     let texts: Vec<&str> = sent.iter().map(Sent::text).collect();
     assert_eq!(
@@ -531,4 +531,26 @@ fn control_frames_are_not_waited_with_for_messages_that_fill_the_output() {
     assert_eq!(first.len(), 1, "a piece at a time");
     assert_eq!((second[0].first, second[1].first), (0x8a, FIN | TEXT));
     assert_ne!(CLOSE, second[0].first);
+}
+
+// TRN-07
+#[test]
+fn a_flush_waits_for_the_frames() {
+    let side = Side::server(Config::new());
+    side.handle().notify("n", (), Room::Now).unwrap();
+    let flush = || {
+        side.handle()
+            .flush(Duration::ZERO)
+            .map_err(|error| error.kind())
+    };
+    assert_eq!(flush(), Err(io::ErrorKind::TimedOut));
+    let mut out = Vec::new();
+    assert!(side.session.take_output(&mut out));
+    assert_eq!(
+        flush(),
+        Err(io::ErrorKind::TimedOut),
+        "taken is not written"
+    );
+    side.session.output_written();
+    assert_eq!(flush(), Ok(()));
 }

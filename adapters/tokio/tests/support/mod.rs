@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
 
-use antiphon::ErrorObject;
+use antiphon::{Closed, ErrorObject};
 use antiphon_async::{Duplex, Io, Link, Listen, Server, duplex};
 use antiphon_tokio::{Peer, Request, Responder, Running, Service, Tokio, cancelled};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -251,5 +251,11 @@ impl Service for Echo {
 
     async fn notification(&self, _: &Peer, notification: antiphon::OwnedNotification) {
         self.tell(notification.method());
+    }
+
+    fn closed(&self, _: &Peer, why: Closed) {
+        if why != Closed::EndOfInput {
+            self.tell(format!("{why:?}"));
+        }
     }
 }

@@ -11,7 +11,7 @@ use core::cell::UnsafeCell;
 use core::panic::PanicInfo;
 use core::ptr;
 
-use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant, Outcome};
+use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant, Json, Outcome};
 
 const PAGE: usize = 64 * 1024;
 const CLASSES: usize = 27;
@@ -103,6 +103,9 @@ struct Peer {
     /// How the last call ended: 1 result, 2 error, 3 timed out, 4 anything else.
     ended: u32,
     closed: bool,
+    /// What the host asks for, and the result or error it gets.
+    text: [u8; INPUT_BYTES],
+    text_len: usize,
 }
 
 struct Cell(UnsafeCell<Peer>);
@@ -122,6 +125,8 @@ static PEER: Cell = Cell(UnsafeCell::new(Peer {
     filled: 0,
     ended: 0,
     closed: false,
+    text: [0; INPUT_BYTES],
+    text_len: 0,
 }));
 
 fn peer() -> &'static mut Peer {
@@ -143,12 +148,16 @@ impl Peer {
                         .respond_err(request.token, &ErrorObject::method_not_found());
                 }
                 Event::Response(response) => {
-                    self.ended = match response.outcome {
-                        Outcome::Ok(_) => 1,
-                        Outcome::Err(_) => 2,
-                        Outcome::TimedOut => 3,
-                        _ => 4,
+                    let (ended, said) = match &response.outcome {
+                        Outcome::Ok(result) => (1, result.as_str()),
+                        Outcome::Err(error) => (2, error.message()),
+                        Outcome::TimedOut => (3, ""),
+                        _ => (4, ""),
                     };
+                    // A message is shorter than the buffer.
+                    self.text_len = said.len().min(INPUT_BYTES);
+                    self.text[..self.text_len].copy_from_slice(&said.as_bytes()[..self.text_len]);
+                    self.ended = ended;
                 }
                 Event::Closed(_) => self.closed = true,
                 _ => {}
@@ -208,6 +217,36 @@ pub extern "C" fn call(now: u32, within: u32) -> u32 {
     let deadline = Instant::from_millis(u64::from(now) + u64::from(within));
     peer().ended = 0;
     let call = peer().conn.call("ping", (), Some(deadline), 0);
+    call.map_or(0, |call| call.number() as u32)
+}
+
+/// Where the text of a call is put, and where its result, or its error's message, is found.
+#[unsafe(no_mangle)]
+pub extern "C" fn text() -> *mut u8 {
+    peer().text.as_mut_ptr()
+}
+
+/// How long the result or message of the last call is, in bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn text_len() -> usize {
+    peer().text_len
+}
+
+/// Calls what the text says: the method's name in `method` bytes, then the params as JSON in
+/// `params` bytes; with a deadline as in `call`; 0 if that was refused.
+#[unsafe(no_mangle)]
+pub extern "C" fn ask(method: usize, params: usize, now: u32, within: u32) -> u32 {
+    let peer = peer();
+    let deadline = Instant::from_millis(u64::from(now) + u64::from(within));
+    let split = peer.text.split_at_checked(method);
+    let Some((name, Some(params))) = split.map(|(name, rest)| (name, rest.get(..params))) else {
+        return 0;
+    };
+    let (Ok(name), Ok(params)) = (core::str::from_utf8(name), Json::parse(params)) else {
+        return 0;
+    };
+    peer.ended = 0;
+    let call = peer.conn.call(name, params, Some(deadline), 0);
     call.map_or(0, |call| call.number() as u32)
 }
 

@@ -1,0 +1,53 @@
+//! JSON-RPC over HTTP for threads.
+//!
+//! A client sends with ureq, on the thread that calls. A server is one thread, which reads and
+//! writes for all connections as hyper does; what a service does, however long it blocks, it does
+//! on the threads of the [`Pool`](crate::Pool) in its options.
+//!
+//! ```
+//! use antiphon::Config;
+//! use antiphon_blocking::{Peer, Request, Responder, Service, TcpServer, http};
+//!
+//! struct Ping;
+//!
+//! impl Service for Ping {
+//!     fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
+//!         let answered = match request.method() {
+//!             "ping" => reply.ok(&"pong"),
+//!             other => reply.unknown_method(other),
+//!         };
+//!         if let Err(error) = answered {
+//!             eprintln!("the answer was not sent: {error}");
+//!         }
+//!     }
+//! }
+//!
+//! let server = TcpServer::bind("127.0.0.1:0")?;
+//! let url = format!("http://{}/", server.local_addr()?);
+//! let running = server.start_http(Config::new(), |_| Ping)?;
+//!
+//! let client = http::connect(&url, Config::new())?;
+//! assert_eq!(client.call::<String>("ping", ())?, "pong");
+//! running.stop();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod client;
+#[cfg(feature = "tls")]
+mod secure;
+mod send;
+mod server;
+mod service;
+mod tasks;
+
+pub use antiphon::http::{Answer, Cors, HttpRules, ReplyError, StatusScope, Statuses};
+pub use antiphon_async::http::HttpOptions;
+pub use antiphon_session::http::{
+    HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse, HttpScheme,
+    HttpUrl,
+};
+pub use client::{Client, connect};
+#[cfg(feature = "tls")]
+pub use secure::connect_tls;
+pub use send::{HttpSend, Ureq};
+pub use server::Running;

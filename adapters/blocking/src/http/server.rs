@@ -1,0 +1,89 @@
+//! The one thread of an HTTP server, and its end.
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use antiphon_async::http::{Endpoint, HttpOptions};
+use antiphon_async_std::TcpServer;
+use antiphon_session::Context;
+use async_io::{Async, block_on};
+
+use super::service::OnPool;
+use super::tasks::TaskThread;
+use crate::service::Service;
+
+/// A server that is running. Dropping it stops it.
+#[must_use = "dropping it stops the server"]
+pub struct Running {
+    /// None once it is being stopped.
+    server: Option<antiphon_async::Running>,
+    thread: TaskThread,
+}
+
+impl Running {
+    pub(crate) fn start<S: Service>(
+        listener: TcpListener,
+        connections_max: usize,
+        options: HttpOptions,
+        make: impl Fn(&Context) -> S + Send + Sync + 'static,
+        secure: impl FnOnce(TcpServer) -> TcpServer,
+    ) -> io::Result<Self> {
+        let thread = TaskThread::start()?;
+        let runtime = thread.runtime();
+        let listener = Async::new(listener)?.into();
+        let server = TcpServer::from_listener_on(listener, Arc::clone(&runtime))?;
+        let endpoint = Endpoint::new(options, OnPool::new(make), runtime);
+        let server = secure(server)
+            .with_connections_max(connections_max)
+            .start_protocol(endpoint);
+        Ok(Self {
+            server: Some(server),
+            thread,
+        })
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.server
+            .as_ref()
+            .map_or(0, antiphon_async::Running::connections)
+    }
+
+    /// Stops listening and closes every connection at once.
+    pub fn stop(self) {}
+
+    /// Stops listening, lets the connections finish what has begun, and closes what is left after
+    /// `grace`. Says whether all had ended by themselves.
+    pub fn shutdown(mut self, grace: Duration) -> bool {
+        match self.server.take() {
+            Some(server) => block_on(server.shutdown(grace)),
+            None => true,
+        }
+    }
+
+    /// Serves until the process ends.
+    pub fn wait(mut self) {
+        if let Some(server) = self.server.take() {
+            block_on(server.wait());
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.server = None;
+        // What is left of the connections is dropped with their tasks.
+        self.thread.stop();
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("connections", &self.connections())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! A service for threads, behind HTTP: its methods on a pool, its connections on none.
+//!
+//! The rule guarded here: the thread that reads and writes never runs a method of a service.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use antiphon::OwnedNotification;
+use antiphon_session::{Context, Report, Request, Responder};
+
+use super::tasks::Done;
+use crate::peer::Peer;
+use crate::service::Service;
+
+/// Makes a service for every message, and runs it on the pool of the exchange.
+pub(super) struct OnPool<F> {
+    make: Arc<F>,
+}
+
+impl<F> OnPool<F> {
+    pub(super) fn new(make: F) -> Self {
+        Self {
+            make: Arc::new(make),
+        }
+    }
+}
+
+impl<S, F> antiphon_async::Service for OnPool<F>
+where
+    S: Service,
+    F: Fn(&Context) -> S + Send + Sync + 'static,
+{
+    async fn request(&self, _: &antiphon_async::Peer, request: Request, reply: Responder) {
+        let make = Arc::clone(&self.make);
+        reply.spawn(move |reply| {
+            let peer = Peer::of(&reply);
+            let mut service = make(peer.context());
+            guarded(&mut service, &peer, |service| {
+                service.request(&peer, request, reply);
+            });
+        });
+    }
+
+    async fn notification(&self, peer: &antiphon_async::Peer, notification: OwnedNotification) {
+        let (make, handle) = (Arc::clone(&self.make), peer.handle().clone());
+        let done = Done::default();
+        let guard = Guard(done.clone());
+        let pool = peer.handle().session().options().pool.clone();
+        let told = pool.run(Box::new(move || {
+            let _guard = guard;
+            let peer = Peer::new(handle.to_unowned());
+            let mut service = make(peer.context());
+            guarded(&mut service, &peer, |service| {
+                service.notification(&peer, notification);
+            });
+        }));
+        match told {
+            // What comes behind it waits for it.
+            Ok(()) => done.wait().await,
+            Err(_) => self.report(peer, Report::Dropped { messages: 1 }),
+        }
+    }
+
+    fn report(&self, peer: &antiphon_async::Peer, report: Report) {
+        let (make, handle) = (Arc::clone(&self.make), peer.handle().to_unowned());
+        let job = move || {
+            let peer = Peer::new(handle);
+            make(peer.context()).report(&peer, report);
+        };
+        // Where too much waits already, a log has to do without.
+        drop(peer.handle().session().options().pool.run(Box::new(job)));
+    }
+}
+
+impl<F> fmt::Debug for OnPool<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnPool").finish_non_exhaustive()
+    }
+}
+
+/// Runs a method of a service, and tells the service if it panicked: the exchange may be over by
+/// then.
+fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
+    if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
+        service.report(peer, Report::Panicked);
+    }
+}
+
+/// Tells it even if a panic ends the thread's work, or if the work is never begun.
+struct Guard(Done);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.tell();
+    }
+}

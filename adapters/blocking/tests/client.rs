@@ -1,0 +1,76 @@
+//! A client that keeps a connection, and what it does when it is lost.
+
+mod support;
+
+use std::io::Write;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use antiphon::{Config, LinkState, ReconnectStrategy};
+use antiphon_blocking::{CallError, Client, ClientOptions, Link};
+use support::{ByHand, LONG, within};
+
+/// A client, and the other ends of its connections. It connects as often as it is let.
+fn client(waiting_max: usize) -> (Client, mpsc::Sender<()>, Receiver<ByHand>) {
+    let (made, accepted) = mpsc::channel();
+    let (letting, lets) = mpsc::channel::<()>();
+    let lets = Mutex::new(lets);
+    let connect = move || {
+        // Nobody lets it any more once the test is over.
+        let _ = lets.lock().unwrap().recv();
+        let (link, hand): (Link, ByHand) = ByHand::pair(1000);
+        let refused = std::io::ErrorKind::ConnectionRefused;
+        made.send(hand).map(|()| link).map_err(|_| refused.into())
+    };
+    let mut options = ClientOptions::default();
+    options.waiting_max = waiting_max;
+    options.reconnect = ReconnectStrategy::Fixed {
+        delay: Duration::from_millis(1),
+        attempts_max: 3,
+    };
+    let client = Client::start(connect, options, Config::new(), || ()).unwrap();
+    (client, letting, accepted)
+}
+
+// CON-04 CON-06
+#[test]
+fn only_a_call_that_may_be_done_twice_is_sent_again() {
+    within(LONG, || {
+        let (client, letting, accepted) = client(0);
+        (0..3).for_each(|_| letting.send(()).unwrap());
+        let serving = thread::spawn(move || {
+            assert!(accepted.recv().unwrap().hear().contains("once"));
+            assert!(accepted.recv().unwrap().hear().contains("again"));
+            let mut hand = accepted.recv().unwrap();
+            assert!(hand.hear().contains("again"));
+            hand.writer
+                .write_all(b"{\"jsonrpc\":\"2.0\",\"result\":7,\"id\":1}\n")
+                .unwrap();
+            (hand, accepted)
+        });
+        client.wait_open(LONG).unwrap();
+        let once = client.call::<()>("once", ());
+        assert!(matches!(once, Err(CallError::Closed)), "{once:?}");
+        client.wait_open(LONG).unwrap();
+        assert_eq!(client.call_idempotent::<u32>("again", ()).unwrap(), 7);
+        let (_hand, accepted) = serving.join().unwrap();
+        assert!(accepted.try_recv().is_err());
+    });
+}
+
+// CON-08 SEC-10
+#[test]
+fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
+    within(LONG, || {
+        let (client, letting, accepted) = client(0);
+        let refused = client.call::<()>("m", ());
+        assert!(matches!(refused, Err(CallError::Unsent)), "{refused:?}");
+        assert_eq!(client.states(), [LinkState::Connecting]);
+        letting.send(()).unwrap();
+        let hand = Arc::new(Mutex::new(accepted.recv().unwrap()));
+        assert!(client.wait_open(LONG).is_ok());
+        drop(hand);
+    });
+}

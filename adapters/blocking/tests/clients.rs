@@ -1,0 +1,39 @@
+//! A client that keeps connections, when it comes to its end.
+
+use std::net::TcpListener;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use antiphon::{Config, SendError};
+use antiphon_blocking::{CallError, Client, ClientOptions, Link};
+
+const LONG: Duration = Duration::from_secs(10);
+
+// CON-02 CON-06
+#[test]
+fn a_call_after_the_close_fails_at_once_though_another_is_still_awaited() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = move || Link::tcp(address);
+    let client = Client::start(connect, ClientOptions::default(), Config::new(), || ()).unwrap();
+    // The server lets it in, and never answers.
+    let _silent = listener.accept().unwrap();
+    let peer = client.wait_open(LONG).unwrap();
+    let _awaited = peer.start_call("m", (), None).unwrap();
+    client.close();
+    let (told, tell) = mpsc::channel();
+    thread::spawn(move || {
+        let hour = Duration::from_secs(3600);
+        // Nobody listens any more if this test has failed by then.
+        let _ = told.send(client.call_raw("late", (), hour, false).map(drop));
+    });
+    let ended = tell.recv_timeout(LONG).expect("the call fails at once");
+    assert!(
+        matches!(
+            ended,
+            Err(CallError::Unsent | CallError::Rejected(SendError::Closed))
+        ),
+        "{ended:?}"
+    );
+}

@@ -1,0 +1,434 @@
+//! HTTP for threads: ureq on one side, one thread of hyper on the other.
+#![cfg(feature = "http")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use antiphon::{Config, ErrorObject, OwnedNotification, OwnedOutcome};
+use antiphon_blocking::http::{
+    Client, HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse,
+    HttpSend, ReplyError, Running, Ureq, connect,
+};
+use antiphon_blocking::{
+    CallError, Options, Peer, Pool, Report, Request, Responder, Service, TcpServer,
+};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// Knows `echo`; `wait`, which blocks its thread until it is cancelled; `block`, which blocks it
+/// until it is let go; and `panic`.
+#[derive(Clone)]
+struct Echo {
+    told: Sender<String>,
+    go_on: Arc<Mutex<()>>,
+}
+
+impl Echo {
+    fn new() -> (Self, Receiver<String>) {
+        let (told, hears) = channel();
+        let go_on = Arc::default();
+        (Self { told, go_on }, hears)
+    }
+
+    fn tell(&self, what: impl Into<String>) {
+        // A test that has heard enough does not listen any more.
+        let _ = self.told.send(what.into());
+    }
+}
+
+impl Service for Echo {
+    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+        let answered = match request.method() {
+            "echo" => match request.params() {
+                Some(params) => reply.ok(params),
+                None => reply.err(&ErrorObject::invalid_params()),
+            },
+            "wait" => {
+                self.tell("waiting");
+                let is_cancelled = reply.wait_cancelled(LONG);
+                self.tell(format!("cancelled {is_cancelled}"));
+                reply.cancelled()
+            }
+            "block" => {
+                self.tell("blocking");
+                drop(self.go_on.lock());
+                reply.ok(&1)
+            }
+            "push" => reply.ok(&format!("{:?}", peer.try_notify("news", ()))),
+            "where" => reply.ok(&(request.context().target.clone(), thread::current().name())),
+            "panic" => panic!("as asked"),
+            other => reply.unknown_method(other),
+        };
+        // A client that is gone awaits no answer.
+        drop(answered);
+    }
+
+    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+        if notification.method() == "panic" {
+            panic!("as asked");
+        }
+        self.tell(notification.method());
+    }
+
+    fn report(&mut self, _: &Peer, report: Report) {
+        self.tell(format!("report {report}"));
+    }
+}
+
+fn served(options: impl Into<Options>, echo: Echo) -> (Running, String) {
+    let server = TcpServer::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
+    let running = server.start_http(options.into(), move |_| echo.clone());
+    (running.expect("a thread"), url)
+}
+
+fn http_error(error: HttpCallError) -> HttpError {
+    match error {
+        HttpCallError::Http(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+// HTP-01 HTP-03 HTP-08
+#[test]
+fn calls_notifications_and_batches_are_posts() {
+    let (echo, told) = Echo::new();
+    let (running, url) = served(Config::new(), echo);
+    let client = connect(&url, Config::new()).expect("a client");
+    assert_eq!(
+        client
+            .call::<(u32, String)>("echo", &(1, "é"))
+            .expect("an answer"),
+        (1, "é".into())
+    );
+    let refused = client.call::<()>("echo", ()).expect_err("no params");
+    assert_eq!(refused.remote().map(|error| error.code()), Some(-32602));
+    let panicked = client.call::<()>("panic", ()).expect_err("a panic");
+    assert_eq!(panicked.remote().map(|error| error.code()), Some(-32603));
+    assert_eq!(
+        told.recv_timeout(LONG).as_deref(),
+        Ok("report the service panicked")
+    );
+    client.notify("log", ()).expect("it is taken");
+    assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("log"));
+    client.notify("panic", ()).expect("it is taken");
+    assert_eq!(
+        told.recv_timeout(LONG).as_deref(),
+        Ok("report the service panicked")
+    );
+    let ((one, unknown), mut outcomes) = client
+        .batch(|batch| {
+            let one = batch.call::<[u32; 1]>("echo", &[1])?;
+            batch.notify("log", ())?;
+            Ok((one, batch.call::<()>("nobody", ())?))
+        })
+        .expect("a reply");
+    assert_eq!(outcomes.fetch(one).expect("a result"), [1]);
+    assert!(matches!(
+        outcomes.take(unknown.call()),
+        Some(OwnedOutcome::Err(_))
+    ));
+    let pushed: String = client.call("push", ()).expect("an answer");
+    assert_eq!(pushed, "Err(NoPush)");
+    let (target, thread): (String, String) = client.call("where", ()).expect("an answer");
+    assert_eq!((&*target, &*thread), ("/rpc", "antiphon-work"));
+    let large = "x".repeat(1_000_000);
+    let back: (String,) = client.call("echo", &(&*large,)).expect("an answer");
+    assert_eq!(back.0, large);
+    assert_eq!(running.connections(), 1);
+}
+
+// HTP-10 CON-08
+#[test]
+fn threads_share_two_connections_and_a_closed_client_refuses() {
+    let (running, url) = served(Config::new(), Echo::new().0);
+    let client = connect(&url, Config::new()).expect("a client");
+    thread::scope(|scope| {
+        for n in 0..8_u32 {
+            let client = &client;
+            scope.spawn(move || {
+                for k in 0..25 {
+                    let back = client.call::<(u32, u32)>("echo", &(n, k));
+                    assert_eq!(back.expect("an answer"), (n, k));
+                }
+            });
+        }
+        for _ in 0..100 {
+            assert!(running.connections() <= 2);
+            thread::yield_now();
+        }
+    });
+    client.close();
+    let closed = http_error(client.call::<()>("echo", ()).expect_err("it is closed"));
+    assert!(matches!(closed, HttpError::Closed));
+}
+
+#[test]
+fn a_handler_that_blocks_stops_nothing_else() {
+    let (echo, told) = Echo::new();
+    let go_on = Arc::clone(&echo.go_on);
+    let held = go_on.lock().expect("no panic");
+    let mut options = Options::from(Config::new());
+    options.pool = Pool::new(4, 0);
+    let (_running, url) = served(options, echo);
+    let client = || connect(&url, Config::new()).expect("a client");
+    thread::scope(|scope| {
+        let blocked: Vec<_> = (0..3)
+            .map(|_| {
+                let client = client();
+                scope.spawn(move || client.call::<u32>("block", ()))
+            })
+            .collect();
+        for _ in 0..3 {
+            assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("blocking"));
+        }
+        assert_eq!(
+            client().call::<[u32; 1]>("echo", &[7]).expect("an answer"),
+            [7]
+        );
+        let last = scope.spawn(|| client().call::<u32>("block", ()));
+        assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("blocking"));
+        // Nobody is left who could run it.
+        let busy = client()
+            .call::<()>("echo", &[7])
+            .expect_err("no thread is free");
+        assert_eq!(busy.remote().map(|error| error.code()), Some(-32002));
+        drop(held);
+        for blocked in blocked.into_iter().chain([last]) {
+            assert_eq!(blocked.join().expect("no panic").expect("an answer"), 1);
+        }
+    });
+}
+
+// CLI-06 CAN-13
+#[test]
+fn a_call_that_times_out_is_cancelled_at_the_server() {
+    let (echo, told) = Echo::new();
+    let (_running, url) = served(Config::new(), echo);
+    let client = connect(&url, Config::new()).expect("a client");
+    let short = Some(Duration::from_millis(100));
+    let late = client
+        .call_timeout::<()>("wait", (), short)
+        .expect_err("nobody answers");
+    assert!(matches!(http_error(late), HttpError::TimedOut));
+    assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("waiting"));
+    assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("cancelled true"));
+}
+
+// CON-09
+#[test]
+fn a_server_ends_in_good_order_or_at_once() {
+    let (echo, told) = Echo::new();
+    let go_on = Arc::clone(&echo.go_on);
+    let held = go_on.lock().expect("no panic");
+    let (running, url) = served(Config::new(), echo);
+    let client = connect(&url, Config::new()).expect("a client");
+    thread::scope(|scope| {
+        let calling = scope.spawn(|| client.call::<u32>("block", ()));
+        assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("blocking"));
+        let ending = scope.spawn(|| running.shutdown(LONG));
+        drop(held);
+        assert_eq!(calling.join().expect("no panic").expect("an answer"), 1);
+        assert!(ending.join().expect("no panic"));
+    });
+    let refused = http_error(client.call::<()>("echo", ()).expect_err("nobody listens"));
+    assert!(matches!(refused, HttpError::Connect(_)), "{refused:?}");
+    assert!(refused.is_unsent());
+
+    let (echo, told) = Echo::new();
+    let (running, url) = served(Config::new(), echo);
+    let client = connect(&url, Config::new()).expect("a client");
+    thread::scope(|scope| {
+        let calling = scope.spawn(|| client.call::<u32>("wait", ()));
+        assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("waiting"));
+        running.stop();
+        let lost = http_error(
+            calling
+                .join()
+                .expect("no panic")
+                .expect_err("it is stopped"),
+        );
+        assert!(matches!(lost, HttpError::Lost(_)), "{lost:?}");
+        assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("cancelled true"));
+    });
+}
+
+/// Answers each connection's requests with these texts, in turn, and counts the connections.
+fn scripted(replies: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    thread::spawn(move || {
+        let mut replies = replies.iter();
+        while let Ok((mut stream, _)) = listener.accept() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            while read_request(&mut stream) {
+                let Some(reply) = replies.next() else { return };
+                if stream.write_all(reply.as_bytes()).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    (url, count)
+}
+
+fn read_request(stream: &mut TcpStream) -> bool {
+    let mut read = Vec::new();
+    let mut byte = [0];
+    while !read.ends_with(b"}") {
+        match stream.read(&mut byte) {
+            Ok(1..) => read.push(byte[0]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+// HTP-05 HTP-06 HTP-07 ERR-13
+#[test]
+fn what_came_back_decides_how_a_call_ends() {
+    let (url, count) = scripted(&[
+        "HTTP/1.1 404 X\r\ncontent-length: 66\r\n\r\n\
+         {\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32601,\"message\":\"?????\"},\"id\":1}",
+        "HTTP/1.1 503 X\r\ncontent-length: 4\r\n\r\nbusy",
+        "HTTP/1.1 204 X\r\n\r\n",
+        "HTTP/1.1 307 X\r\nlocation: /there\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 200 X\r\ncontent-length: 37\r\n\r\n{\"jsonrpc\":\"2.0\",\"result\":4,\"id\":4}  ",
+        "HTTP/1.1 302 X\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 308 X\r\nlocation: http://evil.invalid/\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 200 X\r\ncontent-length: 2000\r\n\r\n",
+    ]);
+    let mut config = Config::new();
+    config.message_bytes_max = 1000;
+    let client = connect(&url, config).expect("a client");
+    let call = || client.call::<u32>("m", ());
+    let refused = call().expect_err("an error");
+    assert_eq!(
+        refused.remote().map(|error| error.code()),
+        Some(-32601),
+        "{refused:?}"
+    );
+    assert_eq!(
+        http_error(call().expect_err("a status")).status(),
+        Some(503)
+    );
+    let missing = call().expect_err("no reply");
+    assert!(
+        matches!(missing, HttpCallError::Call(CallError::Missing)),
+        "{missing:?}"
+    );
+    assert_eq!(call().expect("it is redirected"), 4);
+    for status in [302, 308] {
+        assert_eq!(
+            http_error(call().expect_err("a redirect")).status(),
+            Some(status)
+        );
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    let large = http_error(call().expect_err("too large"));
+    assert!(
+        matches!(
+            large,
+            HttpError::Reply(ReplyError::TooLarge { bytes_max: 1000 })
+        ),
+        "{large:?}"
+    );
+}
+
+// HTP-06 SEC-10
+#[test]
+fn a_reply_of_unknown_length_is_cut_off_at_the_limit() {
+    let reply = |bytes: usize| {
+        let answer = r#"{"jsonrpc":"2.0","result":4,"id":1}"#;
+        let spaces = " ".repeat(bytes - answer.len());
+        let head = "HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n";
+        format!("{head}{bytes:x}\r\n{answer}{spaces}\r\n0\r\n\r\n")
+    };
+    let mut config = Config::new();
+    config.message_bytes_max = 1000;
+    for (bytes, is_taken) in [(1000, true), (1001, false)] {
+        let reply: &'static str = Box::leak(reply(bytes).into_boxed_str());
+        let (url, _) = scripted(Box::leak(Box::new([reply])));
+        let called = connect(&url, config)
+            .expect("a client")
+            .call::<u32>("m", ());
+        match called {
+            Ok(four) => assert!(is_taken && four == 4),
+            Err(HttpCallError::Http(HttpError::Reply(ReplyError::TooLarge { .. }))) => {
+                assert!(!is_taken);
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+// CLI-06
+#[test]
+fn everything_that_waits_has_a_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let mut options = HttpClientOptions::from(Config::new());
+    options.connections_max = 1;
+    let client = connect(&url, options).expect("a client");
+    let start = Instant::now();
+    thread::scope(|scope| {
+        // One is not answered, the others wait for its place.
+        let calls: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| client.call_timeout::<()>("m", (), Some(Duration::from_millis(200))))
+            })
+            .collect();
+        for call in calls {
+            let late = call.join().expect("no panic").expect_err("nobody answers");
+            assert!(matches!(http_error(late), HttpError::TimedOut));
+        }
+    });
+    assert!(start.elapsed() >= Duration::from_millis(200));
+}
+
+/// Any other HTTP client, as a program would plug it in.
+struct Foreign;
+
+impl HttpSend for Foreign {
+    fn send(
+        &self,
+        request: &HttpRequest,
+        timeout: Option<Duration>,
+    ) -> Result<HttpResponse, HttpError> {
+        assert!(timeout.is_some_and(|timeout| timeout <= Duration::from_secs(30)));
+        assert_eq!(request.url.to_string(), "https://test/rpc");
+        Ok(HttpResponse::new(
+            200,
+            &br#"{"jsonrpc":"2.0","result":1,"id":1}"#[..],
+        ))
+    }
+}
+
+// HTP-05 TRN-08 D-34 TST-01
+#[test]
+fn any_client_can_be_plugged_in_and_is_not_closed() {
+    let client = Client::with_send("https://test/rpc", Config::new(), Foreign).expect("a client");
+    assert_eq!(client.call::<u32>("m", ()).expect("an answer"), 1);
+    let mock = Arc::new(HttpMock::new());
+    let client =
+        Client::with_send("http://test/", Config::new(), Arc::clone(&mock)).expect("a client");
+    client.notify("n", ()).expect("it is taken");
+    client.close();
+    assert!(client.notify("n", ()).is_err() && client.is_closed());
+    assert!(mock.is_connected());
+    assert_eq!(mock.sent_bodies(), [r#"{"jsonrpc":"2.0","method":"n"}"#]);
+    assert!(matches!(
+        connect("https://test/", Config::new()),
+        Err(HttpError::Url(_))
+    ));
+    let mut options = HttpClientOptions::from(Config::new());
+    options.headers.push(("bad name".into(), "x".into()));
+    assert!(matches!(Ureq::new(&options), Err(HttpError::Header(_))));
+}

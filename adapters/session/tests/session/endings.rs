@@ -1,0 +1,243 @@
+//! However a connection ends: whoever waits is told, and nothing is waited for without end.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome, SendError};
+use antiphon_session::{Machine, ThreadMachine, Turn, Work};
+
+use super::support::{LONG, Side, request, wakes};
+
+// TRN-07 SEC-10
+#[test]
+fn a_write_that_stands_still_is_given_up_and_last_words_are_awaited() {
+    let side = Side::default();
+    let mut waiting = side.call("m");
+    assert!(!side.take().is_empty());
+    assert_eq!(wakes(side.wait(40_000)), Instant::from_millis(60_000));
+    // It got on: the time begins anew.
+    side.session.output_progressed();
+    assert_eq!(wakes(side.wait(59_999)), Instant::from_millis(100_000));
+    assert_eq!(side.fault(), None);
+    assert_eq!(wakes(side.wait(1)), Instant::from_millis(101_000));
+    assert_eq!(side.fault(), Some(io::ErrorKind::TimedOut));
+    // What the peer still says counts.
+    side.hear(r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
+    assert!(matches!(
+        waiting.wait_for(Duration::ZERO),
+        Some(OwnedOutcome::Ok(_))
+    ));
+    let mut late = side.call("late");
+    assert!(matches!(side.wait(999), Turn::Open { .. }));
+    assert_eq!(side.take(), "", "nothing more is written");
+    assert_eq!(side.closed(), None);
+    assert_eq!(side.wait(1), Turn::Over);
+    assert!(matches!(
+        late.wait_for(Duration::ZERO),
+        Some(OwnedOutcome::Aborted)
+    ));
+    let why = Closed::Local(CloseReason::TransportFailed);
+    assert_eq!(side.closed(), Some(why));
+}
+
+// TRN-07
+#[test]
+fn a_peer_that_can_be_neither_written_to_nor_read_is_not_awaited() {
+    let side = Side::default();
+    side.hear(r#"{"jsonrpc":"2.0","method":"n"}"#);
+    assert!(side.work().is_some());
+    side.notify("heard");
+    side.take();
+    side.session.output_failed(io::ErrorKind::BrokenPipe.into());
+    assert_eq!(wakes(side.turn()), Instant::from_millis(1000));
+    side.end_input();
+    assert_eq!(side.turn(), Turn::Over, "though the service is at work");
+    assert_eq!(side.fault(), Some(io::ErrorKind::BrokenPipe));
+}
+
+// TRN-07 CON-06
+#[test]
+fn output_that_is_thrown_away_wakes_whoever_keeps_time() {
+    let mut config = Config::new();
+    config.drain_time_max = Some(Duration::from_secs(1_000_000));
+    let side = Side::new(config);
+    side.session.output_failed(io::ErrorKind::BrokenPipe.into());
+    side.notify("n");
+    side.handle().close(CloseReason::Done);
+    side.clock.looks.store(0, Ordering::SeqCst);
+    let (over, is_over) = mpsc::channel();
+    let session = Arc::clone(&side.session);
+    thread::spawn(move || {
+        while session.wait_turn() != Turn::Over {}
+        over.send(()).unwrap();
+    });
+    // It looks once for its turn and once for how long to wait, still with the lock.
+    while side.clock.looks.load(Ordering::SeqCst) < 2 {
+        thread::yield_now();
+    }
+    let mut state = side.session.lock();
+    let had_output = side.session.take_output_of(&mut state, &mut Vec::new());
+    drop(state);
+    assert!(!had_output);
+    is_over.recv_timeout(LONG).expect("the turn after that");
+}
+
+// STD-09
+#[test]
+fn the_end_of_input_is_told_when_what_came_before_is_served() {
+    let side = Side::default();
+    side.hear(r#"{"jsonrpc":"2.0","method":"n"}"#);
+    side.end_input();
+    assert!(matches!(side.turn(), Turn::Open { .. }));
+    assert!(matches!(side.work(), Some(Work::Notification(_))));
+    assert!(matches!(side.turn(), Turn::Open { .. }), "it is at work");
+    side.notify("heard");
+    assert_eq!(side.closed(), None);
+    assert!(side.work().is_none());
+    assert!(side.written().contains("heard"));
+    assert_eq!(side.turn(), Turn::Over);
+    assert_eq!(side.closed(), Some(Closed::EndOfInput));
+}
+
+// STD-09 CON-06
+#[test]
+fn a_call_is_not_kept_waiting_for_the_service_when_the_input_has_ended() {
+    let side = Side::default();
+    side.hear(r#"{"jsonrpc":"2.0","method":"n"}"#);
+    assert!(side.work().is_some());
+    let mut waiting = side.call("m");
+    side.written();
+    side.end_input();
+    side.turn();
+    assert!(matches!(
+        waiting.wait_for(Duration::ZERO),
+        Some(OwnedOutcome::Aborted)
+    ));
+}
+
+// STD-09 SEC-10
+#[test]
+fn a_service_that_does_not_return_keeps_the_end_for_so_long_and_no_longer() {
+    let side = Side::default();
+    side.hear(r#"{"jsonrpc":"2.0","method":"n"}"#);
+    assert!(side.work().is_some());
+    side.wait(1000);
+    side.end_input();
+    assert_eq!(wakes(side.turn()), Instant::from_millis(31_000));
+    assert!(matches!(side.wait(29_999), Turn::Open { .. }));
+    assert_eq!(side.closed(), None);
+    assert_eq!(side.wait(1), Turn::Over);
+    assert_eq!(side.closed(), Some(Closed::EndOfInput));
+}
+
+// CON-09 SEC-10
+#[test]
+fn what_was_said_before_a_close_is_written_for_so_long_and_no_longer() {
+    let side = Side::default();
+    side.notify("last words");
+    assert!(side.take().contains("last words"));
+    side.handle().close(CloseReason::Done);
+    assert_eq!(wakes(side.turn()), Instant::from_millis(30_000));
+    assert!(matches!(side.wait(29_999), Turn::Open { .. }));
+    assert_eq!(side.wait(1), Turn::Over);
+
+    let side = Side::default();
+    side.notify("last words");
+    side.handle().close(CloseReason::Done);
+    assert!(matches!(side.turn(), Turn::Open { .. }));
+    assert!(side.written().contains("last words"));
+    assert_eq!(side.turn(), Turn::Over);
+}
+
+// CON-06
+#[test]
+fn what_broke_a_connection_that_was_meant_to_end_is_no_fault() {
+    for is_meant in [false, true] {
+        let side = Side::default();
+        if is_meant {
+            side.handle().close(CloseReason::Done);
+        }
+        let reset = io::ErrorKind::ConnectionReset;
+        side.session.input_ended(&[], Some(reset.into()));
+        assert_eq!(side.turn(), Turn::Over);
+        assert_eq!(side.fault(), (!is_meant).then_some(reset));
+    }
+}
+
+// CAN-13
+#[test]
+fn whoever_waits_for_a_call_is_told_when_somebody_else_gives_it_up() {
+    let side = Side::default();
+    let mut waiting = side.call("m");
+    assert_eq!(waiting.wait_for(Duration::ZERO), None);
+    assert!(side.handle().cancel(waiting.id()));
+    assert!(!side.handle().cancel(waiting.id()), "it has settled");
+    let outcome = waiting.wait_for(LONG);
+    assert_eq!(outcome, Some(OwnedOutcome::Aborted));
+}
+
+// CAN-13 CLI-10
+#[test]
+fn a_call_that_nobody_waits_for_is_given_up() {
+    let side = Side::new(Config::lsp());
+    let waiting = side.call("m");
+    side.written();
+    drop(waiting);
+    assert_eq!(side.session.lock().conn.calls_open(), 0);
+    assert!(side.written().contains("$/cancelRequest"));
+}
+
+// SRV-26
+#[test]
+fn a_request_that_is_dropped_is_answered() {
+    let side = Side::default();
+    side.hear(&request(1));
+    side.hear(&request(2));
+    let (_, dropped) = side.request();
+    let (_, spawned) = side.request();
+    drop(dropped);
+    assert!(side.written().contains(r#""code":-32603"#));
+    let (told, is_told) = mpsc::channel::<()>();
+    spawned.spawn(move |_| {
+        let _told = told;
+        panic!("as asked");
+    });
+    assert!(is_told.recv_timeout(LONG).is_err());
+    // The answer goes out as the panic passes by the responder, or just after.
+    while side.session.lock().conn.requests_open() > 0 {
+        thread::yield_now();
+    }
+    assert!(side.written().contains(r#""code":-32603"#));
+}
+
+// CON-02
+#[test]
+fn an_answer_after_the_end_is_refused() {
+    let side = Side::default();
+    side.hear(&request(1));
+    let (_, reply) = side.request();
+    assert!(!reply.is_cancelled());
+    side.handle().close(CloseReason::Done);
+    assert_eq!(side.turn(), Turn::Over);
+    side.session.finished();
+    assert!(reply.is_cancelled());
+    assert_eq!(reply.ok(&1), Err(SendError::Closed));
+    assert_eq!(side.written(), "");
+}
+
+// CON-02
+#[test]
+fn whoever_waits_to_be_written_is_told_that_it_never_will_be() {
+    let side = Side::default();
+    side.notify("n");
+    let flushed = side.handle().flush(Duration::ZERO);
+    assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    side.take();
+    side.session
+        .output_failed(io::ErrorKind::ConnectionReset.into());
+    let flushed = side.handle().flush(Duration::ZERO);
+    assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+}

@@ -1,0 +1,116 @@
+//! Bytes at random, and frames with random faults in them: it never panics, never goes on after an
+//! end, and says the same however its input is split.
+
+use antiphon_session::websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
+
+use super::support::{close, config, feed, frame, make, open_server, output, text};
+
+/// xorshift, seeded, so that a failure can be run again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+
+    fn bytes(&mut self, len_max: usize) -> Vec<u8> {
+        let len = self.below(len_max);
+        (0..len).map(|_| self.below(256) as u8).collect()
+    }
+
+    /// Mostly frames that are right, and now and then something in them that is not.
+    fn frames(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for _ in 0..1 + self.below(12) {
+            let first = match self.below(12) {
+                0 => self.below(256) as u8,
+                1 => 0x82,
+                2..5 => 0x01,
+                5..7 => 0x00,
+                7..9 => 0x80,
+                9 => 0x89,
+                _ => 0x81,
+            };
+            let payload = match self.below(8) {
+                0 => self.bytes(300),
+                1 => "añ€𝄞".repeat(self.below(1500)).into_bytes(),
+                _ => b"[1]".to_vec(),
+            };
+            out.extend(frame(first, &payload, self.below(50) > 0));
+        }
+        match self.below(4) {
+            0 => out.extend(close(1000, "")),
+            1 => out.extend(self.bytes(20)),
+            _ => {}
+        }
+        if self.below(3) == 0 {
+            let at = self.below(out.len());
+            out[at] ^= 1 << self.below(8);
+        }
+        out
+    }
+}
+
+/// What comes of `pieces`, in words, and what it wants to say by itself.
+fn all(websocket: &mut WebSocket, pieces: &[&[u8]]) -> (String, Vec<u8>) {
+    let mut told = String::new();
+    for piece in pieces {
+        for event in feed(websocket, piece) {
+            assert!(!told.ends_with("Closed"), "something after the end: {told}");
+            told += &match event {
+                WebSocketEvent::Message(text) => format!("{:?} ", text.as_str()),
+                WebSocketEvent::Closed(end) => format!("{end} Closed"),
+                other => format!("{other:?} "),
+            };
+        }
+    }
+    (told, output(websocket))
+}
+
+// WSK-15 TST-05
+#[test]
+fn frames_at_random_give_the_same_however_they_are_split() {
+    let mut small = config();
+    small.message_bytes_max = 5000;
+    for seed in 1..3000_u64 {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut options = WebSocketOptions::server();
+        if random.below(2) == 0 {
+            options.rules.binary = antiphon::websocket::BinaryMessages::Ignore;
+        }
+        let bytes = random.frames();
+        let mut server = open_server(options.clone(), &small);
+        let whole = all(&mut server, &[&bytes]);
+        let (a, b) = (random.below(bytes.len()), random.below(bytes.len()));
+        let pieces = [
+            &bytes[..a.min(b)],
+            &bytes[a.min(b)..a.max(b)],
+            &bytes[a.max(b)..],
+        ];
+        let mut server = open_server(options, &small);
+        assert_eq!(all(&mut server, &pieces), whole, "seed {seed}");
+    }
+}
+
+// WSK-01 SEC-10
+#[test]
+fn bytes_at_random_open_nothing() {
+    for seed in 1..3000_u64 {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut bytes = random.bytes(400);
+        bytes.extend(b"\r\n\r\n");
+        let client = WebSocketOptions::client("ws://a/").unwrap();
+        for options in [WebSocketOptions::server(), client] {
+            let mut websocket = make(options, &config());
+            output(&mut websocket);
+            let (told, _) = all(&mut websocket, &[&bytes, &text("[]")]);
+            assert!(
+                told.ends_with("Closed") && !told.contains("Opened"),
+                "{seed}: {told}"
+            );
+        }
+    }
+}

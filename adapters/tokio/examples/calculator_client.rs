@@ -1,0 +1,72 @@
+//! Calls the calculator of `calculator_server`, one by one and in a batch.
+//!
+//! ```sh
+//! cargo run -p antiphon-tokio --features http --example calculator_client -- http://127.0.0.1:8080/rpc
+//! 10 + 5 = 15
+//! 1 / 0: -32602 Division by zero
+//! 1 + 2 = 3
+//! multiply(3, 4): -32601 Method not found
+//! getServerName(): -32601 Method not found
+//! ```
+
+use std::error::Error;
+
+use antiphon::{Config, FetchError, OwnedOutcome};
+use antiphon_tokio::http::{Client, HttpCallError, connect};
+
+/// The stub of the service: its methods, written by hand.
+struct Calculator(Client);
+
+impl Calculator {
+    async fn add(&self, a: f64, b: f64) -> Result<f64, HttpCallError> {
+        self.0.call("add", &(a, b)).await
+    }
+
+    async fn divide(&self, a: f64, b: f64) -> Result<f64, HttpCallError> {
+        self.0.call("divide", &(a, b)).await
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1);
+    let url = url.as_deref().unwrap_or("http://127.0.0.1:8080/rpc");
+    // Ids count up from 1, and a call waits 30 s for its answer.
+    let calculator = Calculator(connect(url, Config::new())?);
+
+    println!("10 + 5 = {}", calculator.add(10.0, 5.0).await?);
+    match calculator.divide(1.0, 0.0).await {
+        Ok(result) => println!("1 / 0 = {result}"),
+        Err(error) => {
+            let remote = error.remote().ok_or("the server cannot be reached")?;
+            println!("1 / 0: {} {}", remote.code(), remote.message());
+        }
+    }
+
+    let ((sum, product, name), mut outcomes) = calculator
+        .0
+        .batch(|batch| {
+            let sum = batch.call::<f64>("add", &(1, 2))?;
+            let product = batch.call::<f64>("multiply", &(3, 4))?;
+            let name = batch.call::<String>("getServerName", ())?;
+            batch.notify("logCalculation", &("add", 3))?;
+            Ok((sum, product, name))
+        })
+        .await?;
+    // The handles are as good as ever, though the builder is gone.
+    println!("1 + 2 = {}", outcomes.fetch(sum)?);
+    println!("multiply(3, 4){}", shown(outcomes.fetch(product)));
+    println!("getServerName(){}", shown(outcomes.fetch(name)));
+    Ok(())
+}
+
+fn shown<R: std::fmt::Display>(fetched: Result<R, FetchError>) -> String {
+    match fetched {
+        Ok(result) => format!(" = {result}"),
+        Err(FetchError::Outcome(OwnedOutcome::Err(error))) => {
+            let error = error.as_error();
+            format!(": {} {}", error.code(), error.message())
+        }
+        Err(error) => format!(": {error}"),
+    }
+}

@@ -1,0 +1,57 @@
+//! A service as a route of axum, which listens, reads the request and writes the answer.
+//!
+//! ```sh
+//! cargo run -p antiphon-tokio --features http --example http_axum -- 8080
+//! ```
+
+use antiphon::Config;
+use antiphon_tokio::http::{Endpoint, endpoint};
+use antiphon_tokio::{Context, Peer, Request, Responder, Service};
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+
+#[derive(Clone)]
+struct Ping;
+
+impl Service for Ping {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        let answered = match request.method() {
+            "ping" => reply.ok("pong"),
+            other => reply.unknown_method(other),
+        };
+        if let Err(error) = answered {
+            eprintln!("{} was not answered: {error}", request.method());
+        }
+    }
+}
+
+/// The whole of it: a body goes in, an answer comes out.
+async fn rpc(State(rpc): State<Endpoint<Ping>>, body: Bytes) -> Response {
+    let answer = rpc.answer(Context::new(), &body).await;
+    let status = StatusCode::from_u16(answer.status).unwrap_or_default();
+    let mut response = (status, answer.body).into_response();
+    response.headers_mut().clear();
+    for (name, value) in answer.headers {
+        if let Ok(value) = value.parse() {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<()> {
+    let port = std::env::args().nth(1).unwrap_or_else(|| "8080".into());
+    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
+    eprintln!(
+        "http_axum: listening on http://{}/rpc",
+        listener.local_addr()?
+    );
+    let routes = axum::Router::new()
+        .route("/rpc", post(rpc))
+        .with_state(endpoint(Config::new(), Ping));
+    axum::serve(listener, routes).await
+}

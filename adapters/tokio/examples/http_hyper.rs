@@ -1,0 +1,61 @@
+//! A function that finishes at once as a hyper service: antiphon's core and hyper, nothing between.
+//!
+//! ```sh
+//! cargo run -p antiphon-tokio --features http --example http_hyper -- 8080
+//! ```
+
+use antiphon::http::{HttpRules, handle};
+use antiphon::{Config, ErrorObject, Incoming};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+
+fn answer(call: Incoming<'_>) -> Result<&'static str, ErrorObject<'static>> {
+    match call.method {
+        "ping" => Ok("pong"),
+        _ => Err(ErrorObject::method_not_found()),
+    }
+}
+
+async fn rpc(
+    request: Request<hyper::body::Incoming>,
+) -> hyper::http::Result<Response<Full<Bytes>>> {
+    let config = Config::new();
+    let body = Limited::new(request.into_body(), config.message_bytes_max)
+        .collect()
+        .await;
+    let Ok(body) = body.map(|body| body.to_bytes()) else {
+        return Response::builder().status(413).body(Full::default());
+    };
+    let answer = handle(config, &HttpRules::new(), Some(&body), answer);
+    let mut response = Response::builder().status(answer.status);
+    for (name, value) in answer.headers {
+        response = response.header(name, value);
+    }
+    response.body(answer.body.into())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<()> {
+    let port = std::env::args().nth(1).unwrap_or_else(|| "8080".into());
+    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
+    eprintln!(
+        "http_hyper: listening on http://{}/",
+        listener.local_addr()?
+    );
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let mut http = http1::Builder::new();
+        // Without a timer hyper waits for ever for a head.
+        http.timer(TokioTimer::new());
+        let serving = http.serve_connection(TokioIo::new(stream), service_fn(rpc));
+        tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                eprintln!("http_hyper: {error}");
+            }
+        });
+    }
+}

@@ -1,0 +1,442 @@
+//! The engine of the async adapters in virtual time: the clock moves only when everybody waits, so
+//! what has a deadline ends at that very moment.
+
+mod support;
+
+use std::future::{pending, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use antiphon::{
+    CancelStyle, CloseReason, Closed, Config, OwnedNotification, ReconnectStrategy, SendError,
+};
+use antiphon_async::{
+    Connecting, Duplex, Handshake, Io, Link, Listen, Options, Secure, Server, duplex,
+};
+use antiphon_tokio::{
+    CallError, Client, ClientOptions, Driver, Peer, Request, Responder, Service, TcpServer, Tokio,
+    cancelled, drive,
+};
+use support::{Memory, Raw};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{Instant, sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Runs a connection over `io` in the background.
+fn spawn(io: impl Io, options: impl Into<Options>, service: impl Service) -> Peer {
+    let (peer, driver): (Peer, Driver) = drive(antiphon_tokio::Link::from_io(io), options, service);
+    tokio::spawn(driver);
+    peer
+}
+
+/// Knows `echo`, and `wait`, which waits until it is cancelled. A notification is never done with.
+struct Slow;
+
+impl Service for Slow {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        let answered = match request.method() {
+            "echo" => reply.ok(request.params()),
+            _ => {
+                cancelled(&reply).await;
+                reply.cancelled()
+            }
+        };
+        // Whoever asked may be gone.
+        drop(answered);
+    }
+
+    async fn notification(&self, _: &Peer, _: OwnedNotification) {
+        pending().await
+    }
+}
+
+/// A stream that is interrupted before everything it does.
+struct Interrupted {
+    inner: Duplex,
+    reads: AtomicBool,
+    writes: AtomicBool,
+}
+
+impl Io for Interrupted {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.reads.fetch_not(Ordering::SeqCst) {
+            return Poll::Ready(Err(io::ErrorKind::Interrupted.into()));
+        }
+        self.inner.poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.writes.fetch_not(Ordering::SeqCst) {
+            return Poll::Ready(Err(io::ErrorKind::Interrupted.into()));
+        }
+        self.inner.poll_write(cx, buf)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner.poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner.poll_close(cx)
+    }
+}
+
+// TRN-07
+#[tokio::test(start_paused = true)]
+async fn what_is_interrupted_is_done_again() {
+    for (reads, writes) in [(true, false), (false, true)] {
+        let (inner, far) = duplex(16);
+        let near = Interrupted {
+            inner,
+            reads: AtomicBool::new(reads),
+            writes: AtomicBool::new(writes),
+        };
+        let near = spawn(near, Config::new(), ());
+        let _far = spawn(far, Config::new(), Slow);
+        for n in 0..10 {
+            assert_eq!(near.call::<(u32,)>("echo", &(n,)).await.unwrap(), (n,));
+        }
+        assert!(near.transport_error().is_none());
+    }
+}
+
+// CON-01 CON-09
+#[tokio::test(start_paused = true)]
+async fn our_end_is_sent_at_once_and_theirs_awaited_for_the_linger() {
+    for ends_after in [None, Some(SECOND / 2)] {
+        let (near, far) = duplex(512);
+        let mut far = Raw::new(far);
+        let peer = spawn(near, Config::new(), ());
+        peer.notify("last words", ()).await.unwrap();
+        let start = Instant::now();
+        peer.close(CloseReason::Done);
+        far.end().await;
+        assert_eq!(start.elapsed(), Duration::ZERO, "our end");
+        // What is still said is read and thrown away.
+        far.send([b' '; 4096]).await.unwrap();
+        let held = async move {
+            sleep(ends_after.unwrap_or(LONG)).await;
+            drop(far);
+        };
+        let held = tokio::spawn(held);
+        assert!(peer.wait_closed(LONG).await.is_some());
+        assert_eq!(start.elapsed(), ends_after.unwrap_or(SECOND));
+        held.abort();
+    }
+}
+
+// STD-09 SEC-10
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_never_ends_keeps_the_driver_for_so_long_and_no_longer() {
+    let (near, far) = duplex(512);
+    let (_peer, driver) = drive(antiphon_tokio::Link::from_io(near), Config::new(), Slow);
+    let mut far = Raw::new(far);
+    far.send("{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n")
+        .await
+        .unwrap();
+    drop(far);
+    let start = Instant::now();
+    let ended = timeout(LONG, driver).await.expect("an end");
+    assert_eq!(ended.unwrap(), Closed::EndOfInput);
+    // Once until the end is told, and once until the service is left behind.
+    assert_eq!(start.elapsed(), 60 * SECOND);
+}
+
+// CON-06 CAN-13
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_is_dropped_leaves_nobody_waiting() {
+    let (near, far) = duplex(512);
+    let link = antiphon_tokio::Link::from_io(near);
+    let (peer, driver) = drive(link, Config::new(), Slow);
+    let mut driver = Box::pin(driver);
+    let call = peer.start_call("m", (), None).await.unwrap();
+    let waiting = tokio::spawn(async move { CallError::of(call.await) });
+    poll_fn(|cx| {
+        assert!(driver.as_mut().poll(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    drop(driver);
+    let called = timeout(LONG, waiting).await.expect("an end").unwrap();
+    assert!(matches!(called, Err(CallError::Closed)), "{called:?}");
+    assert!(peer.wait_closed(LONG).await.is_some());
+    let late = peer.call::<()>("m", ()).await;
+    assert!(matches!(late, Err(CallError::Rejected(SendError::Closed))));
+    timeout(LONG, Raw::new(far).end())
+        .await
+        .expect("the stream is let go");
+}
+
+// CAN-13 CLI-17
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_dropped_gives_its_calls_up() {
+    let mut config = Config::new();
+    config.cancel_send = CancelStyle::Lsp;
+    let (near, far) = duplex(4096);
+    let near = spawn(near, config, ());
+    let _far = spawn(far, Config::new(), Slow);
+    let open = || near.handle().session().lock().conn.calls_open();
+    let batch = near.batch_timeout(None, |batch| {
+        batch.call::<()>("wait", ())?;
+        batch.call::<()>("wait", ())
+    });
+    assert!(timeout(SECOND, batch).await.is_err());
+    assert_eq!(open(), 0);
+    // One that has come to its end gives nothing up.
+    let batch = near.batch(|batch| batch.call::<(u8,)>("echo", &(1,)));
+    let (one, mut outcomes) = batch.await.unwrap();
+    assert_eq!(outcomes.fetch(one).unwrap(), (1,));
+    drop(near.start_call("wait", (), None).await.unwrap());
+    assert_eq!(open(), 0);
+}
+
+// CLI-06 SEC-10
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_room_waits_until_the_deadline() {
+    let mut config = Config::new();
+    config.outbox_bytes_soft = 10;
+    config.write_time_max = None;
+    let (near, _far) = duplex(1);
+    let peer = spawn(near, config, ());
+    peer.notify("fills the output", ()).await.unwrap();
+    peer.notify("fills the output", ()).await.unwrap();
+    let start = Instant::now();
+    let called = peer.call_timeout::<()>("m", (), Some(5 * SECOND));
+    let called = timeout(LONG, called).await.expect("an end");
+    assert!(matches!(called, Err(CallError::Rejected(SendError::Full))));
+    assert_eq!(start.elapsed(), 5 * SECOND);
+    let batch = peer.batch_timeout(Some(5 * SECOND), |batch| batch.notify("n", ()));
+    let batch = timeout(LONG, batch).await.expect("an end");
+    assert!(matches!(batch, Err(CallError::Rejected(SendError::Full))));
+    assert_eq!(start.elapsed(), 10 * SECOND);
+    let flushed = timeout(LONG, peer.flush(SECOND)).await.expect("an end");
+    assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+/// A handshake that is never done.
+struct Never;
+
+impl Secure for Never {
+    fn accept(&self, link: Link) -> Handshake {
+        Box::pin(async move {
+            let _held = link;
+            pending().await
+        })
+    }
+}
+
+// SEC-10
+#[tokio::test(start_paused = true)]
+async fn a_handshake_has_a_deadline_and_its_connection_a_place() {
+    let (links, incoming) = unbounded_channel();
+    let server = Server::new(Memory(incoming), Tokio::current())
+        .with_connections_max(1)
+        .with_secure(Never);
+    let running = server.start(Config::new(), |_| Slow);
+    let (near, far) = duplex(512);
+    links.send(Link::new(far)).unwrap();
+    let (second, far) = duplex(512);
+    links.send(Link::new(far)).unwrap();
+    let start = Instant::now();
+    timeout(LONG, Raw::new(second).end()).await.expect("an end");
+    assert_eq!(start.elapsed(), Duration::ZERO, "there is one place");
+    timeout(LONG, Raw::new(near).end()).await.expect("an end");
+    assert_eq!(start.elapsed(), 10 * SECOND);
+    while running.connections() > 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Has nothing to accept with, to begin with.
+struct Exhausted {
+    memory: Memory,
+    failures: Arc<AtomicUsize>,
+}
+
+impl Listen for Exhausted {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
+        let tried = self.failures.fetch_add(1, Ordering::SeqCst);
+        if tried < 3 {
+            return Poll::Ready(Err(io::Error::other("no descriptor is left")));
+        }
+        self.memory.poll_accept(cx)
+    }
+}
+
+// SEC-10
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_fails_is_tried_again_after_a_pause() {
+    let (links, incoming) = unbounded_channel();
+    let failures = Arc::<AtomicUsize>::default();
+    let listener = Exhausted {
+        memory: Memory(incoming),
+        failures: Arc::clone(&failures),
+    };
+    let _running = Server::new(listener, Tokio::current()).start(Config::new(), |_| Slow);
+    let start = Instant::now();
+    let (near, far) = duplex(512);
+    links.send(Link::new(far)).unwrap();
+    let peer = spawn(near, Config::new(), ());
+    assert_eq!(peer.call::<(u8,)>("echo", &(1,)).await.unwrap(), (1,));
+    assert_eq!(start.elapsed(), Duration::from_millis(150));
+}
+
+/// A client, and the other ends of its connections.
+fn client(change: impl FnOnce(&mut ClientOptions)) -> (Client, UnboundedReceiver<Duplex>) {
+    let (made, accepted) = unbounded_channel();
+    let connect = move || -> Connecting {
+        let (near, far) = duplex(4096);
+        let given = made.send(far);
+        let refused = io::ErrorKind::ConnectionRefused;
+        let link = given.map(|()| Link::new(near)).map_err(|_| refused.into());
+        Box::pin(std::future::ready(link))
+    };
+    let mut options = ClientOptions::default();
+    options.reconnect = ReconnectStrategy::Fixed {
+        delay: SECOND,
+        attempts_max: 3,
+    };
+    change(&mut options);
+    let client = Client::start(
+        connect,
+        options,
+        Config::new().into(),
+        (),
+        &Tokio::current(),
+    );
+    (client.unwrap(), accepted)
+}
+
+/// Reads a line, and then cuts the connection.
+async fn cut(mut far: Duplex) -> String {
+    let mut line = Vec::new();
+    while !line.ends_with(b"\n") {
+        let mut byte = [0];
+        let n = poll_fn(|cx| far.poll_read(cx, &mut byte)).await.unwrap();
+        assert_eq!(n, 1, "a line before the end");
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).unwrap()
+}
+
+// CON-04 CON-06
+#[tokio::test(start_paused = true)]
+async fn only_a_call_that_may_be_done_twice_is_sent_again() {
+    let (client, mut accepted) = client(|_| {});
+    let serving = async {
+        assert!(cut(accepted.recv().await.unwrap()).await.contains("once"));
+        assert!(cut(accepted.recv().await.unwrap()).await.contains("again"));
+        spawn(accepted.recv().await.unwrap(), Config::new(), Again)
+    };
+    let calling = async {
+        client.wait_open(LONG).await.unwrap();
+        let once = client.call::<()>("once", ()).await;
+        client.wait_open(LONG).await.unwrap();
+        (once, client.call_idempotent::<u32>("again", ()).await)
+    };
+    let (_server, (once, again)) = tokio::join!(serving, calling);
+    assert!(matches!(once, Err(CallError::Closed)), "{once:?}");
+    assert_eq!(again.unwrap(), 7);
+    assert!(accepted.try_recv().is_err());
+}
+
+/// Answers.
+struct Again;
+
+impl Service for Again {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        assert_eq!(request.method(), "again");
+        reply.ok(&7).unwrap();
+    }
+}
+
+// CON-08 SEC-10
+#[tokio::test(start_paused = true)]
+async fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
+    let (client, mut accepted) = client(|options| options.waiting_max = 1);
+    drop(accepted.recv().await.unwrap());
+    // The next attempt is a second away.
+    let start = Instant::now();
+    while client.peer().is_some() {
+        tokio::task::yield_now().await;
+    }
+    let mut first = pin!(client.call::<(u8,)>("echo", &(1,)));
+    let polled = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await;
+    assert!(polled);
+    let second = client.call::<()>("m", ()).await;
+    assert!(matches!(second, Err(CallError::Unsent)), "{second:?}");
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    let serving = async { spawn(accepted.recv().await.unwrap(), Config::new(), Slow) };
+    let (first, _server) = tokio::join!(first, serving);
+    assert_eq!(first.unwrap(), (1,));
+}
+
+// CON-05 SEC-10
+#[tokio::test(start_paused = true)]
+async fn an_attempt_to_connect_has_a_deadline() {
+    let tried = Arc::new(Mutex::new(Vec::new()));
+    let inside = Arc::clone(&tried);
+    let connect = move || -> Connecting {
+        inside.lock().unwrap().push(Instant::now());
+        Box::pin(pending())
+    };
+    let mut options = ClientOptions::default();
+    options.reconnect = ReconnectStrategy::Fixed {
+        delay: SECOND,
+        attempts_max: 1,
+    };
+    let client = Client::start(
+        connect,
+        options,
+        Config::new().into(),
+        (),
+        &Tokio::current(),
+    );
+    let client = client.unwrap();
+    let start = Instant::now();
+    let waited = timeout(LONG, client.wait_open(LONG)).await.expect("an end");
+    assert!(matches!(waited, Err(CallError::Unsent)));
+    assert_eq!(start.elapsed(), 21 * SECOND);
+    assert_eq!(tried.lock().unwrap().len(), 2);
+}
+
+/// Tells the address of the other side.
+struct Who;
+
+impl Service for Who {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        let address = request.context().peer_addr;
+        reply
+            .ok(&address.map(|address| address.to_string()))
+            .unwrap();
+    }
+}
+
+// TRN-09
+#[tokio::test]
+async fn small_messages_are_not_delayed_on_either_side() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let observer = stream.try_clone().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    assert!(!observer.nodelay().unwrap());
+    let stream = tokio::net::TcpStream::from_std(stream).unwrap();
+    let _link = antiphon_tokio::Link::from_tcp(stream).unwrap();
+    assert!(observer.nodelay().unwrap());
+
+    // What is accepted and what is connected is made the same way: both know the other side.
+    let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
+    let address = server.local_addr();
+    let _running = server.start(Config::new(), |_| Who);
+    let link = antiphon_tokio::Link::tcp(address).await.unwrap();
+    let peer = antiphon_tokio::connect(link, Config::new(), ());
+    assert_eq!(peer.context().peer_addr, Some(address));
+    let seen: Option<String> = peer.call("who", ()).await.unwrap();
+    assert!(seen.is_some_and(|seen| seen.starts_with("127.0.0.1:")));
+}

@@ -1,0 +1,158 @@
+//! What goes over the wire in three fields of use, message by message: `→` is sent, `←` arrives.
+//!
+//! ```sh
+//! cargo run -q --example wire
+//! ```
+//!
+//! 1. A blockchain node is asked by position, over one line each.
+//! 2. An editor speaks to a language server: each message behind its length.
+//! 3. An agent gives another one commands, tells it something, and sends a batch.
+//!
+//! Only the core is here, with the other side's words written down. It exits with 1 if anything
+//! comes out otherwise than it should.
+
+use std::error::Error;
+
+use antiphon::{Config, Connection, ErrorObject, Event, Input, Json, Outcome};
+
+type Anything = Box<dyn Error>;
+
+/// Shows what is to be sent.
+fn send(conn: &mut Connection<&'static str>) {
+    let mut sent = Vec::new();
+    while conn.take_transmit(&mut sent) {}
+    let text = String::from_utf8_lossy(&sent);
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        println!("→ {line}");
+    }
+}
+
+/// Takes what the other side has said, and does `handle` with each event of it.
+fn arrive(
+    conn: &mut Connection<&'static str>,
+    said: &str,
+    mut handle: impl FnMut(
+        &mut Connection<&'static str>,
+        Event<'_, &'static str>,
+    ) -> Result<(), Anything>,
+) -> Result<(), Anything> {
+    for line in said.lines().filter(|line| !line.is_empty()) {
+        println!("← {line}");
+    }
+    let mut input = Input::stream(said.as_bytes());
+    while let Some(event) = conn.poll_event(&mut input) {
+        handle(conn, event)?;
+    }
+    if input.consumed() < said.len() {
+        return Err("half a message".into());
+    }
+    Ok(())
+}
+
+/// What a call brought.
+fn result<'a>(event: &Event<'a, &'static str>) -> Result<(&'static str, Json<'a>), Anything> {
+    match event {
+        Event::Response(response) => match &response.outcome {
+            Outcome::Ok(result) => Ok((response.tag, *result)),
+            other => Err(format!("{} ended: {other:?}", response.tag).into()),
+        },
+        other => Err(format!("unexpected: {other:?}").into()),
+    }
+}
+
+fn blockchain() -> Result<(), Anything> {
+    println!("# blockchain: by position, and numbers as text");
+    let mut conn = Connection::new(Config::ethereum());
+    let account = "0x407d73d8a49eeb85d32cf465507dd71d507100c1";
+    conn.call("eth_getBalance", &(account, "latest"), None, "balance")?;
+    conn.call("eth_blockNumber", Json::parse_str("[]")?, None, "height")?;
+    send(&mut conn);
+    // Answers come in any order.
+    let said = concat!(
+        r#"{"jsonrpc":"2.0","id":2,"result":"0x10d4f"}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","id":1,"result":"0x0234c8a3397aab58"}"#,
+        "\n",
+    );
+    arrive(&mut conn, said, |_, event| {
+        let (what, number) = result(&event)?;
+        let digits: String = number.decode()?;
+        let number = u128::from_str_radix(digits.trim_start_matches("0x"), 16)?;
+        println!("  {what} is {number}");
+        Ok(())
+    })
+}
+
+fn editor() -> Result<(), Anything> {
+    println!("# language server: a header with the length in bytes, then the message");
+    let mut conn = Connection::new(Config::lsp());
+    let at = Json::parse_str(
+        r#"{"textDocument":{"uri":"file:///a.rs"},"position":{"line":3,"character":7}}"#,
+    )?;
+    conn.call("textDocument/hover", at, None, "hover")?;
+    send(&mut conn);
+    let body = r#"{"jsonrpc":"2.0","id":1,"result":{"contents":"fn größe()"}}"#;
+    let said = format!("Content-Length: {}\r\n\r\n{body}\n", body.len() + 1);
+    arrive(&mut conn, &said, |_, event| {
+        let (what, shown) = result(&event)?;
+        println!(
+            "  {what} shows {}",
+            shown.get("contents").ok_or("no contents")?
+        );
+        Ok(())
+    })
+}
+
+fn agents() -> Result<(), Anything> {
+    println!("# agents: a command each way, a notification, a batch");
+    let mut conn = Connection::new(Config::new());
+    let goal = Json::parse_str(r#"{"goal":"book a table","people":4}"#)?;
+    conn.call("task.start", goal, None, "task")?;
+    send(&mut conn);
+    // The other agent asks something before it answers, and tells how far it is.
+    let said = concat!(
+        r#"{"jsonrpc":"2.0","method":"user.ask","params":{"question":"When?"},"id":"q-1"}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","method":"task.progress","params":{"percent":50}}"#,
+        "\n",
+        r#"{"jsonrpc":"2.0","result":{"task":"t-7"},"id":1}"#,
+        "\n",
+    );
+    arrive(&mut conn, said, |conn, event| {
+        match event {
+            Event::Request(request) if request.method == "user.ask" => {
+                conn.respond(request.token, "at eight")?;
+            }
+            Event::Request(request) => {
+                conn.respond_err(request.token, &ErrorObject::method_not_found())?;
+            }
+            Event::Notification(told) => println!("  told {}", told.method),
+            other => println!("  {:?} gave {}", result(&other)?.0, result(&other)?.1),
+        }
+        Ok(())
+    })?;
+    send(&mut conn);
+
+    let mut batch = conn.batch(None);
+    batch.call::<Json<'_>>("task.status", &["t-7"], "status")?;
+    batch.notify("log", &["still here"])?;
+    batch.call::<Json<'_>>("agent.load", (), "load")?;
+    batch.send()?;
+    send(&mut conn);
+    let said = concat!(
+        r#"[{"jsonrpc":"2.0","result":0.25,"id":3},"#,
+        r#"{"jsonrpc":"2.0","result":"done","id":2}]"#,
+        "\n",
+    );
+    arrive(&mut conn, said, |_, event| {
+        let (what, result) = result(&event)?;
+        println!("  {what} is {result}");
+        Ok(())
+    })
+}
+
+fn main() -> Result<(), Anything> {
+    blockchain()?;
+    editor()?;
+    agents()
+}

@@ -1,0 +1,285 @@
+//! Whom a server still has room for: connections counted in all and by address. Pure: addresses
+//! are given from outside, and nothing is accepted or closed here.
+//!
+//! The rule guarded here: who is refused leaves no trace, and a place is given back exactly once,
+//! so that the counts never drift from what is open.
+
+use alloc::collections::BTreeMap;
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr};
+
+/// How many connections a server holds at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AdmissionLimits {
+    /// The most connections in all. Each costs up to
+    /// [`Config::memory_bytes_max`](crate::Config::memory_bytes_max). Default 256, which suits a
+    /// thread for each; where a connection is a task, more is customary.
+    pub connections_max: usize,
+    /// The most connections with one key, so that one address does not take every place. Default
+    /// `usize::MAX`: not limited, for behind a proxy all come from one address.
+    pub per_key_max: usize,
+}
+
+impl AdmissionLimits {
+    /// The defaults.
+    pub const fn new() -> Self {
+        Self {
+            connections_max: 256,
+            per_key_max: usize::MAX,
+        }
+    }
+}
+
+impl Default for AdmissionLimits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Why there is no room for a connection. It is closed at once, before a byte of it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// `connections_max` are open.
+    Connections,
+    /// `per_key_max` with the same key are open.
+    Key,
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connections => "too many connections are open",
+            Self::Key => "too many connections from this address are open",
+        })
+    }
+}
+
+impl core::error::Error for NoRoom {}
+
+/// The right to be connected: given by [`Admission::enter`], and given back when the connection
+/// has ended. One that is dropped instead stays counted.
+#[derive(Debug)]
+#[must_use = "it is counted until it is given back"]
+pub struct Place<K>(Option<K>);
+
+/// Counts the connections of a server. `K` is what they are told apart by, most often
+/// [`address_key`]. It remembers what is open and nothing else: one entry for each key at most.
+///
+/// ```
+/// use antiphon::{Admission, AdmissionLimits, NoRoom};
+/// let mut limits = AdmissionLimits::new();
+/// limits.per_key_max = 1;
+/// let mut admission = Admission::new(limits);
+/// let first = admission.enter(Some("10.0.0.1")).unwrap();
+/// assert_eq!(admission.enter(Some("10.0.0.1")).unwrap_err(), NoRoom::Key);
+/// admission.leave(first);
+/// assert!(admission.enter(Some("10.0.0.1")).is_ok());
+/// ```
+#[derive(Debug)]
+pub struct Admission<K> {
+    limits: AdmissionLimits,
+    open: usize,
+    by_key: BTreeMap<K, usize>,
+}
+
+impl<K: Ord + Clone> Admission<K> {
+    /// Begins with no connection.
+    pub const fn new(limits: AdmissionLimits) -> Self {
+        Self {
+            limits,
+            open: 0,
+            by_key: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a place. A connection without a key, as over a Unix socket, counts only in all.
+    ///
+    /// # Errors
+    /// Which limit is reached; nothing is counted then.
+    pub fn enter(&mut self, key: Option<K>) -> Result<Place<K>, NoRoom> {
+        if self.open >= self.limits.connections_max {
+            return Err(NoRoom::Connections);
+        }
+        if let Some(key) = &key {
+            let open = self.by_key.get(key).copied().unwrap_or(0);
+            if open >= self.limits.per_key_max {
+                return Err(NoRoom::Key);
+            }
+            self.by_key.insert(key.clone(), open + 1);
+        }
+        self.open += 1;
+        Ok(Place(key))
+    }
+
+    /// Gives a place back. (One that another `Admission` gave is a mistake that cannot be seen
+    /// here: it frees a place all the same, if one is taken.)
+    pub fn leave(&mut self, place: Place<K>) {
+        self.open = self.open.saturating_sub(1);
+        let Some(key) = place.0 else {
+            return;
+        };
+        match self.by_key.get_mut(&key) {
+            Some(open) if *open > 1 => *open -= 1,
+            // The last one takes its entry along: what is remembered is what is open.
+            _ => drop(self.by_key.remove(&key)),
+        }
+    }
+
+    /// How many connections there are.
+    pub const fn open(&self) -> usize {
+        self.open
+    }
+
+    /// How many connections there are with this key.
+    pub fn open_with(&self, key: &K) -> usize {
+        self.by_key.get(key).copied().unwrap_or(0)
+    }
+}
+
+/// What connections from one address have in common: an IPv4 address whole, also where it is
+/// written as IPv6, and of an IPv6 address the first 64 bits, for who has one has all of them.
+///
+/// ```
+/// use antiphon::address_key;
+/// let key = |address: &str| address_key(address.parse().unwrap());
+/// assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
+/// assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+/// assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
+/// ```
+pub const fn address_key(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = address.to_bits() & (u128::MAX << 64);
+            IpAddr::V6(Ipv6Addr::from_bits(network))
+        }
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Admission, AdmissionLimits, NoRoom, Place, address_key};
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+
+    fn admission(connections_max: usize, per_key_max: usize) -> Admission<u8> {
+        Admission::new(AdmissionLimits {
+            connections_max,
+            per_key_max,
+        })
+    }
+
+    // CON-12 SEC-10
+    #[test]
+    fn one_too_many_is_refused_and_leaves_no_trace() {
+        let mut admission = admission(2, usize::MAX);
+        let first = admission.enter(Some(1)).unwrap();
+        let second = admission.enter(None).unwrap();
+        for key in [None, Some(1), Some(2)] {
+            assert_eq!(admission.enter(key).unwrap_err(), NoRoom::Connections);
+        }
+        assert_eq!((admission.open(), admission.open_with(&2)), (2, 0));
+        admission.leave(second);
+        assert_eq!((admission.open(), admission.open_with(&1)), (1, 1));
+        let third = admission.enter(Some(1)).unwrap();
+        admission.leave(first);
+        admission.leave(third);
+        assert_eq!(admission.open(), 0);
+        assert!(admission.by_key.is_empty());
+    }
+
+    // CON-12 SEC-10
+    #[test]
+    fn one_address_does_not_take_every_place() {
+        let mut admission = admission(10, 2);
+        let places: Vec<_> = (0..2).map(|_| admission.enter(Some(1)).unwrap()).collect();
+        assert_eq!(admission.enter(Some(1)).unwrap_err(), NoRoom::Key);
+        assert_eq!(admission.open(), 2);
+        let other = admission.enter(Some(2)).unwrap();
+        // What has no address is not limited by it.
+        let nameless: Vec<_> = (0..7).map(|_| admission.enter(None).unwrap()).collect();
+        assert_eq!(admission.enter(None).unwrap_err(), NoRoom::Connections);
+        for place in places.into_iter().chain(nameless).chain([other]) {
+            admission.leave(place);
+        }
+        assert_eq!((admission.open(), admission.open_with(&1)), (0, 0));
+    }
+
+    // CON-12
+    #[test]
+    fn a_limit_of_nothing_lets_nobody_in() {
+        assert_eq!(
+            admission(0, 9).enter(None).unwrap_err(),
+            NoRoom::Connections
+        );
+        let mut admission = admission(9, 0);
+        assert_eq!(admission.enter(Some(1)).unwrap_err(), NoRoom::Key);
+        assert!(admission.enter(None).is_ok());
+    }
+
+    // CON-12
+    #[test]
+    fn a_place_of_another_count_does_no_harm() {
+        let mut elsewhere = admission(9, 9);
+        let mut admission = admission(1, 1);
+        admission.leave(elsewhere.enter(Some(1)).unwrap());
+        assert_eq!(admission.open(), 0);
+        let _place = admission.enter(Some(1)).unwrap();
+        assert_eq!(admission.enter(Some(2)).unwrap_err(), NoRoom::Connections);
+    }
+
+    // CON-12 SEC-10
+    #[test]
+    fn the_counts_are_what_is_open_whatever_comes_and_goes() {
+        let mut admission = admission(20, 6);
+        let mut open: Vec<(Option<u8>, Place<u8>)> = Vec::new();
+        let (mut seed, mut refused) = (99_u64, 0);
+        for _ in 0..5000 {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            let key = (seed % 5 != 0).then_some((seed >> 8) as u8 % 4);
+            let mut counts = BTreeMap::new();
+            for (key, _) in &open {
+                *counts.entry(*key).or_insert(0) += 1;
+            }
+            let with_key = counts.get(&key).copied().unwrap_or(0);
+            let wanted = match key {
+                _ if open.len() == 20 => Err(NoRoom::Connections),
+                Some(_) if with_key == 6 => Err(NoRoom::Key),
+                _ => Ok(()),
+            };
+            if seed >> 32 & 3 == 0 && !open.is_empty() {
+                let at = (seed >> 40) as usize % open.len();
+                admission.leave(open.swap_remove(at).1);
+            } else {
+                let entered = admission.enter(key).map(|place| open.push((key, place)));
+                assert_eq!(entered, wanted);
+                refused += usize::from(wanted.is_err());
+            }
+            assert_eq!(admission.open(), open.len());
+        }
+        assert!(refused > 100, "{refused}");
+        open.drain(..).for_each(|(_, place)| admission.leave(place));
+        assert_eq!(admission.open(), 0);
+        assert!(admission.by_key.is_empty());
+    }
+
+    // CON-12 SEC-10
+    #[test]
+    fn who_has_one_address_of_a_network_has_them_all() {
+        let key = |text: &str| address_key(text.parse().unwrap());
+        for (one, other, is_same) in [
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("::ffff:192.0.2.1", "192.0.2.1", true),
+            ("::ffff:192.0.2.1", "::ffff:192.0.2.2", false),
+            ("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", true),
+            ("2001:db8:0:1::", "2001:db8::", false),
+            ("::1", "127.0.0.1", false),
+        ] {
+            assert_eq!(key(one) == key(other), is_same, "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Ending a server in good order: a pure timer machine, for one connection or for all of them.
+//!
+//! ```text
+//!   serving ──begin──▶ draining ──idle, or grace over──▶ flushing ──flushed, or late──▶ over
+//!                      Drain                             Flush                          Release
+//! ```
+//!
+//! The rule guarded here: nothing new is taken once the end has begun; what is active gets its
+//! grace and no more; the three actions come each once and in this order, and nothing waits for
+//! ever.
+
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// What a [`Shutdown`] wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownAction {
+    /// Stop accepting, and have every connection take nothing new:
+    /// [`Connection::drain`](crate::Connection::drain).
+    Drain,
+    /// Give up what is still active, and close every connection:
+    /// [`Connection::close`](crate::Connection::close) with
+    /// [`GoingAway`](crate::CloseReason::GoingAway) as a server, whose WebSockets say 1001, and
+    /// with [`Done`](crate::CloseReason::Done) as a client, whose say 1000. What is queued is
+    /// still written.
+    Flush,
+    /// Let go of every transport, written or not.
+    Release,
+}
+
+/// Leads a server, or a client, to its end.
+///
+/// ```
+/// use antiphon::{Instant, Shutdown, ShutdownAction};
+/// use core::time::Duration;
+/// let mut shutdown = Shutdown::new(Duration::from_secs(1));
+/// assert!(shutdown.is_accepting());
+/// shutdown.begin(Instant::ZERO, Duration::from_secs(30));
+/// assert_eq!(shutdown.poll_action(Instant::ZERO), Some(ShutdownAction::Drain));
+/// shutdown.handle_idle(Instant::from_millis(200)); // the last request has been answered
+/// assert_eq!(shutdown.poll_action(Instant::from_millis(200)), Some(ShutdownAction::Flush));
+/// shutdown.handle_flushed(); // and its answer written
+/// assert_eq!(shutdown.poll_action(Instant::from_millis(210)), Some(ShutdownAction::Release));
+/// assert!(shutdown.is_over() && shutdown.is_clean());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    flush_time_max: Duration,
+    stage: Stage,
+    /// The stage whose action has been told; those between it and `stage` are still owed.
+    told: Stage,
+    /// When the stage ends by itself.
+    until: Option<Instant>,
+    is_clean: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Serving,
+    Draining,
+    Flushing,
+    Over,
+}
+
+impl Shutdown {
+    /// Begins to serve. When it comes to the end, writing what is queued may take
+    /// `flush_time_max`.
+    pub const fn new(flush_time_max: Duration) -> Self {
+        Self {
+            flush_time_max,
+            stage: Stage::Serving,
+            told: Stage::Serving,
+            until: None,
+            is_clean: true,
+        }
+    }
+
+    /// Begins the end: what is active may take `grace` to finish. Begun again it can only be
+    /// hurried: a second wish to stop, with no grace, gives up at once.
+    pub fn begin(&mut self, now: Instant, grace: Duration) {
+        let until = now + grace;
+        match self.stage {
+            Stage::Serving => {
+                self.stage = Stage::Draining;
+                self.until = Some(until);
+            }
+            Stage::Draining => self.until = self.until.map(|known| known.min(until)),
+            Stage::Flushing | Stage::Over => {}
+        }
+    }
+
+    /// Tells that nothing is active any more: every request has been answered, every call has
+    /// settled. Means nothing before the end has begun.
+    pub fn handle_idle(&mut self, now: Instant) {
+        if self.stage == Stage::Draining {
+            self.flush(now);
+        }
+    }
+
+    /// Tells that nothing is left to write, or that every connection has ended. Means nothing
+    /// before the flush.
+    pub fn handle_flushed(&mut self) {
+        if self.stage == Stage::Flushing {
+            self.stage = Stage::Over;
+            self.until = None;
+        }
+    }
+
+    /// What is to be done at `now`, if anything. Ask until it says nothing.
+    pub fn poll_action(&mut self, now: Instant) -> Option<ShutdownAction> {
+        self.advance(now);
+        // One step at a time, so that no action is left out, however late this is asked.
+        let (told, action) = match self.told {
+            told if told == self.stage => return None,
+            Stage::Serving => (Stage::Draining, ShutdownAction::Drain),
+            Stage::Draining => (Stage::Flushing, ShutdownAction::Flush),
+            Stage::Flushing | Stage::Over => (Stage::Over, ShutdownAction::Release),
+        };
+        self.told = told;
+        Some(action)
+    }
+
+    /// When [`poll_action`](Self::poll_action) will have something to say, if nothing is told
+    /// before. In the past if it has now.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.told < self.stage {
+            return Some(Instant::ZERO);
+        }
+        self.until
+    }
+
+    /// Whether new connections, requests and calls are taken.
+    pub fn is_accepting(&self) -> bool {
+        self.stage == Stage::Serving
+    }
+
+    /// Whether all has been let go.
+    pub fn is_over(&self) -> bool {
+        self.told == Stage::Over
+    }
+
+    /// Whether everything that was active finished, and was written, in time: so far, until it is
+    /// over.
+    pub const fn is_clean(&self) -> bool {
+        self.is_clean
+    }
+
+    /// Goes on where the time is up.
+    fn advance(&mut self, now: Instant) {
+        if self.until.is_none_or(|until| until > now) {
+            return;
+        }
+        self.is_clean = false;
+        match self.stage {
+            Stage::Draining => self.flush(now),
+            Stage::Flushing => {
+                self.stage = Stage::Over;
+                self.until = None;
+            }
+            Stage::Serving | Stage::Over => {}
+        }
+    }
+
+    fn flush(&mut self, now: Instant) {
+        self.stage = Stage::Flushing;
+        self.until = Some(now + self.flush_time_max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Shutdown, ShutdownAction};
+    use crate::time::Instant;
+    use ShutdownAction::{Drain, Flush, Release};
+    use alloc::vec::Vec;
+    use core::time::Duration;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_millis(seconds * 1000)
+    }
+
+    fn begun() -> Shutdown {
+        let mut shutdown = Shutdown::new(Duration::from_secs(1));
+        shutdown.begin(at(0), Duration::from_secs(30));
+        shutdown
+    }
+
+    fn actions(shutdown: &mut Shutdown, now: Instant) -> Vec<ShutdownAction> {
+        core::iter::from_fn(|| shutdown.poll_action(now)).collect()
+    }
+
+    // CON-09
+    #[test]
+    fn nothing_happens_before_the_end_has_begun() {
+        let mut shutdown = Shutdown::new(Duration::ZERO);
+        shutdown.handle_idle(at(1));
+        shutdown.handle_flushed();
+        assert_eq!(shutdown.poll_timeout(), None);
+        assert_eq!(shutdown.poll_action(Instant::FAR_FUTURE), None);
+        assert!(shutdown.is_accepting() && !shutdown.is_over());
+    }
+
+    // CON-09
+    #[test]
+    fn what_finishes_in_time_ends_clean() {
+        let mut shutdown = begun();
+        assert!(!shutdown.is_accepting());
+        assert_eq!(actions(&mut shutdown, at(0)), [Drain]);
+        assert_eq!(shutdown.poll_timeout(), Some(at(30)));
+        assert_eq!(actions(&mut shutdown, at(29)), []);
+        shutdown.handle_flushed(); // not yet: something is active
+        assert_eq!(actions(&mut shutdown, at(29)), []);
+        shutdown.handle_idle(at(29));
+        assert_eq!(actions(&mut shutdown, at(29)), [Flush]);
+        assert_eq!(shutdown.poll_timeout(), Some(at(30)));
+        shutdown.handle_flushed();
+        assert!(!shutdown.is_over());
+        assert_eq!(actions(&mut shutdown, at(29)), [Release]);
+        assert!(shutdown.is_over() && shutdown.is_clean());
+        assert_eq!(shutdown.poll_timeout(), None);
+        assert_eq!(actions(&mut shutdown, Instant::FAR_FUTURE), []);
+    }
+
+    // CON-09
+    #[test]
+    fn neither_a_handler_nor_a_reader_holds_up_the_end() {
+        let mut shutdown = begun();
+        assert_eq!(actions(&mut shutdown, at(0)), [Drain]);
+        assert_eq!(actions(&mut shutdown, at(30)), [Flush]);
+        assert!(!shutdown.is_clean());
+        assert_eq!(shutdown.poll_timeout(), Some(at(31)));
+        assert_eq!(actions(&mut shutdown, at(31)), [Release]);
+        assert!(shutdown.is_over() && !shutdown.is_clean());
+
+        let mut shutdown = begun();
+        shutdown.handle_idle(at(3));
+        assert_eq!(actions(&mut shutdown, at(3)), [Drain, Flush]);
+        assert!(shutdown.is_clean());
+        assert_eq!(actions(&mut shutdown, at(4)), [Release]);
+        assert!(!shutdown.is_clean(), "something was not written");
+    }
+
+    // CON-09
+    #[test]
+    fn no_action_is_left_out_or_told_twice_however_late_it_is_asked_for() {
+        let mut shutdown = begun();
+        shutdown.handle_idle(at(1));
+        shutdown.handle_flushed();
+        assert_eq!(shutdown.poll_timeout(), Some(Instant::ZERO));
+        assert_eq!(actions(&mut shutdown, at(1)), [Drain, Flush, Release]);
+        // Asked for the first time long after: the flush still gets its time.
+        let mut shutdown = begun();
+        assert_eq!(actions(&mut shutdown, at(100)), [Drain, Flush]);
+        assert_eq!(actions(&mut shutdown, at(100)), []);
+        assert_eq!(actions(&mut shutdown, at(101)), [Release]);
+    }
+
+    // CON-09
+    #[test]
+    fn a_second_wish_to_stop_only_hurries() {
+        let mut shutdown = begun();
+        assert_eq!(actions(&mut shutdown, at(0)), [Drain]);
+        shutdown.begin(at(1), Duration::from_secs(1000));
+        assert_eq!(shutdown.poll_timeout(), Some(at(30)));
+        shutdown.begin(at(2), Duration::ZERO);
+        assert_eq!(actions(&mut shutdown, at(2)), [Flush]);
+        shutdown.begin(at(2), Duration::from_secs(1000));
+        assert_eq!(shutdown.poll_timeout(), Some(at(3)));
+        assert_eq!(actions(&mut shutdown, at(3)), [Release]);
+        shutdown.begin(at(4), Duration::ZERO);
+        shutdown.handle_idle(at(4));
+        shutdown.handle_flushed();
+        assert_eq!(actions(&mut shutdown, Instant::FAR_FUTURE), []);
+        assert!(shutdown.is_over());
+    }
+
+    // CON-09
+    #[test]
+    fn without_grace_and_without_time_to_flush_it_ends_at_once() {
+        let mut shutdown = Shutdown::new(Duration::ZERO);
+        shutdown.begin(at(5), Duration::ZERO);
+        assert_eq!(actions(&mut shutdown, at(5)), [Drain, Flush, Release]);
+    }
+}

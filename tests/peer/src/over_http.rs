@@ -1,0 +1,187 @@
+//! Calls over HTTP, from threads and from tasks: each an exchange of its own.
+//!
+//! The rule guarded here: what fails with one exchange is told of that one alone.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use antiphon::{Json, OwnedJson, OwnedOutcome};
+use antiphon_async::{SharedRuntime, until};
+use antiphon_session::CallError;
+use antiphon_session::http::{HttpCallError, HttpError};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use crate::caller::{Called, Caller, Refusal, Sides, fill, outcomes_of};
+use crate::items::Item;
+use crate::on_tasks::Executor;
+
+/// Calls from the threads that ask.
+#[derive(Debug)]
+pub struct HttpThreads(pub antiphon_blocking::http::Client);
+
+/// Calls from a thread that runs the futures itself.
+#[derive(Debug)]
+pub struct HttpTasks {
+    /// The client.
+    pub client: antiphon_async::http::Client,
+    /// Its runtime.
+    pub runtime: SharedRuntime,
+    /// What runs that.
+    pub executor: Executor,
+}
+
+impl Caller for HttpThreads {
+    fn call(
+        &self,
+        method: &str,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+        cancel_after: Option<Duration>,
+        _: bool,
+    ) -> Result<Called, Refusal> {
+        // To give a call up is to wait for it no longer.
+        let patience = cancel_after.map_or(timeout, |span| span.min(timeout));
+        let is_given_up = patience < timeout;
+        match called(self.0.call_raw(method, params, Some(patience)))? {
+            Called::Ended(OwnedOutcome::TimedOut) if is_given_up => Ok(Called::GivenUp),
+            called => Ok(called),
+        }
+    }
+
+    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, Refusal> {
+        let (done, ends) = mpsc::channel();
+        let mut sides = Sides::new(items.len());
+        thread::scope(|scope| {
+            for (place, item) in items.iter().enumerate() {
+                let done = done.clone();
+                scope.spawn(move || {
+                    let ended = self.0.call_raw(&item.method, item.params, Some(timeout));
+                    // Received below, unless another was refused.
+                    drop(done.send((place, called(ended))));
+                });
+            }
+            drop(done);
+            for (place, end) in ends {
+                sides.put(place, end?);
+            }
+            Ok(sides)
+        })
+    }
+
+    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), Refusal> {
+        self.0.notify(method, params).map_err(refusal)
+    }
+
+    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
+        let sent = self
+            .0
+            .batch_timeout(Some(timeout), |batch| fill(batch, items));
+        batched(sent.map(outcomes_of), items)
+    }
+
+    fn why_closed(&self) -> String {
+        HttpError::Closed.to_string()
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+impl Caller for HttpTasks {
+    fn call(
+        &self,
+        method: &str,
+        params: Option<Json<'_>>,
+        timeout: Duration,
+        cancel_after: Option<Duration>,
+        _: bool,
+    ) -> Result<Called, Refusal> {
+        let call = self.client.call_raw(method, params, Some(timeout));
+        self.executor.block_on(async {
+            let Some(span) = cancel_after else {
+                return called(call.await);
+            };
+            // To give a call up is to drop it.
+            let until_at = self.runtime.now() + span;
+            match until(&*self.runtime, until_at, call).await {
+                Some(ended) => called(ended),
+                None => Ok(Called::GivenUp),
+            }
+        })
+    }
+
+    fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, Refusal> {
+        let mut sides = Sides::new(items.len());
+        let mut open = FuturesUnordered::new();
+        for (place, item) in items.iter().enumerate() {
+            let call = self
+                .client
+                .call_raw(&item.method, item.params, Some(timeout));
+            open.push(async move { (place, called(call.await)) });
+        }
+        self.executor.block_on(async {
+            while let Some((place, end)) = open.next().await {
+                sides.put(place, end?);
+            }
+            Ok(sides)
+        })
+    }
+
+    fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), Refusal> {
+        let notified = self.client.notify(method, params);
+        self.executor.block_on(notified).map_err(refusal)
+    }
+
+    fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
+        let sent = self
+            .client
+            .batch_timeout(Some(timeout), |batch| fill(batch, items));
+        batched(self.executor.block_on(sent).map(outcomes_of), items)
+    }
+
+    fn why_closed(&self) -> String {
+        HttpError::Closed.to_string()
+    }
+
+    fn close(&self) {
+        self.client.close();
+    }
+}
+
+fn called(ended: Result<OwnedJson, HttpCallError>) -> Result<Called, Refusal> {
+    Ok(Called::Ended(match ended {
+        Ok(result) => OwnedOutcome::Ok(result),
+        Err(HttpCallError::Call(CallError::Remote(error))) => OwnedOutcome::Err(error),
+        Err(HttpCallError::Call(CallError::Invalid(reason))) => OwnedOutcome::Invalid(reason),
+        Err(HttpCallError::Call(CallError::Missing)) => OwnedOutcome::Missing,
+        Err(
+            HttpCallError::Call(CallError::TimedOut) | HttpCallError::Http(HttpError::TimedOut),
+        ) => OwnedOutcome::TimedOut,
+        Err(HttpCallError::Call(CallError::Rejected(error))) => return Err(error.into()),
+        Err(error) => return Ok(Called::Failed(error.to_string())),
+    }))
+}
+
+fn refusal(error: HttpCallError) -> Refusal {
+    match error {
+        HttpCallError::Call(CallError::Rejected(error)) => error.into(),
+        error => Refusal::Failed(error.to_string()),
+    }
+}
+
+/// A batch that ended in time, or all of whose calls did not.
+fn batched(
+    ended: Result<Vec<OwnedOutcome>, HttpCallError>,
+    items: &[Item<'_>],
+) -> Result<Vec<OwnedOutcome>, Refusal> {
+    match ended {
+        Ok(outcomes) => Ok(outcomes),
+        Err(HttpCallError::Http(HttpError::TimedOut)) => {
+            let calls = items.iter().filter(|item| !item.is_notification);
+            Ok(calls.map(|_| OwnedOutcome::TimedOut).collect())
+        }
+        Err(error) => Err(refusal(error)),
+    }
+}

@@ -1,0 +1,138 @@
+//! The transports of the async adapters, which have the same names in each.
+
+/// Names an adapter's transports.
+macro_rules! transports {
+    ($(#[$about:meta])* $module:ident, $adapter:ident, $current:path) => {
+        $(#[$about])*
+        pub(super) mod $module {
+            use crate::caller::Caller;
+            use crate::contract::Contract;
+            use crate::desk::Desk;
+            use crate::on_tasks::{Executor, TaskCaller, Tasks};
+            use crate::over_http::HttpTasks;
+            use crate::tls::Tls;
+            use crate::transports::{Place, Web, http_client, web_error};
+            use antiphon::Closed;
+            use antiphon_async::{Child, ChildOptions, Options, Running, SharedRuntime};
+            use std::io;
+            use std::process::Command;
+            use std::sync::Arc;
+            use $adapter::http::{self, HttpOptions};
+            use $adapter::websocket::{self, WebSocketOptions};
+            use $adapter::{Link, TcpServer, connect, tls};
+
+            fn service(contract: Contract) -> Arc<Tasks> {
+                Arc::new(Tasks::new(contract, $current()))
+            }
+
+            pub(in crate::transports) async fn listen(
+                place: &Place,
+                tls: &Tls,
+                options: Options,
+                contract: Contract,
+            ) -> io::Result<(String, Running)> {
+                let service = service(contract);
+                match place {
+                    Place::Tcp(address) => {
+                        let server = TcpServer::bind(address.as_str()).await?;
+                        let address = server.local_addr().to_string();
+                        Ok((address, server.start(options, move |_| Arc::clone(&service))))
+                    }
+                    #[cfg(unix)]
+                    Place::Unix(path) => {
+                        let server = $adapter::UnixServer::bind(path)?;
+                        let running = server.start(options, move |_| Arc::clone(&service));
+                        Ok((path.clone(), running))
+                    }
+                    Place::Web(web) => listen_web(web, tls, options, service).await,
+                    Place::Stdio | Place::Child(_) => Err(place.unfit()),
+                }
+            }
+
+            async fn listen_web(
+                web: &Web,
+                tls: &Tls,
+                options: Options,
+                service: Arc<Tasks>,
+            ) -> io::Result<(String, Running)> {
+                let mut server = TcpServer::bind(web.address.as_str()).await?;
+                if web.is_tls {
+                    server = server.with_secure(tls::Acceptor::new(tls.server()?));
+                }
+                let address = server.local_addr().to_string();
+                if web.is_http {
+                    let mut options = HttpOptions::from(options);
+                    options.rules.paths.push(web.path.clone());
+                    return Ok((address, server.start_http(options, service)));
+                }
+                let mut route = WebSocketOptions::server();
+                route.rules.paths.push(web.path.clone());
+                let options = options.with_websocket(route);
+                Ok((address, server.start(options, move |_| Arc::clone(&service))))
+            }
+
+            pub(in crate::transports) async fn serve_stdio(
+                options: Options,
+                contract: Contract,
+            ) -> io::Result<Closed> {
+                $adapter::serve_stdio(options, service(contract)).await
+            }
+
+            pub(in crate::transports) async fn reach(
+                place: &Place,
+                tls: &Tls,
+                options: Options,
+                desk: Desk,
+                executor: Executor,
+            ) -> io::Result<Box<dyn Caller>> {
+                let link = match place {
+                    Place::Tcp(address) => Link::tcp(address.as_str()).await?,
+                    #[cfg(unix)]
+                    Place::Unix(path) => Link::unix(path).await?,
+                    Place::Web(web) if web.is_http => {
+                        let (url, options) = (web.url(), http_client(&options));
+                        let client = match web.is_tls {
+                            true => http::connect_tls(&url, options, tls.client()?),
+                            false => http::connect(&url, options),
+                        };
+                        return Ok(Box::new(HttpTasks {
+                            client: client.map_err(web_error)?,
+                            runtime: $current(),
+                            executor,
+                        }));
+                    }
+                    Place::Web(web) => {
+                        let there = WebSocketOptions::client(&web.url())?;
+                        let address = web.address.as_str();
+                        let link = match web.is_tls {
+                            true => tls::connect(address, web.host(), tls.client()?).await?,
+                            false => Link::tcp(address).await?,
+                        };
+                        let peer = websocket::open(link, there, options, desk).await?;
+                        return Ok(Box::new(TaskCaller::new(peer, $current(), executor)));
+                    }
+                    Place::Stdio | Place::Child(_) => return Err(place.unfit()),
+                };
+                let peer = connect(link, options, desk);
+                Ok(Box::new(TaskCaller::new(peer, $current(), executor)))
+            }
+
+            pub(in crate::transports) fn start(
+                command: Command,
+                options: ChildOptions,
+                desk: Desk,
+            ) -> io::Result<(Child, SharedRuntime)> {
+                Ok(($adapter::spawn(command, options, desk)?, $current()))
+            }
+        }
+    };
+}
+
+transports! {
+    /// The transports of the tokio adapter.
+    on_tokio, antiphon_tokio, antiphon_tokio::Tokio::current
+}
+transports! {
+    /// The transports of the adapter for smol and async-std.
+    on_futures, antiphon_async_std, antiphon_async_std::Futures::current
+}

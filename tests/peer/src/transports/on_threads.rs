@@ -1,0 +1,105 @@
+//! The transports of the blocking adapter.
+
+use std::io;
+
+use antiphon_blocking::http::{Client, HttpOptions, Ureq};
+use antiphon_blocking::websocket::{self, WebSocketOptions};
+use antiphon_blocking::{Link, TcpServer, connect, http, tls};
+
+use super::{Contract, Desk, Options, Place, Running, Threads, Tls, Web, http_client, web_error};
+use crate::caller::Caller;
+use crate::over_http::HttpThreads;
+
+pub(super) fn listen(
+    place: &Place,
+    tls: &Tls,
+    options: Options,
+    contract: Contract,
+) -> io::Result<(String, Running)> {
+    let service = Threads(contract);
+    match place {
+        Place::Tcp(address) => {
+            let server = TcpServer::bind(address.as_str())?;
+            let address = server.local_addr()?.to_string();
+            let running = server.start(options, move |_| service.clone())?;
+            Ok((address, Running::Threads(running)))
+        }
+        #[cfg(unix)]
+        Place::Unix(path) => {
+            let server = antiphon_blocking::UnixServer::bind(path)?;
+            let running = server.start(options, move || service.clone())?;
+            Ok((path.clone(), Running::Threads(running)))
+        }
+        Place::Web(web) => listen_web(web, tls, options, service),
+        Place::Stdio | Place::Child(_) => Err(place.unfit()),
+    }
+}
+
+fn listen_web(
+    web: &Web,
+    tls: &Tls,
+    options: Options,
+    service: Threads,
+) -> io::Result<(String, Running)> {
+    let mut server = TcpServer::bind(web.address.as_str())?;
+    if web.is_tls {
+        server = server.with_tls(tls.server()?);
+    }
+    let address = server.local_addr()?.to_string();
+    if web.is_http {
+        let mut options = HttpOptions::from(options);
+        options.rules.paths.push(web.path.clone());
+        let running = server.start_http(options, move |_| service.clone())?;
+        return Ok((address, Running::Http(running)));
+    }
+    let mut route = WebSocketOptions::server();
+    route.rules.paths.push(web.path.clone());
+    let running = server.start(options.with_websocket(route), move |_| service.clone())?;
+    Ok((address, Running::Threads(running)))
+}
+
+pub(super) fn reach(
+    place: &Place,
+    tls: &Tls,
+    options: Options,
+    desk: Desk,
+) -> io::Result<Box<dyn Caller>> {
+    let link = match place {
+        Place::Tcp(address) => Link::tcp(address.as_str())?,
+        #[cfg(unix)]
+        Place::Unix(path) => Link::unix(path)?,
+        Place::Web(web) if web.is_http => {
+            let client = reach_http(web, tls, &options)?;
+            return Ok(Box::new(HttpThreads(client)));
+        }
+        Place::Web(web) => {
+            let there = WebSocketOptions::client(&web.url())?;
+            let link = match web.is_tls {
+                true => tls::connect(web.address.as_str(), web.host(), tls.client()?)?,
+                false => Link::tcp(web.address.as_str())?,
+            };
+            return Ok(Box::new(websocket::open(link, there, options, desk)?));
+        }
+        Place::Stdio | Place::Child(_) => return Err(place.unfit()),
+    };
+    Ok(Box::new(connect(link, options, desk)?))
+}
+
+fn reach_http(web: &Web, tls: &Tls, options: &Options) -> io::Result<Client> {
+    let options = http_client(options);
+    if !web.is_tls {
+        return http::connect(&web.url(), options).map_err(web_error);
+    }
+    let agent = ureq::Agent::config_builder()
+        .tls_config(tls.agent()?)
+        .proxy(None)
+        .max_idle_connections(options.connections_max)
+        .max_idle_connections_per_host(options.connections_max)
+        .max_idle_age(options.idle_time_max)
+        .timeout_connect(Some(options.connect_time_max))
+        .timeout_resolve(Some(options.connect_time_max))
+        .max_response_header_size(options.header_bytes_max)
+        .build();
+    let send = Ureq::from_agent(agent.new_agent(), &options).map_err(web_error)?;
+    Client::with_send(&web.url(), options, send).map_err(web_error)
+}

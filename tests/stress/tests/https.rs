@@ -1,0 +1,137 @@
+//! HTTP over TLS on every adapter: the certificate of a client reaches the handler, and a server
+//! that nobody vouches for is not spoken to.
+
+use std::sync::Arc;
+
+use antiphon::Config;
+use antiphon_async::http::{Client, Endpoint, HttpCallError, HttpError};
+use antiphon_async::tls::TlsFault;
+use antiphon_async::tls::rustls::{ClientConfig, ServerConfig};
+use antiphon_async::{Peer, Request, Responder, Service};
+use antiphon_stress::certificates::{ANY, Authority, NAME, TLS12, TLS13, Validity};
+use antiphon_stress::{Rt, on_every_runtime};
+
+/// Tells whether the client has shown a certificate, and which.
+struct Who;
+
+fn answer(request: &Request, reply: Responder) {
+    let certificate = request.context().client_certificate.as_deref();
+    // A client that is gone awaits no answer.
+    drop(reply.ok(certificate));
+}
+
+impl Service for Who {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        answer(&request, reply);
+    }
+}
+
+impl antiphon_blocking::Service for Who {
+    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        answer(&request, reply);
+    }
+}
+
+/// Why a connection could not be made.
+fn fault(error: HttpCallError) -> Option<TlsFault> {
+    match error {
+        HttpCallError::Http(HttpError::Connect(error)) => TlsFault::of(&error),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn a_client_certificate_reaches_the_handlers_of_a_request(rt: Rt) {
+    let authority = Authority::new("a");
+    for versions in [ANY, TLS12, TLS13] {
+        let own = authority.sign(&["client"], Validity::Now);
+        let shown = own.certificate.to_vec();
+        let identity = authority.sign(&[NAME], Validity::Now);
+        let server = authority.strict_server(identity, versions);
+        let trusting = authority.client(Some(own));
+        let strange = Authority::new("b").client(None);
+        rt.run(|runtime| async move {
+            let endpoint = Endpoint::new(Config::new(), Who, runtime);
+            let (url, running, connect) = start(rt, server, endpoint).await;
+            let client: Client = connect(&url, trusting);
+            let seen: Vec<u8> = client.call("who", ()).await.expect("an answer");
+            assert_eq!(seen, shown, "{rt:?}");
+            let error = connect(&url, strange).call::<()>("who", ()).await;
+            let fault = fault(error.expect_err("nobody vouches for it"));
+            assert_eq!(fault, Some(TlsFault::UnknownIssuer), "{rt:?}");
+            running.stop();
+        });
+    }
+}
+
+on_every_runtime! {
+    // SEC-01 SEC-02 SRV-33 HTP-05
+    a_client_certificate_reaches_the_handlers_of_a_request;
+}
+
+/// A server with TLS on a runtime, and how to be its client there.
+async fn start(
+    rt: Rt,
+    config: Arc<ServerConfig>,
+    endpoint: Endpoint<Who>,
+) -> (
+    String,
+    antiphon_async::Running,
+    fn(&str, Arc<ClientConfig>) -> Client,
+) {
+    match rt {
+        Rt::Tokio | Rt::TokioLocal => {
+            let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0")
+                .await
+                .expect("a port");
+            let url = format!("https://{NAME}:{}/", server.local_addr().port());
+            let secure = antiphon_tokio::tls::Acceptor::new(config);
+            let running = server.with_secure(secure).start_protocol(endpoint);
+            (url, running, |url, config| {
+                antiphon_tokio::http::connect_tls(url, Config::new(), config).expect("a client")
+            })
+        }
+        Rt::Smol | Rt::AsyncStd => {
+            let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0")
+                .await
+                .expect("a port");
+            let url = format!("https://{NAME}:{}/", server.local_addr().port());
+            let secure = antiphon_async_std::tls::Acceptor::new(config);
+            let running = server.with_secure(secure).start_protocol(endpoint);
+            (url, running, |url, config| {
+                antiphon_async_std::http::connect_tls(url, Config::new(), config).expect("a client")
+            })
+        }
+    }
+}
+
+// SEC-01 SEC-02 SRV-33 HTP-05
+#[test]
+fn the_same_on_threads() {
+    let authority = Authority::new("a");
+    let own = authority.sign(&["client"], Validity::Now);
+    let shown = own.certificate.to_vec();
+    let identity = authority.sign(&[NAME], Validity::Now);
+    let config = authority.strict_server(identity, ANY);
+    let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
+    let url = format!(
+        "https://{NAME}:{}/",
+        server.local_addr().expect("an address").port()
+    );
+    let running = server
+        .with_tls(config)
+        .start_http(Config::new(), |_| Who)
+        .expect("a thread");
+    let connect = |config| antiphon_blocking::http::connect_tls(&url, Config::new(), config);
+    let client = connect(authority.client(Some(own))).expect("a client");
+    for _ in 0..3 {
+        let seen: Vec<u8> = client.call("who", ()).expect("an answer");
+        assert_eq!(seen, shown);
+    }
+    assert_eq!(running.connections(), 1);
+    let strange = connect(Authority::new("b").client(None)).expect("a client");
+    let error = strange
+        .call::<()>("who", ())
+        .expect_err("nobody vouches for it");
+    assert_eq!(fault(error), Some(TlsFault::UnknownIssuer));
+    running.stop();
+}

@@ -1,0 +1,191 @@
+//! Whole messages over queues, in every adapter: a request queue and a response queue that two
+//! clients share.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use antiphon::{Config, IdScheme};
+use antiphon_async::{
+    Link, Messages, Options, Peer, Queue, QueueTransport, Report, Request, Responder, Service,
+    drive,
+};
+use antiphon_stress::{LONG, Rt, on_every_runtime};
+
+on_every_runtime! {
+    a_call_goes_through_two_queues;
+    clients_that_share_a_queue_leave_each_others_answers_alone;
+}
+
+struct Echo;
+
+impl Service for Echo {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        // A connection that has closed in the meantime awaits no answer.
+        let _ = reply.ok(request.params());
+    }
+}
+
+// TRN-04 TRN-02 EXA-10
+fn a_call_goes_through_two_queues(rt: Rt) {
+    rt.run(|runtime| async move {
+        let (requests, responses) = (Queue::new(4), Queue::new(4));
+        let server = QueueTransport::new(requests.clone(), responses.clone()).owning();
+        let client = QueueTransport::new(responses, requests).owning();
+        let options = Options::new(Config::new());
+        let server = drive(
+            Link::messages(server),
+            options.clone(),
+            Arc::new(Echo),
+            &runtime,
+        );
+        runtime.spawn(Box::pin(async { drop(server.1.await) }));
+        let (peer, client) = drive(Link::messages(client), options, Arc::new(()), &runtime);
+        runtime.spawn(Box::pin(async { drop(client.await) }));
+        let pretty = antiphon::Json::parse(b"[\n  1.0,\n  2\n]").unwrap();
+        for n in 0..100 {
+            assert_eq!(peer.call::<[u64; 1]>("echo", &[n]).await.unwrap(), [n]);
+        }
+        let back = peer.call_raw("echo", pretty, Some(LONG)).await.unwrap();
+        let text: String = back.as_str().split_whitespace().collect();
+        assert_eq!(text, "[1.0,2]", "numbers keep their text");
+        let (one, two) = peer
+            .batch(|batch| {
+                Ok((
+                    batch.call::<[u8; 1]>("echo", &[1])?,
+                    batch.call::<[u8; 1]>("echo", &[2])?,
+                ))
+            })
+            .await
+            .map(|((one, two), mut outcomes)| (outcomes.fetch(one), outcomes.fetch(two)))
+            .unwrap();
+        assert_eq!((one.unwrap(), two.unwrap()), ([1], [2]));
+        peer.close(antiphon::CloseReason::Done);
+        assert!(peer.wait_closed(LONG).await.is_some());
+        drop(server.0);
+    });
+}
+
+/// Every client sees every response, as with a topic.
+struct Shared {
+    seen: Queue,
+    publish: Queue,
+}
+
+impl Messages for Shared {
+    fn poll_receive(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<Option<Vec<u8>>>> {
+        self.seen.poll_take(cx).map(Ok)
+    }
+
+    fn poll_send(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+        message: &[u8],
+    ) -> std::task::Poll<io::Result<()>> {
+        self.publish.poll_put(cx, message)
+    }
+
+    fn poll_close(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+/// Keeps what it is told besides.
+#[derive(Default)]
+struct Reports(Mutex<Vec<String>>);
+
+impl Service for Reports {
+    fn report(&self, _: &Peer, report: Report) {
+        self.0.lock().unwrap().push(report.to_string());
+    }
+}
+
+// TRN-04 CLI-09
+fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
+    rt.run(|runtime| async move {
+        let (requests, responses) = (Queue::new(64), Queue::new(64));
+        let server = QueueTransport::new(requests.clone(), responses.clone());
+        let options = Options::new(Config::new());
+        let (_server, driver) = drive(
+            Link::messages(server),
+            options.clone(),
+            Arc::new(Echo),
+            &runtime,
+        );
+        runtime.spawn(Box::pin(async { drop(driver.await) }));
+        let seen = [Queue::new(256), Queue::new(256)];
+        let topics = seen.clone();
+        runtime.spawn(Box::pin(async move {
+            while let Some(message) = std::future::poll_fn(|cx| responses.poll_take(cx)).await {
+                for topic in &topics {
+                    std::future::poll_fn(|cx| topic.poll_put(cx, &message))
+                        .await
+                        .unwrap();
+                }
+            }
+        }));
+        let mut peers = Vec::new();
+        for (seen, prefix) in seen.into_iter().zip(["a-", "b-"]) {
+            let mut options = options.clone();
+            options.config.id_scheme = IdScheme::Prefixed(prefix);
+            let publish = requests.clone();
+            let reports = Arc::<Reports>::default();
+            let transport = Shared { seen, publish };
+            let (peer, driver) = drive(
+                Link::messages(transport),
+                options,
+                Arc::clone(&reports),
+                &runtime,
+            );
+            runtime.spawn(Box::pin(async { drop(driver.await) }));
+            peers.push((peer, reports));
+        }
+        for n in 0..50_u64 {
+            for (peer, _) in &peers {
+                assert_eq!(peer.call::<[u64; 1]>("echo", &[n]).await.unwrap(), [n]);
+            }
+        }
+        for (peer, _) in &peers {
+            assert_eq!(peer.handle().session().lock().conn.calls_open(), 0);
+            assert!(peer.closed().is_none(), "what is for others breaks nothing");
+        }
+    });
+}
+
+struct Threads;
+
+impl antiphon_blocking::Service for Threads {
+    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        // As above.
+        let _ = reply.ok(request.params());
+    }
+}
+
+fn link(received: Receiver<Vec<u8>>, sent: Sender<Vec<u8>>) -> antiphon_blocking::Link {
+    let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+    antiphon_blocking::Link::messages(
+        move || Ok(received.recv().ok()),
+        move |message| sent.send(message.to_vec()).map_err(gone),
+    )
+}
+
+// TRN-04 TRN-02
+#[test]
+fn blocking_calls_go_through_two_queues() {
+    let (requests, received) = channel();
+    let (responses, answers) = channel();
+    let serving = thread::spawn(|| {
+        antiphon_blocking::serve(link(received, responses), Config::new(), Threads)
+    });
+    let peer = antiphon_blocking::connect(link(answers, requests), Config::new(), ()).unwrap();
+    for n in 0..100_u64 {
+        assert_eq!(peer.call::<[u64; 1]>("echo", &[n]).unwrap(), [n]);
+    }
+    peer.close(antiphon::CloseReason::Done);
+    assert!(peer.wait_closed(LONG).is_some());
+    assert!(serving.join().unwrap().is_ok());
+}

@@ -1,0 +1,255 @@
+//! A thousand clients that are slow on purpose, against servers over HTTP and WebSocket on every
+//! adapter: silent ones, ones that drip a byte of a header now and then, ones that never finish a
+//! body, ones that ask and do not read. All are dropped by their deadlines; a normal client hardly
+//! notices. Prints how long its calls took before and meanwhile.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use antiphon::http::HttpRules;
+use antiphon::{Config, KeepAliveConfig};
+use antiphon_stress::{LONG, Rt};
+
+/// Slow clients of each kind.
+const EACH: usize = 250;
+
+/// Every deadline of the servers, shorter than their defaults so that the test is short.
+const DEADLINE: Duration = Duration::from_millis(1500);
+
+/// The normal client's calls in one measurement.
+const CALLS: usize = 400;
+
+/// Under attack it may take so many times as long for 99 of 100 of its calls.
+const RATIO_MAX: f64 = 2.0;
+
+/// Below this a call is quick, whatever it was in quiet: schedulers do not promise more.
+const QUICK: Duration = Duration::from_millis(4);
+
+const BODY: &str = r#"{"jsonrpc":"2.0","method":"echo","params":["hello"],"id":1}"#;
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.write_time_max = Some(DEADLINE);
+    config.frame_time_max = Some(DEADLINE);
+    config
+}
+
+fn rules() -> HttpRules {
+    let mut rules = HttpRules::new();
+    rules.first_byte_time_max = DEADLINE;
+    rules.header_time_max = DEADLINE;
+    rules.body_time_max = DEADLINE;
+    rules.idle_time_max = DEADLINE;
+    rules
+}
+
+fn websocket() -> antiphon_tokio::Options {
+    let mut options = antiphon_tokio::websocket::WebSocketOptions::server();
+    let mut keep_alive = KeepAliveConfig::new();
+    keep_alive.connect_time_max = Some(DEADLINE);
+    options.rules.keep_alive = keep_alive;
+    antiphon_tokio::Options::from(config()).with_websocket(options)
+}
+
+struct Echo;
+
+impl antiphon_async::Service for Echo {
+    async fn request(
+        &self,
+        _: &antiphon_async::Peer,
+        request: antiphon_async::Request,
+        reply: antiphon_async::Responder,
+    ) {
+        // Nobody waits for it if the client has gone.
+        let _ = match request.method() {
+            "large" => reply.ok("x".repeat(900_000).as_str()),
+            _ => reply.ok(request.params()),
+        };
+    }
+}
+
+/// A server that is running, by its address and its count of connections.
+struct Target {
+    name: String,
+    address: SocketAddr,
+    is_http: bool,
+    connections: Box<dyn Fn() -> usize>,
+}
+
+/// One call over a connection that is kept.
+fn call(stream: &mut TcpStream) -> Duration {
+    let began = Instant::now();
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{BODY}",
+        BODY.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let mut buf = [0; 1024];
+    while !answer.ends_with(b"\"id\":1}") {
+        let n = stream.read(&mut buf).unwrap();
+        assert!(n > 0, "{}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&buf[..n]);
+    }
+    began.elapsed()
+}
+
+/// A handshake, for that is what a WebSocket's slow clients are slow at.
+fn shake(address: SocketAddr) -> Duration {
+    let began = Instant::now();
+    let mut stream = connect(address);
+    let request = "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
+        Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let mut buf = [0; 1024];
+    while !answer.ends_with(b"\r\n\r\n") {
+        let n = stream.read(&mut buf).unwrap();
+        assert!(n > 0, "{}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&buf[..n]);
+    }
+    began.elapsed()
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+fn p99(target: &Target) -> Duration {
+    let mut times: Vec<_> = if target.is_http {
+        let mut stream = connect(target.address);
+        (0..CALLS).map(|_| call(&mut stream)).collect()
+    } else {
+        (0..CALLS / 4).map(|_| shake(target.address)).collect()
+    };
+    times.sort();
+    times[times.len() * 99 / 100]
+}
+
+/// The slow clients, each as far as it gets at once.
+fn attack(target: &Target) -> (Vec<TcpStream>, Vec<TcpStream>) {
+    let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    let large = r#"{"jsonrpc":"2.0","method":"large","id":1}"#;
+    let asking = format!("{head}Content-Length: {}\r\n\r\n{large}", large.len());
+    let (mut silent, mut dripping) = (Vec::new(), Vec::new());
+    for number in 0..4 * EACH {
+        let mut stream = connect(target.address);
+        match number % 4 {
+            0 => {}
+            1 => {
+                stream.write_all(b"P").unwrap();
+                dripping.push(stream);
+                continue;
+            }
+            2 => stream
+                .write_all(format!("{head}Content-Length: 1000\r\n\r\n{{").as_bytes())
+                .unwrap(),
+            // More answers than any buffer holds, and nobody who reads them.
+            _ => (0..8).for_each(|_| drop(stream.write_all(asking.as_bytes()))),
+        }
+        silent.push(stream);
+        // A full backlog would cost a second for each that does not fit.
+        if number % 64 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    (silent, dripping)
+}
+
+fn withstand(target: &Target) {
+    let quiet = p99(target);
+    let (silent, mut dripping) = attack(target);
+    let began = Instant::now();
+    let mut busy = Duration::MAX;
+    for byte in b"OST / HTTP/1.1\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaa"
+        .iter()
+        .cycle()
+    {
+        // A byte more from each that is still let.
+        dripping.retain_mut(|stream| stream.write_all(&[*byte]).is_ok());
+        busy = busy.min(p99(target));
+        // The last one is the normal client's, which goes away a little later than it says.
+        if began.elapsed() > DEADLINE / 2 && (target.connections)() <= 1 {
+            break;
+        }
+        assert!(
+            began.elapsed() < LONG,
+            "{}: {} are still there",
+            target.name,
+            (target.connections)()
+        );
+    }
+    println!(
+        "{}: {} slow clients dropped within {:?} at deadlines of {DEADLINE:?}; p99 {quiet:?} in quiet, {busy:?} meanwhile",
+        target.name,
+        silent.len() + EACH,
+        began.elapsed(),
+    );
+    let ratio = busy.as_secs_f64() / quiet.as_secs_f64();
+    assert!(
+        ratio <= RATIO_MAX || busy <= QUICK,
+        "{}: {ratio:.1} times",
+        target.name
+    );
+}
+
+// SEC-10 HTP-04 WSK-15 CON-12
+fn slow_clients_are_dropped_and_others_hardly_notice() {
+    for rt in [Rt::Tokio, Rt::Smol] {
+        for is_http in [true, false] {
+            let (http_options, ws_options) = (
+                antiphon_async::http::HttpOptions::new(config()).with_rules(rules()),
+                websocket(),
+            );
+            let tokio = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .unwrap();
+            let (address, running) = match rt {
+                Rt::Tokio => tokio.block_on(async {
+                    let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0")
+                        .await
+                        .unwrap();
+                    let address = server.local_addr();
+                    let running = if is_http {
+                        server.start_http(http_options, Echo)
+                    } else {
+                        server.start(ws_options, |_| Echo)
+                    };
+                    (address, running)
+                }),
+                _ => Rt::Smol.run(|_| async {
+                    let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0")
+                        .await
+                        .unwrap();
+                    let address = server.local_addr();
+                    let running = if is_http {
+                        server.start_http(http_options, Echo)
+                    } else {
+                        server.start(ws_options, |_| Echo)
+                    };
+                    (address, running)
+                }),
+            };
+            let kind = if is_http { "HTTP" } else { "WebSocket" };
+            withstand(&Target {
+                name: format!("{rt:?} {kind}"),
+                address,
+                is_http,
+                connections: Box::new(move || running.connections()),
+            });
+        }
+    }
+}
+
+fn main() {
+    slow_clients_are_dropped_and_others_hardly_notice();
+    println!("test slow_clients_are_dropped_and_others_hardly_notice ... ok");
+}

@@ -1,0 +1,286 @@
+//! A server and a client of every adapter, behind one shape.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use antiphon::Config;
+use antiphon_async::tls::rustls::{ClientConfig, ServerConfig};
+use antiphon_async::websocket::WebSocketOptions;
+use antiphon_async::{CallError, Context, Options, Peer, Request, Responder, Service};
+use antiphon_async_std::{Executor, Futures};
+use antiphon_stress::LONG;
+
+/// An adapter under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Blocking,
+    Tokio,
+    Smol,
+    AsyncStd,
+}
+
+/// What serves. async-std's server is smol's but for the executor, which is one for a program.
+pub(crate) const SERVERS: [Kind; 3] = [Kind::Blocking, Kind::Tokio, Kind::Smol];
+
+/// What calls.
+pub(crate) const CLIENTS: [Kind; 4] = [Kind::Blocking, Kind::Tokio, Kind::Smol, Kind::AsyncStd];
+
+pub(crate) fn options() -> Options {
+    let mut config = Config::new();
+    config.message_bytes_max = 4 << 20;
+    Options::from(config)
+}
+
+fn runtime() -> Arc<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    Arc::new(builder.worker_threads(2).enable_all().build().unwrap())
+}
+
+/// `echo` gives back what it gets, `who` the certificate of the client.
+struct Answers;
+
+fn answer(context: &Context, request: &Request, reply: Responder) {
+    let answered = match request.method() {
+        "echo" => reply.ok(request.params()),
+        "who" => reply.ok(&context.client_certificate),
+        other => reply.unknown_method(other),
+    };
+    // A connection that is cut awaits no answer.
+    let _ = answered;
+}
+
+impl Service for Answers {
+    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+        answer(peer.context(), &request, reply);
+    }
+}
+
+impl antiphon_blocking::Service for Answers {
+    fn request(&mut self, peer: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        answer(peer.context(), &request, reply);
+    }
+}
+
+/// Something that serves until it is dropped, and what it saw fail.
+pub(crate) struct Serving {
+    pub(crate) address: SocketAddr,
+    failures: Receiver<io::Error>,
+    running: Option<Running>,
+}
+
+#[allow(dead_code)]
+enum Running {
+    Blocking(antiphon_blocking::Running),
+    // The server goes before its runtime.
+    Tokio(antiphon_tokio::Running, Arc<tokio::runtime::Runtime>),
+    Smol(antiphon_async_std::Running),
+}
+
+impl Serving {
+    pub(crate) fn new(kind: Kind, config: Arc<ServerConfig>) -> Self {
+        Self::with_time_max(kind, config, LONG)
+    }
+
+    pub(crate) fn with_time_max(kind: Kind, config: Arc<ServerConfig>, time_max: Duration) -> Self {
+        Self::start(kind, config, time_max, options())
+    }
+
+    /// A server of `wss`.
+    pub(crate) fn of_websocket(kind: Kind, config: Arc<ServerConfig>) -> Self {
+        let route = WebSocketOptions::server();
+        Self::start(kind, config, LONG, options().with_websocket(route))
+    }
+
+    fn start(kind: Kind, config: Arc<ServerConfig>, time_max: Duration, options: Options) -> Self {
+        let (tell, failures) = channel();
+        let tell = Mutex::new(tell);
+        let on_failure = move |context: &Context, error: &io::Error| {
+            assert!(context.peer_addr.is_some());
+            let told = match antiphon_async::tls::TlsFault::of(error) {
+                Some(fault) => io::Error::new(error.kind(), fault.to_string()),
+                None => error.kind().into(),
+            };
+            // The test may be over.
+            let _ = tell.lock().unwrap().send(told);
+        };
+        let (address, running) = match kind {
+            Kind::Blocking => {
+                let acceptor = antiphon_blocking::tls::Acceptor::new(config)
+                    .on_failure(on_failure)
+                    .with_handshake_time_max(time_max);
+                let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
+                let server = server.with_tls(acceptor);
+                let address = server.local_addr().unwrap();
+                let running = server.start(options, |_| Answers).unwrap();
+                (address, Running::Blocking(running))
+            }
+            Kind::Tokio => {
+                let runtime = runtime();
+                let _inside = runtime.enter();
+                let acceptor = antiphon_tokio::tls::Acceptor::new(config).on_failure(on_failure);
+                let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0");
+                let server = runtime.block_on(server).unwrap();
+                let server = server
+                    .with_secure(acceptor)
+                    .with_handshake_time_max(time_max);
+                let address = server.local_addr();
+                let running = server.start(options, |_| Answers);
+                (address, Running::Tokio(running, Arc::clone(&runtime)))
+            }
+            Kind::Smol | Kind::AsyncStd => {
+                let acceptor =
+                    antiphon_async_std::tls::Acceptor::new(config).on_failure(on_failure);
+                let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0");
+                let server = async_io::block_on(server).unwrap();
+                let server = server
+                    .with_secure(acceptor)
+                    .with_handshake_time_max(time_max);
+                let address = server.local_addr();
+                (address, Running::Smol(server.start(options, |_| Answers)))
+            }
+        };
+        Self {
+            address,
+            failures,
+            running: Some(running),
+        }
+    }
+
+    /// The next connection that did not get through its handshake.
+    pub(crate) fn failure(&self) -> io::Error {
+        self.failures.recv_timeout(LONG).expect("a failure")
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.running = None;
+    }
+}
+
+/// A client, in a connection.
+pub(crate) enum Caller {
+    Blocking(antiphon_blocking::Peer),
+    Tokio(Peer, Arc<tokio::runtime::Runtime>),
+    Futures(Peer),
+}
+
+impl Caller {
+    pub(crate) fn new(
+        kind: Kind,
+        address: SocketAddr,
+        name: &str,
+        config: Arc<ClientConfig>,
+    ) -> io::Result<Self> {
+        match kind {
+            Kind::Blocking => {
+                let link = antiphon_blocking::tls::connect(address, name, config)?;
+                antiphon_blocking::connect(link, options(), Answers).map(Self::Blocking)
+            }
+            Kind::Tokio => {
+                let runtime = runtime();
+                let peer = runtime.block_on(async {
+                    let link = antiphon_tokio::tls::connect(address, name, config).await?;
+                    io::Result::Ok(antiphon_tokio::connect(link, options(), Answers))
+                })?;
+                Ok(Self::Tokio(peer, runtime))
+            }
+            Kind::Smol | Kind::AsyncStd => async_io::block_on(async {
+                let link = antiphon_async_std::tls::connect(address, name, config).await?;
+                let runtime = Futures::on(match kind {
+                    Kind::AsyncStd => Executor::AsyncStd,
+                    _ => Executor::Smol,
+                });
+                let (link, service) = (link.into(), Arc::new(Answers));
+                let (peer, driver) = antiphon_async::drive(link, options(), service, &runtime);
+                // How it ends is asked of the peer.
+                runtime.spawn(Box::pin(async { drop(driver.await) }));
+                Ok(Self::Futures(peer))
+            }),
+        }
+    }
+
+    /// A client of `wss`.
+    pub(crate) fn of_websocket(
+        kind: Kind,
+        url: &str,
+        config: Arc<ClientConfig>,
+    ) -> io::Result<Self> {
+        let there = WebSocketOptions::client(url)?;
+        match kind {
+            Kind::Blocking => {
+                let peer =
+                    antiphon_blocking::websocket::connect_tls(there, config, options(), Answers);
+                peer.map(Self::Blocking)
+            }
+            Kind::Tokio => {
+                let runtime = runtime();
+                let peer =
+                    antiphon_tokio::websocket::connect_tls(there, config, options(), Answers);
+                let peer = runtime.block_on(peer)?;
+                Ok(Self::Tokio(peer, runtime))
+            }
+            Kind::Smol | Kind::AsyncStd => {
+                let peer =
+                    antiphon_async_std::websocket::connect_tls(there, config, options(), Answers);
+                async_io::block_on(peer).map(Self::Futures)
+            }
+        }
+    }
+
+    pub(crate) fn echo(&self, text: &str) -> Result<String, CallError> {
+        let got: Result<(String,), _> = match self {
+            Self::Blocking(peer) => peer.call("echo", &(text,)),
+            Self::Tokio(peer, runtime) => runtime.block_on(peer.call("echo", &(text,))),
+            Self::Futures(peer) => async_io::block_on(peer.call("echo", &(text,))),
+        };
+        got.map(|(text,)| text)
+    }
+
+    pub(crate) fn who(&self) -> Result<Option<Vec<u8>>, CallError> {
+        match self {
+            Self::Blocking(peer) => peer.call("who", ()),
+            Self::Tokio(peer, runtime) => runtime.block_on(peer.call("who", ())),
+            Self::Futures(peer) => async_io::block_on(peer.call("who", ())),
+        }
+    }
+
+    /// Ends the conversation in good order, and waits for the end.
+    pub(crate) fn end(&self) {
+        let closed = match self {
+            Self::Blocking(peer) => {
+                peer.drain();
+                peer.wait_closed(LONG)
+            }
+            Self::Tokio(peer, runtime) => {
+                peer.drain();
+                runtime.block_on(peer.wait_closed(LONG))
+            }
+            Self::Futures(peer) => {
+                peer.drain();
+                async_io::block_on(peer.wait_closed(LONG))
+            }
+        };
+        closed.expect("an end");
+    }
+
+    /// Waits until the other side has ended it, and gives what broke it.
+    pub(crate) fn broken_by(&self) -> Option<io::Error> {
+        match self {
+            Self::Blocking(peer) => {
+                peer.wait_closed(LONG).expect("an end");
+                peer.transport_error()
+            }
+            Self::Tokio(peer, runtime) => {
+                let closed = runtime.block_on(peer.wait_closed(LONG));
+                closed.expect("an end");
+                peer.transport_error()
+            }
+            Self::Futures(peer) => {
+                async_io::block_on(peer.wait_closed(LONG)).expect("an end");
+                peer.transport_error()
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The plain peer: bytes and framings, written from the specifications alone. Nothing here knows
+//! antiphon.
+//!
+//! The rule guarded here: everything that waits has a deadline, and reading goes on by itself, so
+//! that a peer that talks is never held up by one that listens.
+
+pub mod http;
+pub mod sockets;
+pub mod stream;
+pub mod tls;
+pub mod websocket;
+
+use std::any::Any;
+use std::io::{Read, Write};
+use std::time::Instant;
+
+/// A plain peer's end of a conversation.
+pub trait Raw: Send {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// The transport is broken.
+    fn send(&mut self, message: &[u8]) -> Result<(), String>;
+
+    /// Sends bytes without any framing.
+    ///
+    /// # Errors
+    /// The transport is broken, or is no stream.
+    fn send_raw(&mut self, bytes: &[u8]) -> Result<(), String>;
+
+    /// The next message of the other side; none if it has ended the stream.
+    ///
+    /// # Errors
+    /// It did not come in time, or what came is no message.
+    fn receive(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, String>;
+
+    /// The same after everything has been said: none once the other side has let go.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    fn receive_last(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, String> {
+        self.receive(deadline)
+    }
+
+    /// Ends our direction.
+    fn end(&mut self);
+
+    /// Lets the connection go without a word.
+    fn cut(&mut self);
+
+    /// Stops reading, or reads again.
+    fn hold(&mut self, is_held: bool);
+
+    /// Waits until every exchange under way has ended.
+    ///
+    /// # Errors
+    /// That took too long.
+    fn settle(&mut self, deadline: Instant) -> Result<(), String> {
+        let _ = deadline;
+        Ok(())
+    }
+}
+
+/// Both directions of a byte stream, and how to cut it.
+pub struct Stream {
+    /// What comes in.
+    pub reader: Box<dyn Read + Send>,
+    /// What goes out; dropped, it ends that direction.
+    pub writer: Box<dyn Write + Send>,
+    /// Lets it go without a word.
+    pub cut: Box<dyn FnMut() + Send>,
+    /// What must live as long.
+    pub keep: Box<dyn Any + Send>,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").finish_non_exhaustive()
+    }
+}
