@@ -10,13 +10,12 @@
 //! `drain_time_max`; a write that hangs is given up after `write_time_max`; after a failed write
 //! the other side's last words are awaited for `linger`.
 
-mod guard;
 mod moving;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -35,9 +34,6 @@ use crate::queue::Queue;
 use crate::report::Report;
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
-
-pub use guard::Guard;
-use guard::Wakes;
 
 /// Runs with the service's other work when a call has settled.
 pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
@@ -73,10 +69,6 @@ pub enum Signal {
     Work,
     /// Callers: room, bytes that left, a cancel, the end.
     Changed,
-}
-
-impl Signal {
-    const ALL: [Self; 4] = [Self::Writable, Self::Turn, Self::Work, Self::Changed];
 }
 
 /// A connection that several threads or tasks share.
@@ -131,10 +123,6 @@ pub struct State {
     alarm: Instant,
     /// How many threads wait for each signal.
     waiting: [u32; 4],
-    /// Which of those have been woken and have not come back yet.
-    is_signalled: [bool; 4],
-    /// Who is to be woken once the lock is free.
-    wakes: Wakes,
     /// The task that moves the bytes.
     task: Option<Waker>,
     /// Tasks that wait for something to change.
@@ -312,8 +300,6 @@ impl Session {
                 finished: None,
                 alarm: Instant::FAR_FUTURE,
                 waiting: [0; 4],
-                is_signalled: [false; 4],
-                wakes: Wakes::default(),
                 task: None,
                 watchers: Vec::new(),
             }),
@@ -355,11 +341,10 @@ impl Session {
     }
 
     /// Takes the lock.
-    pub fn lock(&self) -> Guard<'_> {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
         // Foreign code under the lock is a `Serialize` at most, and the connection takes back
         // what it had written by then.
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Guard::new(self, state)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does one thing with the state, and wakes whom it concerns.
@@ -382,31 +367,31 @@ impl Session {
         }
     }
 
-    /// Wakes whoever waits for `signal`, once the lock is free.
+    /// Wakes whoever waits for `signal`.
     pub fn signal(&self, state: &mut State, signal: Signal) {
-        let at = signal as usize;
-        if state.waiting[at] > 0 && !state.is_signalled[at] {
-            state.is_signalled[at] = true;
-            state.wakes.signal(signal);
+        if state.waiting[signal as usize] > 0 {
+            let condition = &self.conditions[signal as usize];
+            match signal {
+                Signal::Changed => condition.notify_all(),
+                _ => condition.notify_one(),
+            }
         }
         if signal == Signal::Changed {
             state.watchers.drain(..).for_each(Waker::wake);
         } else if let Some(task) = state.task.take() {
-            state.wakes.task(task);
+            task.wake();
         }
     }
 
-    /// Lets the thread wait for `signal` until `deadline`, and takes the lock again. One thread
-    /// waits for a signal at a time, but for [`Signal::Changed`].
-    pub fn wait<'s>(&'s self, signal: Signal, state: Guard<'s>, deadline: Instant) -> Guard<'s> {
-        let at = signal as usize;
-        let Some(mut state) = state.into_inner() else {
-            return self.lock();
-        };
-        let condition = &self.conditions[at];
-        state.waiting[at] += 1;
-        // Who has been woken before was another.
-        state.is_signalled[at] = false;
+    /// Lets the thread wait for `signal` until `deadline`, and takes the lock again.
+    pub fn wait<'s>(
+        &'s self,
+        signal: Signal,
+        mut state: MutexGuard<'s, State>,
+        deadline: Instant,
+    ) -> MutexGuard<'s, State> {
+        let condition = &self.conditions[signal as usize];
+        state.waiting[signal as usize] += 1;
         let mut state = if deadline == Instant::FAR_FUTURE {
             let waited = condition.wait(state);
             waited.unwrap_or_else(PoisonError::into_inner)
@@ -415,9 +400,8 @@ impl Session {
             let waited = condition.wait_timeout(state, span);
             waited.unwrap_or_else(PoisonError::into_inner).0
         };
-        state.waiting[at] -= 1;
-        state.is_signalled[at] = false;
-        Guard::new(self, state)
+        state.waiting[signal as usize] -= 1;
+        state
     }
 
     /// Lets the thread wait for changes until `look` finds what it looks for, or `deadline`.
@@ -470,7 +454,7 @@ impl Session {
             Event::Notification(notification) => {
                 queue.push_notification(notification.into_owned());
             }
-            Event::Response(response) => settle(state, response),
+            Event::Response(response) => settle(queue, response),
             Event::Cancelled(cancelled) => {
                 if let Some(request) = queue.remove_request(cancelled.key) {
                     if cancelled.answer_owed {
@@ -566,18 +550,13 @@ impl Session {
 
     /// Takes the output to be written next, as [`Machine::take_output`](crate::Machine::take_output) does, under the lock.
     pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
-        // To tell the time costs more than to look.
-        if !state.has_output() {
-            return false;
-        }
-        let now = self.now();
-        state.conn.handle_timeout(now);
+        state.conn.handle_timeout(self.now());
         loop {
             if !state.take_transmit(into) {
                 return false;
             }
             if state.write_failed.is_none() {
-                state.writing_since = Some(now);
+                state.writing_since = Some(self.now());
                 return true;
             }
             into.clear();
@@ -652,7 +631,7 @@ impl Session {
 
     /// When the writer is to be given up a step further: a write that hangs, or the last words of
     /// a peer that can no longer be written to.
-    pub(crate) fn write_due(&self, state: &State) -> Instant {
+    fn write_due(&self, state: &State) -> Instant {
         match (state.write_failed, state.writing_since) {
             (Some(failed_at), _) if state.input_ended.is_some() => failed_at,
             (Some(failed_at), _) => failed_at + self.options.linger,
@@ -694,7 +673,7 @@ fn after(start: Instant, span: Option<Duration>) -> Instant {
     span.map_or(Instant::FAR_FUTURE, |span| start + span)
 }
 
-fn settle(state: &mut State, response: Response<'_, Tag>) {
+fn settle(queue: &mut Queue, response: Response<'_, Tag>) {
     match &response.tag {
         Tag::Batch(gathering) => {
             let gathering = Arc::clone(gathering);
@@ -702,15 +681,8 @@ fn settle(state: &mut State, response: Response<'_, Tag>) {
         }
         Tag::Once(_) | Tag::Then(_) => match response.tag {
             // Whoever stopped waiting does not need the outcome.
-            Tag::Once(waiter) => {
-                if let Some(slot) = waiter.settle(response.outcome.into_owned()) {
-                    state.wakes.settled(slot);
-                }
-            }
-            Tag::Then(then) => {
-                let outcome = response.outcome.into_owned();
-                state.queue.push_settled(then, outcome);
-            }
+            Tag::Once(waiter) => waiter.settle(response.outcome.into_owned()),
+            Tag::Then(then) => queue.push_settled(then, response.outcome.into_owned()),
             Tag::Batch(_) => {}
         },
     }
