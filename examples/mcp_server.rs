@@ -4,13 +4,11 @@
 //! cargo run -q --example mcp_server
 //! ```
 //!
-//! Two tools: `add`, and `wait`, which takes its time on a thread of the pool, beside all others,
-//! and stops when the client cancels it. Batches and null ids are refused by the dialect,
-//! [`Config::mcp`].
-//!
-//! What a server of tools owes its users: arguments are checked before anything is done, and every
-//! call leaves a line in the log, on standard error. To ask the user before a tool runs is the
-//! client's part; a server on a network follows MCP's authorization rules (OAuth 2) first.
+//! Two tools: `add`, and `wait`, which takes its time beside all others and stops when the client
+//! cancels it. Batches and null ids are refused by the dialect, [`Config::mcp`]. What a server of tools
+//! owes its users: arguments are checked before anything is done, and every call leaves a line in
+//! the log, on standard error. To ask the user before a tool runs is the client's part; a server on
+//! a network follows MCP's authorization rules (OAuth 2) first.
 
 use std::error::Error;
 use std::time::Duration;

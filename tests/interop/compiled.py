@@ -112,8 +112,10 @@ def cpp_server_unix():
 
 @case("libjsonrpccpp as client of server http", ("compiled:jsonrpccpp", "target:http"))
 def cpp_client_http():
-    return client_sees([COMPILED / "jsonrpccpp", "client", "http", over("http"), *sorted(CPP)],
-                       CPP)
+    # Behind a notification it takes no status but 200; ours is 204, and a knob of the rules.
+    wanted = CPP - {"notification"}
+    return client_sees([COMPILED / "jsonrpccpp", "client", "http", over("http"),
+                        *sorted(wanted)], wanted)
 
 
 @case("libjsonrpccpp as server of client http", ("compiled:jsonrpccpp", "target:http"))

@@ -8,7 +8,7 @@ import threading
 import time
 
 from raw_server import FORMS, Server
-from suite import HERE, PEER, case
+from suite import HERE, PEER, RUNTIME, case
 from wire import PATIENCE, Process, Timeout, accepted_wire, run_once
 
 SCRIPTED = [sys.executable, HERE / "peers" / "scripted_server.py"]
@@ -18,7 +18,7 @@ class Client:
     """A running `antiphon-peer client`: one operation in, one answer out."""
 
     def __init__(self, *words, options=(), env=None):
-        self.process = Process([PEER, *options, "client", *words], env=env)
+        self.process = Process([PEER, *RUNTIME, *options, "client", *words], env=env)
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 
-from suite import PEER, case
+from suite import PEER, RUNTIME, case
 from wire import PATIENCE, Process, run_once, socket_wire, temporary_folder
 
 FORMS = ("stdio:lsp", "stdio:ndjson", "tcp", "tcp+lsp", "tcp+json", "unix")
@@ -26,14 +26,14 @@ class Server:
         self.form = form
         self.folder = None
         if form.startswith("stdio:"):
-            self.process = Process([PEER, *options, "server", form])
+            self.process = Process([PEER, *RUNTIME, *options, "server", form])
             return
         if form == "unix":
             self.folder = temporary_folder()
             target = f"unix:{self.folder.name}/socket"
         else:
             target = f"{form}://127.0.0.1:0"
-        self.process = Process([PEER, *options, "server", target])
+        self.process = Process([PEER, *RUNTIME, *options, "server", target])
         listening = self.process.stderr_line(r"^listening (\S+)$").group(1)
         if form == "unix":
             assert listening == target, listening

@@ -21,6 +21,8 @@ PYTHON = PEERS / "python" / "bin" / "python"
 MODULES = PEERS / "npm" / "node_modules"
 HERE = ROOT / "tests" / "interop"
 
+# Everything on another adapter: blocking, tokio, smol, async-std.
+RUNTIME = ["--runtime", os.environ["ANTIPHON_RUNTIME"]] if "ANTIPHON_RUNTIME" in os.environ else []
 # What .ci/peers has built from tests/interop/peers.
 RUST = PEERS / "rust" / "debug"
 COMPILED = PEERS / "compiled"

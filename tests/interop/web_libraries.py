@@ -3,7 +3,7 @@
 from checklist import but, client_sees, same, server_seen
 from libraries import foreign_server, js, py
 from raw_client import Client
-from suite import PEER, case, rust
+from suite import PEER, RUNTIME, case, rust
 from wire import Process
 
 # What each library has over which transport. None of them can cancel but pygls; over HTTP nobody
@@ -12,10 +12,17 @@ HTTP = but("cancel", "back")
 TWO_WAY = but("cancel")
 ONE_WAY = but("cancel", "back")
 
+# The adapters beside the one that everything else runs on.
+RUNTIMES = (None, "tokio", "smol", "async-std")
+
+
+def on(runtime):
+    return f" on {runtime}" if runtime else ""
+
 
 def served(target, *options):
     """Starts antiphon's server; gives the URL that it listens on."""
-    process = Process([PEER, *options, "server", target])
+    process = Process([PEER, *RUNTIME, *options, "server", target])
     return process.stderr_line(r"^listening (\S+)$").group(1)
 
 
@@ -49,18 +56,20 @@ for kind in ("http", "ws"):
 
 # -- json-rpc-2.0, which leaves the transport to its users: fetch and node's server, and ws
 
-for kind, points in (("http", HTTP), ("ws", TWO_WAY)):
-    @case(f"json-rpc-2.0 (npm) as client of server {kind}",
-          ("npm:json-rpc-2.0", "npm:ws", f"target:{kind}"))
-    def json_rpc_2_0_client(kind=kind, points=points):
-        return client_sees([*js("json_rpc_2_0_client.cjs"), kind, over(kind), *sorted(points)],
-                           points)
+for kind, points, runtime in [("http", HTTP, None)] + [("ws", TWO_WAY, one) for one in RUNTIMES]:
+    options = ("--runtime", runtime) if runtime else ()
 
-    @case(f"json-rpc-2.0 (npm) as server of client {kind}",
+    @case(f"json-rpc-2.0 (npm) as client of server {kind}{on(runtime)}",
           ("npm:json-rpc-2.0", "npm:ws", f"target:{kind}"))
-    def json_rpc_2_0_server(kind=kind, points=points):
+    def json_rpc_2_0_client(kind=kind, points=points, options=options):
+        return client_sees([*js("json_rpc_2_0_client.cjs"), kind, over(kind, *options),
+                            *sorted(points)], points)
+
+    @case(f"json-rpc-2.0 (npm) as server of client {kind}{on(runtime)}",
+          ("npm:json-rpc-2.0", "npm:ws", f"target:{kind}"))
+    def json_rpc_2_0_server(kind=kind, points=points, options=options):
         _, port = foreign_server([*js("json_rpc_2_0_server.cjs"), kind])
-        client, seen = seen_of(f"{kind}://127.0.0.1:{port}/", points)
+        client, seen = seen_of(f"{kind}://127.0.0.1:{port}/", points, *options)
         assert client.end() == 0
         return seen
 
@@ -88,17 +97,21 @@ def rpc_websockets_server():
 
 # -- jsonrpsee
 
-for kind in ("http", "ws"):
-    @case(f"jsonrpsee as client of server {kind}", ("rust:jsonrpsee_peer", f"target:{kind}"))
-    def jsonrpsee_client(kind=kind):
-        return client_sees([rust("jsonrpsee_peer"), "client", kind, over(kind), *sorted(ONE_WAY)],
-                           ONE_WAY)
+for kind, runtime in [("ws", None)] + [("http", one) for one in RUNTIMES]:
+    options = ("--runtime", runtime) if runtime else ()
+
+    @case(f"jsonrpsee as client of server {kind}{on(runtime)}",
+          ("rust:jsonrpsee_peer", f"target:{kind}"))
+    def jsonrpsee_client(kind=kind, options=options):
+        return client_sees([rust("jsonrpsee_peer"), "client", kind, over(kind, *options),
+                            *sorted(ONE_WAY)], ONE_WAY)
 
     # It takes notifications and drops them: its methods never hear of them.
-    @case(f"jsonrpsee as server of client {kind}", ("rust:jsonrpsee_peer", f"target:{kind}"))
-    def jsonrpsee_server(kind=kind):
+    @case(f"jsonrpsee as server of client {kind}{on(runtime)}",
+          ("rust:jsonrpsee_peer", f"target:{kind}"))
+    def jsonrpsee_server(kind=kind, options=options):
         _, port = foreign_server([rust("jsonrpsee_peer"), "server"])
-        client, seen = seen_of(f"{kind}://127.0.0.1:{port}/", ONE_WAY - {"notification"})
+        client, seen = seen_of(f"{kind}://127.0.0.1:{port}/", ONE_WAY - {"notification"}, *options)
         same(client.do("notify", method="update", params=[1]), {"ok": True})
         same(client.call("count", []), {"result": 0})
         if kind == "ws":
@@ -135,21 +148,30 @@ def jsonrpc_websocket():
     return client_sees([*py("jsonrpc_websocket_client.py"), over("ws"), *sorted(wanted)], wanted)
 
 
-# It sets no limit of its own, and that of its transport is 1 MiB a message.
-PYGLS = but("batch", "text")
-
-
-@case("pygls's client of server ws", ("pypi:pygls", "pypi:websockets", "target:ws"))
+# It puts its messages into binary frames, which are no JSON-RPC to anybody who goes by the text.
+# WSK-03
+@case("pygls's client of server ws: its binary frames are refused with 1003",
+      ("pypi:pygls", "pypi:websockets", "target:ws"))
 def pygls_client():
-    port = over("ws", "--preset", "lsp").rpartition(":")[2].partition("/")[0]
-    return client_sees([*py("pygls_client.py"), "ws", port, *sorted(PYGLS)], PYGLS)
+    process = Process([PEER, *RUNTIME, "--preset", "lsp", "server", "ws://127.0.0.1:0/"])
+    url = process.stderr_line(r"^listening (\S+)$").group(1)
+    port = url.rpartition(":")[2].partition("/")[0]
+    # It does not notice that it was refused.
+    Process([*py("pygls_client.py"), "ws", port, "position"])
+    process.stderr_line("1003")
+    # The server lives on.
+    client, seen = seen_of(url, {"position", "text"}, "--preset", "lsp")
+    assert client.end() == 0
+    return f"refused; others see {seen}"
 
 
-@case("pygls's JSON-RPC server of client ws", ("pypi:pygls", "pypi:websockets", "target:ws"))
+# WSK-03
+@case("pygls's JSON-RPC server of client ws: its binary frames are refused with 1003",
+      ("pypi:pygls", "pypi:websockets", "target:ws"))
 def pygls_server():
     _, port = foreign_server([*py("pygls_rpc_server.py"), "ws"])
-    client, seen = seen_of(f"ws://127.0.0.1:{port}/", PYGLS, "--preset", "lsp")
-    # 1009: too big for it; what is open then is told as lost, not as timed out.
-    assert "closed" in client.call("echo", ["ß" * (1 << 20)]), "it took 2 MiB"
+    client = Client(f"ws://127.0.0.1:{port}/", options=("--preset", "lsp"))
+    assert "closed" in client.call("subtract", [42, 23])
+    client.process.stderr_line("1003")
     assert client.end() == 0
-    return seen
+    return "refused"

@@ -97,6 +97,8 @@ async fn a_request_that_waits_for_others_is_given_up_unseen() {
     let first = near.start_call("wait", (), None).await.unwrap();
     let second = near.start_call("never seen", (), None).await.unwrap();
     let third = near.start_call("third", (), None).await.unwrap();
+    // All three have been read.
+    sleep(SECOND).await;
     near.ask_cancel(second.id()).unwrap();
     let answered = timeout(SECOND, second).await.expect("an answer at once");
     let Err(CallError::Remote(error)) = CallError::of(answered) else {

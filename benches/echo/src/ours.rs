@@ -14,7 +14,7 @@ pub(crate) struct Echo;
 fn echo(request: &Request, reply: Responder) {
     let params = request.params().map(|params| params.decode::<(&str,)>());
     let answered = match params {
-        Some(Ok((word,))) if request.method() == "echo" => reply.ok(&word),
+        Some(Ok((word,))) if request.method() == "echo" => reply.ok(word),
         _ => reply.unknown_method(request.method()),
     };
     if let Err(error) = answered {

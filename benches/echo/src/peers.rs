@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use async_lsp::router::Router;
-use async_lsp::{MainLoop, ServerSocket};
+use async_lsp::{ClientSocket, MainLoop, ServerSocket};
 use futures_util::future::try_join_all;
 use jsonrpsee::core::client::ClientT;
 use jsonrpsee::core::params::BatchRequestBuilder;
@@ -162,10 +162,10 @@ fn karyon() -> Outcome<Box<dyn Lane>> {
     let port = free_port()?;
     let url = format!("tcp://127.0.0.1:{port}");
     let client = runtime.block_on(async {
-        let server = karyon_jsonrpc::server::ServerBuilder::new(&url)?;
+        let server = karyon_jsonrpc::server::ServerBuilder::new(url.as_str())?;
         let server = server.service(Arc::new(KaryonEcho)).build().await?;
         server.start();
-        Ok::<_, Failed>(ClientBuilder::new(&url)?.build().await?)
+        Ok::<_, Failed>(ClientBuilder::new(url.as_str())?.build().await?)
     })?;
     Ok(Box::new(Karyon { runtime, client }))
 }
@@ -174,7 +174,7 @@ impl Lane for Karyon {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
         let client = &self.client;
         let ask = || async {
-            let word: String = client.call("KaryonEcho.echo", (WORD,)).await?;
+            let word: String = client.call("KaryonEcho.echo", (WORD.to_string(),)).await?;
             check(&word)
         };
         self.runtime.block_on(async {
@@ -219,12 +219,14 @@ impl lsp_types::request::Request for EchoRequest {
 struct AsyncLsp {
     runtime: Runtime,
     server: ServerSocket,
+    /// Without it the server's loop has nothing to wait for.
+    _client: ClientSocket,
 }
 
 fn async_lsp() -> Outcome<Box<dyn Lane>> {
     let runtime = Runtime::tokio()?;
     let (near, far) = runtime.block_on(tcp_pair())?;
-    let (serving, _) = MainLoop::new_server(|_| {
+    let (serving, client) = MainLoop::new_server(|_| {
         let mut router = Router::new(());
         router.request::<EchoRequest, _>(|(), (word,)| async { Ok(word) });
         router
@@ -250,7 +252,11 @@ fn async_lsp() -> Outcome<Box<dyn Lane>> {
                 .await,
         );
     });
-    Ok(Box::new(AsyncLsp { runtime, server }))
+    Ok(Box::new(AsyncLsp {
+        runtime,
+        server,
+        _client: client,
+    }))
 }
 
 impl Lane for AsyncLsp {

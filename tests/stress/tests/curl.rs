@@ -96,10 +96,7 @@ fn curl_sees_the_status_of_everything() {
                 "{code} {} {seen}",
                 if *url == plain { "plain" } else { "by code" }
             );
-            assert!(
-                seen == wanted || (url == &legacy && body.contains("2.0") && seen == 200),
-                "{body}: {seen}"
-            );
+            assert_eq!(seen, wanted, "{body}");
         }
     }
 

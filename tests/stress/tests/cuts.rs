@@ -310,7 +310,8 @@ fn all_points(rt: Rt) -> (u64, u64) {
     (points, awaits)
 }
 
-fn main() {
+// CON-06 CAN-13 STD-09 CON-10
+fn every_cut_and_every_drop_settles_every_call() {
     for rt in [Rt::TokioLocal, Rt::Smol, Rt::AsyncStd] {
         let (points, awaits) = all_points(rt);
         println!(
@@ -321,4 +322,9 @@ fn main() {
             "{points} {awaits}"
         );
     }
+}
+
+fn main() {
+    every_cut_and_every_drop_settles_every_call();
+    println!("test every_cut_and_every_drop_settles_every_call ... ok");
 }

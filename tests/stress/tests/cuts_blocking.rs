@@ -200,7 +200,8 @@ fn settled(plan: Plan) -> isize {
     held()
 }
 
-fn main() {
+// CON-06 STD-09 CON-10
+fn every_cut_settles_every_call() {
     let (said, read, written) = run(Plan::Never);
     let is_right = |said: &Result<String, CallError>| matches!(said, Ok(text) if text == TEXT);
     assert_eq!(
@@ -242,4 +243,9 @@ fn main() {
         "blocking: cut at {points} points: all calls settled, no thread and no byte left behind"
     );
     assert!(points >= POINTS_MIN, "{points}");
+}
+
+fn main() {
+    every_cut_settles_every_call();
+    println!("test every_cut_settles_every_call ... ok");
 }

@@ -91,3 +91,52 @@ fn async_std_and_each_runtime_stay_in_their_own_adapter() {
         }
     }
 }
+
+// ARC-16
+#[test]
+fn http_websocket_and_tls_are_left_out_unless_asked_for() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters");
+    let heavy = [
+        "hyper",
+        "tungstenite",
+        "rustls",
+        "tokio-rustls",
+        "futures-rustls",
+        "ureq",
+    ];
+    for adapter in ADAPTERS {
+        let manifest = std::fs::read_to_string(root.join(adapter).join("Cargo.toml")).unwrap();
+        let default = manifest.lines().find(|line| line.starts_with("default = "));
+        assert!(
+            matches!(default, None | Some("default = [\"smol\"]")),
+            "{adapter}: {default:?}"
+        );
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap();
+        let dependencies = dependencies.split("\n[").next().unwrap();
+        for line in dependencies.lines() {
+            let name = line.split(" = ").next().unwrap_or_default();
+            assert!(
+                !heavy.contains(&name) || line.contains("optional = true"),
+                "{adapter}: {line}"
+            );
+        }
+    }
+}
+
+// ARC-21
+#[test]
+fn what_is_only_on_unix_says_so() {
+    let mut files = 0;
+    for (path, code) in ADAPTERS.iter().flat_map(|adapter| code(adapter)) {
+        let is_unix_module = path.ends_with("session/src/unix.rs");
+        if code.contains("os::unix") && !is_unix_module {
+            files += 1;
+            assert!(
+                code.contains("cfg(unix)"),
+                "{} is for Unix alone",
+                path.display()
+            );
+        }
+    }
+    assert!(files >= 2, "{files}");
+}

@@ -209,7 +209,7 @@ fn with_relay(name: &str, test: impl FnOnce(SocketAddr, &Arc<Relay>, &Done) -> T
 }
 
 // CON-04 CON-06 CON-08 TST-10
-fn blocking() {
+fn threads_reconnect() {
     with_relay("blocking", |address, relay, done| {
         let connect = move || antiphon_blocking::Link::tcp(address);
         let client =
@@ -265,7 +265,7 @@ fn blocking() {
 }
 
 // CON-04 CON-06 CON-08 TST-10
-fn on(rt: Rt) {
+fn tasks_reconnect(rt: Rt) {
     with_relay(&format!("{rt:?}"), |address, relay, done| {
         rt.run_for(2 * LONG, |runtime| async move {
             let connect = move || -> antiphon_async::Connecting {
@@ -325,13 +325,15 @@ fn on(rt: Rt) {
 }
 
 fn main() {
-    blocking();
+    threads_reconnect();
+    println!("test threads_reconnect ... ok");
     // The reactor below smol and async-std is one for the process, and stays.
     Rt::Smol.run(|runtime| async move {
         let soon = runtime.now() + Duration::from_millis(1);
         antiphon_async::sleep_until(&*runtime, soon).await;
     });
     for rt in [Rt::Tokio, Rt::TokioLocal, Rt::Smol, Rt::AsyncStd] {
-        on(rt);
+        tasks_reconnect(rt);
     }
+    println!("test tasks_reconnect ... ok");
 }

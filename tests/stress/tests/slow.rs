@@ -200,7 +200,7 @@ fn withstand(target: &Target) {
 }
 
 // SEC-10 HTP-04 WSK-15 CON-12
-fn main() {
+fn slow_clients_are_dropped_and_others_hardly_notice() {
     for rt in [Rt::Tokio, Rt::Smol] {
         for is_http in [true, false] {
             let (http_options, ws_options) = (
@@ -247,4 +247,9 @@ fn main() {
             });
         }
     }
+}
+
+fn main() {
+    slow_clients_are_dropped_and_others_hardly_notice();
+    println!("test slow_clients_are_dropped_and_others_hardly_notice ... ok");
 }

@@ -188,7 +188,9 @@ impl HttpSend for Ureq {
         {
             return Err(failed(Error::BodyExceedsLimit(limit), request));
         }
-        let body = response.body_mut().with_config().limit(limit).read_to_vec();
+        // ureq refuses a body that fills its limit, for it does not look whether it has ended.
+        let body = response.body_mut().with_config();
+        let body = body.limit(limit.saturating_add(1)).read_to_vec();
         let body = body.map_err(|error| failed(error, request))?;
         let mut received = HttpResponse::new(response.status().as_u16(), body);
         received.location = location;
