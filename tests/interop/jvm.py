@@ -15,7 +15,8 @@ NEEDS = ("jvm:Jsonrpc4j",)
 # Its client has no batches, and over HTTP no notifications; on a socket it asks one thing at a time.
 CLIENT = {"http": but("notification", "batch", "cancel", "back"),
           "tcp": but("batch", "order", "cancel", "back")}
-SERVER = {"http": but("cancel", "back"), "tcp": but("order", "cancel", "back")}
+# On a socket it forgets what it has read behind a value, so it bears one message at a time.
+SERVER = {"http": but("cancel", "back"), "tcp": but("notification", "order", "cancel", "back")}
 
 
 # TST-14 HTP-07

@@ -379,7 +379,8 @@ def headers():
         wire.send_raw(b"Content-Length: nonsense\r\n\r\n{}")
         wire.ended()
         assert server.process.wait() != 2
-        assert server.process.stderr_lines, "the end was not explained"
+        # The end is explained; the line may come a moment behind the exit.
+        server.process.stderr_line(".")
 
 
 # STD-07
