@@ -14,7 +14,6 @@ use jsonrpsee::core::params::BatchRequestBuilder;
 use jsonrpsee::http_client::{HttpClient, HttpClientBuilder};
 use jsonrpsee::rpc_params;
 use jsonrpsee::server::{RpcModule, ServerBuilder, ServerHandle};
-use jsonrpsee::types::ErrorObjectOwned;
 use jsonrpsee::ws_client::{WsClient, WsClientBuilder};
 use karyon_jsonrpc::client::{Client, ClientBuilder};
 use karyon_jsonrpc::error::RPCError;
@@ -72,10 +71,7 @@ struct Jsonrpsee<C> {
 async fn jsonrpsee_server() -> Result<(String, ServerHandle), Failed> {
     let mut module = RpcModule::new(());
     module.register_method("echo", |params, (), _| {
-        params
-            .one::<&str>()
-            .map(String::from)
-            .map_err(ErrorObjectOwned::from)
+        params.one::<&str>().map(String::from)
     })?;
     let server = ServerBuilder::default().build("127.0.0.1:0").await?;
     let address = server.local_addr()?.to_string();
