@@ -220,9 +220,10 @@ pub(crate) fn setup(words: &[String]) -> Result<Setup, String> {
         let config = &mut setup.config;
         if let Some((name, value)) = word.split_once('=') {
             let knob = KNOBS.iter().find(|knob| knob.name == name);
-            let is_set = knob.is_some_and(|knob| (knob.set)(config, value));
-            if !is_set {
-                return Err(format!("no such setting: {word}"));
+            let knob = knob.ok_or_else(|| format!("no such setting: {word}"))?;
+            if !(knob.set)(config, value) {
+                let (now, values) = ((knob.get)(config), knob.values);
+                return Err(format!("{word}: it is {now}, and may be {values:?}"));
             }
             setup.framing_is_fixed |= name == "framing";
             continue;
