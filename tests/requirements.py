@@ -78,7 +78,7 @@ def rust_tests():
 def script_cases():
     """The vectors, the cases of the core's scripts, and those that every adapter and transport plays."""
     for path in files(["tests/vectors"], ".jsonl"):
-        for vector in map(json.loads, path.read_text().splitlines()):
+        for vector in map(json.loads, path.open(encoding="utf-8")):
             yield f"{path.stem}: {vector['name']}", [id for id in vector["ids"] if ID.fullmatch(id)]
     core, suite = files(["tests/scripts"], ".txt"), files(["tests/suite/scripts"], ".txt")
     for prefix, path in [*(("", path) for path in core), *(("suite/", path) for path in suite)]:

@@ -3,7 +3,8 @@
 //! they cover.
 //!
 //! Fails if fewer vectors count than the committed minimum (at most three of a rule do), if one
-//! names no clause, no rule or no note, or if a value of a knob is shown by no case.
+//! names no clause, no rule or no note, if a value of a knob is shown by no case, or
+//! if serde_json judges a JSON text otherwise and nobody has said why.
 
 mod support;
 
@@ -13,6 +14,8 @@ mod coverage;
 mod vector;
 #[path = "support/vector_event.rs"]
 mod vector_event;
+#[path = "support/verdicts.rs"]
+mod verdicts;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +26,7 @@ use support::{harness, script};
 use vector::{Kind, Role, Vector};
 
 /// So many vectors count at least. The number may only grow.
-const COUNTED_MIN: usize = 550;
+const COUNTED_MIN: usize = 688;
 /// At most so many vectors of one rule count.
 const PER_RULE_MAX: usize = 3;
 
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         let mut missing = what_is_missing(&vectors, counted);
         let everything: Vec<Case> = cases.iter().chain(&scripts).cloned().collect();
         missing.extend(coverage::missing(&everything));
+        missing.extend(verdicts::missing(&everything));
         missing
     })
 }

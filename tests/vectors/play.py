@@ -169,7 +169,7 @@ def play_all(options):
     """Plays what applies: [(case, framing, steps, messages received, whether it passed)], and what did not apply why."""
     apart, plays = collections.Counter(), []
     for path in sorted(pathlib.Path(__file__).parent.glob("*.jsonl")):
-        for case in map(json.loads, path.read_text().splitlines()):
+        for case in map(json.loads, path.open(encoding="utf-8")):
             case["name"] = f"{path.stem}: {case['name']}"
             chosen = choose(case, options) if options.only in case["name"] else []
             (apart.update([chosen]) if isinstance(chosen, str) else plays.extend(chosen))
