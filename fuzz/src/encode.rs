@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use antiphon::{
-    Config, Connection, ErrorObject, Event, Framing, Input, Json, Outcome, OwnedError, OwnedJson,
+    Config, Connection, Cut, ErrorObject, Event, Framer, Framing, Input, Json, Outcome, OwnedError,
+    OwnedJson,
 };
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct, SerializeTupleVariant, Serializer};
@@ -19,6 +20,9 @@ pub fn run(data: &[u8]) {
     config.outbox_bytes_soft = 1 << 20;
     config.outbox_bytes_max = 1 << 22;
     config.method_bytes_max = 4096;
+    config.header_bytes_max = 4096;
+    config.id_bytes_max = 4096;
+    (config.calls_max, config.requests_max) = (16, 16);
     let method = String::from_utf8_lossy(bytes.some_bytes()).into_owned();
     let value = Any::read(&mut bytes, 0);
     let written = like_serde_json(&value);
@@ -248,7 +252,7 @@ fn call(config: Config, method: &str, value: &Any<'_>, written: Json<'_>) {
     let mut heard = 0;
     hear(&mut near, &mut far, |event| match event {
         Event::Request(request) => {
-            assert!(called || batched);
+            assert!(called || batched || told);
             said(&request.method, request.params, method, written);
             heard += 1;
         }
@@ -324,6 +328,8 @@ fn answer(config: Config, value: &Any<'_>, written: Json<'_>) {
                     back.text().map(Json::len)
                 );
             }
+            // A limit or a knob of the other side's, before it came to an answer.
+            (_, Outcome::Err(error)) if antiphon::codes::is_reserved(error.code()) => {}
             (tag, outcome) => panic!("call {tag} gave {outcome:?}"),
         },
         Event::Closed(_) => {}
@@ -365,11 +371,17 @@ fn carry(from: &mut Connection<u64>, bytes: &mut Vec<u8>, mut each: impl FnMut(&
     // A stream is cut by the framer, as a driver without a connection would.
     while from.take_transmit(bytes) {}
     let config = *from.config();
-    let mut framer = antiphon::Framer::new(config.framing, 1 << 20, 4096);
+    let mut framer = Framer::new(config.framing, 1 << 20, 4096);
     let mut rest = &bytes[..];
-    while let Ok(antiphon::Cut::Frame { body, taken, .. }) = framer.cut(rest, true) {
-        each(&rest[body]);
+    while let Ok(cut) = framer.cut(rest, true) {
+        let (taken, is_over) = (cut.taken(), matches!(cut, Cut::End { .. }));
+        if let Cut::Frame { body, .. } = cut {
+            each(&rest[body]);
+        }
         rest = &rest[taken..];
+        if is_over {
+            break;
+        }
     }
     assert!(rest.is_empty(), "what is written is whole");
 }

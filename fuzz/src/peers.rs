@@ -84,6 +84,8 @@ struct Side {
     /// Ids of calls that were given up: only they may be answered late.
     given_up: BTreeSet<String>,
     held: Vec<Held>,
+    /// Calls to which silence may be the answer.
+    asked: Vec<CallId>,
     eof_comes: bool,
     eof_told: bool,
     ended: bool,
@@ -99,6 +101,7 @@ impl Side {
             open: BTreeMap::new(),
             given_up: BTreeSet::new(),
             held: Vec::new(),
+            asked: Vec::new(),
             eof_comes: false,
             eof_told: false,
             ended: false,
@@ -232,8 +235,12 @@ impl World {
             return;
         };
         if ask_only {
-            // The dialect, or the end, may leave no way to say it.
-            let _ = side.conn.ask_cancel(call);
+            // The dialect, or the end, may leave no way to say it. Where the answer is silence the
+            // call waits for its deadline, or is given up when the wire heals.
+            let asked = side.conn.ask_cancel(call).is_ok();
+            if asked && self.config.cancel_answer == CancelAnswer::Silent {
+                side.asked.push(call);
+            }
             return;
         }
         assert_eq!(side.conn.cancel(call), Some(open.tag));
@@ -416,6 +423,9 @@ impl World {
             let is_still =
                 |side: &Side| side.wire.is_empty() && side.conn.poll_transmit().is_none();
             if self.sides.iter().all(is_still) {
+                for side in &mut self.sides {
+                    side.give_up_asked();
+                }
                 // What is left waits for a deadline, or has a peer that has left.
                 let left = |side: &Side| side.ended || side.eof_told || side.open.is_empty();
                 let is_left = self.sides.iter().any(|side| side.ended || side.eof_told);
@@ -437,6 +447,15 @@ impl World {
 }
 
 impl Side {
+    fn give_up_asked(&mut self) {
+        for call in std::mem::take(&mut self.asked) {
+            if self.open.remove(&call).is_some() {
+                self.conn.cancel(call);
+                self.given_up.insert(call.number().to_string());
+            }
+        }
+    }
+
     fn request(&mut self, request: Request<'_>) {
         assert_eq!(request.method, "echo");
         let result = request.params.expect("it has params").as_str().to_string();
