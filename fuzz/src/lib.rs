@@ -8,6 +8,7 @@ mod bytes;
 pub mod client;
 mod config;
 pub mod corpus;
+pub mod drivers;
 pub mod encode;
 mod events;
 pub mod frames;
@@ -39,7 +40,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     target("json", json::run, 0),
     target("frames", frames::run, 0),
     target("client", client::run, 0),
@@ -47,6 +48,7 @@ pub const TARGETS: [Target; 7] = [
     target("encode", encode::run, 0),
     target("operations", operations::run, 0),
     target("peers", peers::run, 0),
+    target("drivers", drivers::run, 0),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), cases_min: usize) -> Target {

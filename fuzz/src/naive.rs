@@ -240,6 +240,9 @@ pub(crate) fn number(text: &str) -> Option<(bool, String, i128)> {
         None => (false, text),
     };
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
+    if mantissa.chars().all(|digit| matches!(digit, '0' | '.')) {
+        return Some((false, String::new(), 0));
+    }
     let exponent = exponent.trim_start_matches('+');
     let (minus, exponent) = (exponent.starts_with('-'), exponent.trim_start_matches('-'));
     if exponent.trim_start_matches('0').len() > 30 {
@@ -255,8 +258,5 @@ pub(crate) fn number(text: &str) -> Option<(bool, String, i128)> {
     let kept = digits.trim_end_matches('0');
     exponent += (digits.len() - kept.len()) as i128;
     let kept = kept.trim_start_matches('0');
-    match kept.is_empty() {
-        true => Some((false, String::new(), 0)),
-        false => Some((sign, kept.to_string(), exponent)),
-    }
+    Some((sign, kept.to_string(), exponent))
 }

@@ -105,4 +105,4 @@ macro_rules! targets {
     };
 }
 
-targets! { json frames client server encode operations peers }
+targets! { json frames client server encode operations peers drivers }
