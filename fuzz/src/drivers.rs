@@ -16,7 +16,7 @@ use antiphon::{
 };
 use antiphon_async::{
     CallError, Driver, Link, Options, Peer, PendingCall, Report, Request, Responder, Service,
-    SharedRuntime, drive,
+    SharedRuntime, StrayReport, drive,
 };
 
 use crate::bytes::Bytes;
@@ -83,7 +83,7 @@ pub(crate) enum Act {
 pub(crate) struct Told {
     pub(crate) requests: Vec<String>,
     pub(crate) notifications: Vec<String>,
-    pub(crate) reports: usize,
+    pub(crate) reports: Vec<String>,
 }
 
 /// What service, transport and caller write down.
@@ -154,13 +154,14 @@ impl Service for Echo {
     }
 
     fn report(&self, _: &Peer, report: Report) {
-        let of_the_peer = matches!(
-            report,
-            Report::Malformed { .. } | Report::Refused { .. } | Report::Stray { .. }
-        );
-        with(&self.0, |notes| {
-            notes.told.reports += usize::from(of_the_peer)
-        });
+        let line = match report {
+            Report::Malformed { cause, text, .. } => format!("{cause:?} {text:?}"),
+            Report::Refused { cause, id, .. } => format!("{cause:?} {id:?}"),
+            Report::Stray { kind, id } => format!("{} {id:?}", stray(&kind)),
+            // What the transport did.
+            _ => return,
+        };
+        with(&self.0, |notes| notes.told.reports.push(line));
     }
 
     fn closed(&self, _: &Peer, why: Closed) {
@@ -485,6 +486,15 @@ impl World {
         for (tag, outcome) in &self.settled {
             assert_eq!(Some(outcome), alone.outcomes.get(tag), "call {tag}");
         }
+    }
+}
+
+fn stray(kind: &StrayReport) -> &'static str {
+    match kind {
+        StrayReport::Late(_) => "late",
+        StrayReport::Unknown(_) => "unknown",
+        StrayReport::NullId(_) => "null",
+        _ => "cancel",
     }
 }
 

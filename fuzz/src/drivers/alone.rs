@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use antiphon::{CallId, Config, Connection, Event, Input, Instant, OwnedOutcome, ReplyToken};
+use antiphon::{
+    CallId, Config, Connection, Event, Id, Input, Instant, OwnedOutcome, ReplyToken, StrayKind,
+};
 
 use super::{Act, Told};
 
@@ -36,7 +38,6 @@ impl Alone {
             alone.poll();
             while alone.conn.take_transmit(&mut alone.output) {}
         }
-        // A driver tells the end of input once all that came before is served.
         alone.conn.handle_eof();
         alone.poll();
         while alone.conn.take_transmit(&mut alone.output) {}
@@ -59,6 +60,8 @@ impl Alone {
                 self.conn.handle_timeout(Instant::from_millis(*now));
             }
             Act::Answer { serial, how } => self.answer(*serial, *how),
+            // A driver tells the end at once if a call waits, else once all that came is served.
+            Act::End if self.conn.calls_open() > 0 => self.conn.handle_eof(),
             Act::End => {}
         }
     }
@@ -100,7 +103,27 @@ impl Alone {
                     let outcome = response.outcome.into_owned();
                     self.outcomes.insert(response.tag, outcome);
                 }
-                Event::Malformed(_) | Event::Refused(_) | Event::Stray(_) => self.told.reports += 1,
+                Event::Malformed(bad) => {
+                    self.told
+                        .reports
+                        .push(format!("{:?} {:?}", bad.cause, bad.text));
+                }
+                Event::Refused(refused) => {
+                    let id = refused.id.map(Id::into_owned);
+                    self.told
+                        .reports
+                        .push(format!("{:?} {id:?}", refused.cause));
+                }
+                Event::Stray(stray) => {
+                    let kind = match stray.kind {
+                        StrayKind::Late(_) => "late",
+                        StrayKind::Unknown(_) => "unknown",
+                        StrayKind::NullId(_) => "null",
+                        _ => "cancel",
+                    };
+                    let id = stray.id.map(Id::into_owned);
+                    self.told.reports.push(format!("{kind} {id:?}"));
+                }
                 _ => {}
             }
         }
