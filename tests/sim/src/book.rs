@@ -116,6 +116,8 @@ pub enum Told {
     Item,
     /// A frame that was refused or malformed as a whole.
     Frame,
+    /// A frame that was refused for its size, perhaps before all of it had come.
+    TooLarge,
 }
 
 /// The books of one end during one life of its link.
@@ -147,6 +149,8 @@ pub struct Book {
     pub half_read: bool,
     /// Nothing of what was said leaves any more.
     pub silenced: bool,
+    /// Messages refused for their size before all of them had come.
+    early: u32,
     frames: u64,
 }
 
@@ -241,6 +245,11 @@ impl Book {
         }
     }
 
+    fn unread(&mut self, items: &[Item]) {
+        let answers = items.iter().filter(|item| matches!(item.kind, ItemKind::Ok | ItemKind::Err(_)));
+        self.unreadable.extend(answers.filter_map(|item| item.id.clone()));
+    }
+
     fn leave(&mut self, mark: u64) {
         if let Some(call) = self.calls.get_mut(&mark) {
             call.left = true;
@@ -304,6 +313,12 @@ impl Book {
     /// A frame of an honest peer's has arrived whole.
     pub fn arrived(&mut self, frame: Frame) {
         self.frames += 1;
+        if self.early > 0 {
+            // It was refused before all of it had come.
+            self.early -= 1;
+            self.unread(&frame.items);
+            return;
+        }
         let items = frame.items.into_iter();
         self.expected.extend(items.map(|item| (self.frames, item, false)));
     }
@@ -315,6 +330,10 @@ impl Book {
     pub fn told(&mut self, told: &Told, config: &Config) -> Checked {
         loop {
             let Some((frame, item, used)) = self.expected.front_mut() else {
+                if matches!(told, Told::TooLarge) {
+                    self.early += 1;
+                    return Ok(());
+                }
                 let why = format!("{told:?} was told, and nothing has arrived");
                 return Err(Check::ToldOnce.broken(why));
             };
@@ -352,7 +371,7 @@ impl Book {
                         && Some(&item.method[..]) == receive_method(config)
                 }
                 Told::Item => true,
-                Told::Frame => {
+                Told::Frame | Told::TooLarge => {
                     let frame = *frame;
                     while let Some((of, item, _)) = self.expected.front() {
                         if *of != frame {
@@ -376,6 +395,13 @@ impl Book {
             }
             self.expected.pop_front();
         }
+    }
+
+    /// Whether the next thing that arrived is a cancel.
+    pub fn cancel_is_next(&self, config: &Config) -> bool {
+        let next = self.expected.iter().find(|(_, _, used)| !used);
+        next.is_none_or(|(_, item, _)| Some(&item.method[..]) == receive_method(config))
+            && !(next.is_none() && self.frames > 0)
     }
 
     /// The input has been drained.

@@ -161,6 +161,10 @@ impl End {
     /// A command was refused: counts why, and checks that nothing has changed.
     pub fn refused(&mut self, before: State, error: &SendError, counts: &mut Counts) -> Checked {
         counts.add(counts::command(error));
+        if *error == SendError::TooLarge {
+            // What the application wanted to say is its own doing, while it is found too large.
+            self.over = None;
+        }
         if self.plant == Some(Plant::TraceLeft) {
             // A driver that says something of its own instead.
             let _ = self.conn.notify("sorry", ());
@@ -405,6 +409,10 @@ impl End {
             }
             Event::Cancelled(cancelled) => {
                 counts.add("event: cancelled");
+                if !cancelled.answer_owed && !self.book.cancel_is_next(&self.config) {
+                    // No cancel of the peer's: the connection is giving its requests up.
+                    self.book.ending = true;
+                }
                 let is_told = self.book.closed.is_none() && !self.book.ending;
                 if is_told {
                     self.tell(&Told::Cancel)?;
@@ -449,10 +457,6 @@ impl End {
                 counts.add("event: refused");
                 counts.add(counts::refused(refused.cause));
                 let in_batch = refused.origin.batch_index.is_some();
-                let whole = matches!(
-                    refused.cause,
-                    RefusedCause::TooLarge { .. } | RefusedCause::BatchTooLong { .. }
-                );
                 if let Some(code) = refused.answered {
                     counts.add(counts::code(code));
                     let too_long = |id: &Id<'_>| id.text().len() > self.config.id_bytes_max;
@@ -468,7 +472,11 @@ impl End {
                     }
                 }
                 self.release(refused.method);
-                self.tell(if whole { &Told::Frame } else { &Told::Item })?;
+                self.tell(match refused.cause {
+                    RefusedCause::TooLarge { .. } => &Told::TooLarge,
+                    RefusedCause::BatchTooLong { .. } => &Told::Frame,
+                    _ => &Told::Item,
+                })?;
                 Ok(Seen::Other)
             }
             Event::Stray(stray) => {

@@ -294,7 +294,8 @@ impl World {
         }
         if self.rng.chance(50) {
             self.counts.add("handler: after cancel");
-            let held = end.held.swap_remove(at);
+            let mut held = end.held.swap_remove(at);
+            held.mark = None;
             let owed = end.book.debts.contains_key(&key);
             if end.book.ending {
                 self.counts.add("handler: after close");

@@ -77,7 +77,7 @@ impl Observer {
 
     /// Offset of the first byte of the frame that is being written; none between frames.
     pub fn inside(&self) -> Option<u64> {
-        (!self.pending.is_empty()).then_some(self.offset)
+        (skim::blanks(&self.pending, 0) < self.pending.len()).then_some(self.offset)
     }
 
     /// Takes bytes and adds the frames that they complete to `frames`.
@@ -133,7 +133,9 @@ impl Observer {
                 Ok((pending.len() >= whole).then_some((end + 4..whole, whole)))
             }
             Framing::Concatenated => {
-                Ok(skim::value_end(pending, 0).map(|end| (0..end, end)))
+                // A line feed follows each value, and belongs to the next.
+                let start = skim::blanks(pending, 0);
+                Ok(skim::value_end(pending, start).map(|end| (start..end, end)))
             }
             // Whole messages are fed one at a time.
             _ => Ok(Some((0..pending.len(), pending.len()))),
