@@ -178,7 +178,7 @@ impl World {
             }
             Ok(false) => {
                 counts.add(if fate == 0 { "fault: builder dropped" } else { "fault: builder leaked" });
-                Check::NoTrace.that(end.state() == before, || "a builder left a trace".into())
+                Check::NoTrace.that(end.state() == before, || format!("a builder left {before:?} as {:?}", end.state()))
             }
             Err(error) => end.refused(before, &error, counts),
         }
@@ -214,7 +214,7 @@ impl World {
                 counts.add("outcome: cancelled here");
                 self.resume(e, call, crate::end::Settled::Otherwise)
             }
-            1 => match end.run(|conn| conn.ask_cancel_because(call, Some("1 changed mind"))) {
+            1 => match end.run(|conn| conn.ask_cancel_because(call, Some("changed mind"))) {
                 Ok(()) => {
                     end.book.cancels.push(id);
                     Ok(())
@@ -296,7 +296,6 @@ impl World {
         ]);
         let end = self.end(e);
         end.book.ending = true;
-        end.book.batch_answers.clear();
         end.run(|conn| conn.close(reason));
     }
 }

@@ -86,7 +86,6 @@ pub struct State {
     shown: usize,
     calls: usize,
     requests: usize,
-    wake: Option<Instant>,
 }
 
 impl End {
@@ -115,8 +114,13 @@ impl End {
 
     /// Lets the connection do something, and counts the memory.
     pub fn run<R>(&mut self, op: impl FnOnce(&mut Connection<u64>) -> R) -> R {
+        let shown = self.conn.poll_transmit().is_some();
         let conn = &mut self.conn;
         let (result, left, most) = memory::measured(|| op(conn));
+        if shown && self.conn.poll_transmit().is_none() {
+            // Given up: the output was over its limit, or nobody took it in time.
+            self.book.silenced = true;
+        }
         let most = self.heap + most;
         self.heap += left;
         let mut bound = self.config.memory_bytes_max_for::<u64>() as isize + MEMORY_SLACK;
@@ -126,6 +130,14 @@ impl End {
         if most > bound {
             self.over = Some(most);
         }
+        result
+    }
+
+    /// The same for a write, which takes output away.
+    pub fn run_write<R>(&mut self, op: impl FnOnce(&mut Connection<u64>) -> R) -> R {
+        let silenced = self.book.silenced;
+        let result = self.run(op);
+        self.book.silenced = silenced;
         result
     }
 
@@ -154,7 +166,6 @@ impl End {
             shown: self.conn.poll_transmit().map_or(0, <[u8]>::len),
             calls: self.conn.calls_open(),
             requests: self.conn.requests_open(),
-            wake: self.conn.poll_timeout(),
         }
     }
 

@@ -263,6 +263,10 @@ impl World {
         if link.hostile.is_some() || link.ends[e % 2].book.unreadable.contains(&call.id) {
             return Ok(());
         }
+        // One that was due soon could still be overtaken by its answer.
+        if call.deadline.is_some_and(|deadline| deadline < self.healed + crate::healing::LIVENESS_NANOS / 2) {
+            return Ok(());
+        }
         let peer = &link.ends[1 - e % 2];
         let lost = peer.book.closed.is_some() || link.wires.iter().any(|wire| wire.shut);
         Check::Liveness.that(lost || !peer.book.delivered.contains(&call.mark), || {

@@ -16,6 +16,7 @@ impl World {
     pub fn liveness(&mut self) -> Result<u64, crate::checks::Broken> {
         self.healing = true;
         let healed = self.now;
+        self.healed = healed;
         self.trace.say(|| format!("all heals at {} ms", healed / MILLI));
         for l in 0..self.links.len() {
             for side in 0..2 {

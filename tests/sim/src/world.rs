@@ -98,6 +98,8 @@ pub struct World {
     pub trace: Trace,
     /// No new work and no new fault.
     pub healing: bool,
+    /// When healing began, in nanoseconds.
+    pub healed: u64,
     /// Steps so far.
     pub steps: u64,
     /// Calls and requests that went through.
@@ -126,6 +128,7 @@ impl World {
             counts: Counts::default(),
             trace: Trace::new(options.trace),
             healing: false,
+            healed: 0,
             steps: 0,
             settled: 0,
             marks: 10_000,
@@ -210,14 +213,14 @@ impl World {
         }
         let bytes = if take {
             let mut bytes = Vec::new();
-            end.run(|conn| conn.take_transmit(&mut bytes));
+            end.run_write(|conn| conn.take_transmit(&mut bytes));
             bytes
         } else {
             let shown = end.conn.poll_transmit().unwrap_or_default();
             let whole = end.config.framing == Framing::Messages;
             let n = if whole { shown.len() } else { most.min(shown.len()) };
             let bytes = shown[..n].to_vec();
-            end.run(|conn| conn.consume_transmit(n));
+            end.run_write(|conn| conn.consume_transmit(n));
             bytes
         };
         if bytes.is_empty() {
@@ -277,7 +280,7 @@ impl World {
         }
         // Nobody can tell which request an answer without a mark was for.
         end.book.delivered.clear();
-        end.run(|conn| conn.fail_transmit());
+        end.run_write(|conn| conn.fail_transmit());
         self.fault("fault: message lost before it left");
         Ok(())
     }
@@ -486,12 +489,11 @@ impl World {
             Check::SettlesOnce.that(book.calls.is_empty(), || {
                 format!("{} calls never settled", book.calls.len())
             })?;
-            let given_up = matches!(
-                book.closed,
-                Some(antiphon::Closed::Failed(
-                    antiphon::ConnectionError::OutboxFull | antiphon::ConnectionError::WriteTimedOut
-                ))
-            );
+            let given_up = book.silenced
+                || matches!(
+                    book.closed,
+                    Some(antiphon::Closed::Failed(antiphon::ConnectionError::OutboxFull))
+                );
             let is_owed = |said: &&crate::book::Said| matches!(said, crate::book::Said::Answer(_));
             let owed = book.said.iter().find(is_owed);
             Check::AnsweredOnce.that(given_up || owed.is_none(), || {
