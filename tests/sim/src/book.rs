@@ -106,8 +106,8 @@ pub enum Told {
     Request(String, String, Option<u64>),
     /// A notification with its method and mark.
     Notification(String, Option<u64>),
-    /// The answer to the call with this id.
-    Response(String),
+    /// The answer to the call with this id: its bytes, and whether it is an error.
+    Response(String, usize, bool),
     /// An answer with this id that fits nothing.
     Stray(Option<String>),
     /// A cancel.
@@ -283,7 +283,7 @@ impl Book {
             return Ok(());
         }
         // Requests of a batch that were never delivered are answered when the reading is given up.
-        let given_up = item.kind == ItemKind::Err(-32603) && (self.ending || self.half_read);
+        let given_up = matches!(item.kind, ItemKind::Err(_)) && (self.ending || self.half_read);
         if given_up || self.excuse() {
             return Ok(());
         }
@@ -328,7 +328,8 @@ impl Book {
     /// # Errors
     /// If it is not the next thing that arrived.
     pub fn told(&mut self, told: &Told, config: &Config) -> Checked {
-        loop {
+        self.pass_used(told);
+        {
             let Some((frame, item, used)) = self.expected.front_mut() else {
                 if matches!(told, Told::TooLarge) {
                     self.early += 1;
@@ -341,7 +342,11 @@ impl Book {
             let is_null = item.id.as_ref().is_none_or(|id| id == "null");
             let fits = match told {
                 Told::Request(id, method, mark) => {
-                    let same = item.kind == ItemKind::Request && item.method == *method;
+                    // 1.0 marks a notification by a null id, and some dialects answer even that.
+                    let null = id == "null" && config.v1_null_id == antiphon::V1NullId::Answer;
+                    let is_request = item.kind == ItemKind::Request
+                        || item.kind == ItemKind::Notification && null;
+                    let same = is_request && item.method == *method;
                     if same && item.mark == *mark && item.id.as_ref() != Some(id) {
                         let why = format!("request {item:?} was told with id {id}");
                         return Err(Check::IdsVerbatim.broken(why));
@@ -353,12 +358,14 @@ impl Book {
                         && item.method == *method
                         && item.mark == *mark
                 }
-                Told::Response(id) if is_answer && is_null && id != "null" => {
+                Told::Response(id, _, true)
+                    if is_answer && is_null && (id != "null" || item.id.is_none()) =>
+                {
                     // An error without an id may settle any number of calls.
                     *used = true;
                     return Ok(());
                 }
-                Told::Response(id) => {
+                Told::Response(id, ..) => {
                     if is_answer && !is_null && item.id.as_ref() != Some(id) {
                         let why = format!("{item:?} settled the call with id {id}");
                         return Err(Check::RightCall.broken(why));
@@ -385,14 +392,25 @@ impl Book {
                     return Ok(());
                 }
             };
-            if fits && !*used {
+            if fits {
                 self.expected.pop_front();
                 return Ok(());
             }
-            if !*used {
-                let why = format!("{told:?} was told, next is {:?}", self.expected.front());
-                return Err(Check::ToldOnce.broken(why));
-            }
+            let why = format!("{told:?} was told, next is {:?}", self.expected.front());
+            return Err(Check::ToldOnce.broken(why));
+        }
+    }
+
+    /// Leaves an error without id behind that has settled its calls, if the next message is told.
+    fn pass_used(&mut self, told: &Told) {
+        let Some((_, _, true)) = self.expected.front() else {
+            return;
+        };
+        let goes_on = match (told, self.expected.front()) {
+            (Told::Response(_, bytes, true), Some((_, item, _))) => *bytes != item.bytes,
+            _ => true,
+        };
+        if goes_on {
             self.expected.pop_front();
         }
     }

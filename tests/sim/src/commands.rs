@@ -4,6 +4,7 @@
 use antiphon::{CallId, CloseReason, Instant, Json, Payload, SendError};
 
 use crate::book::{Purpose, Said, spelled};
+use crate::counts;
 use crate::checks::{Broken, Check, Checked};
 use crate::handlers::Unserialisable;
 use crate::world::{MILLI, World};
@@ -117,7 +118,8 @@ impl World {
         if !self.may_speak(e) {
             return Ok(());
         }
-        let entries = self.rng.size(0, 6);
+        // Sometimes more than may be sent.
+        let entries = self.rng.size(0, 11);
         let fate = self.rng.below(8);
         let marks: Vec<(u64, bool)> = (0..entries)
             .map(|_| (self.mark(), self.rng.chance(70)))
@@ -126,6 +128,7 @@ impl World {
         let (end, counts) = (&mut self.links[e / 2].ends[e % 2], &mut self.counts);
         let before = end.state();
         let mut made: Vec<(u64, Option<CallId>)> = Vec::new();
+        let mut refused = Vec::new();
         let result = end.run(|conn| -> Result<bool, SendError> {
             let mut batch = conn.batch(deadline.map(Instant::from_nanos));
             for &(mark, is_call) in &marks {
@@ -134,7 +137,7 @@ impl World {
                     match batch.call::<()>("ask", params, mark) {
                         Ok(handle) => made.push((mark, Some(handle.call()))),
                         // A refused entry is left out of the batch.
-                        Err(rejected) => drop(rejected),
+                        Err(rejected) => refused.push(rejected.error),
                     }
                 } else if batch.notify("tell", params).is_ok() {
                     made.push((mark, None));
@@ -152,12 +155,11 @@ impl World {
                 _ => batch.send().map(|()| true),
             }
         });
+        refused.iter().for_each(|error| counts.add(counts::command(error)));
         if fate == 1 {
             // The next command takes back what was leaked.
-            let mut nothing = antiphon::Input::none();
             let left = end.run(|conn| conn.set_deadline(absent(), None));
             Check::TokenSafety.that(left.is_err(), || "an absent call moved".into())?;
-            let _ = &mut nothing;
         }
         match result {
             Ok(true) => {

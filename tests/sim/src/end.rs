@@ -350,7 +350,8 @@ impl End {
         let answered = self.run(|conn| conn.abandon(key));
         let owed = self.book.debts.contains_key(&key);
         // A connection that was closed gives its requests up one by one.
-        Check::TokenSafety.that(answered == owed || self.book.ending, || {
+        let ending = self.book.ending || self.conn.notify("", ()) == Err(SendError::Closed);
+        Check::TokenSafety.that(answered == owed || ending, || {
             format!("{key:?} abandoned: {answered}, owed: {owed}")
         })?;
         match answered {
@@ -410,8 +411,8 @@ impl End {
             Event::Response(response) => {
                 counts.add("event: response");
                 let (tag, number) = (response.tag, response.call.number());
-                let has_origin = response.origin.is_some();
-                let seen = self.settled(tag, number, &response.outcome, has_origin, counts);
+                let origin_bytes = response.origin.map(|origin| origin.bytes);
+                let seen = self.settled(tag, number, &response.outcome, origin_bytes, counts);
                 self.release(response.outcome);
                 if self.plant == Some(Plant::SettledTwice) {
                     self.book.settle(tag, number)?;
@@ -544,7 +545,7 @@ impl End {
         tag: u64,
         number: u64,
         outcome: &Outcome<'_>,
-        has_origin: bool,
+        origin_bytes: Option<usize>,
         counts: &mut Counts,
     ) -> Result<Seen, Broken> {
         let call = self.book.settle(tag, number)?;
@@ -603,8 +604,9 @@ impl End {
             let why = format!("call {number}, marked {tag}, got the answer to {other}");
             return Err(Check::RightCall.broken(why));
         }
-        if has_origin {
-            self.tell(&Told::Response(call.id.clone()))?;
+        if let Some(bytes) = origin_bytes {
+            let is_error = matches!(outcome, Outcome::Err(_));
+            self.tell(&Told::Response(call.id.clone(), bytes, is_error))?;
         }
         Ok(Seen::Settled(call, settled))
     }

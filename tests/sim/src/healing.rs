@@ -47,6 +47,11 @@ impl World {
         let by = self.now + LIVENESS_NANOS * 8 / 10;
         let end = self.end(e);
         for (mark, call) in end.call_ids.clone() {
+            // Handlers that wait for a call of their own have to answer before their caller gives up.
+            let inner = end.book.calls.get(&mark).is_some_and(|call| {
+                matches!(call.purpose, crate::book::Purpose::For { .. })
+            });
+            let by = by - if inner { 2000 * MILLI } else { 0 };
             let unlimited = end.book.calls.get(&mark).is_some_and(|call| {
                 call.deadline.is_none_or(|deadline| deadline > by)
             });
@@ -85,7 +90,9 @@ impl World {
             if done(self) {
                 return Ok(());
             }
-            if busy {
+            // A call that timed out at one end may have let another speak.
+            let ends = self.real_ends();
+            if busy || ends.into_iter().any(|e| self.end(e).conn.poll_transmit().is_some()) {
                 continue;
             }
             let Some(next) = self.next_of_all().filter(|next| *next <= bound) else {
@@ -111,6 +118,7 @@ impl World {
         self.write(e, usize::MAX, false)?;
         // What ended without a close is closed once its requests are answered.
         self.poll(e, usize::MAX)?;
+        moved |= self.end(e).conn.poll_transmit().is_some();
         Ok(moved)
     }
 

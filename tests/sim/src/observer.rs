@@ -18,6 +18,8 @@ pub struct Item {
     pub method: String,
     /// The number by which the simulation tells payloads apart.
     pub mark: Option<u64>,
+    /// How long it is.
+    pub bytes: usize,
 }
 
 /// The kinds of message.
@@ -179,6 +181,7 @@ fn read_item(text: &[u8]) -> Option<Item> {
             id,
             method: String::from_utf8_lossy(method).into_owned(),
             mark: find("params").and_then(skim::mark),
+            bytes: text.len(),
         });
     }
     let error = find("error").filter(|error| *error != b"null");
@@ -202,5 +205,6 @@ fn read_item(text: &[u8]) -> Option<Item> {
         id,
         method: String::new(),
         mark,
+        bytes: text.len(),
     })
 }

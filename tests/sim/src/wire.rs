@@ -95,6 +95,12 @@ impl Wire {
         whole
     }
 
+    /// Nothing more comes: a last line that lacks nothing but its line feed is whole.
+    pub fn last_line(&mut self) -> Option<Frame> {
+        let whole = self.frames.front().is_some_and(|frame| frame.end == self.arrived + 1);
+        self.frames.pop_front().filter(|_| whole)
+    }
+
     /// Loses all but the first `keep` bytes on their way, and closes.
     pub fn cut(&mut self, keep: usize) {
         let mut left = keep;

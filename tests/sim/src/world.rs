@@ -299,6 +299,10 @@ impl World {
         if bytes.is_empty() && wire.shut && !wire.end_told && wire.waiting() == 0 && !wire.stalled {
             wire.end_told = true;
             self.trace.say(|| format!("  {e} is told the end of input"));
+            let is_lines = wire_is_lines(&self.links[e / 2].ends[1 - e % 2]);
+            if let Some(frame) = self.links[e / 2].wires[1 - e % 2].last_line().filter(|_| is_lines) {
+                self.end(e).book.arrived(frame);
+            }
             self.end(e).run(|conn| conn.handle_eof());
             return self.poll(e, usize::MAX);
         }
@@ -502,6 +506,11 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Whether an end writes lines.
+fn wire_is_lines(writer: &End) -> bool {
+    matches!(writer.config.framing, Framing::Newline | Framing::Detect)
 }
 
 /// What a planted driver makes of the frames that leave.
