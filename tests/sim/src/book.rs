@@ -415,6 +415,12 @@ impl Book {
         }
     }
 
+    /// Whether the next thing that arrived has a null id, or none.
+    pub fn next_has_no_id(&self) -> bool {
+        let next = self.expected.front();
+        next.is_some_and(|(_, item, _)| item.id.as_ref().is_none_or(|id| id == "null"))
+    }
+
     /// Whether the next thing that arrived is a cancel.
     pub fn cancel_is_next(&self, config: &Config) -> bool {
         let next = self.expected.iter().find(|(_, _, used)| !used);

@@ -96,7 +96,7 @@ impl World {
             6 => {
                 // One that is in use, if there is any.
                 let first = self.end(e).book.calls.values().next();
-                first.map_or_else(|| "\"c\"".into(), |call| call.id.clone())
+                first.map_or_else(|| format!("\"c{n}\""), |call| call.id.clone())
             }
             _ => format!("\"c{n}\""),
         };

@@ -554,6 +554,7 @@ impl End {
             Some(b'[') => skim::mark(text).filter(|mark| *mark != tag),
             _ => None,
         };
+        let settled_by_error = matches!(outcome, Outcome::Err(_));
         let partly = self.observer.inside().is_some();
         let (name, settled, other) = match outcome {
             Outcome::Ok(json) => {
@@ -600,13 +601,14 @@ impl End {
             _ => return Err(Check::SettlesOnce.broken("an outcome that nobody knows")),
         };
         counts.add(name);
-        if let Some(other) = other {
+        // Any number of messages may have had the null id, and an error with it settles what it can.
+        let is_plain = call.id != "null" && !(settled_by_error && self.book.next_has_no_id());
+        if let Some(other) = other.filter(|_| is_plain) {
             let why = format!("call {number}, marked {tag}, got the answer to {other}");
             return Err(Check::RightCall.broken(why));
         }
         if let Some(bytes) = origin_bytes {
-            let is_error = matches!(outcome, Outcome::Err(_));
-            self.tell(&Told::Response(call.id.clone(), bytes, is_error))?;
+            self.tell(&Told::Response(call.id.clone(), bytes, settled_by_error))?;
         }
         Ok(Seen::Settled(call, settled))
     }

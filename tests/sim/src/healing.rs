@@ -92,7 +92,12 @@ impl World {
             }
             // A call that timed out at one end may have let another speak.
             let ends = self.real_ends();
-            if busy || ends.into_iter().any(|e| self.end(e).conn.poll_transmit().is_some()) {
+            let keeps = self.options.plant == Some(Plant::HandlerKeeps);
+            let waits = |end: &crate::end::End| {
+                let works = !end.held.is_empty() || !end.lost.is_empty();
+                end.conn.poll_transmit().is_some() || works && !keeps
+            };
+            if busy || ends.into_iter().any(|e| waits(self.end(e))) {
                 continue;
             }
             let Some(next) = self.next_of_all().filter(|next| *next <= bound) else {

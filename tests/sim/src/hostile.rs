@@ -65,7 +65,9 @@ impl Hostile {
             2 => return self.flood(rng, config, mark),
             3 => {
                 let mut text = self.text(rng, config, mark).0.into_bytes();
-                if !text.is_empty() {
+                // Another mark or id would make it the proper answer to another call.
+                let is_answer = text.windows(8).any(|eight| eight == b"\"result\"");
+                if !text.is_empty() && !is_answer {
                     let at = rng.below(text.len() as u64) as usize;
                     text[at] = rng.pick(b"\"\\{}[]:,x01.- \x00\x1f\x80\xff\xed\n\te");
                 }
