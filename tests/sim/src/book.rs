@@ -163,7 +163,8 @@ impl Book {
     /// The open call with this number.
     pub fn numbered(&self, number: u64) -> Option<(u64, &Call)> {
         let mut all = self.calls.iter();
-        all.find(|(_, call)| call.number == number).map(|(mark, call)| (*mark, call))
+        all.find(|(_, call)| call.number == number)
+            .map(|(mark, call)| (*mark, call))
     }
 
     /// A call has settled.
@@ -176,7 +177,10 @@ impl Book {
             return Err(Check::SettlesOnce.broken(why));
         };
         Check::RightCall.that(call.number == number, || {
-            format!("tag {tag} of call {} came back for call {number}", call.number)
+            format!(
+                "tag {tag} of call {} came back for call {number}",
+                call.number
+            )
         })?;
         Ok(call)
     }
@@ -196,58 +200,74 @@ impl Book {
     pub fn has_left(&mut self, frame: &Frame, config: &Config) -> Checked {
         let is_answer = |item: &Item| matches!(item.kind, ItemKind::Ok | ItemKind::Err(_));
         if frame.array && frame.items.iter().all(is_answer) {
-            return frame.items.iter().try_for_each(|item| self.batch_answer(item));
+            return frame
+                .items
+                .iter()
+                .try_for_each(|item| self.batch_answer(item));
         }
         if let [item] = &frame.items[..] {
             if !frame.array && self.is_cancel(item, config) {
                 return Ok(());
             }
         }
-        loop {
-            let Some(said) = self.said.pop_front() else {
-                return self.unforeseen(frame);
-            };
-            match &said {
+        let mut wrong = None;
+        let mut found = None;
+        for (at, said) in self.said.iter().enumerate() {
+            match said {
                 Said::Answer(answer) if !frame.array && is_answer(&frame.items[0]) => {
                     let item = &frame.items[0];
                     if fits(answer, item) {
-                        return Ok(());
+                        found = Some(at);
+                    } else {
+                        wrong = Some(wrong_answer(answer, item));
                     }
-                    if self.excuse() {
-                        self.said.push_front(said);
-                        return Ok(());
-                    }
-                    return Err(wrong_answer(answer, item));
+                    break;
                 }
                 Said::One(id, mark) if !frame.array && is_said(&frame.items[0], id, *mark) => {
-                    self.leave(*mark);
-                    return Ok(());
+                    found = Some(at);
+                    break;
                 }
                 Said::Batch(entries) if frame.array && entries.len() == frame.items.len() => {
                     let mut both = entries.iter().zip(&frame.items);
                     if both.all(|((id, mark), item)| is_said(item, id, *mark)) {
-                        entries.iter().for_each(|(_, mark)| self.leave(*mark));
-                        return Ok(());
+                        found = Some(at);
+                        break;
                     }
                 }
                 _ => {}
             }
             // Calls of which nothing has left go no more once the connection has ended.
-            let may_be_gone = match &said {
+            let may_be_gone = match said {
                 Said::One(id, _) => id.is_some(),
                 Said::Batch(entries) => entries.iter().any(|(id, _)| id.is_some()),
                 Said::Answer(_) => false,
             };
             if !(may_be_gone && (self.ending || self.half_read)) {
-                self.said.push_front(said);
-                return self.unforeseen(frame);
+                break;
             }
         }
+        let Some(at) = found else {
+            let excused = is_answer(&frame.items[0]) && wrong.is_some() && self.excuse();
+            return match wrong {
+                Some(wrong) if !excused => Err(wrong),
+                Some(_) => Ok(()),
+                None => self.unforeseen(frame),
+            };
+        };
+        match self.said.drain(..=at).next_back() {
+            Some(Said::One(_, mark)) => self.leave(mark),
+            Some(Said::Batch(entries)) => entries.iter().for_each(|(_, mark)| self.leave(*mark)),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn unread(&mut self, items: &[Item]) {
-        let answers = items.iter().filter(|item| matches!(item.kind, ItemKind::Ok | ItemKind::Err(_)));
-        self.unreadable.extend(answers.filter_map(|item| item.id.clone()));
+        let answers = items
+            .iter()
+            .filter(|item| matches!(item.kind, ItemKind::Ok | ItemKind::Err(_)));
+        self.unreadable
+            .extend(answers.filter_map(|item| item.id.clone()));
     }
 
     fn leave(&mut self, mark: u64) {
@@ -269,7 +289,11 @@ impl Book {
             if frame.items.iter().all(|_| self.excuse()) {
                 return Ok(());
             }
-            let why = format!("{:?} left unasked; next is {:?}", frame.items, self.said.front());
+            let why = format!(
+                "{:?} left unasked; next is {:?}",
+                frame.items,
+                self.said.front()
+            );
             return Err(Check::AnsweredOnce.broken(why));
         }
         let why = format!("{:?} left; next is {:?}", frame.items, self.said.front());
@@ -320,7 +344,8 @@ impl Book {
             return;
         }
         let items = frame.items.into_iter();
-        self.expected.extend(items.map(|item| (self.frames, item, false)));
+        self.expected
+            .extend(items.map(|item| (self.frames, item, false)));
     }
 
     /// An event has come out. Compares it with what arrived, in order.
@@ -329,76 +354,72 @@ impl Book {
     /// If it is not the next thing that arrived.
     pub fn told(&mut self, told: &Told, config: &Config) -> Checked {
         self.pass_used(told);
-        {
-            let Some((frame, item, used)) = self.expected.front_mut() else {
-                if matches!(told, Told::TooLarge) {
-                    self.early += 1;
-                    return Ok(());
-                }
-                let why = format!("{told:?} was told, and nothing has arrived");
-                return Err(Check::ToldOnce.broken(why));
-            };
-            let is_answer = matches!(item.kind, ItemKind::Ok | ItemKind::Err(_));
-            let is_null = item.id.as_ref().is_none_or(|id| id == "null");
-            let fits = match told {
-                Told::Request(id, method, mark) => {
-                    // 1.0 marks a notification by a null id, and some dialects answer even that.
-                    let null = id == "null" && config.v1_null_id == antiphon::V1NullId::Answer;
-                    let is_request = item.kind == ItemKind::Request
-                        || item.kind == ItemKind::Notification && null;
-                    let same = is_request && item.method == *method;
-                    if same && item.mark == *mark && item.id.as_ref() != Some(id) {
-                        let why = format!("request {item:?} was told with id {id}");
-                        return Err(Check::IdsVerbatim.broken(why));
-                    }
-                    same && item.mark == *mark
-                }
-                Told::Notification(method, mark) => {
-                    item.kind == ItemKind::Notification
-                        && item.method == *method
-                        && item.mark == *mark
-                }
-                Told::Response(id, _, true)
-                    if is_answer && is_null && (id != "null" || item.id.is_none()) =>
-                {
-                    // An error without an id may settle any number of calls.
-                    *used = true;
-                    return Ok(());
-                }
-                Told::Response(id, ..) => {
-                    if is_answer && !is_null && item.id.as_ref() != Some(id) {
-                        let why = format!("{item:?} settled the call with id {id}");
-                        return Err(Check::RightCall.broken(why));
-                    }
-                    is_answer
-                }
-                Told::Stray(id) => is_answer && item.id == *id,
-                Told::Cancel => {
-                    item.kind == ItemKind::Notification
-                        && Some(&item.method[..]) == receive_method(config)
-                }
-                Told::Item => true,
-                Told::Frame | Told::TooLarge => {
-                    let frame = *frame;
-                    while let Some((of, item, _)) = self.expected.front() {
-                        if *of != frame {
-                            break;
-                        }
-                        if matches!(item.kind, ItemKind::Ok | ItemKind::Err(_)) {
-                            self.unreadable.extend(item.id.clone());
-                        }
-                        self.expected.pop_front();
-                    }
-                    return Ok(());
-                }
-            };
-            if fits {
-                self.expected.pop_front();
+        let Some((frame, item, used)) = self.expected.front_mut() else {
+            if matches!(told, Told::TooLarge) {
+                self.early += 1;
                 return Ok(());
             }
-            let why = format!("{told:?} was told, next is {:?}", self.expected.front());
+            let why = format!("{told:?} was told, and nothing has arrived");
             return Err(Check::ToldOnce.broken(why));
+        };
+        let is_answer = matches!(item.kind, ItemKind::Ok | ItemKind::Err(_));
+        let is_null = item.id.as_ref().is_none_or(|id| id == "null");
+        let fits = match told {
+            Told::Request(id, method, mark) => {
+                // 1.0 marks a notification by a null id, and some dialects answer even that.
+                let null = id == "null" && config.v1_null_id == antiphon::V1NullId::Answer;
+                let is_request =
+                    item.kind == ItemKind::Request || item.kind == ItemKind::Notification && null;
+                let same = is_request && item.method == *method;
+                if same && item.mark == *mark && item.id.as_ref() != Some(id) {
+                    let why = format!("request {item:?} was told with id {id}");
+                    return Err(Check::IdsVerbatim.broken(why));
+                }
+                same && item.mark == *mark
+            }
+            Told::Notification(method, mark) => {
+                item.kind == ItemKind::Notification && item.method == *method && item.mark == *mark
+            }
+            Told::Response(id, _, true)
+                if is_answer && is_null && (id != "null" || item.id.is_none()) =>
+            {
+                // An error without an id may settle any number of calls.
+                *used = true;
+                return Ok(());
+            }
+            Told::Response(id, ..) => {
+                if is_answer && !is_null && item.id.as_ref() != Some(id) {
+                    let why = format!("{item:?} settled the call with id {id}");
+                    return Err(Check::RightCall.broken(why));
+                }
+                is_answer
+            }
+            Told::Stray(id) => is_answer && item.id == *id,
+            Told::Cancel => {
+                item.kind == ItemKind::Notification
+                    && Some(&item.method[..]) == receive_method(config)
+            }
+            Told::Item => true,
+            Told::Frame | Told::TooLarge => {
+                let frame = *frame;
+                while let Some((of, item, _)) = self.expected.front() {
+                    if *of != frame {
+                        break;
+                    }
+                    if matches!(item.kind, ItemKind::Ok | ItemKind::Err(_)) {
+                        self.unreadable.extend(item.id.clone());
+                    }
+                    self.expected.pop_front();
+                }
+                return Ok(());
+            }
+        };
+        if fits {
+            self.expected.pop_front();
+            return Ok(());
         }
+        let why = format!("{told:?} was told, next is {:?}", self.expected.front());
+        Err(Check::ToldOnce.broken(why))
     }
 
     /// Leaves an error without id behind that has settled its calls, if the next message is told.
@@ -502,7 +523,13 @@ pub fn spelled(scheme: IdScheme, number: u64) -> String {
             bytes[8] = bytes[8] & 0x3f | 0x80;
             bytes[10..].copy_from_slice(&number.to_be_bytes()[2..]);
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+            let parts = [
+                &hex[..8],
+                &hex[8..12],
+                &hex[12..16],
+                &hex[16..20],
+                &hex[20..],
+            ];
             format!("\"{}\"", parts.join("-"))
         }
         _ => number.to_string(),

@@ -4,8 +4,8 @@
 use antiphon::{CallId, CloseReason, Instant, Json, Payload, SendError};
 
 use crate::book::{Purpose, Said, spelled};
-use crate::counts;
 use crate::checks::{Broken, Check, Checked};
+use crate::counts;
 use crate::handlers::Unserialisable;
 use crate::world::{MILLI, World};
 
@@ -78,7 +78,12 @@ impl World {
             0 => self.rng.size(200, 5000),
             _ => self.rng.size(0, 60),
         };
-        let method = self.rng.pick(&["ask", "ask", "sub/ask", "a rather long method name, longer than some allow"]);
+        let method = self.rng.pick(&[
+            "ask",
+            "ask",
+            "sub/ask",
+            "a rather long method name, longer than some allow",
+        ]);
         self.call(e, None, method, size, deadline, Purpose::Plain)?;
         Ok(())
     }
@@ -155,7 +160,9 @@ impl World {
                 _ => batch.send().map(|()| true),
             }
         });
-        refused.iter().for_each(|error| counts.add(counts::command(error)));
+        refused
+            .iter()
+            .for_each(|error| counts.add(counts::command(error)));
         if fate == 1 {
             // The next command takes back what was leaked.
             let left = end.run(|conn| conn.set_deadline(absent(), None));
@@ -179,8 +186,14 @@ impl World {
                 Ok(())
             }
             Ok(false) => {
-                counts.add(if fate == 0 { "fault: builder dropped" } else { "fault: builder leaked" });
-                Check::NoTrace.that(end.state() == before, || format!("a builder left {before:?} as {:?}", end.state()))
+                counts.add(if fate == 0 {
+                    "fault: builder dropped"
+                } else {
+                    "fault: builder leaked"
+                });
+                Check::NoTrace.that(end.state() == before, || {
+                    format!("a builder left {before:?} as {:?}", end.state())
+                })
             }
             Err(error) => end.refused(before, &error, counts),
         }
@@ -194,7 +207,9 @@ impl World {
         let before = end.state();
         if end.call_ids.is_empty() {
             let error = end.run(|conn| match how {
-                0 => conn.cancel(absent()).map_or(Err(SendError::NotOpen), |_| Ok(())),
+                0 => conn
+                    .cancel(absent())
+                    .map_or(Err(SendError::NotOpen), |_| Ok(())),
                 1 => conn.ask_cancel(absent()),
                 _ => conn.set_deadline(absent(), None),
             });
@@ -205,7 +220,12 @@ impl World {
         }
         let at = (chosen % end.call_ids.len() as u64) as usize;
         let (mark, call) = end.call_ids[at];
-        let id = end.book.calls.get(&mark).map(|call| call.id.clone()).unwrap_or_default();
+        let id = end
+            .book
+            .calls
+            .get(&mark)
+            .map(|call| call.id.clone())
+            .unwrap_or_default();
         match how {
             0 => {
                 end.book.cancels.push(id);
@@ -263,7 +283,13 @@ impl World {
         }
     }
 
-    fn refused_call(&mut self, e: usize, id: Option<&str>, method: &str, params: impl Payload) -> Checked {
+    fn refused_call(
+        &mut self,
+        e: usize,
+        id: Option<&str>,
+        method: &str,
+        params: impl Payload,
+    ) -> Checked {
         let mark = self.mark();
         let (end, counts) = (&mut self.links[e / 2].ends[e % 2], &mut self.counts);
         let back = end.call(id, method, params, None, mark, Purpose::Plain, counts)?;
@@ -307,5 +333,7 @@ fn absent() -> CallId {
     let mut config = antiphon::Config::new();
     config.connection = u32::MAX;
     let mut other: antiphon::Connection<u64> = antiphon::Connection::new(config);
-    other.call("ask", (), None, 0).expect("a fresh connection takes a call")
+    other
+        .call("ask", (), None, 0)
+        .expect("a fresh connection takes a call")
 }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use antiphon::{
-    CloseReason, Closed, ConnectionError, FramingError, InvalidReason, MalformedCause, RefusedCause,
-    SendError, StrayKind, SyntaxErrorKind,
+    CloseReason, Closed, ConnectionError, FramingError, InvalidReason, MalformedCause,
+    RefusedCause, SendError, StrayKind, SyntaxErrorKind,
 };
 
 /// From this many seeds on, something that never occurred fails the run.
@@ -15,68 +15,209 @@ pub const SEEDS_ENFORCED: u64 = 2000;
 
 /// Everything that is counted, in groups.
 pub const CATALOGUE: &[(&str, &[&str])] = &[
-    ("fault", &[
-        "fault: write split", "fault: read split", "fault: byte by byte", "fault: stall",
-        "fault: window full", "fault: cut", "fault: cut loses bytes", "fault: half-close",
-        "fault: message lost before it left", "fault: clock stands still", "fault: clock steps back",
-        "fault: reading stops half way", "fault: reopened", "fault: overtaken",
-        "fault: oversized for the transport", "fault: garbage", "fault: damaged message",
-        "fault: unfinished message", "fault: flood", "fault: builder dropped", "fault: builder leaked",
-    ]),
-    ("handler", &[
-        "handler: at once", "handler: error", "handler: late", "handler: dropped the token",
-        "handler: never", "handler: twice", "handler: unserialisable", "handler: calls back",
-        "handler: forwards", "handler: floods", "handler: long answer", "handler: too large",
-        "handler: unknown method", "handler: after cancel", "handler: cancelled code",
-        "handler: foreign connection", "handler: after close",
-    ]),
-    ("event", &[
-        "event: request", "event: notification", "event: response", "event: cancelled",
-        "event: malformed", "event: refused", "event: stray", "event: closed",
-        "event: request in a batch", "event: cancelled, answer owed", "event: cancelled, no answer owed",
-    ]),
-    ("outcome", &[
-        "outcome: ok", "outcome: error", "outcome: invalid", "outcome: timed out", "outcome: missing",
-        "outcome: unsent", "outcome: aborted", "outcome: cancelled here",
-    ]),
-    ("closed", &[
-        "closed: end of input", "closed: done", "closed: going away", "closed: peer misbehaved",
-        "closed: transport failed", "closed: other", "closed: drained", "closed: truncated",
-        "closed: frame timed out", "closed: write timed out", "closed: drain timed out",
-        "closed: outbox full", "closed: too many strays", "closed: too many malformed",
-        "closed: not a header", "closed: header too long", "closed: length missing",
-        "closed: length invalid", "closed: length contradictory", "closed: charset unsupported",
-    ]),
-    ("malformed", &[
-        "malformed: call", "malformed: response",
-        "syntax: empty", "syntax: unexpected byte", "syntax: unexpected end", "syntax: invalid utf-8",
-        "syntax: bad escape", "syntax: bad number", "syntax: control character", "syntax: too deep",
-        "syntax: trailing data",
-    ]),
-    ("invalid", &[
-        "invalid: not an object", "invalid: empty batch", "invalid: batches off",
-        "invalid: repeated member", "invalid: version", "invalid: unrecognisable",
-        "invalid: method type", "invalid: method text", "invalid: params type",
-        "invalid: params by name", "invalid: id type", "invalid: id missing", "invalid: v1 in batch",
-        "invalid: no outcome", "invalid: both outcomes", "invalid: error shape",
-    ]),
-    ("refused", &[
-        "refused: busy", "refused: draining", "refused: too large", "refused: batch too long",
-        "refused: id too long", "refused: method too long", "refused: repeated id", "refused: null id",
-    ]),
-    ("stray", &["stray: late", "stray: unknown", "stray: null id", "stray: cancel"]),
-    ("command error", &[
-        "error: closed", "error: full", "error: too many calls", "error: too large",
-        "error: ids used up", "error: id in use", "error: id not allowed", "error: blank method",
-        "error: params scalar", "error: params by name", "error: encode", "error: not open",
-        "error: no push", "error: batches off", "error: batch too long", "error: batch empty",
-        "error: reserved code",
-    ]),
-    ("code", &[
-        "code: -32700", "code: -32600", "code: -32601", "code: -32602", "code: -32603",
-        "code: -32000", "code: -32001", "code: -32002", "code: -32003", "code: -32004",
-        "code: -32005", "code: -32007", "code: -32009", "code: -32800", "code: application",
-    ]),
+    (
+        "fault",
+        &[
+            "fault: write split",
+            "fault: read split",
+            "fault: byte by byte",
+            "fault: stall",
+            "fault: window full",
+            "fault: cut",
+            "fault: cut loses bytes",
+            "fault: half-close",
+            "fault: message lost before it left",
+            "fault: clock stands still",
+            "fault: clock steps back",
+            "fault: reading stops half way",
+            "fault: reopened",
+            "fault: overtaken",
+            "fault: oversized for the transport",
+            "fault: garbage",
+            "fault: damaged message",
+            "fault: unfinished message",
+            "fault: flood",
+            "fault: builder dropped",
+            "fault: builder leaked",
+        ],
+    ),
+    (
+        "handler",
+        &[
+            "handler: at once",
+            "handler: error",
+            "handler: late",
+            "handler: dropped the token",
+            "handler: never",
+            "handler: twice",
+            "handler: unserialisable",
+            "handler: calls back",
+            "handler: forwards",
+            "handler: floods",
+            "handler: long answer",
+            "handler: too large",
+            "handler: unknown method",
+            "handler: after cancel",
+            "handler: cancelled code",
+            "handler: foreign connection",
+            "handler: after close",
+        ],
+    ),
+    (
+        "event",
+        &[
+            "event: request",
+            "event: notification",
+            "event: response",
+            "event: cancelled",
+            "event: malformed",
+            "event: refused",
+            "event: stray",
+            "event: closed",
+            "event: request in a batch",
+            "event: cancelled, answer owed",
+            "event: cancelled, no answer owed",
+        ],
+    ),
+    (
+        "outcome",
+        &[
+            "outcome: ok",
+            "outcome: error",
+            "outcome: invalid",
+            "outcome: timed out",
+            "outcome: missing",
+            "outcome: unsent",
+            "outcome: aborted",
+            "outcome: cancelled here",
+        ],
+    ),
+    (
+        "closed",
+        &[
+            "closed: end of input",
+            "closed: done",
+            "closed: going away",
+            "closed: peer misbehaved",
+            "closed: transport failed",
+            "closed: other",
+            "closed: drained",
+            "closed: truncated",
+            "closed: frame timed out",
+            "closed: write timed out",
+            "closed: drain timed out",
+            "closed: outbox full",
+            "closed: too many strays",
+            "closed: too many malformed",
+            "closed: not a header",
+            "closed: header too long",
+            "closed: length missing",
+            "closed: length invalid",
+            "closed: length contradictory",
+            "closed: charset unsupported",
+        ],
+    ),
+    (
+        "malformed",
+        &[
+            "malformed: call",
+            "malformed: response",
+            "syntax: empty",
+            "syntax: unexpected byte",
+            "syntax: unexpected end",
+            "syntax: invalid utf-8",
+            "syntax: bad escape",
+            "syntax: bad number",
+            "syntax: control character",
+            "syntax: too deep",
+            "syntax: trailing data",
+        ],
+    ),
+    (
+        "invalid",
+        &[
+            "invalid: not an object",
+            "invalid: empty batch",
+            "invalid: batches off",
+            "invalid: repeated member",
+            "invalid: version",
+            "invalid: unrecognisable",
+            "invalid: method type",
+            "invalid: method text",
+            "invalid: params type",
+            "invalid: params by name",
+            "invalid: id type",
+            "invalid: id missing",
+            "invalid: v1 in batch",
+            "invalid: no outcome",
+            "invalid: both outcomes",
+            "invalid: error shape",
+        ],
+    ),
+    (
+        "refused",
+        &[
+            "refused: busy",
+            "refused: draining",
+            "refused: too large",
+            "refused: batch too long",
+            "refused: id too long",
+            "refused: method too long",
+            "refused: repeated id",
+            "refused: null id",
+        ],
+    ),
+    (
+        "stray",
+        &[
+            "stray: late",
+            "stray: unknown",
+            "stray: null id",
+            "stray: cancel",
+        ],
+    ),
+    (
+        "command error",
+        &[
+            "error: closed",
+            "error: full",
+            "error: too many calls",
+            "error: too large",
+            "error: ids used up",
+            "error: id in use",
+            "error: id not allowed",
+            "error: blank method",
+            "error: params scalar",
+            "error: params by name",
+            "error: encode",
+            "error: not open",
+            "error: no push",
+            "error: batches off",
+            "error: batch too long",
+            "error: batch empty",
+            "error: reserved code",
+        ],
+    ),
+    (
+        "code",
+        &[
+            "code: -32700",
+            "code: -32600",
+            "code: -32601",
+            "code: -32602",
+            "code: -32603",
+            "code: -32000",
+            "code: -32001",
+            "code: -32002",
+            "code: -32003",
+            "code: -32004",
+            "code: -32005",
+            "code: -32007",
+            "code: -32009",
+            "code: -32800",
+            "code: application",
+        ],
+    ),
 ];
 
 /// Occurrences by name.
@@ -112,7 +253,11 @@ impl Counts {
     /// What occurred and is not in the catalogue: a variant that nobody has named yet.
     pub fn unnamed(&self) -> Vec<&'static str> {
         let known = |name: &&str| CATALOGUE.iter().any(|(_, names)| names.contains(name));
-        self.seen.keys().copied().filter(|name| !known(name)).collect()
+        self.seen
+            .keys()
+            .copied()
+            .filter(|name| !known(name))
+            .collect()
     }
 
     /// The table.

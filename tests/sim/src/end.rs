@@ -4,8 +4,8 @@
 //! trace, what is accepted stands in the books, and all of it fits into the memory promised.
 
 use antiphon::{
-    CallId, Config, Connection, ErrorObject, Event, Framing, Id, Instant, Outcome, Payload, ReadBuffer,
-    RefusedCause, RequestKey, SendError,
+    CallId, Config, Connection, ErrorObject, Event, Framing, Id, Instant, Outcome, Payload,
+    ReadBuffer, RefusedCause, RequestKey, SendError,
 };
 
 use crate::book::{Answer, Book, Call, Debt, Held, Purpose, Said, Told, WantedId, spelled};
@@ -192,10 +192,13 @@ impl End {
         let is_above = waiting > self.config.outbox_bytes_soft as u64;
         let is_full = error == Some(&SendError::Full);
         let is_accepted = error.is_none();
-        Check::ResponseLane.that(!(is_full && !is_above) && !(is_accepted && is_above), || {
-            let soft = self.config.outbox_bytes_soft;
-            format!("{waiting} bytes wait, {soft} may, and a call got {error:?}")
-        })
+        Check::ResponseLane.that(
+            !(is_full && !is_above) && !(is_accepted && is_above),
+            || {
+                let soft = self.config.outbox_bytes_soft;
+                format!("{waiting} bytes wait, {soft} may, and a call got {error:?}")
+            },
+        )
     }
 
     /// Makes a call.
@@ -223,7 +226,10 @@ impl End {
                 self.run(|conn| conn.call_with_id(id, method, params, at, mark))
             }
         };
-        self.lane(before, result.as_ref().err().map(|rejected| &rejected.error))?;
+        self.lane(
+            before,
+            result.as_ref().err().map(|rejected| &rejected.error),
+        )?;
         let call = match result {
             Ok(call) => call,
             Err(rejected) => {
@@ -232,7 +238,10 @@ impl End {
                 return Ok(Some(purpose));
             }
         };
-        let id = id.map_or_else(|| spelled(self.config.id_scheme, call.number()), str::to_string);
+        let id = id.map_or_else(
+            || spelled(self.config.id_scheme, call.number()),
+            str::to_string,
+        );
         self.book.said.push_back(Said::One(Some(id.clone()), mark));
         self.open(call, id, deadline, mark, purpose);
         Ok(None)
@@ -296,7 +305,8 @@ impl End {
             Ok(()) => Err(Check::ResponseLane.broken("an answer had to wait for room")),
             Err(rejected) => {
                 let error = &rejected.error;
-                Check::ResponseLane.that(*error != SendError::Full, || "an answer got Full".into())?;
+                Check::ResponseLane
+                    .that(*error != SendError::Full, || "an answer got Full".into())?;
                 Check::TokenSafety.that(rejected.value.key() == key, || {
                     "another token came back".into()
                 })?;
@@ -368,11 +378,15 @@ impl End {
         self.heard = true;
         let is_late = self.book.closed.is_some();
         let is_allowed = matches!(&event, Event::Cancelled(cancelled) if !cancelled.answer_owed);
-        Check::ClosedOnce.that(!is_late || is_allowed, || format!("{event:?} after the end"))?;
+        Check::ClosedOnce.that(!is_late || is_allowed, || {
+            format!("{event:?} after the end")
+        })?;
         match event {
             Event::Request(request) => {
                 counts.add("event: request");
-                let mark = request.params.and_then(|params| skim::mark(params.as_bytes()));
+                let mark = request
+                    .params
+                    .and_then(|params| skim::mark(params.as_bytes()));
                 let (id, method) = (request.id.text().to_string(), request.method.to_string());
                 let batch = request.origin.batch_index.is_some();
                 if batch {
@@ -500,7 +514,11 @@ impl End {
                 if is_cancel && !self.honest_peer {
                     self.book.excused += 1;
                 }
-                let told = if is_cancel { Told::Cancel } else { Told::Stray(id) };
+                let told = if is_cancel {
+                    Told::Cancel
+                } else {
+                    Told::Stray(id)
+                };
                 self.tell(&told)?;
                 Ok(Seen::Other)
             }
@@ -574,7 +592,10 @@ impl End {
                 let due = call.deadline.is_some_and(|deadline| deadline <= self.told);
                 Check::NotEarly.that(due, || {
                     let told = self.told;
-                    format!("call {number} timed out at {told}, due at {:?}", call.deadline)
+                    format!(
+                        "call {number} timed out at {told}, due at {:?}",
+                        call.deadline
+                    )
                 })?;
                 if self.config.cancel_on_timeout {
                     self.book.cancels.push(call.id.clone());
@@ -624,12 +645,18 @@ impl End {
         }
         let open = self.conn.calls_open();
         Check::Getters.that(open == self.book.calls.len(), || {
-            format!("{open} calls are open, {} in the books", self.book.calls.len())
+            format!(
+                "{open} calls are open, {} in the books",
+                self.book.calls.len()
+            )
         })?;
         let requests = self.conn.requests_open();
         if !self.book.half_read {
             Check::Getters.that(requests == self.book.debts.len(), || {
-                format!("{requests} requests are open, {} in the books", self.book.debts.len())
+                format!(
+                    "{requests} requests are open, {} in the books",
+                    self.book.debts.len()
+                )
             })?;
         }
         let (queued, done) = (self.conn.transmit_queued(), self.conn.transmit_done());
@@ -657,9 +684,16 @@ impl End {
     /// What does not.
     pub fn check_drained(&mut self) -> Checked {
         let told = self.told;
-        let due = self.book.calls.iter().find(|(_, call)| call.deadline.is_some_and(|at| at <= told));
+        let due = self
+            .book
+            .calls
+            .iter()
+            .find(|(_, call)| call.deadline.is_some_and(|at| at <= told));
         if let Some((mark, call)) = due {
-            let why = format!("call {} ({mark}) is due and was not told at {told}", call.number);
+            let why = format!(
+                "call {} ({mark}) is due and was not told at {told}",
+                call.number
+            );
             return Err(Check::DueYielded.broken(why));
         }
         let wake = self.conn.poll_timeout().map(Instant::as_nanos);

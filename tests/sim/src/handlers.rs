@@ -50,7 +50,9 @@ impl World {
             }
             7 => {
                 self.counts.add("handler: error");
-                let code = self.rng.pick(&[-32602, -32603, -32000, -32005, 7, 1001, -32050]);
+                let code = self
+                    .rng
+                    .pick(&[-32602, -32603, -32000, -32005, 7, 1001, -32050]);
                 self.answer_error(e, held, code)
             }
             8..=11 => {
@@ -87,7 +89,11 @@ impl World {
                 let node = self.nodes[e];
                 let others = (0..self.nodes.len()).filter(|&o| o != e && self.nodes[o] == node);
                 let others: Vec<usize> = others.filter(|&o| self.is_real(o)).collect();
-                let to = if others.is_empty() { e } else { self.rng.pick(&others) };
+                let to = if others.is_empty() {
+                    e
+                } else {
+                    self.rng.pick(&others)
+                };
                 self.call_for(to, e, held)
             }
             19 => {
@@ -128,7 +134,11 @@ impl World {
     /// Answers on another connection than the request came from, then on the right one.
     fn answer_elsewhere(&mut self, e: usize, held: Held) -> Checked {
         let other = (e + 2) % self.nodes.len();
-        let other = if self.is_real(other) { other } else { other & !1 };
+        let other = if self.is_real(other) {
+            other
+        } else {
+            other & !1
+        };
         let Held {
             token,
             mark,
@@ -193,8 +203,12 @@ impl World {
 
     fn answer_error(&mut self, e: usize, held: Held, code: i64) -> Checked {
         let key = held.token.key();
-        let data = held.mark.map(|mark| format!("[{mark},\"{}\"]", "d".repeat(mark as usize % 24)));
-        let data = data.as_deref().map(|data| Json::parse_str(data).expect("data is JSON"));
+        let data = held
+            .mark
+            .map(|mark| format!("[{mark},\"{}\"]", "d".repeat(mark as usize % 24)));
+        let data = data
+            .as_deref()
+            .map(|data| Json::parse_str(data).expect("data is JSON"));
         let mut error = ErrorObject::new(code, "did not work");
         if let Some(data) = data {
             error = error.with_data(data);
@@ -215,7 +229,10 @@ impl World {
             epoch,
             held,
         };
-        let deadline = self.rng.chance(70).then(|| self.now + self.rng.within(1, 3000) * MILLI);
+        let deadline = self
+            .rng
+            .chance(70)
+            .then(|| self.now + self.rng.within(1, 3000) * MILLI);
         match self.call(to, None, "ask", 20, deadline, purpose)? {
             // It could not be made: the request is answered without.
             Some(Purpose::For { held, .. }) => self.answer_error(from, held, -32000),
@@ -264,12 +281,19 @@ impl World {
             return Ok(());
         }
         // One that was due soon could still be overtaken by its answer.
-        if call.deadline.is_some_and(|deadline| deadline < self.healed + crate::healing::LIVENESS_NANOS / 2) {
+        if call
+            .deadline
+            .is_some_and(|deadline| deadline < self.healed + crate::healing::LIVENESS_NANOS / 2)
+        {
             return Ok(());
         }
         // What waits for another answer in its turn is answered when that has settled.
         let waits = |other: &Call| matches!(&other.purpose, Purpose::For { held, .. } if held.mark == Some(call.mark));
-        let all = self.links.iter().flat_map(|link| &link.ends).flat_map(|end| end.book.calls.values());
+        let all = self
+            .links
+            .iter()
+            .flat_map(|link| &link.ends)
+            .flat_map(|end| end.book.calls.values());
         if matches!(call.purpose, Purpose::For { .. }) || { all }.any(waits) {
             return Ok(());
         }
@@ -321,7 +345,8 @@ impl World {
         let why = self.end(e).book.closed;
         let broke = matches!(why, Some(antiphon::Closed::Failed(_)));
         if broke && (self.healing || self.rng.chance(50)) {
-            self.end(e).run(|conn| conn.close(antiphon::CloseReason::TransportFailed));
+            self.end(e)
+                .run(|conn| conn.close(antiphon::CloseReason::TransportFailed));
         }
         Ok(())
     }

@@ -17,7 +17,8 @@ impl World {
         self.healing = true;
         let healed = self.now;
         self.healed = healed;
-        self.trace.say(|| format!("all heals at {} ms", healed / MILLI));
+        self.trace
+            .say(|| format!("all heals at {} ms", healed / MILLI));
         for l in 0..self.links.len() {
             for side in 0..2 {
                 self.links[l].wires[side].stalled = false;
@@ -48,15 +49,20 @@ impl World {
         let end = self.end(e);
         for (mark, call) in end.call_ids.clone() {
             // Handlers that wait for a call of their own have to answer before their caller gives up.
-            let inner = end.book.calls.get(&mark).is_some_and(|call| {
-                matches!(call.purpose, crate::book::Purpose::For { .. })
-            });
+            let inner = end
+                .book
+                .calls
+                .get(&mark)
+                .is_some_and(|call| matches!(call.purpose, crate::book::Purpose::For { .. }));
             let by = by - if inner { 2000 * MILLI } else { 0 };
-            let unlimited = end.book.calls.get(&mark).is_some_and(|call| {
-                call.deadline.is_none_or(|deadline| deadline > by)
-            });
+            let unlimited = end
+                .book
+                .calls
+                .get(&mark)
+                .is_some_and(|call| call.deadline.is_none_or(|deadline| deadline > by));
             if unlimited {
-                let moved = end.run(|conn| conn.set_deadline(call, Some(antiphon::Instant::from_nanos(by))));
+                let moved = end
+                    .run(|conn| conn.set_deadline(call, Some(antiphon::Instant::from_nanos(by))));
                 Check::Getters.that(moved.is_ok(), || "an open call has no deadline".into())?;
                 if let Some(call) = end.book.calls.get_mut(&mark) {
                     call.deadline = Some(by);
@@ -102,7 +108,11 @@ impl World {
             }
             let Some(next) = self.next_of_all().filter(|next| *next <= bound) else {
                 let open: Vec<String> = self.open_work();
-                let why = format!("at {} ms, bound {} ms, open: {open:?}", self.now / MILLI, bound / MILLI);
+                let why = format!(
+                    "at {} ms, bound {} ms, open: {open:?}",
+                    self.now / MILLI,
+                    bound / MILLI
+                );
                 return Err(Check::Liveness.broken(why));
             };
             self.now = next.max(self.now + 1);
@@ -135,7 +145,10 @@ impl World {
                 if !self.is_real(2 * l + side) {
                     continue;
                 }
-                let timer = link.ends[side].conn.poll_timeout().map(antiphon::Instant::as_nanos);
+                let timer = link.ends[side]
+                    .conn
+                    .poll_timeout()
+                    .map(antiphon::Instant::as_nanos);
                 let arrival = link.wires[1 - side].next_at();
                 let both = timer.into_iter().chain(arrival).filter(|at| *at > self.now);
                 next = both.chain(next).min();
@@ -160,16 +173,20 @@ impl World {
         ends.into_iter().all(|e| quiet(e, self))
             && self.links.iter().enumerate().all(|(l, link)| {
                 let wires = if link.hostile.is_some() { 1..2 } else { 0..2 };
-                wires.into_iter().all(|side| {
-                    link.wires[side].waiting() == 0 || !self.is_real(2 * l + 1 - side)
-                })
+                wires
+                    .into_iter()
+                    .all(|side| link.wires[side].waiting() == 0 || !self.is_real(2 * l + 1 - side))
             })
     }
 
     fn nothing_held(&mut self) -> Checked {
         for e in self.real_ends() {
             let conn = &self.end(e).conn;
-            let held = (conn.calls_open(), conn.requests_open(), conn.poll_transmit().map(<[u8]>::len));
+            let held = (
+                conn.calls_open(),
+                conn.requests_open(),
+                conn.poll_transmit().map(<[u8]>::len),
+            );
             Check::NothingHeld.that(held == (0, 0, None), || {
                 format!("{e} holds {held:?}: calls, requests, output")
             })?;
@@ -180,7 +197,11 @@ impl World {
     /// Every link ends, in one of the ways in which links end well.
     fn say_goodbye(&mut self) -> Checked {
         for l in 0..self.links.len() {
-            let real = if self.links[l].hostile.is_some() { 1 } else { 2 };
+            let real = if self.links[l].hostile.is_some() {
+                1
+            } else {
+                2
+            };
             for side in 0..real {
                 let link = &mut self.links[l];
                 match self.rng.below(3) {
@@ -194,7 +215,9 @@ impl World {
     }
 
     fn is_over(&mut self) -> bool {
-        self.real_ends().into_iter().all(|e| self.end(e).conn.is_closed())
+        self.real_ends()
+            .into_iter()
+            .all(|e| self.end(e).conn.is_closed())
     }
 
     fn open_work(&mut self) -> Vec<String> {

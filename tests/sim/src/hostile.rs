@@ -73,20 +73,32 @@ impl Hostile {
                 }
                 let bytes = self.framed(&text);
                 let what = "fault: damaged message";
-                return Saying { bytes, excused: 3, what };
+                return Saying {
+                    bytes,
+                    excused: 3,
+                    what,
+                };
             }
             4 => {
                 let mut bytes = self.framed(self.valid(rng, mark).as_bytes());
                 let keep = rng.below(bytes.len() as u64) as usize;
                 bytes.truncate(keep);
                 let what = "fault: unfinished message";
-                return Saying { bytes, excused: 3, what };
+                return Saying {
+                    bytes,
+                    excused: 3,
+                    what,
+                };
             }
             _ => {}
         }
         let (text, excused) = self.text(rng, config, mark);
         let bytes = self.framed(text.as_bytes());
-        Saying { bytes, excused, what: "" }
+        Saying {
+            bytes,
+            excused,
+            what: "",
+        }
     }
 
     /// A whole message, single or batch, and how many unforeseen answers it may cause.
@@ -120,7 +132,9 @@ impl Hostile {
     /// A request or notification that is fine in 2.0.
     fn valid(&self, rng: &mut Rng, mark: u64) -> String {
         match rng.chance(60) {
-            true => format!("{{\"jsonrpc\":\"2.0\",\"method\":\"ask\",\"params\":[{mark}],\"id\":{mark}}}"),
+            true => format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"ask\",\"params\":[{mark}],\"id\":{mark}}}"
+            ),
             false => format!("{{\"jsonrpc\":\"2.0\",\"method\":\"tell\",\"params\":[{mark}]}}"),
         }
     }
@@ -135,7 +149,9 @@ impl Hostile {
             3 => format!("\"\\u0061{n}\""),
             4 => format!("\"{n}\""),
             5 => format!("-{n}"),
-            6 => rng.pick(&["true", "1", "\"\"", "18446744073709551616"]).to_string(),
+            6 => rng
+                .pick(&["true", "1", "\"\"", "18446744073709551616"])
+                .to_string(),
             7 => format!("\"{}\"", "i".repeat(rng.size(1, 80))),
             _ => n.to_string(),
         };
@@ -152,7 +168,12 @@ impl Hostile {
             true => "\"jsonrpc\":\"2.0\",",
             false => "",
         };
-        let method = rng.pick(&["ask", "\\u0061sk", "", "a very long name of a method that goes on and on"]);
+        let method = rng.pick(&[
+            "ask",
+            "\\u0061sk",
+            "",
+            "a very long name of a method that goes on and on",
+        ]);
         let params = match rng.below(5) {
             0 => format!("{{\"n\":{mark}}}"),
             1 => format!("[{mark},\"{}\"]", "x".repeat(rng.size(0, 300))),
@@ -172,7 +193,16 @@ impl Hostile {
             _ => self.asked.get(chosen).filter(|_| rng.chance(60)).cloned(),
         };
         let (id, mark) = known.unwrap_or_else(|| {
-            let id = rng.pick(&["null", "999999", "\"srv-5\"", "3", "\"x\"", "-1", "1.5", "7"]);
+            let id = rng.pick(&[
+                "null",
+                "999999",
+                "\"srv-5\"",
+                "3",
+                "\"x\"",
+                "-1",
+                "1.5",
+                "7",
+            ]);
             (id.to_string(), None)
         });
         let result = match mark {
@@ -197,7 +227,9 @@ impl Hostile {
             _ => "5".into(),
         };
         match rng.below(8) {
-            0 => format!("{{\"jsonrpc\":\"2.0\",\"result\":1,\"error\":{{\"code\":1,\"message\":\"\"}},\"id\":{id}}}"),
+            0 => format!(
+                "{{\"jsonrpc\":\"2.0\",\"result\":1,\"error\":{{\"code\":1,\"message\":\"\"}},\"id\":{id}}}"
+            ),
             1 => format!("{{\"jsonrpc\":\"2.0\",\"error\":{{\"code\":\"x\"}},\"id\":{id}}}"),
             2 => format!("{{\"jsonrpc\":\"2.0\",\"result\":1,\"result\":2,\"id\":{id}}}"),
             3 => format!("{{\"jsonrpc\":\"3.0\",\"result\":1,\"id\":{id}}}"),
@@ -230,7 +262,10 @@ impl Hostile {
                 "]".repeat(deep)
             ),
             // Names that nobody may have.
-            _ => format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{}\"}}", "m".repeat(config.method_bytes_max + 1)),
+            _ => format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"{}\"}}",
+                "m".repeat(config.method_bytes_max + 1)
+            ),
         }
     }
 
@@ -241,12 +276,18 @@ impl Hostile {
             _ => ("$/cancelRequest", "id"),
         };
         let chosen = rng.below(self.own.len() as u64) as usize;
-        let target = self.own.get(chosen).cloned().unwrap_or_else(|| "404".into());
+        let target = self
+            .own
+            .get(chosen)
+            .cloned()
+            .unwrap_or_else(|| "404".into());
         let id = match rng.chance(15) {
             true => ",\"id\":31",
             false => "",
         };
-        format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{{\"{member}\":{target}}}{id}}}")
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{{\"{member}\":{target}}}{id}}}"
+        )
     }
 
     fn garbage(&mut self, rng: &mut Rng) -> Saying {
@@ -254,24 +295,43 @@ impl Hostile {
             0 => (0..rng.size(1, 40)).map(|_| rng.next() as u8).collect(),
             1 => {
                 let text = rng.pick(&[
-                    &b"{nope}"[..], b"{\"a\":01}", b"{\"a\":\"\\x\"}", b"{\"a\":\"\x01\"}", b"{\"a\":\"\xff\"}",
-                    b"{\"a\":1} 2", b"{\"a\":", b"", b" ", b"tru", b"{\"a\":1,}", b"-", b"{\"a\":\"\\ud8",
+                    &b"{nope}"[..],
+                    b"{\"a\":01}",
+                    b"{\"a\":\"\\x\"}",
+                    b"{\"a\":\"\x01\"}",
+                    b"{\"a\":\"\xff\"}",
+                    b"{\"a\":1} 2",
+                    b"{\"a\":",
+                    b"",
+                    b" ",
+                    b"tru",
+                    b"{\"a\":1,}",
+                    b"-",
+                    b"{\"a\":\"\\ud8",
                 ]);
                 self.framed(text)
             }
             2 => vec![rng.pick(b" \n\r\t{[\"x"); rng.size(1, 200)],
             _ => b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),
         };
-        Saying { bytes, excused: 3, what: "fault: garbage" }
+        Saying {
+            bytes,
+            excused: 3,
+            what: "fault: garbage",
+        }
     }
 
     /// A frame that cannot be cut, or is larger than allowed.
     fn broken_frame(&mut self, rng: &mut Rng, config: &Config) -> Saying {
         let too_large = "x".repeat(config.message_bytes_max + rng.size(1, 300));
-        let text = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[\"{too_large}\"],\"id\":1}}");
+        let text = format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[\"{too_large}\"],\"id\":1}}"
+        );
         let bytes = match (self.framing, rng.below(8)) {
             (Framing::ContentLength, 0) => b"Content-Length: 5x\r\n\r\nhello".to_vec(),
-            (Framing::ContentLength, 1) => b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}".to_vec(),
+            (Framing::ContentLength, 1) => {
+                b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}".to_vec()
+            }
             (Framing::ContentLength, 2) => b"Content-Type: a/b\r\n\r\n{}".to_vec(),
             (Framing::ContentLength, 3) => {
                 b"Content-Length: 2\r\nContent-Type: a/b; charset=utf-16\r\n\r\n{}".to_vec()
@@ -280,7 +340,11 @@ impl Hostile {
             (Framing::ContentLength, 5) => b"no header at all\r\n\r\n".to_vec(),
             _ => self.framed(text.as_bytes()),
         };
-        Saying { bytes, excused: 3, what: "" }
+        Saying {
+            bytes,
+            excused: 3,
+            what: "",
+        }
     }
 
     fn flood(&mut self, rng: &mut Rng, config: &Config, mark: u64) -> Saying {
@@ -299,7 +363,11 @@ impl Hostile {
                 bytes.extend(self.framed(text.as_bytes()));
             }
         }
-        Saying { bytes, excused: 0, what: "fault: flood" }
+        Saying {
+            bytes,
+            excused: 0,
+            what: "fault: flood",
+        }
     }
 
     fn framed(&self, text: &[u8]) -> Vec<u8> {

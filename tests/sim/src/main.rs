@@ -42,10 +42,15 @@ fn arguments() -> Result<Arguments, String> {
             read.options.trace = true;
             continue;
         }
-        let value = words.next().ok_or_else(|| format!("{word} wants a value"))?;
+        let value = words
+            .next()
+            .ok_or_else(|| format!("{word} wants a value"))?;
         let number = || {
-            let bits = value.strip_prefix("0x").map(|bits| u64::from_str_radix(bits, 16));
-            bits.unwrap_or_else(|| value.parse()).map_err(|_| format!("{word} wants a number, not {value}"))
+            let bits = value
+                .strip_prefix("0x")
+                .map(|bits| u64::from_str_radix(bits, 16));
+            bits.unwrap_or_else(|| value.parse())
+                .map_err(|_| format!("{word} wants a number, not {value}"))
         };
         match word.as_str() {
             "--seed" => read.seed = Some(number()?),
@@ -56,7 +61,8 @@ fn arguments() -> Result<Arguments, String> {
             "--without" => read.options.without = number()?,
             "--plant" => {
                 let plant = Plant::named(&value);
-                read.options.plant = Some(plant.ok_or_else(|| format!("there is no plant {value}"))?);
+                read.options.plant =
+                    Some(plant.ok_or_else(|| format!("there is no plant {value}"))?);
             }
             _ => return Err(format!("there is no {word}")),
         }
@@ -81,7 +87,10 @@ fn main() -> ExitCode {
 fn one(seed: u64, options: Options) -> ExitCode {
     match run::run(seed, options) {
         Ok(report) => {
-            println!("seed {seed}: {} steps, trace {:016x}, all invariants held", report.steps, report.hash);
+            println!(
+                "seed {seed}: {} steps, trace {:016x}, all invariants held",
+                report.steps, report.hash
+            );
             ExitCode::SUCCESS
         }
         Err(failure) => {
@@ -163,7 +172,11 @@ fn print(total: &Total, arguments: &Arguments, took: Duration) -> ExitCode {
     let average = total.steps / total.seeds.max(1);
     println!(
         "{} seeds from {}, {} steps, {average} a seed, {} calls settled, in {:.1} s",
-        total.seeds, arguments.first, total.steps, total.settled, took.as_secs_f64()
+        total.seeds,
+        arguments.first,
+        total.steps,
+        total.settled,
+        took.as_secs_f64()
     );
     println!(
         "liveness: all settled within {} ms of virtual time after healing; the bound is {} ms",
@@ -171,7 +184,10 @@ fn print(total: &Total, arguments: &Arguments, took: Duration) -> ExitCode {
         LIVENESS_NANOS / 1_000_000
     );
     for failure in &total.failures {
-        println!("seed {}: step {}: {}", failure.seed, failure.step, failure.broken);
+        println!(
+            "seed {}: step {}: {}",
+            failure.seed, failure.step, failure.broken
+        );
         println!("    {}", run::command(failure.seed, arguments.options));
     }
     if let Some(failure) = total.failures.first() {
@@ -192,5 +208,9 @@ fn print(total: &Total, arguments: &Arguments, took: Duration) -> ExitCode {
         println!("failed: not in the catalogue: {}", unnamed.join(", "));
         good = false;
     }
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -82,6 +82,14 @@ impl Observer {
         (skim::blanks(&self.pending, 0) < self.pending.len()).then_some(self.offset)
     }
 
+    /// A last line that is whole but for its line feed, which will not come.
+    pub fn unfinished(&self) -> Option<Frame> {
+        let is_whole = skim::value_end(&self.pending, 0) == Some(self.pending.len());
+        (is_whole && !self.pending.is_empty())
+            .then(|| read_frame(&self.pending))
+            .flatten()
+    }
+
     /// Takes bytes and adds the frames that they complete to `frames`.
     ///
     /// # Errors
@@ -96,9 +104,8 @@ impl Observer {
         }
         while let Some((body, taken)) = self.cut()? {
             let text = &self.pending[body];
-            let mut frame = read_frame(text).ok_or_else(|| {
-                format!("unreadable output {:?}", String::from_utf8_lossy(text))
-            })?;
+            let mut frame = read_frame(text)
+                .ok_or_else(|| format!("unreadable output {:?}", String::from_utf8_lossy(text)))?;
             frame.begin = self.offset;
             frame.end = self.offset + taken as u64;
             frames.push(frame);
@@ -150,7 +157,10 @@ pub fn read_frame(text: &[u8]) -> Option<Frame> {
     let (array, items) = match text.first()? {
         b'[' => {
             let items = skim::elements(text)?;
-            (true, items.into_iter().map(read_item).collect::<Option<_>>()?)
+            (
+                true,
+                items.into_iter().map(read_item).collect::<Option<_>>()?,
+            )
         }
         _ => (false, vec![read_item(text)?]),
     };
@@ -172,7 +182,9 @@ fn read_item(text: &[u8]) -> Option<Item> {
     let id = find("id").map(|id| String::from_utf8_lossy(id).into_owned());
     if let Some(method) = find("method") {
         let method = method.get(1..method.len() - 1)?;
-        let is_request = id.as_ref().is_some_and(|id| id != "null" || find("jsonrpc").is_some());
+        let is_request = id
+            .as_ref()
+            .is_some_and(|id| id != "null" || find("jsonrpc").is_some());
         return Some(Item {
             kind: match is_request {
                 true => ItemKind::Request,
@@ -191,12 +203,20 @@ fn read_item(text: &[u8]) -> Option<Item> {
             let code = members.iter().find(|member| member.0 == b"\"code\"")?.1;
             let data = members.iter().find(|member| member.0 == b"\"data\"");
             // The core's own errors have sentences as their data.
-            let mark = data.filter(|data| data.1.starts_with(b"[")).and_then(|data| skim::mark(data.1));
-            (ItemKind::Err(String::from_utf8_lossy(code).parse().ok()?), mark)
+            let mark = data
+                .filter(|data| data.1.starts_with(b"["))
+                .and_then(|data| skim::mark(data.1));
+            (
+                ItemKind::Err(String::from_utf8_lossy(code).parse().ok()?),
+                mark,
+            )
         }
         None => {
             let result = find("result")?;
-            let mark = result.starts_with(b"[").then(|| skim::mark(result)).flatten();
+            let mark = result
+                .starts_with(b"[")
+                .then(|| skim::mark(result))
+                .flatten();
             (ItemKind::Ok, mark)
         }
     };

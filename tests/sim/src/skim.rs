@@ -107,7 +107,9 @@ fn walk<'a>(
 /// The first whole number in a text: how messages of the simulation are told apart.
 pub fn mark(text: &[u8]) -> Option<u64> {
     let start = text.iter().position(u8::is_ascii_digit)?;
-    let digits = text[start..].iter().take_while(|byte| byte.is_ascii_digit());
+    let digits = text[start..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit());
     digits.take(18).try_fold(0u64, |mark, digit| {
         mark.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
     })

@@ -91,7 +91,10 @@ impl World {
     pub fn swarm(&mut self) -> u64 {
         let mut on = u64::MAX;
         for (bit, (action, _)) in ACTIONS.iter().enumerate() {
-            let needed = matches!(action, Action::Write | Action::Deliver | Action::Tick | Action::Call);
+            let needed = matches!(
+                action,
+                Action::Write | Action::Deliver | Action::Tick | Action::Call
+            );
             if !needed && self.rng.chance(15) {
                 on &= !(1 << bit);
             }
@@ -136,7 +139,13 @@ impl World {
         self.trace.mix(action as u64 * 64 + e as u64);
         self.trace.mix(self.now);
         let (steps, now) = (self.steps, self.now);
-        self.trace.say(|| format!("{steps} at {}.{:06} ms: {action:?} {e}", now / MILLI, now % MILLI));
+        self.trace.say(|| {
+            format!(
+                "{steps} at {}.{:06} ms: {action:?} {e}",
+                now / MILLI,
+                now % MILLI
+            )
+        });
         match action {
             Action::Write => {
                 let most = match self.rng.below(3) {
@@ -238,7 +247,9 @@ impl World {
         let mark = self.mark();
         let link = &mut self.links[l];
         let (config, now) = (link.ends[0].config, self.now);
-        let Some(hostile) = &mut link.hostile else { return Ok(()) };
+        let Some(hostile) = &mut link.hostile else {
+            return Ok(());
+        };
         if link.wires[1].waiting() > 20_000 {
             return Ok(());
         }
@@ -257,7 +268,8 @@ impl World {
         let mine = self.links[e / 2].wires[1 - e % 2].next_at();
         mine.is_some_and(|mine| {
             self.links.iter().flat_map(|link| &link.wires).any(|wire| {
-                wire.next_at().is_some_and(|at| at > 0 && at < mine && at <= self.now)
+                wire.next_at()
+                    .is_some_and(|at| at > 0 && at < mine && at <= self.now)
             })
         })
     }

@@ -19,7 +19,9 @@ impl Trace {
 
     /// Adds a number.
     pub fn mix(&mut self, number: u64) {
-        self.hash = (self.hash ^ number).wrapping_mul(0x100_0000_01b3).rotate_left(23);
+        self.hash = (self.hash ^ number)
+            .wrapping_mul(0x100_0000_01b3)
+            .rotate_left(23);
     }
 
     /// Adds bytes.

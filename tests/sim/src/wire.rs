@@ -75,7 +75,9 @@ impl Wire {
     pub fn read(&mut self, n: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(n);
         while bytes.len() < n {
-            let Some(chunk) = self.chunks.front_mut() else { break };
+            let Some(chunk) = self.chunks.front_mut() else {
+                break;
+            };
             let part = chunk.bytes.len().min(n - bytes.len());
             bytes.extend(chunk.bytes.drain(..part));
             if chunk.bytes.is_empty() {
@@ -89,15 +91,27 @@ impl Wire {
     pub fn arrive(&mut self, n: usize) -> Vec<Frame> {
         self.arrived += n as u64;
         let mut whole = Vec::new();
-        while self.frames.front().is_some_and(|frame| frame.end <= self.arrived) {
+        while self
+            .frames
+            .front()
+            .is_some_and(|frame| frame.end <= self.arrived)
+        {
             whole.extend(self.frames.pop_front());
         }
         whole
     }
 
+    /// Offset of the next byte that arrives.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
     /// Nothing more comes: a last line that lacks nothing but its line feed is whole.
     pub fn last_line(&mut self) -> Option<Frame> {
-        let whole = self.frames.front().is_some_and(|frame| frame.end == self.arrived + 1);
+        let whole = self
+            .frames
+            .front()
+            .is_some_and(|frame| frame.end == self.arrived + 1);
         self.frames.pop_front().filter(|_| whole)
     }
 

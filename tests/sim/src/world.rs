@@ -114,7 +114,16 @@ impl World {
         let links = rng.size(2, 8);
         let star = rng.chance(50);
         let mut nodes = Vec::new();
-        let mesh = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3), (0, 4), (1, 4)];
+        let mesh = [
+            (0, 1),
+            (0, 2),
+            (1, 2),
+            (0, 3),
+            (1, 3),
+            (2, 3),
+            (0, 4),
+            (1, 4),
+        ];
         for link in 0..links {
             let (from, to) = if star { (0, link + 1) } else { mesh[link] };
             nodes.extend([from, to]);
@@ -172,6 +181,10 @@ impl World {
         e % 2 == 0 || self.links[e / 2].hostile.is_none()
     }
 
+    fn is_honest(&self, e: usize) -> bool {
+        self.links[e / 2].hostile.is_none()
+    }
+
     /// A mark that nothing else has.
     pub fn mark(&mut self) -> u64 {
         self.marks += 1;
@@ -218,7 +231,11 @@ impl World {
         } else {
             let shown = end.conn.poll_transmit().unwrap_or_default();
             let whole = end.config.framing == Framing::Messages;
-            let n = if whole { shown.len() } else { most.min(shown.len()) };
+            let n = if whole {
+                shown.len()
+            } else {
+                most.min(shown.len())
+            };
             let bytes = shown[..n].to_vec();
             end.run_write(|conn| conn.consume_transmit(n));
             bytes
@@ -227,7 +244,8 @@ impl World {
             return Ok(());
         }
         self.trace.bytes(&bytes);
-        self.trace.say(|| format!("  {e} writes {:?}", String::from_utf8_lossy(&bytes)));
+        self.trace
+            .say(|| format!("  {e} writes {:?}", String::from_utf8_lossy(&bytes)));
         let mut frames = Vec::new();
         let mut seen = bytes.clone();
         if plant == Some(Plant::OutputDamaged) && seen[0] == b'{' {
@@ -239,7 +257,11 @@ impl World {
         for frame in &frames {
             end.book.has_left(frame, &end.config)?;
         }
-        let delay = if healing { 5 * MILLI } else { 1 + self.rng.below(link.latency) };
+        let delay = if healing {
+            5 * MILLI
+        } else {
+            1 + self.rng.below(link.latency)
+        };
         let single = frames.len() == 1 && frames[0].bytes + 1 >= bytes.len();
         let answer = single && matches!(frames[0].items[0].kind, ItemKind::Ok);
         wire.send(bytes, now + delay);
@@ -267,7 +289,9 @@ impl World {
     pub fn fail_write(&mut self, e: usize) -> Checked {
         let plant = self.options.plant;
         let end = self.end(e);
-        let Some(shown) = end.conn.poll_transmit() else { return Ok(()) };
+        let Some(shown) = end.conn.poll_transmit() else {
+            return Ok(());
+        };
         let Some(frame) = read_frame(shown) else {
             return Err(Check::OutputValid.broken("unreadable message"));
         };
@@ -299,8 +323,12 @@ impl World {
         if bytes.is_empty() && wire.shut && !wire.end_told && wire.waiting() == 0 && !wire.stalled {
             wire.end_told = true;
             self.trace.say(|| format!("  {e} is told the end of input"));
-            let is_lines = wire_is_lines(&self.links[e / 2].ends[1 - e % 2]);
-            if let Some(frame) = self.links[e / 2].wires[1 - e % 2].last_line().filter(|_| is_lines) {
+            let writer = &self.links[e / 2].ends[1 - e % 2];
+            let is_lines = wire_is_lines(writer);
+            let all_came = wire.arrived() == writer.observer.seen();
+            let cut_off = writer.observer.unfinished().filter(|_| all_came);
+            let last = self.links[e / 2].wires[1 - e % 2].last_line().or(cut_off);
+            if let Some(frame) = last.filter(|_| is_lines && self.is_honest(e)) {
                 self.end(e).book.arrived(frame);
             }
             self.end(e).run(|conn| conn.handle_eof());
@@ -309,7 +337,8 @@ impl World {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.trace.say(|| format!("  {e} reads {:?}", String::from_utf8_lossy(&bytes)));
+        self.trace
+            .say(|| format!("  {e} reads {:?}", String::from_utf8_lossy(&bytes)));
         if whole {
             return self.deliver_message(e, &bytes);
         }
@@ -453,7 +482,11 @@ impl World {
 
     /// Closes what is over, and opens it again.
     pub fn tidy(&mut self, l: usize) -> Checked {
-        let real = if self.links[l].hostile.is_some() { 1 } else { 2 };
+        let real = if self.links[l].hostile.is_some() {
+            1
+        } else {
+            2
+        };
         for side in 0..real {
             let link = &mut self.links[l];
             let end = &link.ends[side];
@@ -467,7 +500,11 @@ impl World {
             }
         }
         let link = &mut self.links[l];
-        if link.hostile.is_some() && link.wires[0].shut && !link.wires[1].shut && self.rng.chance(10) {
+        if link.hostile.is_some()
+            && link.wires[0].shut
+            && !link.wires[1].shut
+            && self.rng.chance(10)
+        {
             link.wires[1].shut = true;
         }
         let all_closed = link.ends[..real].iter().all(|end| end.conn.is_closed());
@@ -496,7 +533,9 @@ impl World {
             let given_up = book.silenced
                 || matches!(
                     book.closed,
-                    Some(antiphon::Closed::Failed(antiphon::ConnectionError::OutboxFull))
+                    Some(antiphon::Closed::Failed(
+                        antiphon::ConnectionError::OutboxFull
+                    ))
                 );
             let is_owed = |said: &&crate::book::Said| matches!(said, crate::book::Said::Answer(_));
             let owed = book.said.iter().find(is_owed);
