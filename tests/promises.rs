@@ -139,6 +139,7 @@ fn no_test_of_the_core_sleeps() {
     let mut files = rust_files("src", false);
     for name in [
         "tests/scripts.rs",
+        "tests/vectors.rs",
         "tests/model.rs",
         "tests/splits.rs",
         "tests/bugs.rs",
