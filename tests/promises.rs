@@ -83,6 +83,7 @@ fn the_top_level_has_what_belongs_there_and_nothing_else() {
         "LICENSE-APACHE",
         "LICENSE-MIT",
         "README.md",
+        "SECURITY.md",
         "adapters",
         "benches",
         "cli",
