@@ -48,7 +48,7 @@ fn buffer(bytes: &mut Bytes<'_>) {
             }
             _ => {
                 buffer.release();
-                assert_eq!(plain.is_empty() && buffer.capacity() > 0, false);
+                assert!(!plain.is_empty() || buffer.capacity() == 0);
             }
         }
         assert_eq!(buffer.filled(), plain);
