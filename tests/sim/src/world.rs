@@ -343,6 +343,9 @@ impl World {
         if whole {
             return self.deliver_message(e, &bytes);
         }
+        if self.options.plant == Some(Plant::SplitMinded) && self.options.split == Split::Bytes {
+            self.notify(e, 3)?;
+        }
         let mut rest = &bytes[..];
         let (split, salt) = (self.options.split, self.split_rng.below(3));
         if self.options.split == Split::Chance && salt == 1 {
