@@ -139,6 +139,7 @@ fn no_test_of_the_core_sleeps() {
     let mut files = rust_files("src", false);
     for name in [
         "tests/scripts.rs",
+        "tests/vectors.rs",
         "tests/model.rs",
         "tests/splits.rs",
         "tests/bugs.rs",
@@ -150,6 +151,7 @@ fn no_test_of_the_core_sleeps() {
         ));
     }
     files.extend(rust_files("tests/support", false));
+    files.extend(rust_files("tests/model", false));
     let found = lines_with(&files, &["sleep(", "Instant::now("]);
     assert!(found.is_empty(), "{found:#?}");
 }

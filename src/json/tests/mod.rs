@@ -9,6 +9,11 @@ mod text;
 mod torture;
 mod twin;
 
+/// How often to do what is done often: an interpreter is a thousand times slower.
+fn rounds(usual: usize) -> usize {
+    if cfg!(miri) { usual / 500 } else { usual }
+}
+
 /// A small xorshift generator: the same inputs in every run, without a dependency.
 struct Random(u64);
 

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Counts what the core costs in instructions, and holds it to the committed figures.
+
+usage: run.py                 count, compare with figures.txt, fail when one is more than 2 % above it
+       run.py --write         count, and commit to the result: writes figures.txt
+       run.py --show          count, and print everything, serde_json beside ours
+       run.py --prove         show that the guard notices one more pass over the bytes: fails if it does not
+       run.py --rows          the table of targets: must, target, measured; takes two minutes, times included
+
+The counts are callgrind's, so they repeat, but another compiler gives other counts: figures.txt names the one it was made
+with, and the guard skips aloud when this one differs, or when valgrind is missing. A figure that falls by more than 2 % is
+no failure, but is said, for it is to be written down.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FIGURES = os.path.join(HERE, "figures.txt")
+TOLERANCE = 0.02
+# A few instructions more or less in an operation of thirty are not worth a red line.
+SLACK = 2.0
+
+
+def build(*features):
+    target = os.environ.get("CARGO_TARGET_DIR") or os.path.join(HERE, "target")
+    command = ["cargo", "build", "--release", "--locked", "-q", "--target-dir", target]
+    if features:
+        command += ["--features", ",".join(features)]
+    subprocess.run(command, cwd=HERE, check=True)
+    return os.path.join(target, "release", "antiphon-instructions")
+
+
+def compiler():
+    shown = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+    release = re.search(r"^release: (.*)$", shown, re.M).group(1)
+    host = re.search(r"^host: (.*)$", shown, re.M).group(1)
+    return f"rustc {release} {host}"
+
+
+def count(binary):
+    """Name to (instructions, allocations, bytes) of one time, in the order of the operations."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            "valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=*measured_run*",
+            "--dump-after=*measured_end*", "--dump-instr=no", "--collect-jumps=no",
+            f"--callgrind-out-file={folder}/out", binary, "count",
+        ]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode != 0:
+            sys.exit(f"run.py: the count failed:\n{run.stderr[-2000:]}")
+        totals = {}
+        for path in glob.glob(f"{folder}/out.*"):
+            part = int(path.rsplit(".", 1)[1])
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            found = re.search(r"^(?:totals|summary): (\d+)", text, re.M)
+            if found:
+                totals[part] = int(found.group(1))
+    figures = {}
+    for part, line in enumerate(run.stdout.splitlines(), 1):
+        name, times, allocations, size = line.split("\t")
+        if part not in totals:
+            sys.exit(f"run.py: callgrind wrote no count for {name}")
+        figures[name] = (totals[part] / int(times), int(allocations) / int(times), int(size))
+    if len(figures) < 20:
+        sys.exit(f"run.py: only {len(figures)} operations were counted")
+    return figures
+
+
+def guarded(name):
+    return not name.startswith(("serde ", "copy ")) and not name.endswith("by serde_json")
+
+
+def read_figures():
+    made_with, figures = None, {}
+    with open(FIGURES, encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("# made with "):
+                made_with = line.removeprefix("# made with ").strip()
+            elif line.strip() and not line.startswith("#"):
+                number, name = line.split(maxsplit=1)
+                figures[name.strip()] = float(number)
+    return made_with, figures
+
+
+def compare(counted, figures):
+    """The lines of what rose, of what fell, and of what is on one side only."""
+    rose, fell = [], []
+    for name in sorted(set(counted) | set(figures)):
+        if name not in figures:
+            rose.append(f"{name}: counted, but not in figures.txt")
+        elif name not in counted:
+            rose.append(f"{name}: in figures.txt, but not counted")
+        else:
+            new, old = counted[name], figures[name]
+            line = f"{name}: {old:.0f} -> {new:.0f} ({new / old - 1:+.1%})"
+            if new > old * (1 + TOLERANCE) + SLACK:
+                rose.append(line)
+            elif new < old * (1 - TOLERANCE) - SLACK:
+                fell.append(line)
+    return rose, fell
+
+
+def ours(counted):
+    return {name: figures[0] for name, figures in counted.items() if guarded(name)}
+
+
+def write(counted):
+    with open(FIGURES, "w", encoding="utf-8") as file:
+        file.write("# Instructions of one operation each, by callgrind. Written by run.py --write, held to by run.py.\n")
+        file.write(f"# made with {compiler()}\n")
+        for name, number in ours(counted).items():
+            file.write(f"{number:12.1f}  {name}\n")
+
+
+def show(counted):
+    print(f"{'instructions':>14} {'of serde':>9} {'allocations':>12}  operation")
+    for name, (number, allocations, _) in counted.items():
+        beside = counted.get(name.replace("parse ", "serde ", 1)) if name.startswith("parse ") else None
+        ratio = f"{number / beside[0]:.3f}" if beside else ""
+        print(f"{number:14.1f} {ratio:>9} {allocations:12.3f}  {name}")
+
+
+def time(binary):
+    """Name to (bytes, nanoseconds in every round)."""
+    run = subprocess.run([binary, "time"], capture_output=True, text=True, check=True)
+    lines = (line.split("\t") for line in run.stdout.splitlines())
+    return {name: (int(size), [float(nanos) for nanos in rounds]) for name, size, *rounds in lines}
+
+
+def main():
+    arguments = sys.argv[1:]
+    known = ([], ["--write"], ["--show"], ["--prove"], ["--rows"])
+    if arguments not in known:
+        print(__doc__, file=sys.stderr)
+        return 2
+    mode = arguments[0] if arguments else ""
+    try:
+        subprocess.run(["valgrind", "--version"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        print("SKIPPED: valgrind is missing, nothing was counted")
+        return 3
+    if mode == "--write":
+        write(count(build()))
+        return 0
+    if mode == "--show":
+        show(count(build()))
+        return 0
+    if mode == "--rows":
+        import rows
+
+        return rows.table(count, time, build)
+    made_with, figures = read_figures()
+    if made_with != compiler():
+        print(f"SKIPPED: the figures were made with {made_with}, this is {compiler()}")
+        return 3
+    if mode == "--prove":
+        rose, _ = compare(ours(count(build("extra_pass"))), figures)
+        caught = [line for line in rose if line.startswith("parse ")]
+        print("\n".join(caught))
+        print(f"one more pass over the bytes: {len(caught)} operations rose")
+        return 0 if len(caught) >= 14 else 1
+    rose, fell = compare(ours(count(build())), figures)
+    for line in fell:
+        print(f"fell, write it down with --write: {line}")
+    for line in rose:
+        print(f"ROSE: {line}")
+    print(f"{len(figures)} operations counted, {len(rose)} rose by more than {TOLERANCE:.0%}, {len(fell)} fell")
+    return 1 if rose else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

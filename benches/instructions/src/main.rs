@@ -1,0 +1,124 @@
+//! What the core costs: counted under callgrind, or timed beside serde_json.
+//!
+//! ```text
+//! antiphon-instructions count     every operation once, for callgrind; `run.py` reads what it prints
+//! antiphon-instructions time      median times, interleaved, and the ratios that the targets speak of
+//! antiphon-instructions corpus    the items and their sizes
+//! ```
+//!
+//! A second argument chooses the operations whose names contain it.
+
+#[path = "../../corpus/mod.rs"]
+mod corpus;
+mod operations;
+mod serde_typed;
+mod timing;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use operations::{Named, Operation};
+
+/// How often anything was taken from the heap.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs an operation. Callgrind counts inside this function and nowhere else.
+#[inline(never)]
+fn measured_run(operation: &mut dyn Operation) {
+    operation.run();
+    // Without something behind it the call would become a jump, which callgrind does not see return.
+    black_box(());
+}
+
+/// Ends the figures of one operation: callgrind writes them out when it leaves this function.
+#[inline(never)]
+fn measured_end(name: &str) {
+    black_box(name);
+}
+
+/// Runs before anything is counted: tables have grown, branches are known.
+const WARM: usize = 3;
+/// Runs that are counted.
+const RUNS: u64 = 2;
+
+fn count(operations: &mut [Named]) {
+    for named in operations {
+        let operation = &mut *named.operation;
+        for _ in 0..WARM {
+            operation.run();
+            operation.between();
+        }
+        let mut allocations = 0;
+        for _ in 0..RUNS {
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            measured_run(operation);
+            allocations += ALLOCATIONS.load(Ordering::Relaxed) - before;
+            operation.between();
+        }
+        measured_end(&named.name);
+        println!(
+            "{}\t{}\t{}\t{}",
+            named.name,
+            RUNS * operation.count(),
+            allocations,
+            named.bytes
+        );
+    }
+}
+
+fn main() -> ExitCode {
+    let corpus = corpus::corpus();
+    let mode = std::env::args().nth(1);
+    let wanted = std::env::args().nth(2).unwrap_or_default();
+    let chosen = || {
+        let all = operations::all(&corpus).into_iter();
+        all.filter(|named| named.name.contains(&wanted))
+            .collect::<Vec<_>>()
+    };
+    match mode.as_deref() {
+        Some("count") => count(&mut chosen()),
+        Some("time") => timing::table(&mut chosen()),
+        Some("corpus") => {
+            for item in &corpus {
+                println!(
+                    "{:20} {:8} bytes, {} messages",
+                    item.name,
+                    item.bytes() / item.messages.len(),
+                    item.messages.len()
+                );
+            }
+        }
+        _ => {
+            eprintln!("usage: antiphon-instructions count|time|corpus [OPERATIONS]");
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,867 @@
+//! The operations that are counted and timed. Each goes through the public API and nothing else.
+//!
+//! The rule guarded: what is measured is what a driver does on every message, and what it does only to go on (answering
+//! the requests that were read, opening the calls to be settled) is done outside the measured part.
+
+use std::hint::black_box;
+use std::io::Write;
+
+use antiphon::{
+    CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson,
+    ReplyToken,
+};
+use serde::Serialize;
+
+use crate::corpus::Item;
+use crate::serde_typed;
+
+/// Something that is measured.
+pub trait Operation {
+    /// Does it [`count`](Self::count) times.
+    fn run(&mut self);
+    /// Makes ready for the next run, unmeasured.
+    fn between(&mut self) {}
+    /// How often one run does it.
+    fn count(&self) -> u64;
+}
+
+/// A name, and what it stands for.
+pub struct Named {
+    pub name: String,
+    /// Bytes that one time goes over, where that means something.
+    pub bytes: usize,
+    pub operation: Box<dyn Operation>,
+}
+
+const FRAMINGS: [Framing; 4] = [
+    Framing::Newline,
+    Framing::ContentLength,
+    Framing::Concatenated,
+    Framing::Messages,
+];
+const FAR: Option<Instant> = Some(Instant::from_millis(1 << 40));
+
+/// Every operation, in the order of the tables.
+pub fn all(corpus: &[Item]) -> Vec<Named> {
+    let mut all = Vec::new();
+    let mut add = |name: String, bytes: usize, operation: Box<dyn Operation>| {
+        all.push(Named {
+            name,
+            bytes,
+            operation,
+        });
+    };
+    for item in corpus {
+        let (short, bytes) = (item.name, item.bytes() / item.messages.len());
+        add(format!("parse {short}"), bytes, Box::new(Parse::new(item)));
+        add(format!("serde {short}"), bytes, Box::new(Serde::new(item)));
+    }
+    let notification = r#"{"jsonrpc":"2.0","method":"update","params":[1,2.5,"three",null]}"#;
+    add(
+        "dispatch notification, drained".into(),
+        notification.len(),
+        Box::new(Dispatch::new(notification)),
+    );
+    add(
+        "batch of 100, both sides".into(),
+        0,
+        Box::new(BatchOf100::new()),
+    );
+    for framing in FRAMINGS {
+        add(
+            format!("round trip {framing:?}"),
+            60,
+            Box::new(RoundTrip::new(framing)),
+        );
+    }
+    let payload = &corpus[5].messages[0];
+    let large = Json::parse_str(payload)
+        .expect("the corpus is valid")
+        .get("result")
+        .expect("it is an answer");
+    let huge = Json::parse_str(&corpus[6].messages[0])
+        .expect("the corpus is valid")
+        .get("params")
+        .expect("it is a request");
+    for framing in FRAMINGS {
+        let params = OwnedJson::from(Json::parse_str("[42,23]").expect("it is JSON"));
+        add(
+            format!("encode small {framing:?}"),
+            60,
+            Box::new(Encode::new(framing, Body::Json(params))),
+        );
+    }
+    add(
+        "encode small by serde_json".into(),
+        60,
+        Box::new(SerdeEncode::new()),
+    );
+    add(
+        "encode values ContentLength".into(),
+        60,
+        Box::new(Encode::new(Framing::ContentLength, Body::Small)),
+    );
+    for framing in [Framing::Newline, Framing::ContentLength] {
+        for (name, text) in [("24 KB", large), ("1 MiB", huge)] {
+            let name = format!("encode {name} {framing:?}");
+            add(
+                name,
+                text.len(),
+                Box::new(Encode::new(framing, Body::Json(OwnedJson::from(text)))),
+            );
+        }
+    }
+    for (name, text) in [("24 KB", large), ("1 MiB", huge)] {
+        add(
+            format!("copy {name}"),
+            text.len(),
+            Box::new(Copy::new(text.as_bytes())),
+        );
+    }
+    add(
+        "encode list of 320 values ContentLength".into(),
+        0,
+        Box::new(Encode::new(Framing::ContentLength, Body::List)),
+    );
+    add("call".into(), 0, Box::new(CallOnly::new()));
+    add("notify".into(), 0, Box::new(NotifyOnly::new()));
+    add("settle".into(), 0, Box::new(Settle::new(true)));
+    add("stray".into(), 0, Box::new(Settle::new(false)));
+    for open in [1, 100, 10_000, 1_000_000] {
+        add(
+            format!("call and settle, {open} open"),
+            0,
+            Box::new(CallAndSettle::new(open)),
+        );
+    }
+    add("deadline moved".into(), 0, Box::new(MoveDeadline::new()));
+    add("deadline passed".into(), 0, Box::new(PassDeadline::new()));
+    for (name, item) in [("01", &corpus[0]), ("09", &corpus[8])] {
+        for framing in [
+            Framing::Newline,
+            Framing::ContentLength,
+            Framing::Concatenated,
+        ] {
+            for step in [1, usize::MAX] {
+                let how = if step == 1 { "by bytes" } else { "whole" };
+                let feed = Feed::new(framing, &item.messages[0], step);
+                add(
+                    format!("feed {name} {framing:?} {how}"),
+                    feed.frame.len(),
+                    Box::new(feed),
+                );
+            }
+        }
+    }
+    all
+}
+
+/// Item by item through `poll_event`. Requests are answered between the runs.
+struct Parse {
+    messages: Vec<String>,
+    times: usize,
+    conn: Connection,
+    tokens: Vec<ReplyToken>,
+}
+
+/// So many messages are read at a time, or the whole mix.
+fn times(item: &Item) -> usize {
+    match item.bytes() {
+        _ if item.messages.len() > 1 => 1,
+        0..10_000 => 32,
+        10_000..100_000 => 8,
+        _ => 1,
+    }
+}
+
+impl Parse {
+    fn new(item: &Item) -> Self {
+        let mut config = Config::new().with_framing(Framing::Messages);
+        // The mix has more requests than a connection serves at once by default; 1 MiB is its limit by default.
+        config.requests_max = 1 << 13;
+        config.message_bytes_max = 2 << 20;
+        Self {
+            messages: item.messages.clone(),
+            times: times(item),
+            conn: Connection::new(config),
+            tokens: Vec::with_capacity(1 << 13),
+        }
+    }
+}
+
+impl Operation for Parse {
+    fn run(&mut self) {
+        for _ in 0..self.times {
+            for message in &self.messages {
+                #[cfg(feature = "extra_pass")]
+                black_box(message.bytes().map(u64::from).sum::<u64>());
+                let mut input = Input::message(black_box(message.as_bytes()));
+                while input.consumed() < message.len() {
+                    match self.conn.poll_event(&mut input) {
+                        Some(Event::Request(request)) => self.tokens.push(black_box(request).token),
+                        event => drop(black_box(event)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn between(&mut self) {
+        // The last in first out, so that the table of requests is used as a stack of few slots.
+        while let Some(token) = self.tokens.pop() {
+            self.conn.respond(token, ()).expect("it is open");
+            self.conn.consume_transmit(usize::MAX);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        (self.times * self.messages.len()) as u64
+    }
+}
+
+struct Serde {
+    messages: Vec<String>,
+    times: usize,
+}
+
+impl Serde {
+    fn new(item: &Item) -> Self {
+        Self {
+            messages: item.messages.clone(),
+            times: times(item),
+        }
+    }
+}
+
+impl Operation for Serde {
+    fn run(&mut self) {
+        for _ in 0..self.times {
+            for message in &self.messages {
+                black_box(serde_typed::parse(black_box(message.as_bytes())));
+            }
+        }
+    }
+
+    fn count(&self) -> u64 {
+        (self.times * self.messages.len()) as u64
+    }
+}
+
+/// A line to its event, and the turn of the loop that finds nothing more.
+struct Dispatch {
+    line: String,
+    conn: Connection,
+}
+
+impl Dispatch {
+    fn new(message: &str) -> Self {
+        Self {
+            line: format!("{message}\n"),
+            conn: Connection::new(Config::new()),
+        }
+    }
+}
+
+impl Operation for Dispatch {
+    fn run(&mut self) {
+        for _ in 0..32 {
+            self.conn.handle_timeout(Instant::from_millis(5));
+            let mut input = Input::stream(black_box(self.line.as_bytes()));
+            while let Some(event) = self.conn.poll_event(&mut input) {
+                black_box(event);
+            }
+            black_box(self.conn.poll_timeout());
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+struct BatchOf100 {
+    client: Connection,
+    server: Connection,
+    wire: Vec<u8>,
+}
+
+impl BatchOf100 {
+    fn new() -> Self {
+        let config = Config::new().with_framing(Framing::Messages);
+        Self {
+            client: Connection::new(config),
+            server: Connection::new(config),
+            wire: Vec::new(),
+        }
+    }
+}
+
+impl Operation for BatchOf100 {
+    fn run(&mut self) {
+        let mut batch = self.client.batch(None);
+        for n in 0..100_u64 {
+            black_box(
+                batch
+                    .call::<u64>("square", black_box(&[n]), ())
+                    .expect("there is room"),
+            );
+        }
+        batch.send().expect("it has entries");
+        self.wire.clear();
+        self.client.take_transmit(&mut self.wire);
+        let mut input = Input::message(&self.wire);
+        while let Some(event) = self.server.poll_event(&mut input) {
+            if let Event::Request(request) = event {
+                self.server
+                    .respond(request.token, request.params)
+                    .expect("it is open");
+            }
+        }
+        self.wire.clear();
+        self.server.take_transmit(&mut self.wire);
+        let mut input = Input::message(&self.wire);
+        while let Some(event) = self.client.poll_event(&mut input) {
+            black_box(event);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        1
+    }
+}
+
+fn show<'a>(framing: Framing, bytes: &'a [u8]) -> Input<'a> {
+    match framing {
+        Framing::Messages => Input::message(bytes),
+        _ => Input::stream(bytes),
+    }
+}
+
+/// Row 14: encode, parse, dispatch, reply, parse, with 60 bytes each way and a deadline.
+struct RoundTrip {
+    framing: Framing,
+    client: Connection<u64>,
+    server: Connection,
+    wire: Vec<u8>,
+}
+
+impl RoundTrip {
+    fn new(framing: Framing) -> Self {
+        let config = Config::new().with_framing(framing);
+        Self {
+            framing,
+            client: Connection::new(config),
+            server: Connection::new(config),
+            wire: Vec::new(),
+        }
+    }
+}
+
+impl Operation for RoundTrip {
+    fn run(&mut self) {
+        for tag in 0..32 {
+            self.client
+                .call("subtract", black_box(&(42, 23)), FAR, tag)
+                .expect("there is room");
+            self.wire.clear();
+            self.client.take_transmit(&mut self.wire);
+            let mut input = show(self.framing, &self.wire);
+            while let Some(event) = self.server.poll_event(&mut input) {
+                if let Event::Request(request) = event {
+                    // Dispatch: the handler is found by the method, and gives the params back.
+                    let known = matches!(request.method.as_ref(), "subtract" | "add");
+                    self.server
+                        .respond(request.token, request.params.filter(|_| known))
+                        .expect("it is open");
+                }
+            }
+            self.wire.clear();
+            self.server.take_transmit(&mut self.wire);
+            let mut input = show(self.framing, &self.wire);
+            while let Some(event) = self.client.poll_event(&mut input) {
+                let Event::Response(response) = event else {
+                    panic!("an answer comes back")
+                };
+                assert!(response.tag == tag && matches!(response.outcome, Outcome::Ok(_)));
+            }
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+#[derive(Serialize)]
+struct Row {
+    id: u32,
+    name: String,
+    price: f64,
+    tags: [&'static str; 2],
+}
+
+enum Body {
+    Small,
+    /// Params that are text already.
+    Json(OwnedJson),
+    List,
+}
+
+struct Encode {
+    body: Body,
+    rows: Vec<Row>,
+    conn: Connection,
+}
+
+impl Encode {
+    fn new(framing: Framing, body: Body) -> Self {
+        let row = |id| Row {
+            id,
+            name: format!("item {id}"),
+            price: f64::from(id) + 0.25,
+            tags: ["a", "b"],
+        };
+        let mut config = Config::new().with_framing(framing);
+        // What an emptied output keeps is its soft limit: 1 MiB is to be reused as the others are.
+        config.outbox_bytes_soft = 4 << 20;
+        Self {
+            body,
+            rows: (0..320).map(row).collect(),
+            conn: Connection::new(config),
+        }
+    }
+
+    fn times(&self) -> usize {
+        match &self.body {
+            Body::Small => 32,
+            Body::Json(json) if json.as_json().len() > 100_000 => 1,
+            _ => 4,
+        }
+    }
+}
+
+impl Operation for Encode {
+    fn run(&mut self) {
+        for _ in 0..self.times() {
+            match &self.body {
+                Body::Small => self.conn.notify("textDocument/hover", black_box(&(42, 23))),
+                Body::Json(json) => self.conn.notify("subtract", black_box(json.as_json())),
+                Body::List => self.conn.notify("store", black_box(&self.rows)),
+            }
+            .expect("there is room");
+            black_box(self.conn.poll_transmit());
+            self.conn.consume_transmit(usize::MAX);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.times() as u64
+    }
+}
+
+/// The same small frame by a struct and serde_json: the body into one buffer, then header and body into another.
+struct SerdeEncode {
+    params: Box<serde_json::value::RawValue>,
+    body: Vec<u8>,
+    out: Vec<u8>,
+}
+
+#[derive(Serialize)]
+struct SerdeNotification<'a> {
+    jsonrpc: &'a str,
+    method: &'a str,
+    params: &'a serde_json::value::RawValue,
+}
+
+impl SerdeEncode {
+    fn new() -> Self {
+        Self {
+            params: serde_json::value::RawValue::from_string("[42,23]".into()).expect("it is JSON"),
+            body: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+}
+
+impl Operation for SerdeEncode {
+    fn run(&mut self) {
+        for _ in 0..32 {
+            self.body.clear();
+            self.out.clear();
+            let message = SerdeNotification {
+                jsonrpc: "2.0",
+                method: "subtract",
+                params: black_box(&self.params),
+            };
+            serde_json::to_writer(&mut self.body, black_box(&message)).expect("it has a JSON form");
+            write!(self.out, "Content-Length: {}\r\n\r\n", self.body.len())
+                .expect("a vector takes all");
+            self.out.extend_from_slice(&self.body);
+            black_box(&self.out);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// The bytes of a frame into a reused buffer, at the offset at which a frame has them: the limit of row 10.
+struct Copy {
+    from: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl Copy {
+    fn new(from: &[u8]) -> Self {
+        Self {
+            from: from.to_vec(),
+            out: Vec::new(),
+        }
+    }
+}
+
+impl Operation for Copy {
+    fn run(&mut self) {
+        for _ in 0..4 {
+            self.out.clear();
+            self.out
+                .extend_from_slice(br#"{"jsonrpc":"2.0","method":"subtract","params":"#);
+            self.out.extend_from_slice(black_box(&self.from));
+            black_box(&self.out);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        4
+    }
+}
+
+/// Calls with a deadline. The difference to `notify`, and that of `settle` to `stray`, is what the table of calls
+/// costs: row 12.
+struct CallOnly {
+    conn: Connection<u64>,
+}
+
+impl CallOnly {
+    fn new() -> Self {
+        Self {
+            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
+        }
+    }
+}
+
+impl Operation for CallOnly {
+    fn run(&mut self) {
+        for tag in 0..32 {
+            black_box(
+                self.conn
+                    .call("subtract", (), FAR, tag)
+                    .expect("there is room"),
+            );
+            self.conn.consume_transmit(usize::MAX);
+        }
+    }
+
+    fn between(&mut self) {
+        settle_all(&mut self.conn);
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// Gives up every open call: the last ones are the newest.
+fn settle_all(conn: &mut Connection<u64>) {
+    let mut reply = Vec::new();
+    let mut number = conn
+        .call("last", (), None, 0)
+        .expect("there is room")
+        .number();
+    conn.consume_transmit(usize::MAX);
+    while conn.calls_open() > 0 {
+        answer(&mut reply, number);
+        let mut input = Input::message(&reply);
+        while conn.poll_event(&mut input).is_some() {}
+        number -= 1;
+    }
+}
+
+fn answer(reply: &mut Vec<u8>, number: u64) {
+    reply.clear();
+    write!(reply, r#"{{"jsonrpc":"2.0","result":19,"id":{number}}}"#).expect("a vector takes all");
+}
+
+struct NotifyOnly {
+    conn: Connection<u64>,
+}
+
+impl NotifyOnly {
+    fn new() -> Self {
+        Self {
+            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
+        }
+    }
+}
+
+impl Operation for NotifyOnly {
+    fn run(&mut self) {
+        for _ in 0..32 {
+            self.conn.notify("subtract", ()).expect("there is room");
+            self.conn.consume_transmit(usize::MAX);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// Answers to calls that are open, or to calls that never were.
+struct Settle {
+    is_open: bool,
+    conn: Connection<u64>,
+    replies: Vec<Vec<u8>>,
+}
+
+impl Settle {
+    fn new(is_open: bool) -> Self {
+        let mut new = Self {
+            is_open,
+            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
+            replies: vec![Vec::new(); 32],
+        };
+        new.between();
+        new
+    }
+}
+
+impl Operation for Settle {
+    fn run(&mut self) {
+        for reply in &self.replies {
+            let mut input = Input::message(reply);
+            drop(black_box(self.conn.poll_event(&mut input)));
+        }
+    }
+
+    fn between(&mut self) {
+        for reply in &mut self.replies {
+            let number = if self.is_open {
+                let call = self
+                    .conn
+                    .call("subtract", (), FAR, 0)
+                    .expect("there is room");
+                self.conn.consume_transmit(usize::MAX);
+                call.number()
+            } else {
+                4711
+            };
+            answer(reply, number);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// A call and its answer while others are open.
+struct CallAndSettle {
+    conn: Connection<u64>,
+    reply: Vec<u8>,
+}
+
+impl CallAndSettle {
+    fn new(open: u64) -> Self {
+        let mut config = Config::new().with_framing(Framing::Messages);
+        config.calls_max = 1 << 21;
+        let mut conn = Connection::new(config);
+        for tag in 1..open {
+            conn.call("slow", (), FAR, tag).expect("there is room");
+            conn.consume_transmit(usize::MAX);
+        }
+        Self {
+            conn,
+            reply: Vec::new(),
+        }
+    }
+}
+
+impl Operation for CallAndSettle {
+    fn run(&mut self) {
+        for _ in 0..32 {
+            let call: CallId = self.conn.call("quick", (), FAR, 0).expect("there is room");
+            self.conn.consume_transmit(usize::MAX);
+            // The answer is written by hand: `write!` would cost as much as what is measured.
+            self.reply.clear();
+            self.reply
+                .extend_from_slice(br#"{"jsonrpc":"2.0","result":1,"id":"#);
+            let mut digits = [0; 20];
+            let (mut rest, mut start) = (call.number(), digits.len());
+            while rest > 0 {
+                start -= 1;
+                digits[start] = b'0' + (rest % 10) as u8;
+                rest /= 10;
+            }
+            self.reply.extend_from_slice(&digits[start..]);
+            self.reply.push(b'}');
+            let mut input = Input::message(&self.reply);
+            while let Some(event) = self.conn.poll_event(&mut input) {
+                black_box(event);
+            }
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// The deadline of one of a thousand calls, put off.
+struct MoveDeadline {
+    conn: Connection<u64>,
+    calls: Vec<CallId>,
+    next: usize,
+    at: u64,
+}
+
+impl MoveDeadline {
+    fn new() -> Self {
+        let mut conn = Connection::new(Config::new().with_framing(Framing::Messages));
+        let mut calls = Vec::new();
+        for tag in 0..1000 {
+            calls.push(conn.call("slow", (), FAR, tag).expect("there is room"));
+            conn.consume_transmit(usize::MAX);
+        }
+        Self {
+            conn,
+            calls,
+            next: 0,
+            at: 1 << 40,
+        }
+    }
+}
+
+impl Operation for MoveDeadline {
+    fn run(&mut self) {
+        for _ in 0..32 {
+            self.next = (self.next + 389) % self.calls.len();
+            self.at += 1;
+            self.conn
+                .set_deadline(self.calls[self.next], Some(Instant::from_millis(self.at)))
+                .expect("it is open");
+            black_box(self.conn.poll_timeout());
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// Calls that time out, one a millisecond.
+struct PassDeadline {
+    conn: Connection<u64>,
+    now: u64,
+}
+
+impl PassDeadline {
+    fn new() -> Self {
+        let mut new = Self {
+            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
+            now: 0,
+        };
+        for tag in 0..1000 {
+            new.conn.call("slow", (), FAR, tag).expect("there is room");
+        }
+        new.conn.consume_transmit(usize::MAX);
+        new.between();
+        new
+    }
+}
+
+impl Operation for PassDeadline {
+    fn run(&mut self) {
+        for _ in 0..32 {
+            self.now += 1;
+            self.conn.handle_timeout(Instant::from_millis(self.now));
+            while let Some(event) = self.conn.poll_event(&mut Input::none()) {
+                black_box(event);
+            }
+            black_box(self.conn.poll_timeout());
+        }
+    }
+
+    fn between(&mut self) {
+        for n in 1..=32 {
+            let at = Instant::from_millis(self.now + n);
+            self.conn
+                .call("slow", (), Some(at), n)
+                .expect("there is room");
+            while self.conn.poll_transmit().is_some() {
+                self.conn.consume_transmit(usize::MAX);
+            }
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// A frame shown byte by byte, or whole.
+struct Feed {
+    frame: Vec<u8>,
+    step: usize,
+    conn: Connection,
+    tokens: Vec<ReplyToken>,
+}
+
+impl Feed {
+    fn new(framing: Framing, message: &str, step: usize) -> Self {
+        let mut frame = Vec::new();
+        match framing {
+            Framing::ContentLength => {
+                write!(frame, "Content-Length: {}\r\n\r\n{message}", message.len())
+            }
+            _ => writeln!(frame, "{message}"),
+        }
+        .expect("a vector takes all");
+        Self {
+            frame,
+            step,
+            conn: Connection::new(Config::new().with_framing(framing)),
+            tokens: Vec::new(),
+        }
+    }
+}
+
+impl Operation for Feed {
+    fn run(&mut self) {
+        for _ in 0..8 {
+            let (mut start, mut end) = (0, 0);
+            while end < self.frame.len() {
+                end = end.saturating_add(self.step).min(self.frame.len());
+                let mut input = Input::stream(black_box(&self.frame[start..end]));
+                while let Some(event) = self.conn.poll_event(&mut input) {
+                    if let Event::Request(request) = black_box(event) {
+                        self.tokens.push(request.token);
+                    }
+                }
+                start += input.consumed();
+            }
+        }
+    }
+
+    fn between(&mut self) {
+        while let Some(token) = self.tokens.pop() {
+            self.conn.respond(token, ()).expect("it is open");
+            self.conn.consume_transmit(usize::MAX);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        8
+    }
+}
