@@ -142,6 +142,8 @@ enum Fate {
     Deliver,
     /// It is a request that was opened in this slot.
     Request { slot: u32 },
+    /// It is a notification that is no cancel and within its limits.
+    Notification,
     /// It is a call over a limit, answered already.
     Refused {
         cause: crate::event::RefusedCause,

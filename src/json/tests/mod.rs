@@ -8,6 +8,7 @@ mod scan;
 mod text;
 mod torture;
 mod twin;
+mod vector;
 
 /// A small xorshift generator: the same inputs in every run, without a dependency.
 struct Random(u64);
