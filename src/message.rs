@@ -156,6 +156,14 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// What stands between the quotes of a string.
+    #[inline]
+    pub(crate) fn inside(&self, span: Span) -> Option<&'a str> {
+        let start = span.start.wrapping_sub(self.start).wrapping_add(1) as usize;
+        let end = span.end.wrapping_sub(self.start).wrapping_sub(1) as usize;
+        self.text.get(start..end)
+    }
+
     pub(crate) fn has_line_breaks(&self) -> bool {
         self.line_breaks
     }
@@ -196,22 +204,6 @@ pub(crate) fn known_call<'a>(
         .filter(|params| params.kind != JsonKind::Null);
     let id = envelope.id().and_then(|id| Id::new(json(id)));
     (method, params.map(json), id.unwrap_or(Id::NULL))
-}
-
-/// Reads one object that has a `method`: the call, or why it is none.
-#[inline(always)]
-pub(crate) fn call<'a>(
-    text: Text<'a>,
-    envelope: &Envelope,
-    config: &Config,
-    in_batch: bool,
-) -> Result<Call<'a>, Invalid<'a>> {
-    let object = Object {
-        text,
-        envelope,
-        config,
-    };
-    object.call(in_batch)
 }
 
 /// Classifies one object, which stands in a batch or alone.
@@ -296,7 +288,6 @@ impl<'a> Object<'a, '_> {
     }
 
     /// An object with `method`.
-    #[inline(always)]
     fn call(&self, in_batch: bool) -> Result<Call<'a>, Invalid<'a>> {
         let envelope = self.envelope;
         let Some(style) = self.style() else {

@@ -131,7 +131,8 @@ impl<T> Connection<T> {
         }
     }
 
-    fn token(&self, slot: u32, generation: u32) -> ReplyToken {
+    #[inline]
+    pub(super) fn token(&self, slot: u32, generation: u32) -> ReplyToken {
         let key = RequestKey {
             connection: self.config.connection,
             slot,
@@ -161,8 +162,7 @@ impl<T> Connection<T> {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn deliver_call<'a>(
+    fn deliver_call<'a>(
         &mut self,
         call: Call<'a>,
         origin: Origin,

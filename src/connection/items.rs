@@ -118,6 +118,10 @@ impl<T> Connection<T> {
         let mut has_cancels = false;
         for position in 0..self.envelopes.len() {
             let envelope = self.envelopes[position];
+            if let Some(fate) = self.plain_fate(whole, &envelope, batch, position as u32) {
+                self.fates.push(fate);
+                continue;
+            }
             let mut fate = Fate::Deliver;
             if envelope.kind == JsonKind::Object && envelope.method().is_some() {
                 let message = message::classify(whole, &envelope, &self.config, true);

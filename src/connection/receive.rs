@@ -111,8 +111,9 @@ impl<T> Connection<T> {
                     }
                 },
             };
-            if let Some(event) = self.read_frame(input, frame) {
-                return Some(event);
+            let event = self.read_frame(input, frame);
+            if event.is_some() {
+                return event;
             }
         }
     }
@@ -129,9 +130,9 @@ impl<T> Connection<T> {
 
     /// Reads one frame: delivers a message, or prepares a batch for delivery.
     ///
-    /// This is the path of every message. A message that came alone is scanned, classified and
-    /// delivered right here, in one function for the compiler; whatever is rarer is a call away.
-    #[inline]
+    /// This is the path of every message. A plain one that came alone becomes an event right here,
+    /// in one function for the compiler; whatever is rarer is a call away.
+    #[inline(always)]
     fn read_frame<'a>(&mut self, input: &mut Input<'a>, frame: Frame) -> Option<Event<'a, T>> {
         let text = input.rest().get(frame.body.clone()).unwrap_or_default();
         let items_max = self.config.batch_items_max.max(1);
@@ -144,6 +145,27 @@ impl<T> Connection<T> {
         if let Shape::Batch { items } = scanned.shape {
             return self.read_batch(input, text, items, whole, frame);
         }
+        let origin = Origin {
+            bytes: text.len(),
+            batch_index: None,
+        };
+        let event = self.deliver_plain(whole, origin);
+        if event.is_some() {
+            self.consume(input, frame.taken);
+            return event;
+        }
+        self.read_single(input, text, whole, frame)
+    }
+
+    /// Reads a message that came alone and is not a plain one.
+    #[inline(never)]
+    fn read_single<'a>(
+        &mut self,
+        input: &mut Input<'a>,
+        text: &'a [u8],
+        whole: Text<'a>,
+        frame: Frame,
+    ) -> Option<Event<'a, T>> {
         let envelope = *self.envelopes.first()?;
         if self.is_empty_reply(&envelope) {
             self.consume(input, frame.taken);
@@ -153,12 +175,6 @@ impl<T> Connection<T> {
             bytes: text.len(),
             batch_index: None,
         };
-        if envelope.kind == JsonKind::Object && envelope.method().is_some() {
-            if let Ok(call) = message::call(whole, &envelope, &self.config, false) {
-                self.consume(input, frame.taken);
-                return Some(self.deliver_call(call, origin, None));
-            }
-        }
         let message = message::classify(whole, &envelope, &self.config, false);
         if let Message::Response(response) = &message {
             if let Some(fanout) = self.null_id_fanout(response) {

@@ -68,6 +68,7 @@ fn every_byte_in_every_place_is_judged_alike() {
                 let mut text = [filler; 32];
                 text[at] = byte;
                 let expected = stops_by_hand(&text);
+                assert_eq!(stops_by_long_blocks(&text), [&expected[..], &expected]);
                 assert_eq!(stops_by_swar(&text), expected, "{byte} at {at} in {filler}");
                 assert_eq!(
                     stops_by_blocks(&text),
