@@ -26,13 +26,15 @@ RUN_SECONDS_MAX = 600
 LAYERS_MIN = 2
 
 CARGO = ["cargo", "test", "--offline", "--locked", "-p", "antiphon"]
+# Built together, so that the library is built once.
+TOGETHER = [*CARGO, "--test", "vectors", "--test", "scripts", "--test", "model", "--test", "splits", "--no-run"]
 FUZZ = ["cargo", "test", "--offline", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"]
 # Layer: how it is built, and how it is run.
 LAYERS = {
-    "vectors": ([*CARGO, "--test", "vectors", "--no-run"], [*CARGO, "--test", "vectors"]),
-    "scripts": ([*CARGO, "--test", "scripts", "--no-run"], [*CARGO, "--test", "scripts"]),
-    "model": ([*CARGO, "--test", "model", "--no-run"], [*CARGO, "--test", "model"]),
-    "splits": ([*CARGO, "--test", "splits", "--no-run"], [*CARGO, "--test", "splits"]),
+    "vectors": (TOGETHER, [*CARGO, "--test", "vectors"]),
+    "scripts": (TOGETHER, [*CARGO, "--test", "scripts"]),
+    "model": (TOGETHER, [*CARGO, "--test", "model"]),
+    "splits": (TOGETHER, [*CARGO, "--test", "splits"]),
     "fuzz corpus": ([*FUZZ, "--no-run"], FUZZ),
     "simulator": (["cargo", "build", "--offline", "--locked", "-p", "antiphon-sim"],
                   ["cargo", "run", "--offline", "--locked", "-p", "antiphon-sim", "--", "--seeds", "300"]),
@@ -114,6 +116,16 @@ def put_back(tree, path, edits):
     return text
 
 
+def write_list(rows):
+    LIST.write_text("\n".join([
+        "# Ten bugs, put back on purpose", "",
+        "Made by `tests/ten_bugs.py`, which makes each edit in a copy of the tree and runs every layer there: "
+        + ", ".join(LAYERS) + ". The time is that of the whole layer, building not counted; behind it is what the layer named "
+        "first. At least two layers notice each.", "",
+        "| bug | what it does, and who has had it | where it is put | layers | which, how long, and by what |",
+        "|---|---|---|---|---|", *rows, ""]), encoding="utf-8")
+
+
 def main(arguments):
     wanted = [argument for argument in arguments if not argument.startswith("-")]
     bugs = [bug for bug in BUGS if not wanted or any(word in bug[0] for word in wanted)]
@@ -147,14 +159,8 @@ def main(arguments):
             print(f"{'ok' if is_enough else 'FAILED'} {bug}: {len(caught)} layers", flush=True)
             shown = "<br>".join(f"{name}, {seconds:.1f} s: `{what}`" for name, seconds, what in caught)
             rows.append(f"| {bug} | {seen} | `{path}` | {len(caught)} | {shown} |")
-    if not wanted:
-        LIST.write_text("\n".join([
-            "# Ten bugs, put back on purpose", "",
-            "Made by `tests/ten_bugs.py`, which makes each edit in a copy of the tree and runs every layer there: "
-            + ", ".join(LAYERS) + ". The time is that of the whole layer, building not counted; behind it is what the layer "
-            "named first. At least two layers notice each.", "",
-            "| bug | what it does, and who has had it | where it is put | layers | which, how long, and by what |", "|---|---|---|---|---|",
-            *rows, ""]), encoding="utf-8")
+            if not wanted:
+                write_list(rows)
     print(f"{len(bugs) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
