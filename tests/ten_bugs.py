@@ -73,16 +73,17 @@ BUGS = [
 ]
 
 
-def environment():
-    return dict(os.environ, CARGO_INCREMENTAL="0", RUST_BACKTRACE="0", PROPTEST_CASES="256",
+def environment(cases):
+    """For cargo: nothing but what the tests need to be the same each time."""
+    return dict(os.environ, CARGO_INCREMENTAL="0", RUST_BACKTRACE="0", PROPTEST_CASES=str(cases),
                 CARGO_TARGET_DIR=os.environ.get("TEN_BUGS_TARGET", os.path.join(ROOT, "target", "ten-bugs")))
 
 
-def run(command, tree, seconds_max):
+def run(command, tree, seconds_max, cases=256):
     """Runs a command; gives its exit code (none if it did not end), what it printed, and how long it took."""
     began = time.monotonic()
     try:
-        done = subprocess.run(command, cwd=tree, env=environment(), stdin=subprocess.DEVNULL, timeout=seconds_max,
+        done = subprocess.run(command, cwd=tree, env=environment(cases), stdin=subprocess.DEVNULL, timeout=seconds_max,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
         return done.returncode, done.stdout, time.monotonic() - began
     except subprocess.TimeoutExpired:
