@@ -2,7 +2,8 @@
 //!
 //! A slab of slots with generations, so that a token for a request that is over never reaches its
 //! successor in the slot. Each slot keeps the id exactly as received. Cancels look ids up by a
-//! hash first and by value second.
+//! hash first and by value second; most requests are answered before anyone looks for one, so the
+//! hash of an id is worked out at the first look-up, once.
 
 use alloc::vec::Vec;
 
@@ -17,6 +18,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
 const ID_INLINE: usize = 40;
+
+/// The hash of an id that nobody has asked for. No hash: their lowest bit is set.
+const UNKNOWN: u32 = 2;
 
 #[derive(Debug)]
 pub(crate) struct OpenRequest {
@@ -42,14 +46,16 @@ impl OpenRequest {
 
     fn as_id(&self) -> Id<'_> {
         // The bytes were copied from an `Id`.
-        Id::new(Json::from_scanned(&self.id, false)).unwrap_or(Id::NULL)
+        let text = core::str::from_utf8(&self.id).unwrap_or("null");
+        Id::new(Json::from_scanned(text, false)).unwrap_or(Id::NULL)
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<OpenRequest>,
-    /// A hash of each slot's id, its lowest bit set; 0 where no request is open.
+    /// A hash of each slot's id, its lowest bit set; [`UNKNOWN`] until it is asked for, 0 where no
+    /// request is open.
     hashes: Vec<u32>,
     free: u32,
     open: usize,
@@ -95,7 +101,6 @@ impl Requests {
         batch: u32,
         position: u32,
     ) -> (u32, u32) {
-        let hash = id.value_hash() | 1;
         self.open += 1;
         if let Some(slot) = self.slots.get_mut(self.free as usize) {
             let index = self.free;
@@ -104,7 +109,7 @@ impl Requests {
             slot.id.extend_from_slice(id.json().as_bytes());
             (slot.style, slot.batch, slot.position) = (style, batch, position);
             (slot.cancelled, slot.is_open) = (false, true);
-            self.hashes[index as usize] = hash;
+            self.hashes[index as usize] = UNKNOWN;
             return (index, slot.generation);
         }
         let index = self.slots.len() as u32;
@@ -118,7 +123,7 @@ impl Requests {
             is_open: true,
             next_free: NONE,
         });
-        self.hashes.push(hash);
+        self.hashes.push(UNKNOWN);
         (index, 0)
     }
 
@@ -162,26 +167,27 @@ impl Requests {
     }
 
     /// The slot of an open request with an id of this type and value.
-    pub(crate) fn find(&self, id: Id<'_>) -> Option<u32> {
-        self.all_with(id).next()
+    pub(crate) fn find(&mut self, id: Id<'_>) -> Option<u32> {
+        self.all_with(id).next().map(|(slot, _)| slot)
     }
 
     /// The same, passing over those that the peer has given up already.
-    pub(crate) fn find_wanted(&self, id: Id<'_>) -> Option<u32> {
+    pub(crate) fn find_wanted(&mut self, id: Id<'_>) -> Option<u32> {
         self.all_with(id)
-            .find(|&slot| !self.slots[slot as usize].cancelled)
+            .find(|(_, request)| !request.cancelled)
+            .map(|(slot, _)| slot)
     }
 
-    fn all_with<'s>(&'s self, id: Id<'s>) -> impl Iterator<Item = u32> + 's {
+    fn all_with<'s>(&'s mut self, id: Id<'s>) -> impl Iterator<Item = (u32, &'s OpenRequest)> {
         let hash = id.value_hash() | 1;
-        let same_hash = self
-            .hashes
-            .iter()
-            .enumerate()
-            .filter(move |(_, other)| **other == hash);
-        same_hash
-            .filter(move |(slot, _)| self.slots[*slot].as_id() == id)
-            .map(|(slot, _)| slot as u32)
+        let slots = &self.slots;
+        let hashes = self.hashes.iter_mut().zip(slots).enumerate();
+        hashes.filter_map(move |(slot, (other, request))| {
+            if *other == UNKNOWN {
+                *other = request.as_id().value_hash() | 1;
+            }
+            (*other == hash && request.as_id() == id).then_some((slot as u32, request))
+        })
     }
 
     /// The slot of the one open request whose id has this text, quotes left out; none if several

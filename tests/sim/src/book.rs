@@ -254,7 +254,8 @@ impl Book {
                 None => self.unforeseen(frame),
             };
         };
-        match self.said.drain(..=at).next_back() {
+        let left = self.said.drain(..=at).next_back();
+        match left {
             Some(Said::One(_, mark)) => self.leave(mark),
             Some(Said::Batch(entries)) => entries.iter().for_each(|(_, mark)| self.leave(*mark)),
             _ => {}
@@ -301,9 +302,11 @@ impl Book {
     }
 
     fn batch_answer(&mut self, item: &Item) -> Checked {
-        let mut given = self.batch_answers.iter();
-        if let Some(at) = given.position(|answer| fits(answer, item)) {
-            self.batch_answers.swap_remove(at);
+        let known = |answer: &Answer| answer.id != WantedId::Any && fits(answer, item);
+        let given = &self.batch_answers;
+        let at = given.iter().position(known);
+        if let Some(at) = at.or_else(|| given.iter().position(|answer| fits(answer, item))) {
+            self.batch_answers.remove(at);
             return Ok(());
         }
         // Requests of a batch that were never delivered are answered when the reading is given up.

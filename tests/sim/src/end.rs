@@ -340,7 +340,7 @@ impl End {
             let why = format!("{key:?} was answered and is owed nothing");
             return Err(Check::TokenSafety.broken(why));
         };
-        let id = WantedId::Exact(debt.id);
+        let id = self.echo(&debt.id);
         self.book.answered(Answer { id, kind, mark }, debt.batch);
         self.said_once = true;
         let other = match self.plant {
@@ -473,7 +473,7 @@ impl End {
                         antiphon::InvalidRequestId::AlwaysNull => None,
                         _ => malformed.id,
                     };
-                    let id = id.map_or(WantedId::Null, |id| WantedId::Exact(id.text().into()));
+                    let id = id.map_or(WantedId::Null, |id| self.echo(id.text()));
                     self.owed_by_the_core(id, code, in_batch);
                 }
                 self.tell(if in_batch { &Told::Item } else { &Told::Frame })?;
@@ -493,7 +493,7 @@ impl End {
                     if is_long && first {
                         self.owed_by_the_core(WantedId::Any, code, true);
                     } else {
-                        let id = id.map_or(WantedId::Null, |id| WantedId::Exact(id.text().into()));
+                        let id = id.map_or(WantedId::Null, |id| self.echo(id.text()));
                         self.owed_by_the_core(id, code, in_batch);
                     }
                 }
@@ -537,6 +537,14 @@ impl End {
             }
             _ => Err(Check::ToldOnce.broken("an event that nobody knows")),
         }
+    }
+
+    /// How an id comes back: byte for byte, but for braces where the dialect has none in strings.
+    fn echo(&self, id: &str) -> WantedId {
+        WantedId::Exact(match self.config.escape_braces {
+            true => id.replace('{', "\\u007b").replace('}', "\\u007d"),
+            false => id.to_string(),
+        })
     }
 
     /// An error that the core has answered by itself.

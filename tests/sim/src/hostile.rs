@@ -140,6 +140,10 @@ impl Hostile {
     }
 
     fn id(&mut self, rng: &mut Rng) -> String {
+        if let Some(again) = self.own.last().filter(|_| rng.chance(8)) {
+            // One that may still be open.
+            return again.clone();
+        }
         self.next += 1;
         let n = self.next;
         let id = match rng.below(10) {
@@ -235,7 +239,7 @@ impl Hostile {
             3 => format!("{{\"jsonrpc\":\"3.0\",\"result\":1,\"id\":{id}}}"),
             4 => "{\"jsonrpc\":\"2.0\",\"result\":1}".into(),
             5 => "{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":[]}".into(),
-            6 => format!("{{\"result\":null,\"error\":null,\"id\":{id}}}"),
+            6 => format!("{{\"result\":null,\"id\":{id}}}"),
             _ => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"other\":1}}"),
         }
     }

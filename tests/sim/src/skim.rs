@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(found, [(&b"\"id\""[..], &b"1.0"[..]), (b"\"a\"", b"[1,2]")]);
         assert_eq!(elements(b"[1, {} ]").unwrap(), [&b"1"[..], b"{}"]);
         assert_eq!(elements(b"[]").unwrap(), Vec::<&[u8]>::new());
-        assert!(members(b"[]").is_none() && elements(b"[1;2]").is_none());
+        assert!(members(b"[]").is_none() && elements(b"[1 2]").is_none());
         assert_eq!(mark(b"[\"x\",42]"), Some(42));
         assert_eq!(mark(b"[]"), None);
     }

@@ -46,9 +46,8 @@ impl Wire {
 
     /// Notes a message that is on its way.
     pub fn expect(&mut self, frame: Frame) {
-        if !self.shut {
-            self.frames.push_back(frame);
-        }
+        // One whose last byte did not go in any more never arrives whole.
+        self.frames.push_back(frame);
     }
 
     /// When the next bytes arrive; none if nothing is on its way, or it is stalled.

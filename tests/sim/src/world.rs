@@ -323,7 +323,8 @@ impl World {
         if bytes.is_empty() && wire.shut && !wire.end_told && wire.waiting() == 0 && !wire.stalled {
             wire.end_told = true;
             self.trace.say(|| format!("  {e} is told the end of input"));
-            let writer = &self.links[e / 2].ends[1 - e % 2];
+            let link = &self.links[e / 2];
+            let (writer, wire) = (&link.ends[1 - e % 2], &link.wires[1 - e % 2]);
             let is_lines = wire_is_lines(writer);
             let all_came = wire.arrived() == writer.observer.seen();
             let cut_off = writer.observer.unfinished().filter(|_| all_came);
@@ -341,6 +342,9 @@ impl World {
             .say(|| format!("  {e} reads {:?}", String::from_utf8_lossy(&bytes)));
         if whole {
             return self.deliver_message(e, &bytes);
+        }
+        if self.options.plant == Some(Plant::SplitMinded) && self.options.split == Split::Bytes {
+            self.notify(e, 3)?;
         }
         let mut rest = &bytes[..];
         let (split, salt) = (self.options.split, self.split_rng.below(3));
