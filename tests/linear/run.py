@@ -14,6 +14,7 @@ Exit code 0: all is linear and within the memory promised. 1: something is not. 
 """
 
 import concurrent.futures
+import math
 import pathlib
 import re
 import shutil
@@ -28,10 +29,11 @@ QUICK = {"whole": (64 << 10, 128 << 10), "bytes": (8 << 10, 16 << 10)}
 SEARCHES = ("ids_rejected", "same_id_cancelled", "cancelled", "cancelled_by_text", "cancelled_in_batch",
             "null_errors", "replies_backwards", "named_replies")
 QUICK_SEARCHES = (256 << 10, 512 << 10)
-# Inputs of many items go as far as a million of them, all others to 64 MiB; what is counted byte
-# by byte goes as far as the table says, for each byte costs a turn of the loop.
-WHOLE = tuple(1 << n for n in range(16, 27))
-BYTES = tuple(1 << n for n in range(13, 22))
+# Inputs of many items go as far as a million of them, all others to 64 MiB; what is fed byte by byte
+# goes to 1 MiB, for each byte costs a turn of the loop. Doublings at the bottom, in between and at
+# the top; what lies between them is judged by the mean doubling.
+FIRST = {"whole": 64 << 10, "bytes": 8 << 10}
+LAST = {"whole": 64 << 20, "bytes": 1 << 20}
 ITEMS_MAX = 1_000_000
 SAID = re.compile(r"bytes (\d+) items (\d+) events (\d+) held (\d+) bound (\d+)")
 COUNTED = re.compile(r"Collected : (\d+)")
@@ -49,23 +51,31 @@ def play(binary, name, size, role, mode):
     return (int(counted[1]), done.returncode, *(int(number) for number in said.groups()))
 
 
+def row(binary, name, role, mode, size):
+    """Name, role, mode, size, instructions, items, memory held and promised, exit code."""
+    count, code, size_made, items, _events, held, bound = play(binary, name, size, role, mode)
+    return (name, role, mode, size_made, count, items, held, bound, code)
+
+
 def series(binary, name, role, mode, sizes):
-    """The rows of one input, smallest first: name, role, mode, size, instructions, items, memory."""
-    rows = []
-    for size in sizes:
-        count, code, size_made, items, _events, held, bound = play(binary, name, size, role, mode)
-        rows.append((name, role, mode, size_made, count, items, held, bound, code))
-        if items * 2 > ITEMS_MAX * 1.6:
-            break
-    return rows
+    """The rows of one input, smallest first."""
+    if sizes:
+        return [row(binary, name, role, mode, size) for size in sizes]
+    first = row(binary, name, role, mode, FIRST[mode])
+    last = LAST[mode]
+    if first[5] > 100:
+        last = min(last, first[3] * ITEMS_MAX // first[5] + 64)
+    sizes = sorted({2 * FIRST[mode], last // 32, last // 16, last // 2, last})
+    sizes = [size for size in sizes if size >= 2 * FIRST[mode]]
+    return [first] + [row(binary, name, role, mode, size) for size in sizes]
 
 
 def verdict(rows):
     """The worst ratio of a series, and what is wrong with it."""
     worst, faults = 0.0, []
     for before, after in zip(rows, rows[1:]):
-        # Sizes are not met to the byte.
-        ratio = (after[4] / before[4]) / (after[3] / before[3]) * 2
+        # For a doubling, and not met to the byte.
+        ratio = (after[4] / before[4]) ** (1 / math.log2(after[3] / before[3]))
         worst = max(worst, ratio)
         if ratio > RATIO_MAX:
             faults.append(f"{before[3]} to {after[3]} bytes costs {ratio:.2f} times")
@@ -77,11 +87,10 @@ def verdict(rows):
 
 def plot(results, path):
     """Instructions a byte over the size, both axes by doublings: linear is a level line."""
-    import math
     width, height, left, top = 900, 560, 60, 30
-    points = [(math.log2(row[3]), math.log2(row[4] / row[3])) for rows in results for row in rows]
-    x0, x1 = min(p[0] for p in points), max(p[0] for p in points)
-    y0, y1 = min(p[1] for p in points), max(p[1] for p in points)
+    points = [(math.log2(one[3]), math.log2(one[4] / one[3])) for rows in results for one in rows]
+    x0, x1 = min(p[0] for p in points), max(p[0] for p in points) + 0.01
+    y0, y1 = min(p[1] for p in points), max(p[1] for p in points) + 0.01
 
     def place(x, y):
         return (left + (x - x0) / (x1 - x0) * (width - left - 20),
@@ -101,7 +110,7 @@ def plot(results, path):
         lines.append(f'<line x1="{left}" y1="{y:.0f}" x2="{width - 20}" y2="{y:.0f}" stroke="#ddd"/>')
         lines.append(f'<text x="{left - 6}" y="{y + 4:.0f}" text-anchor="end">{2.0 ** n:g}</text>')
     for rows in results:
-        spots = [place(math.log2(row[3]), math.log2(row[4] / row[3])) for row in rows]
+        spots = [place(math.log2(one[3]), math.log2(one[4] / one[3])) for one in rows]
         colour = "#1f5fbf" if rows[0][2] == "whole" else "#c03030"
         joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
         title = f"{rows[0][0]}, {rows[0][1]}, {rows[0][2]}"
@@ -109,6 +118,14 @@ def plot(results, path):
                      f'stroke-opacity="0.6"><title>{title}</title></polyline>')
     lines.append("</svg>")
     path.write_text("\n".join(lines) + "\n")
+
+
+def keep(results):
+    """Writes what is known so far beside this file."""
+    header = "input,role,fed,bytes,instructions,items,held,bound\n"
+    table = "".join(",".join(map(str, row[:8])) + "\n" for rows in results for row in rows)
+    (HERE / "counts.csv").write_text(header + table)
+    plot(results, HERE / "counts.svg")
 
 
 def main(words):
@@ -123,7 +140,7 @@ def main(words):
         return 3
     names = subprocess.run([binary, "--names"], capture_output=True, text=True, check=True)
     names = [name for name in names.stdout.split() if not wanted or name in wanted]
-    sizes = QUICK if "--quick" in options else {"whole": WHOLE, "bytes": BYTES}
+    sizes = QUICK if "--quick" in options else None
     jobs = [(name, role, mode) for mode in ("whole", "bytes") for name in names
             for role in ("server", "client")]
     results, failed = [], 0
@@ -131,8 +148,9 @@ def main(words):
           f"{'instr/byte':>10} {'worst x2':>8} {'held/bound':>10}")
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         def sizes_of(name, mode):
-            searches = name in SEARCHES and mode == "whole" and sizes is QUICK
-            return QUICK_SEARCHES if searches else sizes[mode]
+            if sizes is None:
+                return None
+            return QUICK_SEARCHES if name in SEARCHES and mode == "whole" else sizes[mode]
         rows_of = pool.map(lambda job: series(binary, *job, sizes_of(job[0], job[2])), jobs)
         for job, rows in zip(jobs, rows_of):
             worst, faults = verdict(rows)
@@ -144,11 +162,8 @@ def main(words):
                 print(f"    FAILED: {fault}")
             failed += bool(faults)
             results.append(rows)
-    if "--keep" in options:
-        header = "input,role,fed,bytes,instructions,items,held,bound\n"
-        table = "".join(",".join(map(str, row[:8])) + "\n" for rows in results for row in rows)
-        (HERE / "counts.csv").write_text(header + table)
-        plot(results, HERE / "counts.svg")
+            if "--keep" in options:
+                keep(results)
     print(f"{len(results) - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed or not results else 0
 
