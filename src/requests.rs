@@ -179,15 +179,17 @@ impl Requests {
     }
 
     fn all_with<'s>(&'s mut self, id: Id<'s>) -> impl Iterator<Item = (u32, &'s OpenRequest)> {
+        for (hash, request) in self.hashes.iter_mut().zip(&self.slots) {
+            if *hash == UNKNOWN {
+                *hash = request.as_id().value_hash() | 1;
+            }
+        }
         let hash = id.value_hash() | 1;
         let slots = &self.slots;
-        let hashes = self.hashes.iter_mut().zip(slots).enumerate();
-        hashes.filter_map(move |(slot, (other, request))| {
-            if *other == UNKNOWN {
-                *other = request.as_id().value_hash() | 1;
-            }
-            (*other == hash && request.as_id() == id).then_some((slot as u32, request))
-        })
+        let hashes = self.hashes.iter().enumerate();
+        let same_hash = hashes.filter(move |(_, other)| **other == hash);
+        let requests = same_hash.filter_map(|(slot, _)| Some((slot as u32, slots.get(slot)?)));
+        requests.filter(move |(_, request)| request.as_id() == id)
     }
 
     /// The slot of the one open request whose id has this text, quotes left out; none if several
