@@ -28,6 +28,14 @@ struct Batch {
 }
 
 impl Batch {
+    /// Takes an answer back, and with it the room that it made.
+    fn take_back(&mut self, start: usize) {
+        self.text.truncate(start);
+        if self.text.capacity() / 2 > start {
+            self.text.shrink_to(start);
+        }
+    }
+
     /// Bytes of heap that it holds.
     fn capacity(&self) -> usize {
         self.text.capacity() + self.replies.capacity() * size_of::<Reply>()
@@ -131,11 +139,11 @@ impl Batches {
             return Ok(false);
         };
         let start = batch.text.len();
-        write(&mut batch.text).inspect_err(|_| batch.text.truncate(start))?;
+        write(&mut batch.text).inspect_err(|_| batch.take_back(start))?;
         // One comma fewer than there are answers, and two brackets.
         let answer_bytes = batch.text.len() + batch.replies.len() + 2;
         if answer_bytes > bytes_max || u32::try_from(batch.text.len()).is_err() {
-            batch.text.truncate(start);
+            batch.take_back(start);
             return Ok(false);
         }
         self.gathered += batch.text.len() - start;

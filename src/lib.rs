@@ -91,6 +91,8 @@ mod encode;
 mod error_object;
 mod event;
 mod frame;
+#[cfg(feature = "arbitrary")]
+pub mod generate;
 pub mod http;
 mod id;
 mod input;

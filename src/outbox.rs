@@ -129,7 +129,15 @@ impl Outbox {
 
     /// Takes the open frame back as if it had never been begun.
     pub(crate) fn rollback(&mut self) {
+        if self.buf.len() == self.committed {
+            return;
+        }
         self.buf.truncate(self.committed);
+        // A message that was found too large does not leave its room behind.
+        let keep_bytes = self.committed.max(self.keep_bytes);
+        if self.buf.capacity() / 2 > keep_bytes {
+            self.buf.shrink_to(keep_bytes);
+        }
     }
 
     /// What to write next: everything in a stream, one frame for whole messages.

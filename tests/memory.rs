@@ -273,3 +273,39 @@ fn a_new_connection_holds_no_heap() {
     });
     assert_eq!(peak, 0);
 }
+
+// ARC-11 SEC-11
+#[test]
+fn a_result_found_too_large_leaves_no_room_behind() {
+    let mut config = Config::new();
+    config.outbox_bytes_soft = 1000;
+    config.outbox_bytes_max = 2000;
+    config.batch_reply_bytes_max = 500;
+    config.requests_max = 17;
+    config.calls_max = 4;
+    config.batch_items_max = 4;
+    config.id_bytes_max = 16;
+    let bound = config.memory_bytes_max();
+    let large = "x".repeat(20 * bound);
+    let ask = |id: u32| format!("{{\"jsonrpc\":\"2.0\",\"method\":\"ask\",\"id\":{id}}}");
+    let mut conn: Connection = Connection::new(config);
+    // Something waits, so that the output is not simply given back; then one request alone, and
+    // some in batches of their own that stay open.
+    let mut received = format!("x\n{}\n", ask(1));
+    for id in 2..10 {
+        received += &format!("[{},{}]\n", ask(2 * id), ask(2 * id + 1));
+    }
+    let before = LIVE.with(Cell::get);
+    let mut input = Input::stream(received.as_bytes());
+    let mut held = Vec::with_capacity(100);
+    while let Some(event) = conn.poll_event(&mut input) {
+        if let Event::Request(request) = event {
+            let rejected = conn.respond(request.token, large.as_str());
+            held.push(rejected.expect_err("the result is too large").value);
+        }
+    }
+    let tokens = 100 * size_of::<antiphon::ReplyToken>();
+    let left = LIVE.with(Cell::get) - before - tokens;
+    assert!(left <= bound, "{left} bytes of {bound}");
+    assert_eq!(conn.requests_open(), held.len());
+}

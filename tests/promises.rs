@@ -83,6 +83,7 @@ fn the_top_level_has_what_belongs_there_and_nothing_else() {
         "LICENSE-APACHE",
         "LICENSE-MIT",
         "README.md",
+        "SECURITY.md",
         "adapters",
         "benches",
         "cli",
@@ -141,6 +142,7 @@ fn no_test_of_the_core_sleeps() {
     let mut files = rust_files("src", false);
     for name in [
         "tests/scripts.rs",
+        "tests/vectors.rs",
         "tests/model.rs",
         "tests/splits.rs",
         "tests/bugs.rs",
@@ -152,6 +154,7 @@ fn no_test_of_the_core_sleeps() {
         ));
     }
     files.extend(rust_files("tests/support", false));
+    files.extend(rust_files("tests/model", false));
     let found = lines_with(&files, &["sleep(", "Instant::now("]);
     assert!(found.is_empty(), "{found:#?}");
 }

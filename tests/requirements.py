@@ -8,8 +8,8 @@
                                      checks that the map has the ids of the catalogue, and no others
 
 The ids stand in a comment line right above a test: `// MSG-07 SER-04` above `fn name` in Rust,
-`# MSG-07` above `== title` in tests/scripts and tests/suite/scripts, `# MSG-07` above a case in tests/interop. An id is held
-when a test names it, pending otherwise.
+`# MSG-07` above `== title` in tests/scripts and tests/suite/scripts, `# MSG-07` above a case in tests/interop, the member
+`ids` of a vector in tests/vectors. An id is held when a test names it, pending otherwise.
 
 The check fails when a named test does not exist or did not run, when an id is missing, unknown or
 there twice, and when fewer ids are held than the header says: the number may only grow.
@@ -18,6 +18,7 @@ Exit code 0: all is well. 1: something is wrong. 2: wrong usage.
 """
 
 import fnmatch
+import json
 import pathlib
 import re
 import sys
@@ -75,7 +76,10 @@ def rust_tests():
 
 
 def script_cases():
-    """The cases of the core's scripts, and those that every adapter and transport plays."""
+    """The vectors, the cases of the core's scripts, and those that every adapter and transport plays."""
+    for path in files(["tests/vectors"], ".jsonl"):
+        for vector in map(json.loads, path.open(encoding="utf-8")):
+            yield f"{path.stem}: {vector['name']}", [id for id in vector["ids"] if ID.fullmatch(id)]
     core, suite = files(["tests/scripts"], ".txt"), files(["tests/suite/scripts"], ".txt")
     for prefix, path in [*(("", path) for path in core), *(("suite/", path) for path in suite)]:
         ids = []

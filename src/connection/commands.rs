@@ -192,6 +192,18 @@ impl<T> Connection<T> {
         params: impl Payload,
     ) -> Result<u64, SendError> {
         self.may_send(method)?;
+        let first = self.calls.next();
+        // A number that was passed over for a call that is refused has not been used either.
+        self.write_call(id, method, params)
+            .inspect_err(|_| self.calls.rollback(first))
+    }
+
+    fn write_call(
+        &mut self,
+        id: Option<Id<'_>>,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<u64, SendError> {
         let number = self.next_call(id)?;
         let style = self.own_style();
         let frame = self

@@ -176,7 +176,7 @@ impl<T> Connection<T> {
             requests: Requests::new(),
             batches: Batches::new(config.batch_reply_bytes_max),
             our_batches: OurBatches::new(),
-            outbox: Outbox::new(config.framing, config.outbox_bytes_soft),
+            outbox: Outbox::new(config.framing, kept_bytes(&config)),
             envelopes: Vec::new(),
             fates: Vec::new(),
             reading: None,
@@ -429,6 +429,15 @@ impl<T> Connection<T> {
 
     fn after(&self, span: Option<Duration>) -> u64 {
         span.map_or(NEVER, |span| (self.now + span).as_nanos())
+    }
+}
+
+/// How large a buffer for output may stay once it is empty.
+const fn kept_bytes(config: &Config) -> usize {
+    if config.outbox_bytes_soft < config.outbox_bytes_max {
+        config.outbox_bytes_soft
+    } else {
+        config.outbox_bytes_max
     }
 }
 

@@ -220,9 +220,10 @@ pub(crate) fn setup(words: &[String]) -> Result<Setup, String> {
         let config = &mut setup.config;
         if let Some((name, value)) = word.split_once('=') {
             let knob = KNOBS.iter().find(|knob| knob.name == name);
-            let is_set = knob.is_some_and(|knob| (knob.set)(config, value));
-            if !is_set {
-                return Err(format!("no such setting: {word}"));
+            let knob = knob.ok_or_else(|| format!("no such setting: {word}"))?;
+            if !(knob.set)(config, value) {
+                let (now, values) = ((knob.get)(config), knob.values);
+                return Err(format!("{word}: it is {now}, and may be {values:?}"));
             }
             setup.framing_is_fixed |= name == "framing";
             continue;
@@ -237,11 +238,11 @@ pub(crate) fn setup(words: &[String]) -> Result<Setup, String> {
             "mcp-2025-06-18" => Config::mcp(McpRevision::V2025_06_18),
             "mcp-2025-11-25" => Config::mcp(McpRevision::V2025_11_25),
             "mcp-2026-07-28" => Config::mcp(McpRevision::V2026_07_28),
-            "acp-1" => Config::acp(AcpVersion::V1),
-            "acp-2" => Config::acp(AcpVersion::V2),
+            "acp" => Config::acp(AcpVersion::V1),
+            "acp-v2" => Config::acp(AcpVersion::V2),
             "ethereum" => Config::ethereum(),
             "bitcoin" => Config::bitcoin(),
-            "bitcoin_legacy" => Config::bitcoin_legacy(),
+            "bitcoin-legacy" => Config::bitcoin_legacy(),
             "electrum" => Config::electrum(),
             "kodi" => Config::kodi(),
             "client-exchange" => config.for_client_exchange(),

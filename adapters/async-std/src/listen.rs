@@ -71,6 +71,15 @@ impl TcpServer {
         }
     }
 
+    /// The same with a limit on connections at once from one address: an IPv4 address, or the
+    /// network of an IPv6 one. Default none, for behind a proxy all come from one address.
+    pub fn with_connections_per_address_max(self, per_address_max: usize) -> Self {
+        let server = self
+            .server
+            .with_connections_per_address_max(per_address_max);
+        Self { server, ..self }
+    }
+
     /// Has every connection go through a handshake first, within 10 s.
     pub fn with_secure(self, secure: impl Secure) -> Self {
         Self {
@@ -122,7 +131,10 @@ impl Tcp {
     fn new(listener: TcpListener) -> Self {
         Self(Box::pin(async move {
             let accepted = listener.accept().await;
-            let link = accepted.and_then(|(stream, _)| Link::from_tcp(stream));
+            let link = accepted.and_then(|(stream, _)| {
+                // Who is gone already is no fault of the listener's.
+                Link::from_tcp(stream).map_err(|_| io::ErrorKind::ConnectionAborted.into())
+            });
             (listener, link.map(Into::into))
         }))
     }

@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// The same for a call that may be done twice without harm: it is sent again when a connection
-    /// is lost under it.
+    /// is lost under it, [`resends_max`](ClientOptions::resends_max) times.
     ///
     /// # Errors
     /// How the call ended instead.
@@ -155,6 +155,7 @@ impl Client {
         let runtime = &self.inner.runtime;
         let deadline = runtime.now() + timeout;
         let mut is_again = false;
+        let mut resends = self.inner.roster.resends();
         loop {
             let peer = self.acquire(is_again, deadline).await?;
             let left = deadline.saturating_since(runtime.now());
@@ -162,7 +163,7 @@ impl Client {
                 Ok(call) => Ok(call.await),
                 Err(error) => Err(error),
             };
-            is_again = is_sent_again(&ended, is_idempotent);
+            is_again = is_sent_again(&mut resends, &ended, is_idempotent);
             if !is_again || runtime.now() >= deadline {
                 return CallError::of(ended?);
             }

@@ -6,17 +6,21 @@
 //! ```
 //!
 //! The rules guarded here: what is half written stays here and not in a local of some future, so a
-//! driver that is dropped and polled again loses no byte; and an idle connection holds no buffer.
+//! driver that is dropped and polled again loses no byte; an idle connection holds no buffer; and a
+//! stream that had nothing to read is not asked again before it says so, since with some runtimes
+//! each question is a system call.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use antiphon::{Instant, ReadBuffer};
 use antiphon_session::{Machine, Turn};
+use futures_util::task::AtomicWaker;
 
 use crate::io::Io;
 use crate::runtime::{Runtime, SharedRuntime, Timer};
@@ -54,6 +58,9 @@ pub(crate) struct Pump {
     is_flushing: bool,
     is_read_over: bool,
     is_write_over: bool,
+    readable: Arc<Readable>,
+    /// Wakes the task, and says that it was for reading.
+    read_waker: Waker,
     timer: Option<Box<dyn Timer>>,
     /// When the other side's end is no longer awaited.
     end_at: Option<Instant>,
@@ -68,8 +75,29 @@ enum Phase {
     Done,
 }
 
+/// Whether there may be something to read.
+struct Readable {
+    is_set: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Readable {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_set.store(true, Ordering::Release);
+        self.task.wake();
+    }
+}
+
 impl Pump {
     pub(crate) fn new(io: Box<dyn Io>, machine: &dyn Machine) -> Self {
+        let readable = Arc::new(Readable {
+            is_set: AtomicBool::new(true),
+            task: AtomicWaker::new(),
+        });
         Self {
             io: Some(io),
             rest: ReadBuffer::new(machine.input_bytes_max()),
@@ -78,6 +106,8 @@ impl Pump {
             is_flushing: false,
             is_read_over: false,
             is_write_over: false,
+            read_waker: Waker::from(Arc::clone(&readable)),
+            readable,
             timer: None,
             end_at: None,
             phase: Phase::Open,
@@ -93,12 +123,17 @@ impl Pump {
         runtime: &dyn Runtime,
         mut work: impl FnMut(&mut Context<'_>) -> bool,
     ) -> Poll<()> {
-        for _ in 0..STEPS_MAX {
-            let mut progress = work(cx);
+        self.readable.task.register(cx.waker());
+        for step in 1..=STEPS_MAX {
             match self.phase {
                 Phase::Open => {
+                    let mut progress = self.read(machine);
+                    progress |= work(cx);
                     progress |= self.write(cx, machine);
-                    progress |= self.read(cx, machine);
+                    // Time is looked at when all is quiet, but not never.
+                    if progress && step < STEPS_MAX {
+                        continue;
+                    }
                     match machine.turn(cx.waker()) {
                         Turn::Busy => continue,
                         Turn::Open { wake_at } => {
@@ -113,6 +148,7 @@ impl Pump {
                     }
                 }
                 Phase::Closing | Phase::Lingering => {
+                    work(cx);
                     if self.poll_end(cx, runtime).is_pending() {
                         return Poll::Pending;
                     }
@@ -181,15 +217,18 @@ impl Pump {
         true
     }
 
-    /// Reads once. Says whether anything came of it.
-    fn read(&mut self, cx: &mut Context<'_>, machine: &dyn Machine) -> bool {
-        if self.is_read_over {
+    /// Reads once, if there may be something to read. Says whether anything came of it.
+    fn read(&mut self, machine: &dyn Machine) -> bool {
+        if self.is_read_over || !self.readable.is_set.swap(false, Ordering::Acquire) {
             return false;
         }
+        let waker = self.read_waker.clone();
+        let cx = &mut Context::from_waker(&waker);
         let messages = self.io.as_mut().and_then(|io| io.as_messages());
         let read = if let Some(messages) = messages {
             match messages.poll_receive(cx) {
                 Poll::Ready(Ok(Some(message))) => {
+                    self.readable.is_set.store(true, Ordering::Release);
                     machine.receive(&message);
                     return true;
                 }
@@ -204,6 +243,9 @@ impl Pump {
         } else {
             self.read_behind_rest(cx, machine)
         };
+        if read.is_ready() {
+            self.readable.is_set.store(true, Ordering::Release);
+        }
         let failed = match read {
             Poll::Pending => return false,
             Poll::Ready(Ok(0)) => None,

@@ -8,13 +8,16 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker, ready};
 use std::time::Duration;
 
-use antiphon::{CloseReason, Instant};
+use antiphon::{
+    Admission, AdmissionLimits, CloseReason, Instant, Shutdown, ShutdownAction, address_key,
+};
 use antiphon_session::{Context, Options};
 
 use crate::driver::{Driver, drive};
@@ -28,6 +31,9 @@ const CONNECTIONS_MAX_DEFAULT: usize = 10_240;
 
 /// How long a handshake may take, if nothing else is said.
 const HANDSHAKE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(10);
+
+/// How long connections that were told to end at once may take to write what is queued.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// How long to wait after the system refused to accept, for it may have no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -60,8 +66,10 @@ pub enum End {
     No,
     /// Finish what has begun, take nothing new.
     Drain,
-    /// At once.
+    /// Close, and write only what is queued.
     Now,
+    /// Let go, written or not.
+    Release,
 }
 
 /// Tells one connection that it is to end.
@@ -98,7 +106,8 @@ impl Ending {
         let end = match self.slot.end.load(Ordering::SeqCst) {
             0 => End::No,
             1 => End::Drain,
-            _ => End::Now,
+            2 => End::Now,
+            _ => End::Release,
         };
         if end > known {
             return Poll::Ready(end);
@@ -116,7 +125,7 @@ impl Ending {
 pub struct Server {
     listener: Box<dyn Listen>,
     runtime: SharedRuntime,
-    connections_max: usize,
+    limits: AdmissionLimits,
     handshake_time_max: Duration,
     secure: Option<Arc<dyn Secure>>,
 }
@@ -124,10 +133,12 @@ pub struct Server {
 impl Server {
     /// Serves the connections of `listener`.
     pub fn new(listener: impl Listen, runtime: SharedRuntime) -> Self {
+        let mut limits = AdmissionLimits::new();
+        limits.connections_max = CONNECTIONS_MAX_DEFAULT;
         Self {
             listener: Box::new(listener),
             runtime,
-            connections_max: CONNECTIONS_MAX_DEFAULT,
+            limits,
             handshake_time_max: HANDSHAKE_TIME_MAX_DEFAULT,
             secure: None,
         }
@@ -136,7 +147,16 @@ impl Server {
     /// The same with another limit on connections at once. Further ones are closed as soon as
     /// they are made. Default 10 240.
     pub fn with_connections_max(mut self, connections_max: usize) -> Self {
-        self.connections_max = connections_max;
+        self.limits.connections_max = connections_max;
+        self
+    }
+
+    /// The same with a limit on connections at once from one address, so that nobody takes every
+    /// place: an IPv4 address, or the network of an IPv6 one ([`address_key`]). Connections whose
+    /// address is not known, as on a Unix socket, count only in all. Default none: behind a proxy
+    /// all come from one address.
+    pub fn with_connections_per_address_max(mut self, per_address_max: usize) -> Self {
+        self.limits.per_key_max = per_address_max;
         self
     }
 
@@ -167,7 +187,7 @@ impl Server {
 
     /// The same with another protocol below the messages.
     pub fn start_protocol(self, protocol: impl Protocol) -> Running {
-        let room = Arc::new(Room::default());
+        let room = Arc::new(Room::new(self.limits));
         let runtime = Arc::clone(&self.runtime);
         let accepting = self.accept(Arc::new(protocol), Arc::clone(&room));
         runtime.spawn(Box::pin(accepting));
@@ -207,8 +227,12 @@ impl Server {
             };
             number = number.wrapping_add(1).max(1);
             link.context.connection = number;
+            let address = link
+                .context
+                .peer_addr
+                .map(|address| address_key(address.ip()));
             // One too many is closed by being dropped.
-            if let Some(place) = room.enter(number, self.connections_max) {
+            if let Some(place) = room.enter(number, address) {
                 let task = self.one(link, place, Arc::clone(&protocol));
                 self.runtime.spawn(Box::pin(task));
             }
@@ -250,7 +274,7 @@ impl Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
-            .field("connections_max", &self.connections_max)
+            .field("limits", &self.limits)
             .field("is_secure", &self.secure.is_some())
             .finish_non_exhaustive()
     }
@@ -295,6 +319,7 @@ pub(crate) async fn serve_until(peer: Peer, driver: Driver, ending: Ending) {
                 End::No => {}
                 End::Drain => peer.drain(),
                 End::Now => peer.close(CloseReason::GoingAway),
+                End::Release => return Poll::Ready(()),
             }
         }
         // How it ended has been told to the service.
@@ -304,34 +329,50 @@ pub(crate) async fn serve_until(peer: Peer, driver: Driver, ending: Ending) {
 }
 
 /// The connections of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Room {
     listening: Arc<Slot>,
     inside: Mutex<Inside>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inside {
     open: HashMap<u32, Arc<Slot>>,
+    admission: Admission<IpAddr>,
     has_stopped_listening: bool,
     watchers: Vec<Waker>,
 }
 
 impl Room {
+    fn new(limits: AdmissionLimits) -> Self {
+        Self {
+            listening: Arc::default(),
+            inside: Mutex::new(Inside {
+                open: HashMap::new(),
+                admission: Admission::new(limits),
+                has_stopped_listening: false,
+                watchers: Vec::new(),
+            }),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inside> {
         // Nothing that can panic runs under the lock.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(self: &Arc<Self>, number: u32, connections_max: usize) -> Option<Place> {
+    fn enter(self: &Arc<Self>, number: u32, address: Option<IpAddr>) -> Option<Place> {
         let mut inside = self.lock();
-        if inside.open.len() >= connections_max {
-            return None;
-        }
+        let admitted = inside.admission.enter(address).ok()?;
         let slot = Arc::new(Slot::default());
         inside.open.insert(number, Arc::clone(&slot));
         let room = Arc::clone(self);
-        Some(Place { room, number, slot })
+        Some(Place {
+            room,
+            number,
+            slot,
+            admitted: Some(admitted),
+        })
     }
 
     fn tell(&self, end: End) {
@@ -350,17 +391,14 @@ impl Room {
         watchers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until `is_so`.
-    async fn wait(&self, is_so: impl Fn(&Inside) -> bool) {
-        poll_fn(|cx| {
-            let mut inside = self.lock();
-            if is_so(&inside) {
-                return Poll::Ready(());
-            }
-            inside.watchers.push(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
+    /// Ready once `is_so`.
+    fn poll(&self, cx: &TaskContext<'_>, is_so: impl Fn(&Inside) -> bool) -> Poll<()> {
+        let mut inside = self.lock();
+        if is_so(&inside) {
+            return Poll::Ready(());
+        }
+        inside.watchers.push(cx.waker().clone());
+        Poll::Pending
     }
 }
 
@@ -369,12 +407,18 @@ struct Place {
     room: Arc<Room>,
     number: u32,
     slot: Arc<Slot>,
+    /// None once it has been given back.
+    admitted: Option<antiphon::Place<IpAddr>>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
+        let admitted = self.admitted.take();
         self.room.change(|inside| {
             inside.open.remove(&self.number);
+            if let Some(admitted) = admitted {
+                inside.admission.leave(admitted);
+            }
         });
     }
 }
@@ -405,20 +449,40 @@ impl Running {
     pub fn stop(self) {}
 
     /// Stops listening, lets the connections finish what has begun, and closes what is left after
-    /// `grace`. Says whether all had ended by themselves.
+    /// `grace`; that then has 5 s to write what is queued. Says whether all had ended by
+    /// themselves.
     pub async fn shutdown(self, grace: Duration) -> bool {
-        let until_at = self.runtime.now() + grace;
-        self.room.tell(End::Drain);
-        let empty = self
-            .room
-            .wait(|inside| inside.open.is_empty() && inside.has_stopped_listening);
-        let is_empty = until(&*self.runtime, until_at, empty).await;
-        is_empty.is_some()
+        let mut shutdown = Shutdown::new(FLUSH_TIME_MAX);
+        shutdown.begin(self.runtime.now(), grace);
+        let mut timer = self.runtime.timer();
+        poll_fn(|cx| {
+            loop {
+                let is_empty =
+                    |inside: &Inside| inside.open.is_empty() && inside.has_stopped_listening;
+                let now = self.runtime.now();
+                if self.room.poll(cx, is_empty).is_ready() {
+                    shutdown.handle_idle(now);
+                    shutdown.handle_flushed();
+                }
+                while let Some(action) = shutdown.poll_action(now) {
+                    self.room.tell(match action {
+                        ShutdownAction::Drain => End::Drain,
+                        ShutdownAction::Flush => End::Now,
+                        ShutdownAction::Release => End::Release,
+                    });
+                }
+                let Some(until_at) = shutdown.poll_timeout() else {
+                    return Poll::Ready(shutdown.is_clean());
+                };
+                ready!(timer.poll_until(until_at, cx));
+            }
+        })
+        .await
     }
 
     /// Serves until the listener ends, which it only does when the runtime does.
     pub async fn wait(self) {
-        self.room.wait(|inside| inside.has_stopped_listening).await;
+        poll_fn(|cx| self.room.poll(cx, |inside| inside.has_stopped_listening)).await;
     }
 }
 

@@ -111,7 +111,7 @@ impl Client {
     }
 
     /// The same for a call that may be done twice without harm: it is sent again when a connection
-    /// is lost under it.
+    /// is lost under it, [`resends_max`](ClientOptions::resends_max) times.
     ///
     /// # Errors
     /// How the call ended instead.
@@ -139,12 +139,13 @@ impl Client {
         let clock = self.inner.clock;
         let deadline = clock.now() + timeout;
         let mut is_again = false;
+        let mut resends = self.inner.roster.resends();
         loop {
             let peer = self.acquire(is_again, deadline)?;
             let left = deadline.saturating_since(clock.now());
             let call = peer.start_call(method, params, Some(left));
             let ended = call.map(crate::call::PendingCall::wait_outcome);
-            is_again = is_sent_again(&ended, is_idempotent);
+            is_again = is_sent_again(&mut resends, &ended, is_idempotent);
             if !is_again || clock.now() >= deadline {
                 return CallError::of(ended?);
             }

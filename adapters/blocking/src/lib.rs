@@ -57,6 +57,7 @@ mod link;
 mod listen;
 mod peer;
 mod pump;
+mod running;
 mod service;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -73,9 +74,10 @@ pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
 pub use duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
 pub use link::{Link, Parts};
+pub use listen::TcpServer;
 #[cfg(unix)]
 pub use listen::UnixServer;
-pub use listen::{Running, TcpServer};
 pub use peer::Peer;
 pub use pump::pump;
+pub use running::Running;
 pub use service::Service;

@@ -225,6 +225,11 @@ impl Peer {
         self.handle.close(reason);
     }
 
+    /// Lets go of the transport, whatever has not been written.
+    pub(crate) fn release(&self) {
+        self.handle.session().abort(None);
+    }
+
     /// Waits until the connection is over and its transport let go. `None` if that takes longer
     /// than `timeout`.
     pub fn wait_closed(&self, timeout: Duration) -> Option<Closed> {

@@ -5,9 +5,10 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Config};
-use antiphon_blocking::{Link, TcpServer, connect};
+use antiphon_blocking::{Link, Options, TcpServer, connect};
 use support::{LONG, Scripted, echo, within};
 
 // SRV-32
@@ -48,6 +49,103 @@ fn both_sides_of_a_tcp_connection_call_each_other() {
             assert_eq!(client.wait_closed(LONG), Some(Closed::EndOfInput));
         }
         assert!(TcpStream::connect(address).is_err());
+    });
+}
+
+// CON-09
+#[test]
+fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
+    within(LONG, || {
+        let (begun, begins) = mpsc::channel();
+        let server = || {
+            let server = TcpServer::bind("127.0.0.1:0").unwrap();
+            let address = server.local_addr().unwrap();
+            let begun = begun.clone();
+            let make = move |_| {
+                let begun = begun.clone();
+                let service = Scripted::new(move |_, request, reply| {
+                    let span = if request.method() == "short" {
+                        50
+                    } else {
+                        600_000
+                    };
+                    let (begun, is_large) = (begun.clone(), request.method() == "large");
+                    reply.spawn(move |reply| {
+                        begun.send(()).unwrap();
+                        if is_large {
+                            let text = "x".repeat(8_000_000);
+                            return reply.ok(&text).unwrap();
+                        }
+                        if reply.wait_cancelled(Duration::from_millis(span)) {
+                            return drop(reply.cancelled());
+                        }
+                        reply.ok(&1).unwrap();
+                    });
+                });
+                service.0
+            };
+            let mut options = Options::from(Config::new());
+            options.linger = Duration::ZERO;
+            (server.start(options, make).unwrap(), address)
+        };
+
+        let (running, address) = server();
+        let client = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        let call = client.start_call("short", (), Some(LONG)).unwrap();
+        begins.recv().unwrap();
+        assert!(running.shutdown(LONG), "it ended by itself");
+        assert_eq!(call.wait::<u8>().unwrap(), 1);
+        assert!(client.wait_closed(LONG).is_some());
+        assert!(TcpStream::connect(address).is_err());
+
+        let (running, address) = server();
+        let client = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        let call = client.start_call("long", (), Some(LONG)).unwrap();
+        begins.recv().unwrap();
+        assert!(!running.shutdown(Duration::from_millis(50)), "it was ended");
+        assert!(call.wait::<u8>().is_err());
+
+        // Nobody reads the answer: it is let go though it has not been written.
+        let (running, address) = server();
+        let mut deaf = TcpStream::connect(address).unwrap();
+        deaf.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"large\",\"id\":1}\n")
+            .unwrap();
+        begins.recv().unwrap();
+        assert!(
+            !running.shutdown(Duration::from_millis(50)),
+            "it was let go"
+        );
+        deaf.set_read_timeout(Some(LONG)).unwrap();
+        let mut read = Vec::new();
+        // Cut short, or reset.
+        let _ = deaf.read_to_end(&mut read);
+        assert!(read.len() < 8_000_000, "{}", read.len());
+    });
+}
+
+// CON-12 SEC-10
+#[test]
+fn one_address_takes_only_its_places() {
+    within(LONG, || {
+        let server = TcpServer::bind("127.0.0.1:0")
+            .unwrap()
+            .with_connections_per_address_max(1);
+        let address = server.local_addr().unwrap();
+        let running = server
+            .start(Config::new(), |_| Scripted::new(echo).0)
+            .unwrap();
+        let first = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        assert_eq!(first.call::<[u8; 1]>("echo", &[1]).unwrap(), [1]);
+        let mut second = TcpStream::connect(address).unwrap();
+        second.set_read_timeout(Some(LONG)).unwrap();
+        assert!(matches!(second.read(&mut [0]), Ok(0) | Err(_)));
+        first.close(CloseReason::Done);
+        first.wait_closed(LONG).unwrap();
+        while running.connections() > 0 {
+            std::thread::yield_now();
+        }
+        let third = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
+        assert_eq!(third.call::<[u8; 1]>("echo", &[3]).unwrap(), [3]);
     });
 }
 

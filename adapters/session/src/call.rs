@@ -38,13 +38,17 @@ impl Slot {
     }
 
     fn put(&self, outcome: OwnedOutcome) {
+        self.lock().outcome = Some(outcome);
+    }
+
+    /// Wakes whoever waits here.
+    pub(crate) fn wake(&self) {
         let mut inside = self.lock();
-        inside.outcome = Some(outcome);
-        if inside.threads > 0 {
+        let (threads, waker) = (inside.threads, inside.waker.take());
+        drop(inside);
+        if threads > 0 {
             self.ready.notify_all();
         }
-        let waker = inside.waker.take();
-        drop(inside);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -67,11 +71,11 @@ impl Settle {
         (settle, slot)
     }
 
-    /// Gives the outcome to whoever waits.
-    pub fn settle(mut self, outcome: OwnedOutcome) {
-        if let Some(slot) = self.slot.take() {
-            slot.put(outcome);
-        }
+    /// Puts the outcome where it is awaited. Whoever waits there is still to be woken.
+    pub(crate) fn settle(mut self, outcome: OwnedOutcome) -> Option<Arc<Slot>> {
+        let slot = self.slot.take()?;
+        slot.put(outcome);
+        Some(slot)
     }
 }
 
@@ -79,6 +83,7 @@ impl Drop for Settle {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
             slot.put(OwnedOutcome::Aborted);
+            slot.wake();
         }
     }
 }

@@ -48,7 +48,7 @@ pub use queue::{Queue, Work};
 pub use report::{Report, StrayReport};
 pub use request::{Request, Responder};
 pub use roster::{ClientOptions, OnChange, Roster, Waiting, is_sent_again};
-pub use session::{Session, Signal, State, Tag, Then};
+pub use session::{Guard, Session, Signal, State, Tag, Then};
 pub use stdio::stdout_unbuffered;
 #[cfg(unix)]
 pub use unix::{UnixPath, bind_unix};

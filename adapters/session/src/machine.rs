@@ -19,7 +19,8 @@ pub trait Machine: Send + Sync + 'static {
     fn input_bytes_max(&self) -> usize;
 
     /// Takes bytes that came in, and says how many of them it is done with. The others are shown
-    /// again, with more behind them.
+    /// again, with more behind them. Until the next [`turn`](Self::turn) nobody is woken: whoever
+    /// brings bytes is awake.
     fn receive(&self, bytes: &[u8]) -> usize;
 
     /// Nothing more comes in: the other side ended its stream, or reading failed. `rest` is what

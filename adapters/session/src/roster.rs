@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, Instant, InvalidStrategy, Lifecycle, LinkState, OwnedOutcome, Reconnect,
-    ReconnectStrategy, Resend, SendError,
+    CloseReason, Instant, InvalidStrategy, Lifecycle, LinkState, OwnedOutcome, RESENDS_MAX_DEFAULT,
+    Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
 };
 
 use crate::call::CallError;
@@ -34,6 +34,10 @@ pub struct ClientOptions {
     /// that they fail at once as [`CallError::Unsent`]. Default 0: none waits. (A call that is
     /// being sent again always may.)
     pub waiting_max: usize,
+    /// How often one call that may be done twice is sent again after a connection was lost under
+    /// it, so that a request that brings down every server it reaches comes to an end. One that
+    /// never left is not counted. Default 3.
+    pub resends_max: u32,
     /// Sees every change of a connection's state, by its number from 0. Called by whoever made
     /// the change: it must not wait. Default none.
     pub on_change: Option<Arc<OnChange>>,
@@ -49,6 +53,7 @@ impl Default for ClientOptions {
             reconnect: ReconnectStrategy::None,
             connect_time_max: Duration::from_secs(10),
             waiting_max: 0,
+            resends_max: RESENDS_MAX_DEFAULT,
             on_change: None,
         }
     }
@@ -61,6 +66,7 @@ impl fmt::Debug for ClientOptions {
             .field("reconnect", &self.reconnect)
             .field("connect_time_max", &self.connect_time_max)
             .field("waiting_max", &self.waiting_max)
+            .field("resends_max", &self.resends_max)
             .finish_non_exhaustive()
     }
 }
@@ -79,6 +85,18 @@ struct Inside {
     is_closed: bool,
     /// Where looking for an open connection begins, so that equals take turns.
     turn: usize,
+}
+
+impl Inside {
+    /// What may be expected of all connections together where none is open: between two attempts
+    /// one is being made.
+    fn outlook(&self) -> LinkState {
+        let is_given_up = self.members.iter().all(|member| member.is_given_up);
+        match self.is_closed || is_given_up {
+            true => LinkState::Closed,
+            false => LinkState::Connecting,
+        }
+    }
 }
 
 struct Member {
@@ -217,12 +235,6 @@ impl Roster {
             .map(Handle::to_unowned)
     }
 
-    /// Whether one waits in vain.
-    fn is_hopeless(&self) -> bool {
-        let inside = self.lock();
-        inside.is_closed || inside.members.iter().all(|member| member.is_given_up)
-    }
-
     /// Ends it all: no attempt is made any more, and what is open drains.
     pub fn close(&self) {
         let handles: Vec<_> = {
@@ -246,10 +258,21 @@ impl Roster {
         self.lock().is_closed
     }
 
+    /// Counts how often one call is sent again.
+    pub fn resends(&self) -> Resends {
+        Resends::new(self.options.resends_max)
+    }
+
     /// A place among those who wait for a connection.
     pub fn wait(self: &Arc<Self>, is_again: bool) -> Option<Waiting> {
         let mut inside = self.lock();
-        if !is_again && inside.waiting >= self.options.waiting_max {
+        // One that is sent again has been let in before.
+        let waiting_max = if is_again {
+            usize::MAX
+        } else {
+            self.options.waiting_max
+        };
+        if inside.outlook().sending(inside.waiting, waiting_max) != Sending::Waits {
             return None;
         }
         inside.waiting += 1;
@@ -312,7 +335,8 @@ impl Waiting {
         if let Some(handle) = self.0.pick() {
             return Some(Ok(handle));
         }
-        self.0.is_hopeless().then_some(Err(CallError::Unsent))
+        let is_hopeless = self.0.lock().outlook() == LinkState::Closed;
+        is_hopeless.then_some(Err(CallError::Unsent))
     }
 }
 
@@ -322,10 +346,14 @@ impl Drop for Waiting {
     }
 }
 
-/// Whether a call that ended so is to be sent again.
-pub fn is_sent_again(ended: &Result<OwnedOutcome, CallError>, is_idempotent: bool) -> bool {
+/// Whether a call that ended so is to be sent again, of which `resends` counts how often it was.
+pub fn is_sent_again(
+    resends: &mut Resends,
+    ended: &Result<OwnedOutcome, CallError>,
+    is_idempotent: bool,
+) -> bool {
     match ended {
-        Ok(outcome) => Resend::judge(outcome, is_idempotent) == Resend::Again,
+        Ok(outcome) => resends.judge(outcome, is_idempotent) == Resend::Again,
         // The connection ended after it had been picked.
         Err(CallError::Rejected(SendError::Closed) | CallError::Unsent) => true,
         Err(_) => false,

@@ -10,12 +10,13 @@
 //! `drain_time_max`; a write that hangs is given up after `write_time_max`; after a failed write
 //! the other side's last words are awaited for `linger`.
 
+mod guard;
 mod moving;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -34,6 +35,9 @@ use crate::queue::Queue;
 use crate::report::Report;
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
+
+pub use guard::Guard;
+use guard::Wakes;
 
 /// Runs with the service's other work when a call has settled.
 pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
@@ -69,6 +73,10 @@ pub enum Signal {
     Work,
     /// Callers: room, bytes that left, a cancel, the end.
     Changed,
+}
+
+impl Signal {
+    const ALL: [Self; 4] = [Self::Writable, Self::Turn, Self::Work, Self::Changed];
 }
 
 /// A connection that several threads or tasks share.
@@ -123,6 +131,10 @@ pub struct State {
     alarm: Instant,
     /// How many threads wait for each signal.
     waiting: [u32; 4],
+    /// Which of those have been woken and have not come back yet.
+    is_signalled: [bool; 4],
+    /// Who is to be woken once the lock is free.
+    wakes: Wakes,
     /// The task that moves the bytes.
     task: Option<Waker>,
     /// Tasks that wait for something to change.
@@ -300,6 +312,8 @@ impl Session {
                 finished: None,
                 alarm: Instant::FAR_FUTURE,
                 waiting: [0; 4],
+                is_signalled: [false; 4],
+                wakes: Wakes::default(),
                 task: None,
                 watchers: Vec::new(),
             }),
@@ -341,10 +355,11 @@ impl Session {
     }
 
     /// Takes the lock.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    pub fn lock(&self) -> Guard<'_> {
         // Foreign code under the lock is a `Serialize` at most, and the connection takes back
         // what it had written by then.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Guard::new(self, state)
     }
 
     /// Does one thing with the state, and wakes whom it concerns.
@@ -367,31 +382,31 @@ impl Session {
         }
     }
 
-    /// Wakes whoever waits for `signal`.
+    /// Wakes whoever waits for `signal`, once the lock is free.
     pub fn signal(&self, state: &mut State, signal: Signal) {
-        if state.waiting[signal as usize] > 0 {
-            let condition = &self.conditions[signal as usize];
-            match signal {
-                Signal::Changed => condition.notify_all(),
-                _ => condition.notify_one(),
-            }
+        let at = signal as usize;
+        if state.waiting[at] > 0 && !state.is_signalled[at] {
+            state.is_signalled[at] = true;
+            state.wakes.signal(signal);
         }
         if signal == Signal::Changed {
             state.watchers.drain(..).for_each(Waker::wake);
         } else if let Some(task) = state.task.take() {
-            task.wake();
+            state.wakes.task(task);
         }
     }
 
-    /// Lets the thread wait for `signal` until `deadline`, and takes the lock again.
-    pub fn wait<'s>(
-        &'s self,
-        signal: Signal,
-        mut state: MutexGuard<'s, State>,
-        deadline: Instant,
-    ) -> MutexGuard<'s, State> {
-        let condition = &self.conditions[signal as usize];
-        state.waiting[signal as usize] += 1;
+    /// Lets the thread wait for `signal` until `deadline`, and takes the lock again. One thread
+    /// waits for a signal at a time, but for [`Signal::Changed`].
+    pub fn wait<'s>(&'s self, signal: Signal, state: Guard<'s>, deadline: Instant) -> Guard<'s> {
+        let at = signal as usize;
+        let Some(mut state) = state.into_inner() else {
+            return self.lock();
+        };
+        let condition = &self.conditions[at];
+        state.waiting[at] += 1;
+        // Who has been woken before was another.
+        state.is_signalled[at] = false;
         let mut state = if deadline == Instant::FAR_FUTURE {
             let waited = condition.wait(state);
             waited.unwrap_or_else(PoisonError::into_inner)
@@ -400,8 +415,9 @@ impl Session {
             let waited = condition.wait_timeout(state, span);
             waited.unwrap_or_else(PoisonError::into_inner).0
         };
-        state.waiting[signal as usize] -= 1;
-        state
+        state.waiting[at] -= 1;
+        state.is_signalled[at] = false;
+        Guard::new(self, state)
     }
 
     /// Lets the thread wait for changes until `look` finds what it looks for, or `deadline`.
@@ -454,7 +470,7 @@ impl Session {
             Event::Notification(notification) => {
                 queue.push_notification(notification.into_owned());
             }
-            Event::Response(response) => settle(queue, response),
+            Event::Response(response) => settle(state, response),
             Event::Cancelled(cancelled) => {
                 if let Some(request) = queue.remove_request(cancelled.key) {
                     if cancelled.answer_owed {
@@ -550,13 +566,18 @@ impl Session {
 
     /// Takes the output to be written next, as [`Machine::take_output`](crate::Machine::take_output) does, under the lock.
     pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
-        state.conn.handle_timeout(self.now());
+        // To tell the time costs more than to look.
+        if !state.has_output() {
+            return false;
+        }
+        let now = self.now();
+        state.conn.handle_timeout(now);
         loop {
             if !state.take_transmit(into) {
                 return false;
             }
             if state.write_failed.is_none() {
-                state.writing_since = Some(self.now());
+                state.writing_since = Some(now);
                 return true;
             }
             into.clear();
@@ -631,7 +652,7 @@ impl Session {
 
     /// When the writer is to be given up a step further: a write that hangs, or the last words of
     /// a peer that can no longer be written to.
-    fn write_due(&self, state: &State) -> Instant {
+    pub(crate) fn write_due(&self, state: &State) -> Instant {
         match (state.write_failed, state.writing_since) {
             (Some(failed_at), _) if state.input_ended.is_some() => failed_at,
             (Some(failed_at), _) => failed_at + self.options.linger,
@@ -673,7 +694,7 @@ fn after(start: Instant, span: Option<Duration>) -> Instant {
     span.map_or(Instant::FAR_FUTURE, |span| start + span)
 }
 
-fn settle(queue: &mut Queue, response: Response<'_, Tag>) {
+fn settle(state: &mut State, response: Response<'_, Tag>) {
     match &response.tag {
         Tag::Batch(gathering) => {
             let gathering = Arc::clone(gathering);
@@ -681,8 +702,15 @@ fn settle(queue: &mut Queue, response: Response<'_, Tag>) {
         }
         Tag::Once(_) | Tag::Then(_) => match response.tag {
             // Whoever stopped waiting does not need the outcome.
-            Tag::Once(waiter) => waiter.settle(response.outcome.into_owned()),
-            Tag::Then(then) => queue.push_settled(then, response.outcome.into_owned()),
+            Tag::Once(waiter) => {
+                if let Some(slot) = waiter.settle(response.outcome.into_owned()) {
+                    state.wakes.settled(slot);
+                }
+            }
+            Tag::Then(then) => {
+                let outcome = response.outcome.into_owned();
+                state.queue.push_settled(then, outcome);
+            }
             Tag::Batch(_) => {}
         },
     }

@@ -58,6 +58,15 @@ impl TcpServer {
         }
     }
 
+    /// The same with a limit on connections at once from one address: an IPv4 address, or the
+    /// network of an IPv6 one. Default none, for behind a proxy all come from one address.
+    pub fn with_connections_per_address_max(self, per_address_max: usize) -> Self {
+        let server = self
+            .server
+            .with_connections_per_address_max(per_address_max);
+        Self { server, ..self }
+    }
+
     /// Has every connection go through a handshake first, within 10 s.
     pub fn with_secure(self, secure: impl Secure) -> Self {
         Self {
@@ -105,7 +114,9 @@ struct Tcp(TcpListener);
 impl Listen for Tcp {
     fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_async::Link>> {
         let (stream, _) = ready!(self.0.poll_accept(cx))?;
-        Poll::Ready(Link::from_tcp(stream).map(Into::into))
+        // Who is gone already is no fault of the listener's.
+        let link = Link::from_tcp(stream).map_err(|_| io::ErrorKind::ConnectionAborted);
+        Poll::Ready(Ok(link?.into()))
     }
 }
 

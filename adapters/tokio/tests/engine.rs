@@ -253,6 +253,70 @@ async fn a_handshake_has_a_deadline_and_its_connection_a_place() {
     }
 }
 
+// CON-12 SEC-10
+#[tokio::test(start_paused = true)]
+async fn an_address_has_so_many_places_and_others_have_theirs() {
+    let (links, incoming) = unbounded_channel();
+    let server =
+        Server::new(Memory(incoming), Tokio::current()).with_connections_per_address_max(1);
+    let running = server.start(Config::new(), |_| Slow);
+    let from = |address: Option<&str>| {
+        let (near, far) = duplex(512);
+        let mut link = Link::new(far);
+        link.context.peer_addr = address.map(|address| address.parse().unwrap());
+        links.send(link).unwrap();
+        near
+    };
+    let first = spawn(from(Some("192.0.2.1:1")), Config::new(), ());
+    assert_eq!(first.call::<(u8,)>("echo", &(1,)).await.unwrap(), (1,));
+    let second = Raw::new(from(Some("192.0.2.1:2")));
+    timeout(SECOND, { second }.end()).await.expect("an end");
+    let mut others = Vec::new();
+    for address in [Some("192.0.2.2:1"), None, None] {
+        let other = spawn(from(address), Config::new(), ());
+        assert_eq!(other.call::<(u8,)>("echo", &(2,)).await.unwrap(), (2,));
+        others.push(other);
+    }
+    first.close(CloseReason::Done);
+    assert!(first.wait_closed(LONG).await.is_some());
+    while running.connections() > others.len() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let again = spawn(from(Some("192.0.2.1:3")), Config::new(), ());
+    assert_eq!(again.call::<(u8,)>("echo", &(3,)).await.unwrap(), (3,));
+}
+
+// CON-09
+#[tokio::test(start_paused = true)]
+async fn a_server_that_shuts_down_waits_then_closes_then_lets_go() {
+    let (links, incoming) = unbounded_channel();
+    let server = Server::new(Memory(incoming), Tokio::current());
+    let running = server.start(Config::new(), |_| Slow);
+    let (near, far) = duplex(512);
+    links.send(Link::new(far)).unwrap();
+    // An answer that is larger than the pipe, and nobody who reads it.
+    let mut deaf = near;
+    let large = format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"{}\"],\"id\":1}}\n",
+        "x".repeat(2000)
+    );
+    let mut sent = 0;
+    while sent < large.len() {
+        sent += poll_fn(|cx| deaf.poll_write(cx, &large.as_bytes()[sent..]))
+            .await
+            .unwrap();
+    }
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(running.connections(), 1);
+    let start = Instant::now();
+    assert!(
+        !running.shutdown(3 * SECOND).await,
+        "it did not end by itself"
+    );
+    // The grace, and what it may take to write what is queued.
+    assert_eq!(start.elapsed(), 8 * SECOND);
+}
+
 /// Has nothing to accept with, to begin with.
 struct Exhausted {
     memory: Memory,

@@ -45,6 +45,22 @@ pub fn named(name: &str) -> Option<Config> {
 /// There is no such limit, or it is no number.
 pub fn set_limit(config: &mut Config, text: &str) -> Result<(), &'static str> {
     let (name, number) = text.split_once('=').ok_or("must be NAME=NUMBER")?;
+    let wrong = |_| "must be a number";
+    match name {
+        "depth_max" => {
+            config.depth_max = number.parse().map_err(wrong)?;
+            return Ok(());
+        }
+        "strays_max" | "malformed_max" => {
+            let count = number.parse().map_err(wrong)?;
+            match name {
+                "strays_max" => config.strays_max = count,
+                _ => config.malformed_max = count,
+            }
+            return Ok(());
+        }
+        _ => {}
+    }
     let limit = match name {
         "message_bytes_max" => &mut config.message_bytes_max,
         "header_bytes_max" => &mut config.header_bytes_max,
@@ -60,7 +76,7 @@ pub fn set_limit(config: &mut Config, text: &str) -> Result<(), &'static str> {
         "outbox_bytes_max" => &mut config.outbox_bytes_max,
         _ => return Err("no such limit"),
     };
-    *limit = number.parse().map_err(|_| "must be a number")?;
+    *limit = number.parse().map_err(wrong)?;
     Ok(())
 }
 

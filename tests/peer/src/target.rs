@@ -89,7 +89,8 @@ impl Target {
         let framing = match kind {
             "lsp" => Framing::ContentLength,
             "ndjson" => Framing::Newline,
-            _ => return Err("must be stdio:lsp or stdio:ndjson"),
+            "json" => Framing::Concatenated,
+            _ => return Err("must be stdio:lsp, stdio:ndjson or stdio:json"),
         };
         let place = match (is_client, command) {
             (false, Some(_)) => return Err("a server starts no command"),

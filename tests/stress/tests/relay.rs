@@ -1,5 +1,6 @@
 //! Clients that reconnect, behind a real relay on TCP that cuts, stalls, refuses and delays: no
 //! call is lost, done twice against its caller's will, or left behind; and no descriptor either.
+//! And behind one that falls silent and closes nothing: only a keep-alive notices that.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -9,13 +10,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon::{Config, LinkState, ReconnectStrategy};
-use antiphon_blocking::{CallError, ClientOptions, Request, Responder};
+use antiphon::{Config, KeepAliveConfig, LinkState, ReconnectStrategy};
+use antiphon_blocking::websocket::WebSocketOptions;
+use antiphon_blocking::{CallError, ClientOptions, Options, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 /// How often each client is cut off.
 const CUTS: u64 = 1000;
+/// How often each client's connection falls silent.
+const SILENCES: u64 = 60;
 /// Who calls at the same time.
+///
 const CALLERS: u64 = 8;
 
 /// How often each numbered call was done.
@@ -33,10 +38,57 @@ impl antiphon_blocking::Service for Counter {
     }
 }
 
-#[derive(Default)]
+/// What the relay does to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harm {
+    /// It cuts it.
+    Cut,
+    /// It passes nothing on any more, and says nothing of it.
+    Silence,
+}
+
+impl Harm {
+    fn times(self) -> u64 {
+        match self {
+            Self::Cut => CUTS,
+            Self::Silence => SILENCES,
+        }
+    }
+
+    /// Bytes over a stream, or messages over a WebSocket that pings: who is silent for 20 ms and
+    /// then does not answer for 30 is gone.
+    fn options(self, websocket: Option<WebSocketOptions>) -> Options {
+        let options = Options::from(Config::new());
+        match websocket {
+            Some(mut websocket) if self == Self::Silence => {
+                let mut keep_alive = KeepAliveConfig::new();
+                keep_alive.connect_time_max = Some(Duration::from_millis(500));
+                keep_alive.ping_interval = Some(Duration::from_millis(20));
+                keep_alive.pong_time_max = Some(Duration::from_millis(30));
+                websocket.rules.keep_alive = keep_alive;
+                options.with_websocket(websocket)
+            }
+            _ => options,
+        }
+    }
+
+    fn client(self, address: SocketAddr) -> Options {
+        self.options(Some(
+            WebSocketOptions::client(&format!("ws://{address}/")).unwrap(),
+        ))
+    }
+}
+
 struct Relay {
-    cuts: AtomicU64,
+    harm: Harm,
+    done: AtomicU64,
     stop: AtomicBool,
+}
+
+impl Relay {
+    fn is_over(&self) -> bool {
+        self.done.load(Ordering::SeqCst) >= self.harm.times()
+    }
 }
 
 /// Pseudo-random numbers: xorshift, seeded, so that a failure can be run again.
@@ -47,10 +99,14 @@ fn next(seed: &mut u64) -> u64 {
     *seed
 }
 
-fn relay(server: SocketAddr) -> (SocketAddr, Arc<Relay>, thread::JoinHandle<()>) {
+fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let relay = Arc::<Relay>::default();
+    let relay = Arc::new(Relay {
+        harm,
+        done: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    });
     let inside = Arc::clone(&relay);
     let accepting = thread::spawn(move || {
         let mut seed = 0x5eed_1234_u64;
@@ -60,17 +116,21 @@ fn relay(server: SocketAddr) -> (SocketAddr, Arc<Relay>, thread::JoinHandle<()>)
                 break;
             }
             let client = client.unwrap();
-            let is_over = inside.cuts.load(Ordering::SeqCst) >= CUTS;
+            let is_over = inside.is_over();
             let kind = next(&mut seed) % 16;
-            if kind == 0 && !is_over {
-                inside.cuts.fetch_add(1, Ordering::SeqCst);
+            if kind == 0 && !is_over && harm == Harm::Cut {
+                inside.done.fetch_add(1, Ordering::SeqCst);
                 continue;
             }
             let far = TcpStream::connect(server).unwrap();
             let bytes = if is_over {
                 u64::MAX
             } else {
-                next(&mut seed) % 1500
+                match harm {
+                    Harm::Cut => next(&mut seed) % 1500,
+                    // Behind the handshake, mostly.
+                    Harm::Silence => 200 + next(&mut seed) % 4000,
+                }
             };
             let ways = [
                 (client.try_clone().unwrap(), far.try_clone().unwrap()),
@@ -113,10 +173,15 @@ fn forward(relay: &Relay, mut from: TcpStream, mut to: TcpStream, mut left: u64,
         }
         left -= n as u64;
         if left == 0 {
+            relay.done.fetch_add(1, Ordering::SeqCst);
+            if relay.harm == Harm::Silence {
+                // Until one of them gives up.
+                while from.read(&mut buf).is_ok_and(|n| n > 0) {}
+                break;
+            }
             if kind == 2 {
                 thread::sleep(Duration::from_millis(5));
             }
-            relay.cuts.fetch_add(1, Ordering::SeqCst);
             break;
         }
     }
@@ -129,6 +194,8 @@ fn client_options() -> ClientOptions {
     let mut client = ClientOptions::default();
     client.connections = 3;
     client.waiting_max = CALLERS as usize;
+    // Some calls are cut off again and again here, by chance.
+    client.resends_max = 1000;
     client.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_micros(200),
         attempts_max: u32::MAX,
@@ -168,29 +235,32 @@ struct Tally {
 
 fn check(name: &str, relay: &Relay, tally: &Tally) {
     println!(
-        "{name}: {} cuts, {} calls answered, {} closed, none lost, none doubled, none leaked",
-        relay.cuts.load(Ordering::SeqCst),
+        "{name}: {} times {:?}, {} calls answered, {} closed, none lost, none doubled, none leaked",
+        relay.done.load(Ordering::SeqCst),
+        relay.harm,
         tally.answered,
         tally.closed
     );
-    assert!(relay.cuts.load(Ordering::SeqCst) >= CUTS);
+    assert!(relay.is_over());
     assert!(
-        tally.answered > CUTS / 2 && tally.closed > 10,
+        tally.answered > relay.harm.times() / 2 && tally.closed > 10,
         "the relay did its work"
     );
 }
 
 /// A server, a relay before it, and a client behind both.
-fn with_relay(name: &str, test: impl FnOnce(SocketAddr, &Arc<Relay>, &Done) -> Tally) {
+fn with_relay(name: &str, harm: Harm, test: impl FnOnce(SocketAddr, &Arc<Relay>, &Done) -> Tally) {
     let before = descriptors();
     let done = Done::default();
     let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let counting = Arc::clone(&done);
     let running = server
-        .start(Config::new(), move |_| Counter(Arc::clone(&counting)))
+        .start(harm.options(Some(WebSocketOptions::server())), move |_| {
+            Counter(Arc::clone(&counting))
+        })
         .unwrap();
-    let (through, relay, accepting) = relay(address);
+    let (through, relay, accepting) = relay(address, harm);
     let tally = test(through, &relay, &done);
     check(name, &relay, &tally);
     relay.stop.store(true, Ordering::SeqCst);
@@ -208,13 +278,17 @@ fn with_relay(name: &str, test: impl FnOnce(SocketAddr, &Arc<Relay>, &Done) -> T
     }
 }
 
-// CON-04 CON-06 CON-08 TST-10
-fn threads_reconnect() {
-    with_relay("blocking", |address, relay, done| {
+// CON-04 CON-06 CON-07 CON-08 TST-10
+fn threads_reconnect(harm: Harm) {
+    with_relay("blocking", harm, |address, relay, done| {
         let connect = move || antiphon_blocking::Link::tcp(address);
-        let client =
-            antiphon_blocking::Client::start(connect, client_options(), Config::new(), || ())
-                .unwrap();
+        let client = antiphon_blocking::Client::start(
+            connect,
+            client_options(),
+            harm.client(address),
+            || (),
+        )
+        .unwrap();
         let numbers = Arc::new(AtomicU64::new(0));
         let callers: Vec<_> = (0..CALLERS)
             .map(|_| {
@@ -225,7 +299,7 @@ fn threads_reconnect() {
                         answered: 0,
                         closed: 0,
                     };
-                    while relay.cuts.load(Ordering::SeqCst) < CUTS {
+                    while !relay.is_over() {
                         let n = numbers.fetch_add(1, Ordering::SeqCst);
                         let is_idempotent = n % 2 == 0;
                         let ended = if is_idempotent {
@@ -264,9 +338,9 @@ fn threads_reconnect() {
     });
 }
 
-// CON-04 CON-06 CON-08 TST-10
-fn tasks_reconnect(rt: Rt) {
-    with_relay(&format!("{rt:?}"), |address, relay, done| {
+// CON-04 CON-06 CON-07 CON-08 TST-10
+fn tasks_reconnect(rt: Rt, harm: Harm) {
+    with_relay(&format!("{rt:?}"), harm, |address, relay, done| {
         rt.run_for(2 * LONG, |runtime| async move {
             let connect = move || -> antiphon_async::Connecting {
                 Box::pin(async move {
@@ -281,7 +355,7 @@ fn tasks_reconnect(rt: Rt) {
             let client = antiphon_async::Client::start(
                 connect,
                 client_options(),
-                Config::new().into(),
+                harm.client(address),
                 (),
                 &runtime,
             )
@@ -292,7 +366,7 @@ fn tasks_reconnect(rt: Rt) {
                     answered: 0,
                     closed: 0,
                 };
-                while relay.cuts.load(Ordering::SeqCst) < CUTS {
+                while !relay.is_over() {
                     let n = numbers.fetch_add(1, Ordering::SeqCst);
                     let is_idempotent = n % 2 == 0;
                     let ended = if is_idempotent {
@@ -325,7 +399,9 @@ fn tasks_reconnect(rt: Rt) {
 }
 
 fn main() {
-    threads_reconnect();
+    for harm in [Harm::Cut, Harm::Silence] {
+        threads_reconnect(harm);
+    }
     println!("test threads_reconnect ... ok");
     // The reactor below smol and async-std is one for the process, and stays.
     Rt::Smol.run(|runtime| async move {
@@ -333,7 +409,9 @@ fn main() {
         antiphon_async::sleep_until(&*runtime, soon).await;
     });
     for rt in [Rt::Tokio, Rt::TokioLocal, Rt::Smol, Rt::AsyncStd] {
-        tasks_reconnect(rt);
+        for harm in [Harm::Cut, Harm::Silence] {
+            tasks_reconnect(rt, harm);
+        }
     }
     println!("test tasks_reconnect ... ok");
 }

@@ -1,5 +1,5 @@
-//! A thousand clients that are slow on purpose, against servers over HTTP and WebSocket on every
-//! adapter: silent ones, ones that drip a byte of a header now and then, ones that never finish a
+//! A thousand clients that are slow on purpose, against servers over HTTP and WebSocket, with tasks
+//! and with threads: silent ones, ones that drip a byte of a header now and then, ones that never finish a
 //! body, ones that ask and do not read. All are dropped by their deadlines; a normal client hardly
 //! notices. Prints how long its calls took before and meanwhile.
 
@@ -22,6 +22,9 @@ const CALLS: usize = 400;
 
 /// Under attack it may take so many times as long for 99 of 100 of its calls.
 const RATIO_MAX: f64 = 2.0;
+
+/// How often it is measured before it counts as noticed.
+const ATTEMPTS: usize = 3;
 
 /// Below this a call is quick, whatever it was in quiet: schedulers do not promise more.
 const QUICK: Duration = Duration::from_millis(4);
@@ -162,18 +165,41 @@ fn attack(target: &Target) -> (Vec<TcpStream>, Vec<TcpStream>) {
     (silent, dripping)
 }
 
+/// The middle of several measurements: the machine does other things too.
+fn middle(mut measured: Vec<Duration>) -> Duration {
+    measured.sort();
+    measured[measured.len() / 2]
+}
+
+/// All are dropped, every time; whether a normal client notices is measured again if it seems so,
+/// for it may have been something else.
 fn withstand(target: &Target) {
-    let quiet = p99(target);
+    let mut times = 0.0;
+    for _ in 0..ATTEMPTS {
+        match attack_once(target) {
+            Ok(()) => return,
+            Err(ratio) => times = ratio,
+        }
+    }
+    panic!(
+        "{}: noticed every time, at last {times:.1} times",
+        target.name
+    );
+}
+
+/// The error is how many times as long the normal client's calls took.
+fn attack_once(target: &Target) -> Result<(), f64> {
+    let quiet = middle((0..5).map(|_| p99(target)).collect());
     let (silent, mut dripping) = attack(target);
     let began = Instant::now();
-    let mut busy = Duration::MAX;
+    let mut windows = Vec::new();
     for byte in b"OST / HTTP/1.1\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaa"
         .iter()
         .cycle()
     {
         // A byte more from each that is still let.
         dripping.retain_mut(|stream| stream.write_all(&[*byte]).is_ok());
-        busy = busy.min(p99(target));
+        windows.push(p99(target));
         // The last one is the normal client's, which goes away a little later than it says.
         if began.elapsed() > DEADLINE / 2 && (target.connections)() <= 1 {
             break;
@@ -185,6 +211,7 @@ fn withstand(target: &Target) {
             (target.connections)()
         );
     }
+    let busy = middle(windows);
     println!(
         "{}: {} slow clients dropped within {:?} at deadlines of {DEADLINE:?}; p99 {quiet:?} in quiet, {busy:?} meanwhile",
         target.name,
@@ -192,11 +219,54 @@ fn withstand(target: &Target) {
         began.elapsed(),
     );
     let ratio = busy.as_secs_f64() / quiet.as_secs_f64();
-    assert!(
-        ratio <= RATIO_MAX || busy <= QUICK,
-        "{}: {ratio:.1} times",
-        target.name
-    );
+    match ratio <= RATIO_MAX || busy <= QUICK {
+        true => Ok(()),
+        false => Err(ratio),
+    }
+}
+
+/// The same service on threads.
+struct ThreadEcho;
+
+impl antiphon_blocking::Service for ThreadEcho {
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: antiphon_blocking::Request,
+        reply: antiphon_blocking::Responder,
+    ) {
+        // Nobody waits for it if the client has gone.
+        let _ = match request.method() {
+            "large" => reply.ok("x".repeat(900_000).as_str()),
+            _ => reply.ok(request.params()),
+        };
+    }
+}
+
+fn threads_withstand_them() {
+    let server = || {
+        let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
+        let server = server.with_connections_max(4 * EACH + 8);
+        let address = server.local_addr().unwrap();
+        (server, address)
+    };
+    let (http, address) = server();
+    let options = antiphon_blocking::http::HttpOptions::new(config()).with_rules(rules());
+    let running = http.start_http(options, |_| ThreadEcho).unwrap();
+    withstand(&Target {
+        name: "blocking HTTP".into(),
+        address,
+        is_http: true,
+        connections: Box::new(move || running.connections()),
+    });
+    let (plain, address) = server();
+    let running = plain.start(websocket(), |_| ThreadEcho).unwrap();
+    withstand(&Target {
+        name: "blocking WebSocket".into(),
+        address,
+        is_http: false,
+        connections: Box::new(move || running.connections()),
+    });
 }
 
 // SEC-10 HTP-04 WSK-15 CON-12
@@ -250,6 +320,7 @@ fn slow_clients_are_dropped_and_others_hardly_notice() {
 }
 
 fn main() {
+    threads_withstand_them();
     slow_clients_are_dropped_and_others_hardly_notice();
     println!("test slow_clients_are_dropped_and_others_hardly_notice ... ok");
 }

@@ -72,7 +72,7 @@ pub(super) async fn serve_connection<S: Service>(
             match end {
                 End::No => {}
                 End::Drain => conn.as_mut().graceful_shutdown(),
-                End::Now => return Poll::Ready(()),
+                End::Now | End::Release => return Poll::Ready(()),
             }
         }
         // A client that broke the rules of HTTP has been told, as far as it can be.

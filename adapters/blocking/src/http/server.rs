@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use antiphon::AdmissionLimits;
 use antiphon_async::http::{Endpoint, HttpOptions};
 use antiphon_async_std::TcpServer;
 use antiphon_session::Context;
@@ -26,7 +27,7 @@ pub struct Running {
 impl Running {
     pub(crate) fn start<S: Service>(
         listener: TcpListener,
-        connections_max: usize,
+        limits: AdmissionLimits,
         options: HttpOptions,
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
         secure: impl FnOnce(TcpServer) -> TcpServer,
@@ -37,7 +38,8 @@ impl Running {
         let server = TcpServer::from_listener_on(listener, Arc::clone(&runtime))?;
         let endpoint = Endpoint::new(options, OnPool::new(make), runtime);
         let server = secure(server)
-            .with_connections_max(connections_max)
+            .with_connections_max(limits.connections_max)
+            .with_connections_per_address_max(limits.per_key_max)
             .start_protocol(endpoint);
         Ok(Self {
             server: Some(server),

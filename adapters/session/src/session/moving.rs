@@ -20,6 +20,7 @@ impl Machine for Session {
 
     fn receive(&self, bytes: &[u8]) -> usize {
         self.act(|state| {
+            state.task = None;
             #[cfg(feature = "websocket")]
             if state.layer.is_some() {
                 self.receive_frames(state, bytes);
@@ -128,8 +129,10 @@ impl ThreadMachine for Session {
         let mut state = self.lock();
         loop {
             if self.take_output_of(&mut state, into) {
-                // A deadline now depends on this write.
-                self.signal(&mut state, Signal::Turn);
+                // A deadline now depends on this write. Mostly it is later than another.
+                if self.write_due(&state) < state.alarm {
+                    self.signal(&mut state, Signal::Turn);
+                }
                 return true;
             }
             if is_over() {

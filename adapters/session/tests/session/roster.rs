@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::{CloseReason, Instant, LinkState, OwnedOutcome, ReconnectStrategy, SendError};
+use antiphon::{
+    CloseReason, Instant, LinkState, OwnedOutcome, ReconnectStrategy, Resends, SendError,
+};
 use antiphon_session::{CallError, ClientOptions, Handle, Roster, is_sent_again};
 
 use super::support::Side;
@@ -96,7 +98,26 @@ fn a_call_is_sent_again_only_if_that_does_no_harm() {
         (Err(CallError::Rejected(SendError::Closed)), true, true),
         (Err(CallError::Rejected(SendError::Full)), false, false),
     ] {
-        assert_eq!(is_sent_again(&ended, false), plain, "{ended:?}");
-        assert_eq!(is_sent_again(&ended, true), idempotent, "{ended:?}");
+        let mut resends = Resends::default();
+        assert_eq!(
+            is_sent_again(&mut resends, &ended, false),
+            plain,
+            "{ended:?}"
+        );
+        assert_eq!(
+            is_sent_again(&mut resends, &ended, true),
+            idempotent,
+            "{ended:?}"
+        );
     }
+    // What brings every server down is not sent for ever.
+    let mut options = ClientOptions::default();
+    options.resends_max = 2;
+    let mut resends = Roster::new(options).unwrap().resends();
+    let again = [(); 4].map(|()| is_sent_again(&mut resends, &Ok(OwnedOutcome::Aborted), true));
+    assert_eq!(again, [true, true, false, false]);
+    assert!(
+        is_sent_again(&mut resends, &Ok(OwnedOutcome::Unsent), true),
+        "it did nothing"
+    );
 }

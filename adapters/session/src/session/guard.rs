@@ -1,0 +1,123 @@
+//! The lock of a session, and who is to be woken once it is free.
+//!
+//! The rule guarded here: whoever is woken finds the lock free. Woken under it he would run into
+//! it, and wait once more.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, MutexGuard};
+use std::task::Waker;
+
+use super::{Session, Signal, State};
+use crate::call::Slot;
+
+/// Who is to be woken.
+#[derive(Default)]
+pub(crate) struct Wakes {
+    /// Whether there is anybody: mostly not, and then nothing more is looked at.
+    is_some: bool,
+    signals: [bool; 4],
+    task: Option<Waker>,
+    settled: Option<Arc<Slot>>,
+}
+
+impl Wakes {
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        self.is_some = true;
+        self.signals[signal as usize] = true;
+    }
+
+    pub(crate) fn task(&mut self, task: Waker) {
+        self.is_some = true;
+        self.task = Some(task);
+    }
+
+    /// Takes one that waits for a call. Of several the last is kept for later.
+    pub(crate) fn settled(&mut self, slot: Arc<Slot>) {
+        self.is_some = true;
+        if let Some(before) = self.settled.replace(slot) {
+            before.wake();
+        }
+    }
+
+    fn take(&mut self) -> Option<Self> {
+        self.is_some.then(|| std::mem::take(self))
+    }
+
+    fn run(self, session: &Session) {
+        for signal in Signal::ALL {
+            if !self.signals[signal as usize] {
+                continue;
+            }
+            let condition = &session.conditions[signal as usize];
+            match signal {
+                Signal::Changed => condition.notify_all(),
+                _ => condition.notify_one(),
+            }
+        }
+        if let Some(task) = self.task {
+            task.wake();
+        }
+        if let Some(slot) = self.settled {
+            slot.wake();
+        }
+    }
+}
+
+/// Holds the lock of a [`Session`]. Whoever was signalled under it is woken when it is dropped.
+pub struct Guard<'s> {
+    session: &'s Session,
+    /// None only while it is being dropped or waited with.
+    state: Option<MutexGuard<'s, State>>,
+}
+
+impl<'s> Guard<'s> {
+    pub(crate) fn new(session: &'s Session, state: MutexGuard<'s, State>) -> Self {
+        let state = Some(state);
+        Self { session, state }
+    }
+
+    /// The lock itself, for waiting. Wakes first, since nobody would while it is waited.
+    pub(crate) fn into_inner(mut self) -> Option<MutexGuard<'s, State>> {
+        let mut state = self.state.take()?;
+        if let Some(wakes) = state.wakes.take() {
+            wakes.run(self.session);
+        }
+        Some(state)
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        // It is taken only by what takes or ends the guard itself.
+        self.state.as_ref().expect("the guard holds its lock")
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        // As above.
+        self.state.as_mut().expect("the guard holds its lock")
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let Some(mut state) = self.state.take() else {
+            return;
+        };
+        let wakes = state.wakes.take();
+        drop(state);
+        if let Some(wakes) = wakes {
+            wakes.run(self.session);
+        }
+    }
+}
+
+impl fmt::Debug for Guard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.fmt(f)
+    }
+}

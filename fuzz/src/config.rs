@@ -1,0 +1,172 @@
+//! A configuration made of a case's bytes: a preset, small limits, and any knobs turned.
+//!
+//! The rule guarded here: every combination of values is legal, so every one of them can come.
+
+use std::time::Duration;
+
+use antiphon::{
+    AcpVersion, BatchOrder, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds,
+    ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision, NullIdError,
+    NullParams, Role, UnknownId, V1NullId, VersionPolicy,
+};
+
+use crate::bytes::Bytes;
+
+pub(crate) const STREAMS: [Framing; 4] = [
+    Framing::Newline,
+    Framing::ContentLength,
+    Framing::Concatenated,
+    Framing::Detect,
+];
+
+/// Limits so small that short inputs reach them.
+pub(crate) fn config(bytes: &mut Bytes<'_>) -> Config {
+    let mut config = preset(bytes.byte());
+    config.framing = *bytes.one(&STREAMS);
+    config.message_bytes_max = 4096;
+    config.header_bytes_max = 100;
+    config.batch_items_max = 5;
+    config.batch_calls_max = 5;
+    config.requests_max = 4;
+    config.calls_max = 6;
+    config.batch_reply_bytes_max = 300;
+    config.outbox_bytes_soft = 1000;
+    config.outbox_bytes_max = 4000;
+    config.id_bytes_max = 30;
+    config.method_bytes_max = 30;
+    config.error_data_bytes_max = 60;
+    for _ in 0..bytes.byte() % 16 {
+        knob(&mut config, bytes.byte(), bytes.byte());
+    }
+    config
+}
+
+fn preset(which: u8) -> Config {
+    match which % 16 {
+        0 => Config::strict(),
+        1 => Config::v1(),
+        2 => Config::mixed(),
+        3 => Config::lsp(),
+        4 => Config::mcp(McpRevision::V2025_03_26),
+        5 => Config::mcp(McpRevision::V2025_06_18),
+        6 => Config::acp(AcpVersion::V1),
+        7 => Config::acp(AcpVersion::V2),
+        8 => Config::ethereum(),
+        9 => Config::bitcoin(),
+        10 => Config::bitcoin_legacy(),
+        11 => Config::electrum(),
+        12 => Config::kodi(),
+        13 => Config::mcp(McpRevision::V2024_11_05),
+        14 => Config::mcp(McpRevision::V2025_11_25),
+        _ => Config::mcp(McpRevision::V2026_07_28),
+    }
+}
+
+fn knob(config: &mut Config, which: u8, value: u8) {
+    let (on, size) = (value & 1 == 1, usize::from(value));
+    let of = |n: usize| size % n;
+    let span = || (value > 0).then(|| Duration::from_millis(u64::from(value)));
+    match which % 48 {
+        0 => config.role = [Role::Peer, Role::Client, Role::Server][of(3)],
+        1 => config.exchange = on,
+        2 => {
+            config.version = [
+                VersionPolicy::V2Only,
+                VersionPolicy::V1AndV2,
+                VersionPolicy::V1Only,
+            ][of(3)];
+        }
+        3 => {
+            config.v1_null_id = [V1NullId::Silent, V1NullId::AckAllNull, V1NullId::Answer][of(3)];
+        }
+        4 => config.v1_missing_id = on,
+        5 => config.v1_in_batch = on,
+        6 => config.v1_named_params = on,
+        7 => config.v1_other_versions = on,
+        8 => config.null_params = [NullParams::Reject, NullParams::TreatAsAbsent][of(2)],
+        9 => config.lenient_responses = on,
+        10 => config.allow_null_id = on,
+        11 => config.null_ids = on,
+        12 => config.boolean_ids = on,
+        13 => {
+            config.invalid_request_id = [
+                InvalidRequestId::EchoIfReadable,
+                InvalidRequestId::AlwaysNull,
+            ][of(2)];
+        }
+        14 => config.unknown_id = [UnknownId::Null, UnknownId::Omit][of(2)],
+        15 => config.duplicate_ids = [DuplicateIds::Allow, DuplicateIds::Reject][of(2)],
+        16 => {
+            config.null_id_error = [
+                NullIdError::Report,
+                NullIdError::FailSole,
+                NullIdError::FailAll,
+            ][of(3)];
+        }
+        17 => config.batches = on,
+        18 => config.batch_order = [BatchOrder::Request, BatchOrder::Completion][of(2)],
+        19 => {
+            config.limit_errors = [
+                LimitErrors::Dedicated,
+                LimitErrors::Standard,
+                LimitErrors::FirstCall,
+            ][of(3)];
+        }
+        20 => config.error_profile = [ErrorProfile::Antiphon, ErrorProfile::WebSocketDraft][of(2)],
+        21 => config.check_app_codes = on,
+        22 => config.echo_method_names = on,
+        23 => config.cancel_send = cancel_style(value),
+        24 => config.cancel_receive = cancel_style(value),
+        25 => {
+            config.cancel_match = [CancelMatch::Exact, CancelMatch::ExactThenText][of(2)];
+        }
+        26 => config.cancel_on_timeout = on,
+        27 => {
+            config.cancel_answer = [
+                CancelAnswer::RequestCancelled,
+                CancelAnswer::Lsp,
+                CancelAnswer::Silent,
+            ][of(3)];
+        }
+        28 => {
+            config.id_scheme = [
+                IdScheme::Sequential,
+                IdScheme::Prefixed("srv-"),
+                IdScheme::Prefixed("\"\u{e9}\\"),
+                IdScheme::Uuid([7, 0, 255, 128, 64, 9, 1, 200, 33, 90]),
+            ][of(4)];
+        }
+        29 => config.first_call = [0, 1, 7, (1 << 53) - 3, (1 << 53) - 1, u64::MAX][of(6)],
+        30 => config.escape_braces = on,
+        31 => config.message_bytes_max = size * 2,
+        32 => config.header_bytes_max = size,
+        33 => config.depth_max = value,
+        34 => config.batch_items_max = of(8),
+        35 => config.batch_reply_bytes_max = size * 4,
+        36 => config.batch_calls_max = of(8),
+        37 => config.id_bytes_max = size,
+        38 => config.method_bytes_max = size,
+        39 => config.error_data_bytes_max = size,
+        40 => config.calls_max = of(200),
+        41 => config.requests_max = of(70),
+        42 => config.outbox_bytes_soft = size * 8,
+        43 => config.outbox_bytes_max = size * 16,
+        44 => config.strays_max = u64::from(value % 4),
+        45 => config.malformed_max = u64::from(value % 4),
+        46 => config.frame_time_max = span(),
+        _ => (config.write_time_max, config.drain_time_max) = (span(), span()),
+    }
+}
+
+fn cancel_style(which: u8) -> CancelStyle {
+    [
+        CancelStyle::None,
+        CancelStyle::Lsp,
+        CancelStyle::Mcp,
+        CancelStyle::Acp,
+        CancelStyle::Custom {
+            method: "stop",
+            member: "which",
+        },
+    ][usize::from(which) % 5]
+}

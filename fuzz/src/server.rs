@@ -1,0 +1,237 @@
+//! Invariant: a request is answered exactly once under its id as it was written, a notification never, and every other answer is told of by an event.
+
+use antiphon::{
+    CancelAnswer, CloseReason, Closed, Config, Connection, ErrorObject, Event, Framing, Input,
+    Instant, Json, ReplyToken, Request, codes,
+};
+
+use crate::bytes::Bytes;
+use crate::config::config;
+use crate::events::tell;
+use crate::naive::{self, Kind, Node};
+
+pub fn run(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let mut config = config(&mut bytes);
+    config.framing = Framing::Messages;
+    let ways = bytes.byte();
+    let messages = bytes.rest();
+    let mut server = Server::new(config, ways);
+    for message in messages.split(|&byte| byte == 0) {
+        server.receive(Input::message(message));
+    }
+    if ways & 1 == 1 {
+        server.receive(Input::oversize(config.message_bytes_max as u64 + 1));
+    }
+    if ways & 2 == 2 {
+        server.conn.handle_timeout(Instant::from_millis(300));
+        server.conn.drain();
+    }
+    server.answer_held();
+    server.receive(Input::none());
+    server.conn.handle_eof();
+    server.receive(Input::none());
+    server.account();
+    server.conn.close(CloseReason::Done);
+    server.receive(Input::none());
+    alone(config, messages);
+}
+
+/// One message alone gets the same kind of answer from the function without a connection.
+fn alone(config: Config, message: &[u8]) {
+    let reply = antiphon::answer(config, message, |call| match call.method.len() % 3 {
+        0 => Err(ErrorObject::method_not_found()),
+        _ => Ok(call.params.map(Json::to_owned_json)),
+    });
+    if let Some(reply) = reply {
+        let node = naive::parse(&reply, 200).expect("a reply is JSON");
+        assert!(!replies(&node).is_empty(), "a reply says something");
+    }
+}
+
+struct Server {
+    conn: Connection<u64>,
+    ways: u8,
+    held: Vec<(ReplyToken, String)>,
+    /// The id of each answer given, and its code if it was an error.
+    given: Vec<(String, Option<i64>)>,
+    /// The codes of the answers that events told of.
+    announced: Vec<i64>,
+    failed: bool,
+}
+
+impl Server {
+    fn new(config: Config, ways: u8) -> Self {
+        Self {
+            conn: Connection::new(config),
+            ways,
+            held: Vec::new(),
+            given: Vec::new(),
+            announced: Vec::new(),
+            failed: false,
+        }
+    }
+
+    fn receive(&mut self, mut input: Input<'_>) {
+        while let Some(event) = self.conn.poll_event(&mut input) {
+            tell(&event);
+            // A driver may leave a message half way, and show the next.
+            let is_left = self.ways & 8 == 8 && matches!(event, Event::Notification(_));
+            match event {
+                Event::Request(request) => self.request(request),
+                Event::Malformed(malformed) => self.announced.extend(malformed.answered),
+                Event::Refused(refused) => self.announced.extend(refused.answered),
+                Event::Cancelled(cancelled) if !cancelled.answer_owed => {
+                    self.held.retain(|(token, _)| token.key() != cancelled.key);
+                }
+                Event::Closed(why) => {
+                    self.failed = !matches!(why, Closed::EndOfInput | Closed::Drained)
+                }
+                _ => {}
+            }
+            if is_left {
+                return;
+            }
+        }
+    }
+
+    fn request(&mut self, request: Request<'_>) {
+        let id = request.id.text().to_string();
+        match (request.method.len() + usize::from(self.ways >> 4)) % 4 {
+            0 => {
+                let owned = request.into_owned();
+                assert_eq!(owned.id().text(), id);
+                let (token, rest) = owned.split();
+                assert!(rest.params().is_none_or(|params| params.len() > 1));
+                self.held.push((token, id));
+            }
+            1 => self.respond(request.token, id, request.params),
+            2 => {
+                let given = self
+                    .conn
+                    .respond_unknown_method(request.token, &request.method);
+                self.note(given.map_err(|refused| refused.value), id, Some(-32601));
+            }
+            _ => {
+                let error = ErrorObject::new(request.method.len() as i64 - 32_000, "no\n");
+                let error = match request.params {
+                    Some(params) => error.with_data(params),
+                    None => error,
+                };
+                let given = self.conn.respond_err(request.token, &error);
+                self.note(
+                    given.map_err(|refused| refused.value),
+                    id,
+                    Some(error.code()),
+                );
+            }
+        }
+    }
+
+    fn respond(&mut self, token: ReplyToken, id: String, result: Option<Json<'_>>) {
+        let given = self.conn.respond(token, result);
+        self.note(given.map_err(|refused| refused.value), id, None);
+    }
+
+    /// What is refused, for its size, is answered with an error; if that is refused nobody waits.
+    fn note(&mut self, given: Result<(), ReplyToken>, id: String, code: Option<i64>) {
+        match given {
+            Ok(()) => self.given.push((id, code)),
+            Err(token) => {
+                let key = token.key();
+                if self.conn.abandon(key) {
+                    self.given.push((id, Some(-32603)));
+                }
+                assert!(!self.conn.abandon(key), "it is answered once");
+            }
+        }
+    }
+
+    fn answer_held(&mut self) {
+        while let Some((token, id)) = self.held.pop() {
+            let number = u32::from(self.ways);
+            let given = match self.ways & 4 {
+                0 => self.conn.respond(token, &number),
+                _ => self.conn.respond_cancelled(token),
+            };
+            let code = (self.ways & 4 != 0).then(|| cancel_code(self.conn.config()));
+            self.note(given.map_err(|refused| refused.value), id, code);
+        }
+    }
+
+    /// Compares what was written with what was answered and announced.
+    fn account(&mut self) {
+        let mut automatic = Vec::new();
+        let mut frame = Vec::new();
+        while self.conn.take_transmit(&mut frame) {
+            let node = naive::parse(&frame, 200).expect("what is written is JSON");
+            let mut said = replies(&node);
+            assert!(!said.is_empty(), "an answer says something");
+            if crate::PLANTED && said.len() == 3 {
+                said.pop();
+            }
+            for reply in said {
+                automatic.extend(self.match_up(reply, &frame));
+            }
+            frame.clear();
+        }
+        if self.failed {
+            return;
+        }
+        assert!(self.given.is_empty(), "never sent: {:?}", self.given);
+        for code in &self.announced {
+            let place = automatic.iter().position(|other| other == code);
+            automatic.swap_remove(place.expect("what is announced is sent"));
+        }
+        // A request that its own batch cancels is answered without an event, and so is one in what
+        // was left half way.
+        let cancelled = cancel_code(self.conn.config());
+        let is_quiet = |code: &i64| *code == cancelled || (self.ways & 8 == 8 && *code == -32603);
+        assert!(
+            automatic.iter().all(is_quiet),
+            "{automatic:?} came unannounced"
+        );
+    }
+
+    /// Takes an answer off those given; the code of one that the connection made itself.
+    fn match_up(&mut self, reply: &Node, frame: &[u8]) -> Option<i64> {
+        let id = reply.member("id").map_or("", |id| text(id, frame));
+        let error = reply
+            .member("error")
+            .filter(|error| !matches!(error.kind, Kind::Null));
+        let code = error.map(|error| {
+            let code = error.member("code").expect("an error has a code");
+            text(code, frame).parse().expect("a code is a number")
+        });
+        let is_it = |given: &(String, Option<i64>)| given.0 == id && given.1 == code;
+        if let Some(place) = self.given.iter().position(is_it) {
+            self.given.swap_remove(place);
+            return None;
+        }
+        if code.is_none() {
+            // Cancels that ask for an answer, and what 1.0 acknowledges.
+            let result = reply.member("result").expect("it is a result or an error");
+            assert_eq!(text(result, frame), "null");
+        }
+        code
+    }
+}
+
+fn cancel_code(config: &Config) -> i64 {
+    match config.cancel_answer {
+        CancelAnswer::Lsp => codes::LSP_REQUEST_CANCELLED,
+        _ => codes::REQUEST_CANCELLED,
+    }
+}
+
+fn replies(node: &Node) -> Vec<&Node> {
+    match &node.kind {
+        Kind::Array(elements) => elements.iter().collect(),
+        Kind::Object(_) => vec![node],
+        _ => Vec::new(),
+    }
+}
+
+fn text<'t>(node: &Node, of: &'t [u8]) -> &'t str {
+    std::str::from_utf8(node.bytes(of)).expect("the whole is UTF-8")
+}

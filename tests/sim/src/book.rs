@@ -1,0 +1,540 @@
+//! The books of one end: what it said, what it owes, what it waits for, what it should be told.
+//!
+//! The rule guarded here: nothing in the books comes from the connection's own state. They are kept
+//! from the commands that were accepted, the events that came out, the bytes that left, and, behind
+//! an honest peer, the bytes that arrived.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use antiphon::{Closed, Config, IdScheme, ReplyToken, RequestKey};
+
+use crate::checks::{Broken, Check, Checked};
+use crate::observer::{Frame, Item, ItemKind};
+
+/// A call of this end's that has not settled.
+#[derive(Debug)]
+pub struct Call {
+    /// Its mark.
+    pub mark: u64,
+    /// Its number.
+    pub number: u64,
+    /// Its id as it stands on the wire.
+    pub id: String,
+    /// When it times out, in nanoseconds.
+    pub deadline: Option<u64>,
+    /// Why it was made.
+    pub purpose: Purpose,
+    /// Its whole frame has left.
+    pub left: bool,
+}
+
+/// Why a call was made.
+#[derive(Debug)]
+pub enum Purpose {
+    /// For its own sake.
+    Plain,
+    /// To answer a request: at which end it is open, what it was marked with, and how to answer.
+    For {
+        /// The end, by its place among all.
+        end: usize,
+        /// The life of that end's link in which it came.
+        epoch: u64,
+        /// The request.
+        held: Held,
+    },
+}
+
+/// A request that a handler has in hand.
+#[derive(Debug)]
+pub struct Held {
+    /// The right to answer.
+    pub token: ReplyToken,
+    /// The payload's mark, which the answer repeats.
+    pub mark: Option<u64>,
+    /// Its method.
+    pub method: String,
+}
+
+/// A request that this end owes an answer.
+#[derive(Debug)]
+pub struct Debt {
+    /// The id as the peer wrote it.
+    pub id: String,
+    /// The answer goes into a batch.
+    pub batch: bool,
+    /// The payload's mark.
+    pub mark: Option<u64>,
+}
+
+/// The id that an answer must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WantedId {
+    /// Byte for byte this one.
+    Exact(String),
+    /// Null, or none at all.
+    Null,
+    /// Any: the event that told of it does not know.
+    Any,
+}
+
+/// An answer that was given and has not left.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its id.
+    pub id: WantedId,
+    /// A result, or an error with this code.
+    pub kind: ItemKind,
+    /// The payload's mark.
+    pub mark: Option<u64>,
+}
+
+/// Something said that has not left, in the order in which it was said.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// A call or notification: its id if it is a call, and its mark.
+    One(Option<String>, u64),
+    /// The same for the entries of a batch.
+    Batch(Vec<(Option<String>, u64)>),
+    /// An answer.
+    Answer(Answer),
+}
+
+/// What an event says, as far as it can be compared with what arrived.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// A request with its id, method and mark.
+    Request(String, String, Option<u64>),
+    /// A notification with its method and mark.
+    Notification(String, Option<u64>),
+    /// The answer to the call with this id: its bytes, and whether it is an error.
+    Response(String, usize, bool),
+    /// An answer with this id that fits nothing.
+    Stray(Option<String>),
+    /// A cancel.
+    Cancel,
+    /// One item that was refused or malformed.
+    Item,
+    /// A frame that was refused or malformed as a whole.
+    Frame,
+    /// A frame that was refused for its size, perhaps before all of it had come.
+    TooLarge,
+}
+
+/// The books of one end during one life of its link.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// Open calls by their mark, which is also their tag.
+    pub calls: BTreeMap<u64, Call>,
+    /// Requests owed an answer.
+    pub debts: BTreeMap<RequestKey, Debt>,
+    /// What has been said and not left.
+    pub said: VecDeque<Said>,
+    /// Answers that leave in the array of their batch.
+    pub batch_answers: Vec<Answer>,
+    /// Ids of calls whose cancel may be told to the peer.
+    pub cancels: Vec<String>,
+    /// Answers that the books could not foresee: a hostile peer's doing.
+    pub excused: u32,
+    /// Messages that have arrived whole and not been told.
+    pub expected: VecDeque<(u64, Item, bool)>,
+    /// Ids of answers that this end could not read.
+    pub unreadable: BTreeSet<String>,
+    /// Marks of requests that were delivered here and not silently cancelled.
+    pub delivered: BTreeSet<u64>,
+    /// The end, once told.
+    pub closed: Option<Closed>,
+    /// The end has been decided, or may have been: calls that have not begun may be gone.
+    pub ending: bool,
+    /// A message may be half delivered.
+    pub half_read: bool,
+    /// Nothing of what was said leaves any more.
+    pub silenced: bool,
+    /// Messages refused for their size before all of them had come.
+    early: u32,
+    frames: u64,
+}
+
+impl Book {
+    /// The earliest deadline of an open call.
+    pub fn earliest(&self) -> Option<u64> {
+        self.calls.values().filter_map(|call| call.deadline).min()
+    }
+
+    /// The open call with this number.
+    pub fn numbered(&self, number: u64) -> Option<(u64, &Call)> {
+        let mut all = self.calls.iter();
+        all.find(|(_, call)| call.number == number)
+            .map(|(mark, call)| (*mark, call))
+    }
+
+    /// A call has settled.
+    ///
+    /// # Errors
+    /// If it was not open.
+    pub fn settle(&mut self, tag: u64, number: u64) -> Result<Call, Broken> {
+        let Some(call) = self.calls.remove(&tag) else {
+            let why = format!("call {number} with tag {tag} settled and was not open");
+            return Err(Check::SettlesOnce.broken(why));
+        };
+        Check::RightCall.that(call.number == number, || {
+            format!(
+                "tag {tag} of call {} came back for call {number}",
+                call.number
+            )
+        })?;
+        Ok(call)
+    }
+
+    /// A request was answered, or is to be by the core.
+    pub fn answered(&mut self, answer: Answer, in_batch: bool) {
+        match in_batch {
+            true => self.batch_answers.push(answer),
+            false => self.said.push_back(Said::Answer(answer)),
+        }
+    }
+
+    /// A frame has left.
+    ///
+    /// # Errors
+    /// If it was not said, or stands before something that was said earlier.
+    pub fn has_left(&mut self, frame: &Frame, config: &Config) -> Checked {
+        let is_answer = |item: &Item| matches!(item.kind, ItemKind::Ok | ItemKind::Err(_));
+        if frame.array && frame.items.iter().all(is_answer) {
+            return frame
+                .items
+                .iter()
+                .try_for_each(|item| self.batch_answer(item));
+        }
+        if let [item] = &frame.items[..] {
+            if !frame.array && self.is_cancel(item, config) {
+                return Ok(());
+            }
+        }
+        let mut wrong = None;
+        let mut found = None;
+        for (at, said) in self.said.iter().enumerate() {
+            match said {
+                Said::Answer(answer) if !frame.array && is_answer(&frame.items[0]) => {
+                    let item = &frame.items[0];
+                    if fits(answer, item) {
+                        found = Some(at);
+                    } else {
+                        wrong = Some(wrong_answer(answer, item));
+                    }
+                    break;
+                }
+                Said::One(id, mark) if !frame.array && is_said(&frame.items[0], id, *mark) => {
+                    found = Some(at);
+                    break;
+                }
+                Said::Batch(entries) if frame.array && entries.len() == frame.items.len() => {
+                    let mut both = entries.iter().zip(&frame.items);
+                    if both.all(|((id, mark), item)| is_said(item, id, *mark)) {
+                        found = Some(at);
+                        break;
+                    }
+                }
+                _ => {}
+            }
+            // Calls of which nothing has left go no more once the connection has ended.
+            let may_be_gone = match said {
+                Said::One(id, _) => id.is_some(),
+                Said::Batch(entries) => entries.iter().any(|(id, _)| id.is_some()),
+                Said::Answer(_) => false,
+            };
+            if !(may_be_gone && (self.ending || self.half_read)) {
+                break;
+            }
+        }
+        let Some(at) = found else {
+            let excused = is_answer(&frame.items[0]) && wrong.is_some() && self.excuse();
+            return match wrong {
+                Some(wrong) if !excused => Err(wrong),
+                Some(_) => Ok(()),
+                None => self.unforeseen(frame),
+            };
+        };
+        let left = self.said.drain(..=at).next_back();
+        match left {
+            Some(Said::One(_, mark)) => self.leave(mark),
+            Some(Said::Batch(entries)) => entries.iter().for_each(|(_, mark)| self.leave(*mark)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn unread(&mut self, items: &[Item]) {
+        let answers = items
+            .iter()
+            .filter(|item| matches!(item.kind, ItemKind::Ok | ItemKind::Err(_)));
+        self.unreadable
+            .extend(answers.filter_map(|item| item.id.clone()));
+    }
+
+    fn leave(&mut self, mark: u64) {
+        if let Some(call) = self.calls.get_mut(&mark) {
+            call.left = true;
+        }
+    }
+
+    fn excuse(&mut self) -> bool {
+        let excused = self.excused > 0;
+        self.excused -= u32::from(excused);
+        excused
+    }
+
+    /// A frame that is not the next thing said.
+    fn unforeseen(&mut self, frame: &Frame) -> Checked {
+        let is_answer = |item: &Item| matches!(item.kind, ItemKind::Ok | ItemKind::Err(_));
+        if frame.items.iter().all(is_answer) {
+            if frame.items.iter().all(|_| self.excuse()) {
+                return Ok(());
+            }
+            let why = format!(
+                "{:?} left unasked; next is {:?}",
+                frame.items,
+                self.said.front()
+            );
+            return Err(Check::AnsweredOnce.broken(why));
+        }
+        let why = format!("{:?} left; next is {:?}", frame.items, self.said.front());
+        Err(Check::OutputOrder.broken(why))
+    }
+
+    fn batch_answer(&mut self, item: &Item) -> Checked {
+        let known = |answer: &Answer| answer.id != WantedId::Any && fits(answer, item);
+        let given = &self.batch_answers;
+        let at = given.iter().position(known);
+        if let Some(at) = at.or_else(|| given.iter().position(|answer| fits(answer, item))) {
+            self.batch_answers.remove(at);
+            return Ok(());
+        }
+        // Requests of a batch that were never delivered are answered when the reading is given up.
+        let given_up = matches!(item.kind, ItemKind::Err(_)) && (self.ending || self.half_read);
+        if given_up || self.excuse() {
+            return Ok(());
+        }
+        let same = |answer: &&Answer| answer.kind == item.kind && answer.mark == item.mark;
+        if let Some(answer) = self.batch_answers.iter().find(same) {
+            return Err(wrong_answer(answer, item));
+        }
+        let why = format!("{item:?} left in a batch, unasked");
+        Err(Check::AnsweredOnce.broken(why))
+    }
+
+    fn is_cancel(&mut self, item: &Item, config: &Config) -> bool {
+        if item.kind != ItemKind::Notification || Some(&item.method[..]) != cancel_method(config) {
+            return false;
+        }
+        let mark = item.mark;
+        let fits = |id: &String| crate::skim::mark(id.as_bytes()) == mark;
+        match self.cancels.iter().position(fits) {
+            Some(at) => {
+                self.cancels.swap_remove(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A frame of an honest peer's has arrived whole.
+    pub fn arrived(&mut self, frame: Frame) {
+        self.frames += 1;
+        if self.early > 0 {
+            // It was refused before all of it had come.
+            self.early -= 1;
+            self.unread(&frame.items);
+            return;
+        }
+        let items = frame.items.into_iter();
+        self.expected
+            .extend(items.map(|item| (self.frames, item, false)));
+    }
+
+    /// An event has come out. Compares it with what arrived, in order.
+    ///
+    /// # Errors
+    /// If it is not the next thing that arrived.
+    pub fn told(&mut self, told: &Told, config: &Config) -> Checked {
+        self.pass_used(told);
+        let Some((frame, item, used)) = self.expected.front_mut() else {
+            if matches!(told, Told::TooLarge) {
+                self.early += 1;
+                return Ok(());
+            }
+            let why = format!("{told:?} was told, and nothing has arrived");
+            return Err(Check::ToldOnce.broken(why));
+        };
+        let is_answer = matches!(item.kind, ItemKind::Ok | ItemKind::Err(_));
+        let is_null = item.id.as_ref().is_none_or(|id| id == "null");
+        let fits = match told {
+            Told::Request(id, method, mark) => {
+                // 1.0 marks a notification by a null id, and some dialects answer even that.
+                let null = id == "null" && config.v1_null_id == antiphon::V1NullId::Answer;
+                let is_request =
+                    item.kind == ItemKind::Request || item.kind == ItemKind::Notification && null;
+                let same = is_request && item.method == *method;
+                if same && item.mark == *mark && item.id.as_ref() != Some(id) {
+                    let why = format!("request {item:?} was told with id {id}");
+                    return Err(Check::IdsVerbatim.broken(why));
+                }
+                same && item.mark == *mark
+            }
+            Told::Notification(method, mark) => {
+                item.kind == ItemKind::Notification && item.method == *method && item.mark == *mark
+            }
+            Told::Response(id, _, true)
+                if is_answer && is_null && (id != "null" || item.id.is_none()) =>
+            {
+                // An error without an id may settle any number of calls.
+                *used = true;
+                return Ok(());
+            }
+            Told::Response(id, ..) => {
+                if is_answer && !is_null && item.id.as_ref() != Some(id) {
+                    let why = format!("{item:?} settled the call with id {id}");
+                    return Err(Check::RightCall.broken(why));
+                }
+                is_answer
+            }
+            Told::Stray(id) => is_answer && item.id == *id,
+            Told::Cancel => {
+                item.kind == ItemKind::Notification
+                    && Some(&item.method[..]) == receive_method(config)
+            }
+            Told::Item => true,
+            Told::Frame | Told::TooLarge => {
+                let frame = *frame;
+                while let Some((of, item, _)) = self.expected.front() {
+                    if *of != frame {
+                        break;
+                    }
+                    if matches!(item.kind, ItemKind::Ok | ItemKind::Err(_)) {
+                        self.unreadable.extend(item.id.clone());
+                    }
+                    self.expected.pop_front();
+                }
+                return Ok(());
+            }
+        };
+        if fits {
+            self.expected.pop_front();
+            return Ok(());
+        }
+        let why = format!("{told:?} was told, next is {:?}", self.expected.front());
+        Err(Check::ToldOnce.broken(why))
+    }
+
+    /// Leaves an error without id behind that has settled its calls, if the next message is told.
+    fn pass_used(&mut self, told: &Told) {
+        let Some((_, _, true)) = self.expected.front() else {
+            return;
+        };
+        let goes_on = match (told, self.expected.front()) {
+            (Told::Response(_, bytes, true), Some((_, item, _))) => *bytes != item.bytes,
+            _ => true,
+        };
+        if goes_on {
+            self.expected.pop_front();
+        }
+    }
+
+    /// Whether the next thing that arrived has a null id, or none.
+    pub fn next_has_no_id(&self) -> bool {
+        let next = self.expected.front();
+        next.is_some_and(|(_, item, _)| item.id.as_ref().is_none_or(|id| id == "null"))
+    }
+
+    /// Whether the next thing that arrived is a cancel.
+    pub fn cancel_is_next(&self, config: &Config) -> bool {
+        let next = self.expected.iter().find(|(_, _, used)| !used);
+        next.is_none_or(|(_, item, _)| Some(&item.method[..]) == receive_method(config))
+            && !(next.is_none() && self.frames > 0)
+    }
+
+    /// The input has been drained.
+    ///
+    /// # Errors
+    /// If something that has arrived was not told.
+    pub fn drained(&mut self) -> Checked {
+        while self.expected.front().is_some_and(|(_, _, used)| *used) {
+            self.expected.pop_front();
+        }
+        if self.closed.is_some() {
+            self.expected.clear();
+        }
+        Check::ToldOnce.that(self.expected.is_empty(), || {
+            format!("{:?} arrived and was not told", self.expected.front())
+        })
+    }
+}
+
+/// The method by which this end tells that it gave a call up.
+pub fn cancel_method(config: &Config) -> Option<&'static str> {
+    method_of(config.cancel_send)
+}
+
+/// The method that this end takes for a cancel.
+pub fn receive_method(config: &Config) -> Option<&'static str> {
+    method_of(config.cancel_receive)
+}
+
+fn method_of(style: antiphon::CancelStyle) -> Option<&'static str> {
+    match style {
+        antiphon::CancelStyle::Lsp => Some("$/cancelRequest"),
+        antiphon::CancelStyle::Mcp => Some("notifications/cancelled"),
+        antiphon::CancelStyle::Acp => Some("$/cancel_request"),
+        _ => None,
+    }
+}
+
+fn is_said(item: &Item, id: &Option<String>, mark: u64) -> bool {
+    let is_call = matches!(item.kind, ItemKind::Request | ItemKind::Notification);
+    let same_id = match id {
+        Some(id) => item.id.as_ref() == Some(id),
+        None => item.kind == ItemKind::Notification,
+    };
+    is_call && same_id && item.mark == Some(mark)
+}
+
+fn fits(answer: &Answer, item: &Item) -> bool {
+    let same_id = match &answer.id {
+        WantedId::Exact(id) => item.id.as_ref() == Some(id),
+        WantedId::Null => item.id.as_ref().is_none_or(|id| id == "null"),
+        WantedId::Any => true,
+    };
+    same_id && answer.kind == item.kind && answer.mark == item.mark
+}
+
+/// Which rule an answer breaks that is not the one that was given.
+fn wrong_answer(answer: &Answer, item: &Item) -> Broken {
+    let why = format!("{item:?} left, given was {answer:?}");
+    if answer.kind == item.kind && answer.mark == item.mark {
+        return Check::IdsVerbatim.broken(why);
+    }
+    Check::AnsweredOnce.broken(why)
+}
+
+/// How the id of call `number` is spelled.
+pub fn spelled(scheme: IdScheme, number: u64) -> String {
+    match scheme {
+        IdScheme::Prefixed(prefix) => format!("\"{prefix}{number}\""),
+        IdScheme::Uuid(random) => {
+            let mut bytes = [0u8; 16];
+            bytes[..10].copy_from_slice(&random);
+            bytes[6] = bytes[6] & 0x0f | 0x40;
+            bytes[8] = bytes[8] & 0x3f | 0x80;
+            bytes[10..].copy_from_slice(&number.to_be_bytes()[2..]);
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let parts = [
+                &hex[..8],
+                &hex[8..12],
+                &hex[12..16],
+                &hex[16..20],
+                &hex[20..],
+            ];
+            format!("\"{}\"", parts.join("-"))
+        }
+        _ => number.to_string(),
+    }
+}

@@ -1,0 +1,30 @@
+//! The deterministic simulator: many connections, a seeded network, a virtual clock, faulty
+//! handlers and hostile peers, held to every invariant of the core after every step.
+//!
+//! `world` has the state and what a step does to it, `steps` the safety phase, `healing` the
+//! liveness phase. `settings`, `wire`, `hostile`, `commands` and `handlers` are what can go wrong.
+//! `book`, `observer`, `skim` and `checks` are the oracle; `plant` proves that it sees. `README.md`
+//! says how to run it.
+//!
+//! The rule guarded here: a run follows from its seed alone, and the oracle from what went in and
+//! came out, never from the connection's own state.
+
+pub mod book;
+pub mod checks;
+pub mod commands;
+pub mod counts;
+pub mod end;
+pub mod handlers;
+pub mod healing;
+pub mod hostile;
+pub mod memory;
+pub mod observer;
+pub mod plant;
+pub mod rng;
+pub mod run;
+pub mod settings;
+pub mod skim;
+pub mod steps;
+pub mod trace;
+pub mod wire;
+pub mod world;

@@ -1,0 +1,82 @@
+//! Faults planted in the simulation itself, so that every check can be seen failing.
+//!
+//! Each is something that a broken connection, driver or application would do. None is ever on
+//! unless it is asked for by name.
+
+use crate::checks::Check;
+
+macro_rules! plants {
+    ($($(#[$doc:meta])* $name:ident => $check:ident,)*) => {
+        /// A planted fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Plant { $($(#[$doc])* $name,)* }
+
+        impl Plant {
+            /// All of them.
+            pub const ALL: &[Plant] = &[$(Plant::$name,)*];
+
+            /// The check that has to find it.
+            pub const fn check(self) -> Check {
+                match self { $(Plant::$name => Check::$check,)* }
+            }
+
+            /// The fault of that name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $(stringify!($name) => Some(Plant::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+plants! {
+    /// An application hears of a settled call twice.
+    SettledTwice => SettlesOnce,
+    /// A driver writes an answer twice.
+    AnswerTwice => AnsweredOnce,
+    /// An answer's id leaves with another spelling.
+    IdRespelled => IdsVerbatim,
+    /// The answers to two requests change places.
+    AnswersSwapped => RightCall,
+    /// The network loses a whole message.
+    FrameLost => ToldOnce,
+    /// The network loses one byte.
+    ByteLost => ToldOnce,
+    /// The network delivers an answer twice.
+    AnswerDelivered => ToldOnce,
+    /// A driver writes two messages in the wrong order.
+    FramesSwapped => OutputOrder,
+    /// A byte that leaves is damaged.
+    OutputDamaged => OutputValid,
+    /// The connection promises too little memory.
+    MemoryClaim => Memory,
+    /// The buffer is smaller than the connection asks for.
+    BufferSmall => InputProgress,
+    /// The connection is told a time that is yet to come.
+    ClockAhead => NotEarly,
+    /// The connection is not told the time.
+    ClockNotTold => DueYielded,
+    /// The driver wakes up late.
+    WakeUpLate => WakeUp,
+    /// A request gets lost between the connection and the books.
+    GetterOff => Getters,
+    /// A refused command says something after all.
+    TraceLeft => NoTrace,
+    /// Answers wait for room as calls do.
+    LaneBlocked => ResponseLane,
+    /// A driver reports a message as undelivered that it delivered.
+    UnsentLie => UnsentTrue,
+    /// The end is told twice.
+    ClosedTwice => ClosedOnce,
+    /// A guard answers for another request than its own.
+    TokenForged => TokenSafety,
+    /// The network does not heal.
+    StaysStalled => Liveness,
+    /// A handler goes on keeping a request when all others have answered.
+    HandlerKeeps => NothingHeld,
+    /// The application minds how its input was split.
+    SplitMinded => SplitInvariance,
+    /// Something of the run before shines through.
+    Leftover => Deterministic,
+    /// A handler takes the process down.
+    Panics => NoPanic,
+}

@@ -1,0 +1,579 @@
+//! The world of one run: nodes, the links between them, the clock, and what a step does.
+//!
+//! A run has two phases. *Safety*: steps by chance, faults and all, with every invariant checked at
+//! every end after every step. *Liveness* (`healing`): no new fault and no new work; what is open
+//! has to settle within [`LIVENESS_NANOS`](crate::healing::LIVENESS_NANOS).
+
+use antiphon::{Event, Framing, Input, ReadBuffer};
+
+use crate::checks::{Check, Checked};
+use crate::counts::Counts;
+use crate::end::{End, Seen};
+use crate::hostile::Hostile;
+use crate::observer::{Frame, ItemKind, read_frame};
+use crate::plant::Plant;
+use crate::rng::Rng;
+use crate::settings;
+use crate::trace::Trace;
+use crate::wire::{Spoilt, Wire};
+
+/// One millisecond of virtual time, in nanoseconds.
+pub const MILLI: u64 = 1_000_000;
+/// More events than any message here can cause.
+const EVENTS_MAX: usize = 20_000;
+
+/// How what has arrived is handed to the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// In pieces by chance; sometimes reading stops half way.
+    Chance,
+    /// In pieces by chance.
+    Pieces,
+    /// As much as fits.
+    Whole,
+    /// One byte at a time.
+    Bytes,
+}
+
+/// How a run is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Steps of the safety phase; by chance if none.
+    pub steps: Option<u64>,
+    /// Actions that are never taken, by their bit.
+    pub without: u64,
+    /// How input is split.
+    pub split: Split,
+    /// A planted fault.
+    pub plant: Option<Plant>,
+    /// Print every step.
+    pub trace: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            steps: None,
+            without: 0,
+            split: Split::Chance,
+            plant: None,
+            trace: false,
+        }
+    }
+}
+
+/// Two ends and the two directions between them. `wires[i]` carries what `ends[i]` writes.
+pub struct Link {
+    /// The ends; behind a hostile peer's there is no connection that anybody uses.
+    pub ends: [End; 2],
+    /// The directions.
+    pub wires: [Wire; 2],
+    /// Plays the second end.
+    pub hostile: Option<Hostile>,
+    /// How often the link has been opened.
+    pub epoch: u64,
+    /// How many bytes a direction carries before its writer has to wait.
+    pub window: usize,
+    /// The most that a byte travels, in nanoseconds.
+    pub latency: u64,
+}
+
+/// Everything there is in one run.
+pub struct World {
+    /// Chance.
+    pub rng: Rng,
+    /// Chance that decides nothing but how input is split.
+    pub split_rng: Rng,
+    /// How the run is made.
+    pub options: Options,
+    /// The present, in nanoseconds.
+    pub now: u64,
+    /// The links.
+    pub links: Vec<Link>,
+    /// The node at which each end stands.
+    pub nodes: Vec<usize>,
+    /// What has occurred.
+    pub counts: Counts,
+    /// What happened.
+    pub trace: Trace,
+    /// No new work and no new fault.
+    pub healing: bool,
+    /// When healing began, in nanoseconds.
+    pub healed: u64,
+    /// Steps so far.
+    pub steps: u64,
+    /// Calls and requests that went through.
+    pub settled: u64,
+    marks: u64,
+}
+
+impl World {
+    /// The world that follows from a seed.
+    pub fn new(seed: u64, options: Options) -> Self {
+        let mut rng = Rng::new(seed, 1);
+        let links = rng.size(2, 8);
+        let star = rng.chance(50);
+        let mut nodes = Vec::new();
+        let mesh = [
+            (0, 1),
+            (0, 2),
+            (1, 2),
+            (0, 3),
+            (1, 3),
+            (2, 3),
+            (0, 4),
+            (1, 4),
+        ];
+        for link in 0..links {
+            let (from, to) = if star { (0, link + 1) } else { mesh[link] };
+            nodes.extend([from, to]);
+        }
+        let mut world = Self {
+            split_rng: Rng::new(seed, 2),
+            options,
+            now: rng.within(1, 1000) * MILLI,
+            links: Vec::new(),
+            nodes,
+            counts: Counts::default(),
+            trace: Trace::new(options.trace),
+            healing: false,
+            healed: 0,
+            steps: 0,
+            settled: 0,
+            marks: 10_000,
+            rng,
+        };
+        for link in 0..links {
+            let made = world.open(link, 0);
+            world.links.push(made);
+        }
+        world
+    }
+
+    /// A link that has just been opened.
+    pub fn open(&mut self, link: usize, epoch: u64) -> Link {
+        let connection = (epoch * 8 + link as u64) as u32;
+        let pair = settings::pair(&mut self.rng, connection);
+        let [first, second] = pair.ends;
+        self.trace.say(|| match pair.hostile {
+            true => format!("link {link} opens: {first:?} and a hostile peer"),
+            false => format!("link {link} opens: {first:?} and {second:?}"),
+        });
+        let (honest, now, plant) = (!pair.hostile, self.now, self.options.plant);
+        let hostile = pair.hostile.then(|| Hostile::new(&first, &mut self.rng));
+        Link {
+            ends: [first, second].map(|config| End::new(config, honest, now, plant)),
+            wires: [Wire::default(), Wire::default()],
+            hostile,
+            epoch,
+            window: self.rng.pick(&[200, 1000, 5000]),
+            latency: self.rng.pick(&[1, 10, 100, 400]) * MILLI,
+        }
+    }
+
+    /// An end by its place among all.
+    pub fn end(&mut self, e: usize) -> &mut End {
+        &mut self.links[e / 2].ends[e % 2]
+    }
+
+    /// Whether a connection stands there.
+    pub fn is_real(&self, e: usize) -> bool {
+        e % 2 == 0 || self.links[e / 2].hostile.is_none()
+    }
+
+    fn is_honest(&self, e: usize) -> bool {
+        self.links[e / 2].hostile.is_none()
+    }
+
+    /// A mark that nothing else has.
+    pub fn mark(&mut self) -> u64 {
+        self.marks += 1;
+        self.marks
+    }
+
+    /// Counts a fault, unless all is being healed.
+    pub fn fault(&mut self, name: &'static str) {
+        if !self.healing {
+            self.counts.add(name);
+        }
+    }
+
+    /// Checks every invariant that holds at any moment, at every end.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn check(&self) -> Checked {
+        for link in &self.links {
+            let real = if link.hostile.is_some() { 1 } else { 2 };
+            for end in &link.ends[..real] {
+                end.check()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets an end write up to `most` bytes of what it has to say; whole messages one at a time.
+    ///
+    /// # Errors
+    /// If something else leaves than what was said.
+    pub fn write(&mut self, e: usize, most: usize, take: bool) -> Checked {
+        let (now, healing, plant) = (self.now, self.healing, self.options.plant);
+        let link = &mut self.links[e / 2];
+        let (end, wire) = (&mut link.ends[e % 2], &mut link.wires[e % 2]);
+        if wire.waiting() >= link.window && !wire.shut && !healing {
+            self.fault("fault: window full");
+            return Ok(());
+        }
+        let bytes = if take {
+            let mut bytes = Vec::new();
+            end.run_write(|conn| conn.take_transmit(&mut bytes));
+            bytes
+        } else {
+            let shown = end.conn.poll_transmit().unwrap_or_default();
+            let whole = end.config.framing == Framing::Messages;
+            let n = if whole {
+                shown.len()
+            } else {
+                most.min(shown.len())
+            };
+            let bytes = shown[..n].to_vec();
+            end.run_write(|conn| conn.consume_transmit(n));
+            bytes
+        };
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.trace.bytes(&bytes);
+        self.trace
+            .say(|| format!("  {e} writes {:?}", String::from_utf8_lossy(&bytes)));
+        let mut frames = Vec::new();
+        let mut seen = bytes.clone();
+        if plant == Some(Plant::OutputDamaged) && seen[0] == b'{' {
+            seen[0] = b'x';
+        }
+        let read = end.observer.feed(&seen, &mut frames);
+        read.map_err(|why| Check::OutputValid.broken(why))?;
+        twist(&mut frames, plant);
+        for frame in &frames {
+            end.book.has_left(frame, &end.config)?;
+        }
+        let delay = if healing {
+            5 * MILLI
+        } else {
+            1 + self.rng.below(link.latency)
+        };
+        let single = frames.len() == 1 && frames[0].bytes + 1 >= bytes.len();
+        let answer = single && matches!(frames[0].items[0].kind, ItemKind::Ok);
+        wire.send(bytes, now + delay);
+        if let Some(hostile) = &mut link.hostile {
+            frames.iter().for_each(|frame| hostile.hears(frame));
+        } else {
+            frames.into_iter().for_each(|frame| wire.expect(frame));
+        }
+        if wire.shut || link.hostile.is_some() {
+            return Ok(());
+        }
+        match plant {
+            Some(Plant::FrameLost) if single => wire.spoil(Spoilt::Lost),
+            Some(Plant::AnswerDelivered) if answer => wire.spoil(Spoilt::Twice),
+            Some(Plant::ByteLost) => wire.spoil(Spoilt::Byte),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The message shown could not be delivered.
+    ///
+    /// # Errors
+    /// If it is not what was said.
+    pub fn fail_write(&mut self, e: usize) -> Checked {
+        let plant = self.options.plant;
+        let end = self.end(e);
+        let Some(shown) = end.conn.poll_transmit() else {
+            return Ok(());
+        };
+        let Some(frame) = read_frame(shown) else {
+            return Err(Check::OutputValid.broken("unreadable message"));
+        };
+        end.book.has_left(&frame, &end.config)?;
+        for item in &frame.items {
+            let call = item.mark.and_then(|mark| end.book.calls.get_mut(&mark));
+            if let Some(call) = call.filter(|_| plant != Some(Plant::UnsentLie)) {
+                call.left = false;
+            }
+        }
+        // Nobody can tell which request an answer without a mark was for.
+        end.book.delivered.clear();
+        end.run_write(|conn| conn.fail_transmit());
+        self.fault("fault: message lost before it left");
+        Ok(())
+    }
+
+    /// Lets up to `most` of the bytes that have arrived reach an end.
+    ///
+    /// # Errors
+    /// What breaks on the way.
+    pub fn deliver(&mut self, e: usize, most: usize) -> Checked {
+        self.poll(e, usize::MAX)?;
+        let whole = self.end(e).config.framing == Framing::Messages;
+        let wire = &mut self.links[e / 2].wires[1 - e % 2];
+        let ready = wire.readable(self.now, whole);
+        let n = if whole { ready } else { ready.min(most) };
+        let bytes = wire.read(n);
+        if bytes.is_empty() && wire.shut && !wire.end_told && wire.waiting() == 0 && !wire.stalled {
+            wire.end_told = true;
+            self.trace.say(|| format!("  {e} is told the end of input"));
+            let link = &self.links[e / 2];
+            let (writer, wire) = (&link.ends[1 - e % 2], &link.wires[1 - e % 2]);
+            let is_lines = wire_is_lines(writer);
+            let all_came = wire.arrived() == writer.observer.seen();
+            let cut_off = writer.observer.unfinished().filter(|_| all_came);
+            let last = self.links[e / 2].wires[1 - e % 2].last_line().or(cut_off);
+            if let Some(frame) = last.filter(|_| is_lines && self.is_honest(e)) {
+                self.end(e).book.arrived(frame);
+            }
+            self.end(e).run(|conn| conn.handle_eof());
+            return self.poll(e, usize::MAX);
+        }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.trace
+            .say(|| format!("  {e} reads {:?}", String::from_utf8_lossy(&bytes)));
+        if whole {
+            return self.deliver_message(e, &bytes);
+        }
+        if self.options.plant == Some(Plant::SplitMinded) && self.options.split == Split::Bytes {
+            self.notify(e, 3)?;
+        }
+        let mut rest = &bytes[..];
+        let (split, salt) = (self.options.split, self.split_rng.below(3));
+        if self.options.split == Split::Chance && salt == 1 {
+            self.fault("fault: byte by byte");
+        }
+        while !rest.is_empty() {
+            let room = self.end(e).buffer.spare().len();
+            let wanted = match split {
+                Split::Whole => rest.len(),
+                Split::Bytes => 1,
+                // Most reads get all there is; some get bytes one by one; some get anything.
+                Split::Chance | Split::Pieces if salt == 0 => self.split_rng.size(1, rest.len()),
+                Split::Chance | Split::Pieces if salt == 1 => 1,
+                Split::Chance | Split::Pieces => rest.len(),
+            };
+            let n = wanted.min(rest.len()).min(room);
+            Check::InputProgress.that(n > 0, || format!("{e}: the buffer is full"))?;
+            if n < rest.len() {
+                self.fault("fault: read split");
+            }
+            let end = self.end(e);
+            end.buffer.spare()[..n].copy_from_slice(&rest[..n]);
+            end.buffer.advance(n);
+            rest = &rest[n..];
+            self.arrive(e, n);
+            // Reading may stop half way, and go on at the next turn.
+            let stops = split == Split::Chance && rest.is_empty() && !self.healing;
+            if stops && self.rng.chance(6) {
+                self.fault("fault: reading stops half way");
+                self.poll(e, 1)?;
+            } else {
+                self.poll(e, usize::MAX)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, e: usize, n: usize) {
+        let link = &mut self.links[e / 2];
+        for frame in link.wires[1 - e % 2].arrive(n) {
+            link.ends[e % 2].book.arrived(frame);
+        }
+    }
+
+    fn deliver_message(&mut self, e: usize, bytes: &[u8]) -> Checked {
+        self.arrive(e, bytes.len());
+        let limit = self.end(e).config.message_bytes_max;
+        let mut input = match bytes.len() > limit && self.rng.chance(50) {
+            true => {
+                self.fault("fault: oversized for the transport");
+                Input::oversize(bytes.len() as u64)
+            }
+            false => Input::message(bytes),
+        };
+        self.tell_time(e);
+        let mut events = 0;
+        while let Some(event) = self.end(e).run(|conn| conn.poll_event(&mut input)) {
+            self.handle(e, event)?;
+            events += 1;
+            Check::NoPanic.that(events < EVENTS_MAX, || "events without end".into())?;
+        }
+        self.end(e).check_drained()
+    }
+
+    fn tell_time(&mut self, e: usize) {
+        let mut now = self.now;
+        if !self.healing && self.options.split == Split::Chance {
+            match self.split_rng.below(40) {
+                0 => {
+                    self.fault("fault: clock stands still");
+                    return;
+                }
+                1 => {
+                    self.fault("fault: clock steps back");
+                    now -= now / 3;
+                }
+                _ => {}
+            }
+        }
+        self.end(e).tell_time(now);
+    }
+
+    /// Tells an end the time and takes up to `limit` events out of it.
+    ///
+    /// # Errors
+    /// What breaks.
+    pub fn poll(&mut self, e: usize, limit: usize) -> Checked {
+        self.tell_time(e);
+        let mut buffer = core::mem::replace(&mut self.end(e).buffer, ReadBuffer::new(0));
+        let mut events = 0;
+        let mut input = Input::stream(buffer.filled());
+        let drained = loop {
+            if events >= limit {
+                break false;
+            }
+            let Some(event) = self.end(e).run(|conn| conn.poll_event(&mut input)) else {
+                break true;
+            };
+            self.handle(e, event)?;
+            events += 1;
+            Check::NoPanic.that(events < EVENTS_MAX, || "events without end".into())?;
+        };
+        let consumed = input.consumed();
+        buffer.consume(consumed);
+        let (left, mut room) = (buffer.len(), buffer.capacity_max());
+        if self.options.plant == Some(Plant::BufferSmall) {
+            room /= 8;
+        }
+        self.end(e).buffer = buffer;
+        self.end(e).book.half_read = !drained;
+        if !drained {
+            return Ok(());
+        }
+        Check::InputProgress.that(left < room, || format!("{e}: {left} bytes of {room} stay"))?;
+        self.end(e).check_drained()
+    }
+
+    fn handle(&mut self, e: usize, event: Event<'_, u64>) -> Checked {
+        self.trace.say(|| format!("  {e} is told {event:?}"));
+        let kind = match &event {
+            Event::Request(_) => 1,
+            Event::Notification(_) => 2,
+            Event::Response(response) => 10 + response.call.number(),
+            Event::Cancelled(_) => 3,
+            Event::Malformed(_) => 4,
+            Event::Refused(_) => 5,
+            Event::Stray(_) => 6,
+            _ => 7,
+        };
+        self.trace.mix(kind);
+        let link = &mut self.links[e / 2];
+        let seen = link.ends[e % 2].digest(event, &mut self.counts)?;
+        if matches!(seen, Seen::Settled(..)) {
+            self.settled += 1;
+        }
+        self.react(e, seen)
+    }
+
+    /// Closes what is over, and opens it again.
+    pub fn tidy(&mut self, l: usize) -> Checked {
+        let real = if self.links[l].hostile.is_some() {
+            1
+        } else {
+            2
+        };
+        for side in 0..real {
+            let link = &mut self.links[l];
+            let end = &link.ends[side];
+            let over = end.conn.is_closed()
+                || end.book.closed.is_some()
+                    && end.conn.requests_open() == 0
+                    && end.conn.poll_transmit().is_none();
+            if over {
+                link.wires[side].shut = true;
+                link.wires[side].stalled = false;
+            }
+        }
+        let link = &mut self.links[l];
+        if link.hostile.is_some()
+            && link.wires[0].shut
+            && !link.wires[1].shut
+            && self.rng.chance(10)
+        {
+            link.wires[1].shut = true;
+        }
+        let all_closed = link.ends[..real].iter().all(|end| end.conn.is_closed());
+        if !all_closed || self.healing {
+            return Ok(());
+        }
+        self.check_end(l)?;
+        let epoch = self.links[l].epoch + 1;
+        self.links[l] = self.open(l, epoch);
+        self.fault("fault: reopened");
+        Ok(())
+    }
+
+    /// What has to hold of a link that is over: all that was said has left, unless it was given up.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check_end(&self, l: usize) -> Checked {
+        let link = &self.links[l];
+        let real = if link.hostile.is_some() { 1 } else { 2 };
+        for end in &link.ends[..real] {
+            let book = &end.book;
+            Check::SettlesOnce.that(book.calls.is_empty(), || {
+                format!("{} calls never settled", book.calls.len())
+            })?;
+            let given_up = book.silenced
+                || matches!(
+                    book.closed,
+                    Some(antiphon::Closed::Failed(
+                        antiphon::ConnectionError::OutboxFull
+                    ))
+                );
+            let is_owed = |said: &&crate::book::Said| matches!(said, crate::book::Said::Answer(_));
+            let owed = book.said.iter().find(is_owed);
+            Check::AnsweredOnce.that(given_up || owed.is_none(), || {
+                format!("{owed:?} was given and never left")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an end writes lines.
+fn wire_is_lines(writer: &End) -> bool {
+    matches!(writer.config.framing, Framing::Newline | Framing::Detect)
+}
+
+/// What a planted driver makes of the frames that leave.
+fn twist(frames: &mut Vec<Frame>, plant: Option<Plant>) {
+    let is_answer = |frame: &Frame| !frame.array && frame.items[0].kind == ItemKind::Ok;
+    match plant {
+        Some(Plant::FramesSwapped) if frames.len() > 1 => frames.swap(0, 1),
+        Some(Plant::AnswerTwice) => {
+            if let Some(answer) = frames.iter().find(|frame| is_answer(frame)) {
+                let twice = answer.clone();
+                frames.push(twice);
+            }
+        }
+        Some(Plant::IdRespelled) => {
+            for frame in frames.iter_mut().filter(|frame| is_answer(frame)) {
+                if let Some(id) = &mut frame.items[0].id {
+                    *id = format!("{id}.0");
+                }
+            }
+        }
+        _ => {}
+    }
+}
