@@ -298,7 +298,7 @@ fn like_serde_json(value: &Any<'_>) -> Option<OwnedJson> {
         (Ok(ours), Ok(theirs)) => {
             let mut text = ours.as_str().to_string();
             if crate::PLANTED {
-                text = text.replace("\\u001f\":", "\u{1f}\":");
+                text = text.replace("\\u001f", "\u{1f}");
             }
             assert_eq!(text, theirs);
         }

@@ -44,7 +44,7 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: [Target; 10] = [
     target("json", json::run, 542),
-    target("frames", frames::run, 246),
+    target("frames", frames::run, 248),
     target("client", client::run, 636),
     target("server", server::run, 594),
     target("encode", encode::run, 778),
