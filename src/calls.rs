@@ -193,8 +193,10 @@ impl<T> Calls<T> {
         slot.deadline = NEVER;
         self.occupied[index / 64] &= !(1 << (index % 64));
         self.open -= 1;
-        if let Some(name) = self.foreign.names.remove(&number) {
-            self.foreign.numbers.remove(&name.key);
+        if self.has_names() {
+            if let Some(name) = self.foreign.names.remove(&number) {
+                self.foreign.numbers.remove(&name.key);
+            }
         }
         Some(tag)
     }

@@ -6,7 +6,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::string::String;
 use core::fmt;
 
 use crate::error_object::{ErrorObject, OwnedError};
@@ -538,7 +538,7 @@ impl OwnedNotification {
 /// ```
 #[derive(Clone)]
 struct OwnedParts {
-    text: Box<[u8]>,
+    text: Box<str>,
     method_end: usize,
     params_end: usize,
     has_params: bool,
@@ -547,14 +547,14 @@ struct OwnedParts {
 
 impl OwnedParts {
     fn new(method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) -> Self {
-        let params_text = params.map_or(&b""[..], |json| json.as_bytes());
-        let id_text = id.map_or(&b""[..], |id| id.json().as_bytes());
-        let mut text = Vec::with_capacity(method.len() + params_text.len() + id_text.len());
-        text.extend_from_slice(method.as_bytes());
-        text.extend_from_slice(params_text);
-        text.extend_from_slice(id_text);
+        let params_text = params.map_or("", Json::as_str);
+        let id_text = id.map_or("", |id| id.text());
+        let mut text = String::with_capacity(method.len() + params_text.len() + id_text.len());
+        text.push_str(method);
+        text.push_str(params_text);
+        text.push_str(id_text);
         Self {
-            text: text.into_boxed_slice(),
+            text: text.into_boxed_str(),
             method_end: method.len(),
             params_end: method.len() + params_text.len(),
             has_params: params.is_some(),
@@ -563,8 +563,7 @@ impl OwnedParts {
     }
 
     fn method(&self) -> &str {
-        // The bytes were copied from a `str`, so they are UTF-8.
-        core::str::from_utf8(&self.text[..self.method_end]).unwrap_or_default()
+        &self.text[..self.method_end]
     }
 
     fn params(&self) -> Option<Json<'_>> {
@@ -573,7 +572,7 @@ impl OwnedParts {
             .then(|| Json::from_scanned(text, self.line_breaks))
     }
 
-    fn id(&self) -> &[u8] {
+    fn id(&self) -> &str {
         &self.text[self.params_end..]
     }
 }

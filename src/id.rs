@@ -190,13 +190,21 @@ impl OwnedId {
     }
 }
 
+impl OwnedId {
+    /// Keeps an id that was just written here.
+    fn from_written(text: &[u8]) -> Self {
+        let text = core::str::from_utf8(text).unwrap_or("null");
+        Self {
+            json: OwnedJson::from(Json::from_scanned(text, false)),
+        }
+    }
+}
+
 impl From<u64> for OwnedId {
     fn from(number: u64) -> Self {
         let mut text = Vec::with_capacity(20);
         json::write_u64(&mut text, number);
-        Self {
-            json: OwnedJson::from(Json::from_scanned(&text, false)),
-        }
+        Self::from_written(&text)
     }
 }
 
@@ -204,9 +212,7 @@ impl From<&str> for OwnedId {
     fn from(text: &str) -> Self {
         let mut quoted = Vec::with_capacity(text.len() + 2);
         json::write_str(&mut quoted, text);
-        Self {
-            json: OwnedJson::from(Json::from_scanned(&quoted, false)),
-        }
+        Self::from_written(&quoted)
     }
 }
 
@@ -301,15 +307,21 @@ impl IdScheme {
 
     /// The call number that `id` spells; none for an id that this scheme would never write.
     /// Numbers match by value (`7.0` is `7`), strings in canonical spelling only.
+    #[inline]
     pub(crate) fn read(&self, id: Json<'_>) -> Option<u64> {
+        match (self, read_canonical(id.as_bytes())) {
+            (IdScheme::Sequential, Some(number)) => Some(number),
+            _ => self.read_slowly(id),
+        }
+    }
+
+    #[inline(never)]
+    fn read_slowly(&self, id: Json<'_>) -> Option<u64> {
         match self {
-            IdScheme::Sequential => {
-                let text = id.as_bytes();
-                read_canonical(text).or_else(|| match id.kind() {
-                    JsonKind::Number => Decimal::read(text).to_u64(),
-                    _ => None,
-                })
-            }
+            IdScheme::Sequential => match id.kind() {
+                JsonKind::Number => Decimal::read(id.as_bytes()).to_u64(),
+                _ => None,
+            },
             IdScheme::Prefixed(prefix) => {
                 let string = id.as_string()?;
                 let mut points = string.code_points();
@@ -358,15 +370,20 @@ fn prefix_used(prefix: &'static str) -> &'static str {
 }
 
 /// Reads `0` or a number without leading zero, of at most 16 digits: all that a scheme writes.
+#[inline]
 fn read_canonical(text: &[u8]) -> Option<u64> {
-    match text {
-        [b'0'] => Some(0),
-        [b'1'..=b'9', ..] if text.len() <= 16 => text.iter().try_fold(0u64, |number, byte| {
-            byte.is_ascii_digit()
-                .then(|| number * 10 + u64::from(byte - b'0'))
-        }),
-        _ => None,
+    if text.len() > 16 || (text.first() == Some(&b'0') && text.len() > 1) {
+        return None;
     }
+    let mut number = None;
+    for &byte in text {
+        let digit = u64::from(byte.wrapping_sub(b'0'));
+        if digit > 9 {
+            return None;
+        }
+        number = Some(number.unwrap_or(0) * 10 + digit);
+    }
+    number
 }
 
 /// The quoted UUID of call `number`: 10 random bytes with version 4 and the RFC variant put in,

@@ -71,7 +71,7 @@
 //! Non-finite floats have no JSON form and are written as `null`, as serde_json does.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 #[cfg(any(feature = "std", test))]
@@ -91,6 +91,8 @@ mod encode;
 mod error_object;
 mod event;
 mod frame;
+#[cfg(feature = "arbitrary")]
+pub mod generate;
 pub mod http;
 mod id;
 mod input;

@@ -11,7 +11,7 @@ use crate::encode::Style;
 use crate::error_object::ErrorObject;
 use crate::event::{InvalidReason, InvalidResponse, Outcome};
 use crate::id::Id;
-use crate::json::{Envelope, Json, JsonKind, Member, Names, Version};
+use crate::json::{Envelope, Json, JsonKind, Member, Names, Span, Version, text_of};
 
 /// A method name that may be called: any text but a blank one.
 ///
@@ -56,8 +56,45 @@ pub(crate) struct Call<'a> {
     pub(crate) style: Style,
     /// The string as written, quotes included.
     pub(crate) method: Json<'a>,
+    /// Whether there are escapes in it.
+    pub(crate) method_escaped: bool,
     pub(crate) params: Option<Json<'a>>,
     pub(crate) kind: CallKind<'a>,
+}
+
+impl<'a> Call<'a> {
+    /// The method, unescaped.
+    #[inline]
+    pub(crate) fn method_text(&self) -> Cow<'a, str> {
+        method_text(self.method, self.method_escaped)
+    }
+
+    /// Whether the method is this one.
+    #[inline]
+    pub(crate) fn is_of(&self, method: &str) -> bool {
+        let quoted = self.method.as_bytes();
+        match quoted.get(1..quoted.len().saturating_sub(1)) {
+            Some(text) if !self.method_escaped => text == method.as_bytes(),
+            _ => unescaped(self.method) == method,
+        }
+    }
+}
+
+#[inline]
+fn method_text(method: Json<'_>, escaped: bool) -> Cow<'_, str> {
+    let quoted = method.as_str();
+    match quoted.get(1..quoted.len().saturating_sub(1)) {
+        Some(text) if !escaped => Cow::Borrowed(text),
+        _ => unescaped(method),
+    }
+}
+
+/// The text of a method with escapes, whose string has been checked to be text.
+#[cold]
+#[inline(never)]
+fn unescaped(method: Json<'_>) -> Cow<'_, str> {
+    let string = method.as_string();
+    string.map_or(Cow::Borrowed(""), |string| string.to_cow_lossy())
 }
 
 /// What a call without or with an id is.
@@ -89,53 +126,125 @@ pub(crate) struct Invalid<'a> {
     pub(crate) style: Style,
 }
 
+/// A message that was scanned, or as much of it as has the object that is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Text<'a> {
+    text: &'a str,
+    /// Where `text` begins in the message: spans count from the message's start.
+    start: u32,
+    line_breaks: bool,
+}
+
+impl<'a> Text<'a> {
+    /// The whole message.
+    pub(crate) fn whole(text: &'a str, line_breaks: bool) -> Self {
+        Self {
+            text,
+            start: 0,
+            line_breaks,
+        }
+    }
+
+    /// One object of a message that the driver shows once more. What it shows is looked at again,
+    /// for it need not be the same; then nothing is found in it.
+    pub(crate) fn part(message: &'a [u8], envelope: &Envelope, line_breaks: bool) -> Self {
+        let part = message.get(envelope.span.range()).unwrap_or_default();
+        Self {
+            text: text_of(part).unwrap_or_default(),
+            start: envelope.span.start,
+            line_breaks,
+        }
+    }
+
+    /// What stands between the quotes of a string.
+    #[inline]
+    pub(crate) fn inside(&self, span: Span) -> Option<&'a str> {
+        let start = span.start.wrapping_sub(self.start).wrapping_add(1) as usize;
+        let end = span.end.wrapping_sub(self.start).wrapping_sub(1) as usize;
+        self.text.get(start..end)
+    }
+
+    pub(crate) fn has_line_breaks(&self) -> bool {
+        self.line_breaks
+    }
+
+    #[inline]
+    pub(crate) fn json(&self, span: Span) -> Json<'a> {
+        // `get` judges whatever a subtraction makes of spans that are not of this text.
+        let start = span.start.wrapping_sub(self.start) as usize;
+        let end = span.end.wrapping_sub(self.start) as usize;
+        let value = self.text.get(start..end).unwrap_or("null");
+        Json::from_scanned(value, self.line_breaks)
+    }
+}
+
 /// Hands out the values of one envelope.
 struct Object<'a, 'e> {
-    text: &'a [u8],
+    text: Text<'a>,
     envelope: &'e Envelope,
-    line_breaks: bool,
     config: &'e Config,
+}
+
+/// The parts of a call that has been classified already and found valid: method, params and id.
+///
+/// Of a message that was changed since, it gives what stands there now.
+#[inline]
+pub(crate) fn known_call<'a>(
+    text: Text<'a>,
+    envelope: &Envelope,
+) -> (Cow<'a, str>, Option<Json<'a>>, Id<'a>) {
+    let json = |member: Member| text.json(member.span);
+    let method = method_text(
+        envelope.method().map_or(Json::NULL, json),
+        envelope.method_escaped,
+    );
+    // A null that was let pass counts as absent.
+    let params = envelope
+        .params()
+        .filter(|params| params.kind != JsonKind::Null);
+    let id = envelope.id().and_then(|id| Id::new(json(id)));
+    (method, params.map(json), id.unwrap_or(Id::NULL))
 }
 
 /// Classifies one object, which stands in a batch or alone.
 pub(crate) fn classify<'a>(
-    text: &'a [u8],
+    text: Text<'a>,
     envelope: &Envelope,
-    line_breaks: bool,
     config: &Config,
     in_batch: bool,
 ) -> Message<'a> {
     let object = Object {
         text,
         envelope,
-        line_breaks,
         config,
     };
     if envelope.kind != JsonKind::Object {
-        return object.invalid(InvalidReason::NotAnObject, None, Style::V2);
+        return Message::Invalid(object.invalid(InvalidReason::NotAnObject, None, Style::V2));
     }
-    if envelope.method.is_some() {
-        return object.call(in_batch);
+    if envelope.method().is_some() {
+        return match object.call(in_batch) {
+            Ok(call) => Message::Call(call),
+            Err(invalid) => Message::Invalid(invalid),
+        };
     }
-    if envelope.result.is_some() || envelope.error.is_some() {
+    if envelope.result().is_some() || envelope.error().is_some() {
         let id = object.response_id();
         return Message::Response(Response {
             id,
             outcome: object.outcome(),
         });
     }
-    object.invalid(InvalidReason::Unrecognisable, None, Style::V2)
+    Message::Invalid(object.invalid(InvalidReason::Unrecognisable, None, Style::V2))
 }
 
 impl<'a> Object<'a, '_> {
+    #[inline]
     fn json(&self, member: Member) -> Json<'a> {
-        let span = member.span.range();
-        Json::from_scanned(self.text.get(span).unwrap_or(b"null"), self.line_breaks)
+        self.text.json(member.span)
     }
 
     fn whole(&self) -> Json<'a> {
-        let text = self.text.get(self.envelope.span.range()).unwrap_or(b"null");
-        Json::from_scanned(text, self.line_breaks)
+        self.text.json(self.envelope.span)
     }
 
     /// The version the object claims; none if the policy does not allow it.
@@ -155,44 +264,46 @@ impl<'a> Object<'a, '_> {
         if self.envelope.repeated.contains(Names::ID) {
             return None;
         }
-        let member = self.envelope.id?;
+        let member = self.envelope.id()?;
         match member.kind {
             JsonKind::Bool if style == Style::V2 && !self.config.boolean_ids => None,
             _ => Id::new(self.json(member)),
         }
     }
 
-    fn invalid(&self, reason: InvalidReason, at: Option<Member>, style: Style) -> Message<'a> {
+    #[cold]
+    #[inline(never)]
+    fn invalid(&self, reason: InvalidReason, at: Option<Member>, style: Style) -> Invalid<'a> {
         let start = at.map_or(self.envelope.span, |member| member.span).start;
         let id = match self.envelope.kind {
             JsonKind::Object => self.id(style),
             _ => None,
         };
-        Message::Invalid(Invalid {
+        Invalid {
             reason,
             id,
             offset: start as usize,
             style,
-        })
+        }
     }
 
     /// An object with `method`.
-    fn call(&self, in_batch: bool) -> Message<'a> {
+    fn call(&self, in_batch: bool) -> Result<Call<'a>, Invalid<'a>> {
         let envelope = self.envelope;
         let Some(style) = self.style() else {
-            return self.invalid(InvalidReason::Version, None, Style::V2);
+            return Err(self.invalid(InvalidReason::Version, None, Style::V2));
         };
         if !envelope.repeated.is_empty() {
-            return self.invalid(InvalidReason::RepeatedMember, None, style);
+            return Err(self.invalid(InvalidReason::RepeatedMember, None, style));
         }
         if style == Style::V1 && in_batch && !self.config.v1_in_batch {
-            return self.invalid(InvalidReason::V1InBatch, None, style);
+            return Err(self.invalid(InvalidReason::V1InBatch, None, style));
         }
         let Some(method) = envelope
-            .method
+            .method()
             .filter(|method| method.kind == JsonKind::String)
         else {
-            return self.invalid(InvalidReason::MethodType, envelope.method, style);
+            return Err(self.invalid(InvalidReason::MethodType, envelope.method(), style));
         };
         if envelope.method_escaped
             && self
@@ -200,25 +311,27 @@ impl<'a> Object<'a, '_> {
                 .as_string()
                 .is_none_or(|s| s.to_cow().is_none())
         {
-            return self.invalid(InvalidReason::MethodText, Some(method), style);
+            return Err(self.invalid(InvalidReason::MethodText, Some(method), style));
         }
-        let params = match envelope.params {
+        let params = match envelope.params() {
             None => None,
             Some(params) => match (params.kind, style) {
                 (JsonKind::Array, _) => Some(params),
                 (JsonKind::Object, Style::V2) => Some(params),
                 (JsonKind::Object, Style::V1) if self.config.v1_named_params => Some(params),
                 (JsonKind::Object, Style::V1) => {
-                    return self.invalid(InvalidReason::ParamsByName, Some(params), style);
+                    return Err(self.invalid(InvalidReason::ParamsByName, Some(params), style));
                 }
                 (JsonKind::Null, _) if self.config.null_params == NullParams::TreatAsAbsent => None,
-                _ => return self.invalid(InvalidReason::ParamsType, Some(params), style),
+                _ => return Err(self.invalid(InvalidReason::ParamsType, Some(params), style)),
             },
         };
-        let kind = match (envelope.id, style) {
+        let kind = match (envelope.id(), style) {
             (None, Style::V2) => CallKind::Notification,
             (None, Style::V1) if self.config.v1_missing_id => CallKind::Request(Id::NULL),
-            (None, Style::V1) => return self.invalid(InvalidReason::IdMissing, None, Style::V2),
+            (None, Style::V1) => {
+                return Err(self.invalid(InvalidReason::IdMissing, None, Style::V2));
+            }
             (Some(id), Style::V1) if id.kind == JsonKind::Null => match self.config.v1_null_id {
                 V1NullId::Silent => CallKind::Notification,
                 V1NullId::AckAllNull => CallKind::Acknowledged,
@@ -226,13 +339,14 @@ impl<'a> Object<'a, '_> {
             },
             (Some(id), _) => match self.id(style) {
                 Some(id) => CallKind::Request(id),
-                None => return self.invalid(InvalidReason::IdType, Some(id), style),
+                None => return Err(self.invalid(InvalidReason::IdType, Some(id), style)),
             },
         };
         let (method, params) = (self.json(method), params.map(|params| self.json(params)));
-        Message::Call(Call {
+        Ok(Call {
             style,
             method,
+            method_escaped: envelope.method_escaped,
             params,
             kind,
         })
@@ -264,17 +378,17 @@ impl<'a> Object<'a, '_> {
         if !envelope.repeated.is_empty() {
             return Err(InvalidReason::RepeatedMember);
         }
-        match envelope.id {
+        match envelope.id() {
             Some(_) if self.id(style).is_some() => {}
             Some(_) => return Err(InvalidReason::IdType),
             // Some dialects leave the id out of an error whose request they could not read.
-            None if self.config.unknown_id == UnknownId::Omit && envelope.error.is_some() => {}
+            None if self.config.unknown_id == UnknownId::Omit && envelope.error().is_some() => {}
             None => return Err(InvalidReason::IdMissing),
         }
         let lenient = self.config.lenient_responses;
         // 1.0 has both members, the unused one null; 2.0 has exactly one.
         let used = |member: Member| member.kind != JsonKind::Null;
-        match (style, envelope.result, envelope.error) {
+        match (style, envelope.result(), envelope.error()) {
             (Style::V2, Some(result), None) => Ok(Outcome::Ok(self.json(result))),
             (Style::V2, None, Some(error)) => self.error(error, style),
             (Style::V2, Some(result), Some(error)) if lenient && !used(error) => {
@@ -303,11 +417,4 @@ impl<'a> Object<'a, '_> {
             Style::V1 => Ok(Outcome::Err(ErrorObject::read_v1(json))),
         }
     }
-}
-
-/// The text of a method whose string has been checked to be text.
-pub(crate) fn method_text<'a>(method: Json<'a>) -> Cow<'a, str> {
-    method
-        .as_string()
-        .map_or(Cow::Borrowed(""), |string| string.to_cow_lossy())
 }

@@ -6,7 +6,8 @@
 //! Ids are looked up in buckets by a hash first and by value second. A bucket is a ring of slots:
 //! the newest request first, those that the peer has given up last, so that a flood of cancels for
 //! one id finds what is left to cancel, or that nothing is, at the front. Ids made to share a bucket
-//! cost a pass over it, `requests_max` slots at most.
+//! cost a pass over it, `requests_max` slots at most. Most requests are answered before anyone looks
+//! for one: they wait in a ring of their own, and the next look-up sorts it into the buckets.
 
 use alloc::vec::Vec;
 
@@ -35,6 +36,8 @@ pub(crate) struct OpenRequest {
     pub(crate) cancelled: bool,
     generation: u32,
     is_open: bool,
+    /// Whether it is in a bucket.
+    is_sorted: bool,
     /// The next slot of the bucket's ring, or the next free one.
     next: u32,
     /// The one before in the ring; before the first stands the last.
@@ -49,17 +52,20 @@ impl OpenRequest {
 
     fn as_id(&self) -> Id<'_> {
         // The bytes were copied from an `Id`.
-        Id::new(Json::from_scanned(&self.id, false)).unwrap_or(Id::NULL)
+        let text = core::str::from_utf8(&self.id).unwrap_or("null");
+        Id::new(Json::from_scanned(text, false)).unwrap_or(Id::NULL)
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<OpenRequest>,
-    /// A hash of each slot's id.
+    /// A hash of each slot's id, if it is sorted.
     hashes: Vec<u32>,
     /// The first slot of each bucket, or [`NONE`]. As many as a power of two, and no fewer than slots.
     buckets: Vec<u32>,
+    /// The first slot of the ring of those that are in no bucket, or [`NONE`]: the newest.
+    unsorted: u32,
     free: u32,
     open: usize,
     /// No request is open in a slot before this one: how far [`any`](Self::any) has searched.
@@ -72,6 +78,7 @@ impl Requests {
             slots: Vec::new(),
             hashes: Vec::new(),
             buckets: Vec::new(),
+            unsorted: NONE,
             free: NONE,
             open: 0,
             searched: 0,
@@ -105,7 +112,6 @@ impl Requests {
         batch: u32,
         position: u32,
     ) -> (u32, u32) {
-        let hash = id.value_hash();
         self.open += 1;
         if let Some(slot) = self.slots.get_mut(self.free as usize) {
             let index = self.free;
@@ -113,10 +119,9 @@ impl Requests {
             self.searched = self.searched.min(index as usize);
             slot.id.extend_from_slice(id.json().as_bytes());
             (slot.style, slot.batch, slot.position) = (style, batch, position);
-            (slot.cancelled, slot.is_open) = (false, true);
+            (slot.cancelled, slot.is_open, slot.is_sorted) = (false, true, false);
             let generation = slot.generation;
-            self.hashes[index as usize] = hash;
-            self.link(index, true);
+            push(&mut self.slots, &mut self.unsorted, index, true);
             return (index, generation);
         }
         let index = self.slots.len() as u32;
@@ -128,62 +133,59 @@ impl Requests {
             cancelled: false,
             generation: 0,
             is_open: true,
+            is_sorted: false,
             next: NONE,
             before: NONE,
         });
-        self.hashes.push(hash);
-        if self.slots.len() > self.buckets.len() {
-            self.spread();
-        } else {
-            self.link(index, true);
-        }
+        self.hashes.push(0);
+        push(&mut self.slots, &mut self.unsorted, index, true);
         (index, 0)
     }
 
-    /// Doubles the buckets and puts every open request into its new one.
+    /// Puts every request that nobody has looked for into its bucket, the oldest first.
+    fn sort_in(&mut self) {
+        if self.slots.len() > self.buckets.len() {
+            self.spread();
+        }
+        while let Some(newest) = self.slots.get(self.unsorted as usize) {
+            let index = newest.before;
+            pull(&mut self.slots, &mut self.unsorted, index);
+            let slot = &mut self.slots[index as usize];
+            slot.is_sorted = true;
+            let hash = slot.as_id().value_hash();
+            self.hashes[index as usize] = hash;
+            let bucket = self.bucket(hash);
+            let first = !self.slots[index as usize].cancelled;
+            push(&mut self.slots, &mut self.buckets[bucket], index, first);
+        }
+    }
+
+    /// Makes as many buckets as there may be slots before the next growth. Each old one is divided
+    /// among new ones, so every ring stays in order.
     fn spread(&mut self) {
-        let buckets = self.slots.len().next_power_of_two();
-        self.buckets.clear();
-        self.buckets.resize(buckets, NONE);
-        for index in 0..self.slots.len() {
-            let slot = &self.slots[index];
-            if slot.is_open {
-                self.link(index as u32, !slot.cancelled);
+        let buckets = alloc::vec![NONE; self.slots.len().next_power_of_two()];
+        for mut head in core::mem::replace(&mut self.buckets, buckets) {
+            while let Some(first) = self.slots.get(head as usize) {
+                let index = first.before;
+                pull(&mut self.slots, &mut head, index);
+                let bucket = self.bucket(self.hashes[index as usize]);
+                push(&mut self.slots, &mut self.buckets[bucket], index, true);
             }
         }
     }
 
     fn bucket(&self, hash: u32) -> usize {
-        // The lower bits of this hash are its best, and there is at least one bucket.
-        hash as usize & (self.buckets.len() - 1)
+        // The number of buckets is a power of two.
+        hash as usize & self.buckets.len().saturating_sub(1)
     }
 
-    /// Puts a slot into its bucket's ring, as the first or the last.
-    fn link(&mut self, index: u32, first: bool) {
-        let bucket = self.bucket(self.hashes[index as usize]);
-        let head = self.buckets[bucket];
-        let (next, before) = match self.slots.get(head as usize) {
-            Some(slot) => (head, slot.before),
-            None => (index, index),
-        };
-        self.slots[before as usize].next = index;
-        self.slots[next as usize].before = index;
-        let slot = &mut self.slots[index as usize];
-        (slot.next, slot.before) = (next, before);
-        if first || head == NONE {
-            self.buckets[bucket] = index;
-        }
-    }
-
-    /// Takes a slot out of its bucket's ring.
-    fn unlink(&mut self, index: u32) {
-        let bucket = self.bucket(self.hashes[index as usize]);
-        let slot = &self.slots[index as usize];
-        let (next, before) = (slot.next, slot.before);
-        self.slots[before as usize].next = next;
-        self.slots[next as usize].before = before;
-        if self.buckets[bucket] == index {
-            self.buckets[bucket] = if next == index { NONE } else { next };
+    /// The head of the ring that a slot is in.
+    fn head_of(&mut self, index: u32) -> (&mut Vec<OpenRequest>, &mut u32) {
+        if self.slots[index as usize].is_sorted {
+            let bucket = self.bucket(self.hashes[index as usize]);
+            (&mut self.slots, &mut self.buckets[bucket])
+        } else {
+            (&mut self.slots, &mut self.unsorted)
         }
     }
 
@@ -198,8 +200,9 @@ impl Requests {
         match self.slots.get_mut(slot as usize) {
             Some(request) if request.is_open && !request.cancelled => {
                 request.cancelled = true;
-                self.unlink(slot);
-                self.link(slot, false);
+                let (slots, head) = self.head_of(slot);
+                pull(slots, head, slot);
+                push(slots, head, slot, false);
                 true
             }
             _ => false,
@@ -222,7 +225,8 @@ impl Requests {
         {
             return;
         }
-        self.unlink(slot);
+        let (slots, head) = self.head_of(slot);
+        pull(slots, head, slot);
         let request = &mut self.slots[slot as usize];
         request.is_open = false;
         request.generation = request.generation.wrapping_add(1);
@@ -233,20 +237,23 @@ impl Requests {
     }
 
     /// The slot of an open request with an id of this type and value.
-    pub(crate) fn find(&self, id: Id<'_>) -> Option<u32> {
+    pub(crate) fn find(&mut self, id: Id<'_>) -> Option<u32> {
+        self.sort_in();
         let mut ring = self.ring(id.value_hash());
         ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
 
     /// The same, passing over those that the peer has given up already; the newest of several.
-    pub(crate) fn find_wanted(&self, id: Id<'_>) -> Option<u32> {
+    pub(crate) fn find_wanted(&mut self, id: Id<'_>) -> Option<u32> {
+        self.sort_in();
         let mut ring = self.wanted(id.value_hash());
         ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
 
     /// The slot of the one open request whose id has this text, quotes left out; none if several
     /// have.
-    pub(crate) fn find_text(&self, id: Id<'_>) -> Option<u32> {
+    pub(crate) fn find_text(&mut self, id: Id<'_>) -> Option<u32> {
+        self.sort_in();
         let bare = id.bare();
         let mut quoted: SmallVec<[u8; ID_INLINE]> = SmallVec::new();
         quoted.push(b'"');
@@ -296,6 +303,32 @@ impl Requests {
         let unsearched = self.slots.get(self.searched..)?;
         self.searched += unsearched.iter().position(|request| request.is_open)?;
         Some(self.searched as u32)
+    }
+}
+
+/// Puts a slot into a ring, as the first or the last.
+fn push(slots: &mut [OpenRequest], head: &mut u32, index: u32, first: bool) {
+    let (next, before) = match slots.get(*head as usize) {
+        Some(slot) => (*head, slot.before),
+        None => (index, index),
+    };
+    slots[before as usize].next = index;
+    slots[next as usize].before = index;
+    let slot = &mut slots[index as usize];
+    (slot.next, slot.before) = (next, before);
+    if first || *head == NONE {
+        *head = index;
+    }
+}
+
+/// Takes a slot out of its ring.
+fn pull(slots: &mut [OpenRequest], head: &mut u32, index: u32) {
+    let slot = &slots[index as usize];
+    let (next, before) = (slot.next, slot.before);
+    slots[before as usize].next = next;
+    slots[next as usize].before = before;
+    if *head == index {
+        *head = if next == index { NONE } else { next };
     }
 }
 

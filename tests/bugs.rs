@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, Config, Connection, Event, Framing, Input, Instant, NullIdError, Outcome,
+    CloseReason, Config, Connection, Event, Framing, Id, Input, Instant, Json, NullIdError,
+    Outcome, StrayKind,
 };
 
 fn parts(conn: &mut Connection<u64>, input: &[u8]) -> Vec<(u64, String)> {
@@ -137,4 +138,28 @@ fn a_drain_that_a_stalled_write_overtook_leaves_no_deadline_behind() {
     while conn.poll_event(&mut Input::none()).is_some() {}
     assert_eq!(conn.poll_timeout(), None);
     assert!(conn.is_closed());
+}
+
+// CLI-08
+#[test]
+fn a_refused_call_does_not_use_up_the_number_that_it_passed_over() {
+    for in_batch in [false, true] {
+        let mut conn: Connection<u64> = Connection::new(Config::new());
+        let two = Id::new(Json::parse_str("2").unwrap()).unwrap();
+        conn.call_with_id(two, "ask", (), None, 0).unwrap();
+        // The number 2 is passed over, for it is spelled like the chosen id; then params are refused.
+        if in_batch {
+            let mut batch = conn.batch(None);
+            assert!(batch.call::<()>("ask", &7, 1).is_err());
+        } else {
+            assert!(conn.call("ask", &7, None, 1).is_err());
+        }
+        let answer = br#"{"jsonrpc":"2.0","result":1,"id":2}"#;
+        assert_eq!(parts(&mut conn, &[answer, &b"\n"[..]].concat()).len(), 1);
+        let mut again = Input::message(answer);
+        let Some(Event::Stray(stray)) = conn.poll_event(&mut again) else {
+            panic!("it answers nothing any more");
+        };
+        assert!(matches!(stray.kind, StrayKind::Unknown(_)), "{stray:?}");
+    }
 }

@@ -101,9 +101,9 @@ fn the_calculator_takes_params_both_ways_and_names_what_is_wrong() {
     );
 }
 
-// EXA-01 STD-07 D-35
+// EXA-01 STD-07 D-35 TST-19
 #[test]
-fn the_calculator_logs_to_standard_error_and_prints_nothing_but_messages() {
+fn d_35_the_calculator_logs_to_standard_error_and_prints_nothing_but_messages() {
     let input = concat!(
         r#"{"jsonrpc":"2.0","method":"logCalculation","params":["add",15]}"#,
         "\n",
@@ -279,7 +279,7 @@ fn the_wire_shows_three_fields_of_use() {
 
 // EXA-04 SEC-13
 #[test]
-fn the_mcp_server_runs_tools_side_by_side_and_keeps_a_log() {
+fn d_40_the_mcp_server_runs_tools_side_by_side_and_keeps_a_log() {
     let mut child = example("mcp_server")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

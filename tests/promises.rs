@@ -83,6 +83,7 @@ fn the_top_level_has_what_belongs_there_and_nothing_else() {
         "LICENSE-APACHE",
         "LICENSE-MIT",
         "README.md",
+        "SECURITY.md",
         "adapters",
         "benches",
         "cli",
@@ -121,7 +122,9 @@ fn the_core_reads_no_clock_draws_no_randomness_and_touches_no_system() {
     let found = lines_with(&core, &words);
     let allowed = |line: &String| {
         line.contains("&'static ")
-            || line.contains("forbid(unsafe_code)")
+            || line.contains("deny(unsafe_code)")
+            // The vector module; the floors hold it to be the only file with the word.
+            || line.contains("json/simd.rs")
             || line.contains("'static>")
     };
     let found: Vec<_> = found.into_iter().filter(|line| !allowed(line)).collect();

@@ -68,14 +68,23 @@ fn config(bytes: &mut Bytes<'_>) -> Config {
 }
 
 /// What was done to the connection, in order, for the core to be told the same.
+#[derive(Debug)]
 pub(crate) enum Act {
-    Call { tag: usize, deadline: Option<u64> },
+    Call {
+        tag: usize,
+        deadline: Option<u64>,
+    },
     Notify(usize),
     Cancel(usize),
     Read(Vec<u8>),
     Clock(u64),
-    Answer { serial: u64, how: u8 },
+    Answer {
+        serial: u64,
+        how: u8,
+    },
     End,
+    /// The driver was polled, and looked at the time last.
+    Turn,
 }
 
 /// What a service was told.
@@ -414,6 +423,7 @@ impl World {
             .driver
             .as_mut()
             .map(|driver| Pin::new(driver).poll(&mut Context::from_waker(&waker)));
+        with(&self.notes, |notes| notes.acts.push(Act::Turn));
         if let Some(Poll::Ready(ended)) = driver {
             assert!(ended.is_ok() || self.broken_at.is_some(), "{ended:?}");
             self.driver = None;

@@ -193,10 +193,7 @@ fn whole(json: Json<'_>, node: &Node, text: &[u8]) {
     assert_eq!(owned.as_str(), json.as_str());
     let copied = OwnedJson::from_value(&json).expect("JSON has a JSON form");
     let again = naive::parse(copied.as_str().as_bytes(), DEPTH_MAX);
-    assert_eq!(
-        again.is_some_and(|again| again.end == copied.as_str().len()),
-        true
-    );
+    assert!(again.is_some_and(|again| again.end == copied.as_str().len()));
     assert!(!copied.as_str().contains(['\n', '\r']));
     // A type that refuses most texts, and one that takes what fits; serde_json is the judge.
     let decoded = json.decode::<serde_json::Value>();

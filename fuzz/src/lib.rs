@@ -7,6 +7,7 @@
 mod bytes;
 pub mod client;
 mod config;
+pub mod conversations;
 pub mod corpus;
 pub mod drivers;
 pub mod encode;
@@ -23,6 +24,7 @@ mod rendering;
 #[path = "../../tests/model/run.rs"]
 mod run;
 pub mod server;
+pub mod values;
 
 /// Whether each target has its fault, for showing that it would be found. The faults stand between
 /// a target and the core; the core has none.
@@ -40,7 +42,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 10] = [
     target("json", json::run, 0),
     target("frames", frames::run, 0),
     target("client", client::run, 0),
@@ -49,6 +51,8 @@ pub const TARGETS: [Target; 8] = [
     target("operations", operations::run, 0),
     target("peers", peers::run, 0),
     target("drivers", drivers::run, 0),
+    target("conversations", conversations::run, 0),
+    target("values", values::run, 0),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), cases_min: usize) -> Target {

@@ -146,7 +146,7 @@ impl World {
             8..=10 => self.deliver(side, 1 + usize::from(bytes.byte())),
             11 | 12 => self.answer(side, bytes.place(hot), bytes.byte()),
             13 => {
-                self.now = self.now + Duration::from_millis(u64::from(bytes.byte()));
+                self.now += Duration::from_millis(u64::from(bytes.byte()));
                 let at = self.now;
                 self.sides
                     .iter_mut()

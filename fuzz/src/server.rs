@@ -75,6 +75,8 @@ impl Server {
     fn receive(&mut self, mut input: Input<'_>) {
         while let Some(event) = self.conn.poll_event(&mut input) {
             tell(&event);
+            // A driver may leave a message half way, and show the next.
+            let is_left = self.ways & 8 == 8 && matches!(event, Event::Notification(_));
             match event {
                 Event::Request(request) => self.request(request),
                 Event::Malformed(malformed) => self.announced.extend(malformed.answered),
@@ -86,6 +88,9 @@ impl Server {
                     self.failed = !matches!(why, Closed::EndOfInput | Closed::Drained)
                 }
                 _ => {}
+            }
+            if is_left {
+                return;
             }
         }
     }
@@ -178,10 +183,12 @@ impl Server {
             let place = automatic.iter().position(|other| other == code);
             automatic.swap_remove(place.expect("what is announced is sent"));
         }
-        // A request that its own batch cancels is answered without an event.
+        // A request that its own batch cancels is answered without an event, and so is one in what
+        // was left half way.
         let cancelled = cancel_code(self.conn.config());
+        let is_quiet = |code: &i64| *code == cancelled || (self.ways & 8 == 8 && *code == -32603);
         assert!(
-            automatic.iter().all(|code| *code == cancelled),
+            automatic.iter().all(is_quiet),
             "{automatic:?} came unannounced"
         );
     }

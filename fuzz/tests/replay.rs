@@ -118,4 +118,4 @@ macro_rules! targets {
     };
 }
 
-targets! { json frames client server encode operations peers drivers }
+targets! { json frames client server encode operations peers drivers conversations values }

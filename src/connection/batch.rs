@@ -144,6 +144,12 @@ impl<T> Batch<'_, T> {
 
     fn write_call(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
         self.may_add(method)?;
+        let first = self.conn.calls.next();
+        self.write_next(method, params)
+            .inspect_err(|_| self.conn.calls.rollback(first))
+    }
+
+    fn write_next(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
         let number = self.conn.next_call(None)?;
         let (style, scheme) = (self.conn.own_style(), self.conn.config.id_scheme);
         self.write(|out| {

@@ -192,6 +192,18 @@ impl<T> Connection<T> {
         params: impl Payload,
     ) -> Result<u64, SendError> {
         self.may_send(method)?;
+        let first = self.calls.next();
+        // A number that was passed over for a call that is refused has not been used either.
+        self.write_call(id, method, params)
+            .inspect_err(|_| self.calls.rollback(first))
+    }
+
+    fn write_call(
+        &mut self,
+        id: Option<Id<'_>>,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<u64, SendError> {
         let number = self.next_call(id)?;
         let style = self.own_style();
         let frame = self
@@ -415,16 +427,21 @@ impl<T> Connection<T> {
     fn is_named(&self, number: u64) -> bool {
         let mut text = alloc::vec::Vec::new();
         self.config.id_scheme.write(number, &mut text);
-        Id::new(Json::from_scanned(&text, false)).is_some_and(|id| self.calls.named(id).is_some())
+        let text = core::str::from_utf8(&text).unwrap_or_default();
+        Id::new(Json::from_scanned(text, false)).is_some_and(|id| self.calls.named(id).is_some())
     }
 
     /// The open call that an id on the wire belongs to.
     pub(super) fn find_call(&self, id: Id<'_>) -> Option<u64> {
-        if let Some(number) = self.calls.named(id) {
-            return Some(number);
+        let has_names = self.calls.has_names();
+        if has_names {
+            if let Some(number) = self.calls.named(id) {
+                return Some(number);
+            }
         }
         let number = self.config.id_scheme.read(id.json())?;
-        (self.calls.is_open(number) && self.calls.name_of(number).is_none()).then_some(number)
+        let is_named = has_names && self.calls.name_of(number).is_some();
+        (self.calls.is_open(number) && !is_named).then_some(number)
     }
 
     pub(super) fn own_style(&self) -> Style {

@@ -14,7 +14,7 @@ use crate::event::{
 use crate::id::{Id, ReplyToken, RequestKey};
 use crate::input::Input;
 use crate::json::{Envelope, Json};
-use crate::message::{self, Call, CallKind, Invalid, Message, method_text};
+use crate::message::{self, Call, CallKind, Invalid, Message, Text};
 use crate::requests::NONE;
 
 /// The batch that an item's answer goes into, and its position there.
@@ -83,54 +83,66 @@ impl<T> Connection<T> {
         if fate == Fate::Done {
             return None;
         }
-        let message = message::classify(text, &envelope, line_breaks, &self.config, true);
+        let part = Text::part(text, &envelope, line_breaks);
         let origin = Origin {
             bytes: envelope.span.range().len(),
             batch_index: Some(position),
         };
-        let place = Place {
-            batch,
-            position: position as u32,
-        };
-        match (fate, message) {
-            (Fate::Request { slot }, Message::Call(call)) => {
-                let CallKind::Request(id) = call.kind else {
-                    return None;
-                };
+        match fate {
+            Fate::Request { slot } => {
                 let generation = self.requests.generation(slot);
                 self.requests.get(slot, generation)?;
-                Some(self.request_event(&call, id, slot, generation, origin))
+                let (method, params, id) = message::known_call(part, &envelope);
+                Some(Event::Request(Request {
+                    method,
+                    params,
+                    id,
+                    token: self.token(slot, generation),
+                    origin,
+                }))
             }
-            (Fate::Refused { cause, answered }, Message::Call(call)) => {
-                let id = match call.kind {
-                    CallKind::Request(id) => Some(id),
-                    _ => None,
-                };
-                let method = Some(method_text(call.method));
+            Fate::Notification => {
+                let (method, params, _) = message::known_call(part, &envelope);
+                Some(Event::Notification(Notification {
+                    method,
+                    params,
+                    origin,
+                }))
+            }
+            Fate::Refused { cause, answered } => {
+                let (method, _, id) = message::known_call(part, &envelope);
                 Some(Event::Refused(Refused {
                     cause,
-                    method,
-                    id,
+                    method: Some(method),
+                    id: Some(id),
                     answered,
                     origin,
                 }))
             }
-            (_, message) => Some(self.deliver(text, &envelope, message, origin, Some(place))),
+            Fate::Done => None,
+            Fate::Deliver => {
+                let message = message::classify(part, &envelope, &self.config, true);
+                let place = Place {
+                    batch,
+                    position: position as u32,
+                };
+                Some(self.deliver(text, &envelope, message, origin, Some(place)))
+            }
         }
     }
 
-    /// Delivers a message that came alone.
-    pub(super) fn deliver_single<'a>(
-        &mut self,
-        text: &'a [u8],
-        message: Message<'a>,
-        origin: Origin,
-    ) -> Option<Event<'a, T>> {
-        let envelope = *self.envelopes.first()?;
-        Some(self.deliver(text, &envelope, message, origin, None))
+    #[inline]
+    pub(super) fn token(&self, slot: u32, generation: u32) -> ReplyToken {
+        let key = RequestKey {
+            connection: self.config.connection,
+            slot,
+            generation,
+        };
+        ReplyToken { key }
     }
 
-    fn deliver<'a>(
+    #[inline]
+    pub(super) fn deliver<'a>(
         &mut self,
         text: &'a [u8],
         envelope: &Envelope,
@@ -165,7 +177,7 @@ impl<T> Connection<T> {
                 let error = self.limit_error(cause);
                 let echoed = self.echoed(Some(id));
                 self.answer_error(call.style, echoed, &error);
-                let (method, answered) = (Some(method_text(call.method)), Some(error.code()));
+                let (method, answered) = (Some(call.method_text()), Some(error.code()));
                 Event::Refused(Refused {
                     cause,
                     method,
@@ -180,7 +192,7 @@ impl<T> Connection<T> {
             }
             (_, Some(cause)) => {
                 // A notification is never answered, whatever is wrong with it. JSON-RPC 2.0 §4.1.
-                let method = Some(method_text(call.method));
+                let method = Some(call.method_text());
                 Event::Refused(Refused {
                     cause,
                     method,
@@ -193,7 +205,7 @@ impl<T> Connection<T> {
                 if let CallKind::Acknowledged = kind {
                     self.answer_null(Style::V1, Id::NULL, place);
                 }
-                let (method, params) = (method_text(call.method), call.params);
+                let (method, params) = (call.method_text(), call.params);
                 Event::Notification(Notification {
                     method,
                     params,
@@ -211,17 +223,12 @@ impl<T> Connection<T> {
         generation: u32,
         origin: Origin,
     ) -> Event<'a, T> {
-        let key = RequestKey {
-            connection: self.config.connection,
-            slot,
-            generation,
-        };
-        let (method, params) = (method_text(call.method), call.params);
+        let (method, params) = (call.method_text(), call.params);
         Event::Request(Request {
             method,
             params,
             id,
-            token: ReplyToken { key },
+            token: self.token(slot, generation),
             origin,
         })
     }
@@ -377,7 +384,8 @@ impl<T> Connection<T> {
         number: u64,
     ) -> Option<Event<'a, T>> {
         let envelope = *self.envelopes.first()?;
-        let message = message::classify(text, &envelope, line_breaks, &self.config, false);
+        let part = Text::part(text, &envelope, line_breaks);
+        let message = message::classify(part, &envelope, &self.config, false);
         let Message::Response(response) = message else {
             return None;
         };
@@ -394,6 +402,8 @@ impl<T> Connection<T> {
         }))
     }
 
+    #[cold]
+    #[inline(never)]
     fn deliver_invalid<'a>(
         &mut self,
         text: &'a [u8],
@@ -409,7 +419,7 @@ impl<T> Connection<T> {
             if let Some((call, tag)) = number.and_then(|number| self.end_call(number)) {
                 let broken = InvalidResponse {
                     reason: invalid.reason,
-                    text: Json::from_scanned(item, true),
+                    text: Text::part(text, envelope, true).json(envelope.span),
                 };
                 let outcome = Outcome::Invalid(broken);
                 return Event::Response(Response {

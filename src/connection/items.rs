@@ -15,7 +15,7 @@ use crate::error_object::ErrorObject;
 use crate::event::{Event, InvalidReason, MalformedCause, Origin, Refused, RefusedCause};
 use crate::id::Id;
 use crate::json::{JsonKind, OwnedJson};
-use crate::message::{self, Call, CallKind, Message};
+use crate::message::{self, Call, CallKind, Message, Text};
 
 impl<T> Connection<T> {
     /// A batch that is refused as a whole. `Some(None)` swallows it.
@@ -23,14 +23,14 @@ impl<T> Connection<T> {
         &mut self,
         text: &'a [u8],
         items: usize,
-        line_breaks: bool,
+        whole: Text<'a>,
     ) -> Option<Option<Event<'a, T>>> {
         let reason = match items {
             0 if self.config.exchange && self.config.role == Role::Client => return Some(None),
             0 => InvalidReason::EmptyBatch,
             _ if !self.config.batches => InvalidReason::BatchesOff,
             _ if items > self.config.batch_items_max => {
-                return Some(Some(self.refuse_batch(text, items, line_breaks)));
+                return Some(Some(self.refuse_batch(text, items, whole)));
             }
             _ => return None,
         };
@@ -50,9 +50,9 @@ impl<T> Connection<T> {
     }
 
     /// The id of the first request among the items that were scanned.
-    pub(super) fn first_request_id<'a>(&self, text: &'a [u8], line_breaks: bool) -> Option<Id<'a>> {
+    pub(super) fn first_request_id<'a>(&self, whole: Text<'a>) -> Option<Id<'a>> {
         self.envelopes.iter().find_map(|envelope| {
-            match message::classify(text, envelope, line_breaks, &self.config, true) {
+            match message::classify(whole, envelope, &self.config, true) {
                 Message::Call(call) => match call.kind {
                     CallKind::Request(id) => Some(id),
                     _ => None,
@@ -66,13 +66,14 @@ impl<T> Connection<T> {
         &mut self,
         text: &'a [u8],
         items: usize,
-        line_breaks: bool,
+        whole: Text<'a>,
     ) -> Event<'a, T> {
         let items_max = self.config.batch_items_max;
         // Only the first items are known. A batch of answers is never answered; any other is, for
         // somebody may wait for it.
         let is_answers = self.envelopes.iter().all(|envelope| {
-            envelope.method.is_none() && (envelope.result.is_some() || envelope.error.is_some())
+            envelope.method().is_none()
+                && (envelope.result().is_some() || envelope.error().is_some())
         });
         let sentence = alloc::format!("A batch may have at most {items_max} items");
         let standard = OwnedJson::from_value(sentence.as_str()).ok();
@@ -88,7 +89,7 @@ impl<T> Connection<T> {
             LimitErrors::Standard => self.answer_fault(Style::V2, None, &standard()),
             LimitErrors::FirstCall if self.config.role == Role::Client => None,
             LimitErrors::FirstCall => {
-                let id = self.first_request_id(text, line_breaks);
+                let id = self.first_request_id(whole);
                 let id = self.echoed(id).unwrap_or(Id::NULL).json().as_bytes();
                 self.queue_reply(256, |out| {
                     out.push(b'[');
@@ -111,15 +112,19 @@ impl<T> Connection<T> {
     }
 
     /// Decides for every item of a batch what is to become of it, and opens its requests.
-    pub(super) fn open_batch(&mut self, text: &[u8], line_breaks: bool) -> u32 {
+    pub(super) fn open_batch(&mut self, whole: Text<'_>) -> u32 {
         self.fates.clear();
         let batch = self.batches.begin();
         let mut has_cancels = false;
         for position in 0..self.envelopes.len() {
             let envelope = self.envelopes[position];
+            if let Some(fate) = self.plain_fate(whole, &envelope, batch, position as u32) {
+                self.fates.push(fate);
+                continue;
+            }
             let mut fate = Fate::Deliver;
-            if envelope.kind == JsonKind::Object && envelope.method.is_some() {
-                let message = message::classify(text, &envelope, line_breaks, &self.config, true);
+            if envelope.kind == JsonKind::Object && envelope.method().is_some() {
+                let message = message::classify(whole, &envelope, &self.config, true);
                 if let Message::Call(call) = message {
                     has_cancels |= self.is_cancel(&call);
                     fate = self.open_item(&call, batch, position as u32);
@@ -128,19 +133,22 @@ impl<T> Connection<T> {
             self.fates.push(fate);
         }
         if has_cancels {
-            self.cancel_within(text, line_breaks, batch);
+            self.cancel_within(whole, batch);
         }
         batch
     }
 
     pub(super) fn open_item(&mut self, call: &Call<'_>, batch: u32, position: u32) -> Fate {
-        let CallKind::Request(id) = call.kind else {
-            return Fate::Deliver;
-        };
         if self.is_cancel(call) {
             return Fate::Deliver;
         }
-        if let Some(cause) = self.over_limit(call) {
+        let over_limit = self.over_limit(call);
+        let id = match call.kind {
+            CallKind::Request(id) => id,
+            CallKind::Notification if over_limit.is_none() => return Fate::Notification,
+            _ => return Fate::Deliver,
+        };
+        if let Some(cause) = over_limit {
             let error = self.limit_error(cause);
             let id = self.echoed(Some(id));
             let answered = Some(error.code());
@@ -153,13 +161,13 @@ impl<T> Connection<T> {
     }
 
     /// Applies the cancels of a batch to requests of the same batch, before any is delivered.
-    pub(super) fn cancel_within(&mut self, text: &[u8], line_breaks: bool, batch: u32) {
+    pub(super) fn cancel_within(&mut self, whole: Text<'_>, batch: u32) {
         for position in 0..self.envelopes.len() {
             let envelope = self.envelopes[position];
-            if envelope.kind != JsonKind::Object || envelope.method.is_none() {
+            if envelope.kind != JsonKind::Object || envelope.method().is_none() {
                 continue;
             }
-            let message = message::classify(text, &envelope, line_breaks, &self.config, true);
+            let message = message::classify(whole, &envelope, &self.config, true);
             let Message::Call(call) = message else {
                 continue;
             };
@@ -222,13 +230,11 @@ impl<T> Connection<T> {
         let Some((method, _)) = self.config.cancel_receive.names() else {
             return false;
         };
-        call.method
-            .as_string()
-            .is_some_and(|name| name.eq_str(method))
+        call.is_of(method)
     }
 
     /// The slot of the open request that a cancel is for.
-    pub(super) fn cancel_target(&self, call: &Call<'_>) -> Option<u32> {
+    pub(super) fn cancel_target(&mut self, call: &Call<'_>) -> Option<u32> {
         let (_, member) = self.config.cancel_receive.names()?;
         let id = call
             .params

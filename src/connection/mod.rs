@@ -3,7 +3,8 @@
 //! `mod` has the state, and what goes in and out besides messages: time, ends, bytes to write.
 //! Speaking: `commands` says things to the peer, `answers` replies to it, `batch` says several at
 //! once. Listening: `receive` cuts the input into messages, `items` prepares the peer's batches,
-//! `refuse` answers what nobody needs to be asked about, `deliver` turns the rest into events.
+//! `refuse` answers what nobody needs to be asked about, `deliver` turns the rest into events, and
+//! `plain` is the short cut through all of it that nearly every message takes.
 //! Ending: `settle`. `memory` sums up what all of it may hold.
 //!
 //! ```text
@@ -19,6 +20,7 @@ mod commands;
 mod deliver;
 mod items;
 mod memory;
+mod plain;
 mod receive;
 mod refuse;
 mod settle;
@@ -142,6 +144,8 @@ enum Fate {
     Deliver,
     /// It is a request that was opened in this slot.
     Request { slot: u32 },
+    /// It is a notification that is no cancel and within its limits.
+    Notification,
     /// It is a call over a limit, answered already.
     Refused {
         cause: crate::event::RefusedCause,
@@ -205,8 +209,9 @@ impl<T> Connection<T> {
             }
         }
         if self.ended.is_none() {
-            if let Some(event) = self.read(input) {
-                return Some(event);
+            let event = self.read(input);
+            if event.is_some() {
+                return event;
             }
         }
         if self.ended.is_some() {

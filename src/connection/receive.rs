@@ -14,7 +14,30 @@ use crate::event::{Closed, ConnectionError, Event, MalformedCause, Origin};
 use crate::frame::{Cut, Framing, FramingError};
 use crate::input::{Input, InputKind};
 use crate::json::{self, Envelope, JsonKind, Shape, SyntaxError, SyntaxErrorKind};
-use crate::message::{self, Message};
+use crate::message::{self, Message, Text};
+
+/// A frame at the front of the input.
+struct Frame {
+    /// Where its text stands.
+    body: Range<usize>,
+    /// How much of the input is consumed with it.
+    taken: usize,
+    /// Whether the end of the input ended it.
+    unterminated: bool,
+}
+
+impl Frame {
+    /// A message of which `what` is still to be delivered.
+    fn reading(self, rest: &[u8], whole: Text<'_>, what: Rest) -> Reading {
+        Reading {
+            fingerprint: fingerprint(rest, self.taken),
+            body: self.body,
+            taken: self.taken,
+            line_breaks: whole.has_line_breaks(),
+            rest: what,
+        }
+    }
+}
 
 impl<T> Connection<T> {
     /// The next event that the input holds; none when no whole message is left.
@@ -32,12 +55,16 @@ impl<T> Connection<T> {
                 return None;
             }
             let rest = input.rest();
-            let (body, taken, unterminated) = match input.kind() {
+            let frame = match input.kind() {
                 InputKind::Message if rest.len() > self.config.message_bytes_max => {
                     input.take_message();
                     return Some(self.refuse_oversize(Some(rest.len() as u64)));
                 }
-                InputKind::Message => (0..rest.len(), rest.len(), false),
+                InputKind::Message => Frame {
+                    body: 0..rest.len(),
+                    taken: rest.len(),
+                    unterminated: false,
+                },
                 InputKind::Oversize(bytes) => {
                     input.take_message();
                     return Some(self.refuse_oversize(Some(bytes)));
@@ -50,7 +77,11 @@ impl<T> Connection<T> {
                     }) => {
                         // What comes next is another message, with a time of its own.
                         self.deadlines.frame = NEVER;
-                        (body, taken, unterminated)
+                        Frame {
+                            body,
+                            taken,
+                            unterminated,
+                        }
                     }
                     Ok(Cut::Oversize { bytes, taken }) => {
                         if !self.framer.is_inside_frame() {
@@ -80,8 +111,9 @@ impl<T> Connection<T> {
                     }
                 },
             };
-            if let Some(event) = self.read_frame(input, body, taken, unterminated) {
-                return Some(event);
+            let event = self.read_frame(input, frame);
+            if event.is_some() {
+                return event;
             }
         }
     }
@@ -97,68 +129,99 @@ impl<T> Connection<T> {
     }
 
     /// Reads one frame: delivers a message, or prepares a batch for delivery.
-    fn read_frame<'a>(
-        &mut self,
-        input: &mut Input<'a>,
-        body: Range<usize>,
-        taken: usize,
-        unterminated: bool,
-    ) -> Option<Event<'a, T>> {
-        let rest = input.rest();
-        let text = rest.get(body.clone()).unwrap_or_default();
+    ///
+    /// This is the path of every message. A plain one that came alone becomes an event right here,
+    /// in one function for the compiler; whatever is rarer is a call away.
+    #[inline(always)]
+    fn read_frame<'a>(&mut self, input: &mut Input<'a>, frame: Frame) -> Option<Event<'a, T>> {
+        let text = input.rest().get(frame.body.clone()).unwrap_or_default();
         let items_max = self.config.batch_items_max.max(1);
         let scanned = json::scan(text, self.config.depth_max, &mut self.envelopes, items_max);
         let scanned = match scanned {
             Ok(scanned) => scanned,
-            Err(_) if unterminated => {
-                self.consume(input, taken);
-                self.fail(ConnectionError::Truncated);
+            Err(error) => return self.reject_text(input, text, error, frame),
+        };
+        let whole = Text::whole(scanned.text, scanned.line_breaks);
+        if let Shape::Batch { items } = scanned.shape {
+            return self.read_batch(input, text, items, whole, frame);
+        }
+        let origin = Origin {
+            bytes: text.len(),
+            batch_index: None,
+        };
+        let event = self.deliver_plain(whole, origin);
+        if event.is_some() {
+            self.consume(input, frame.taken);
+            return event;
+        }
+        self.read_single(input, text, whole, frame)
+    }
+
+    /// Reads a message that came alone and is not a plain one.
+    #[inline(never)]
+    fn read_single<'a>(
+        &mut self,
+        input: &mut Input<'a>,
+        text: &'a [u8],
+        whole: Text<'a>,
+        frame: Frame,
+    ) -> Option<Event<'a, T>> {
+        let envelope = *self.envelopes.first()?;
+        if self.is_empty_reply(&envelope) {
+            self.consume(input, frame.taken);
+            return None;
+        }
+        let origin = Origin {
+            bytes: text.len(),
+            batch_index: None,
+        };
+        let message = message::classify(whole, &envelope, &self.config, false);
+        if let Message::Response(response) = &message {
+            if let Some(fanout) = self.null_id_fanout(response) {
+                self.reading = Some(frame.reading(input.rest(), whole, fanout));
                 return None;
             }
-            Err(error) => {
-                self.consume(input, taken);
-                return self.reject_syntax(text, error);
-            }
-        };
-        let line_breaks = scanned.line_breaks;
-        let reading = |what: Rest| Reading {
-            body,
-            taken,
-            fingerprint: fingerprint(rest, taken),
-            line_breaks,
-            rest: what,
-        };
-        match scanned.shape {
-            Shape::Single => {
-                let envelope = *self.envelopes.first()?;
-                if self.is_empty_reply(&envelope) {
-                    self.consume(input, taken);
-                    return None;
-                }
-                let message = message::classify(text, &envelope, line_breaks, &self.config, false);
-                if let Message::Response(response) = &message {
-                    if let Some(fanout) = self.null_id_fanout(response) {
-                        self.reading = Some(reading(fanout));
-                        return None;
-                    }
-                }
-                self.consume(input, taken);
-                let origin = Origin {
-                    bytes: text.len(),
-                    batch_index: None,
-                };
-                self.deliver_single(text, message, origin)
-            }
-            Shape::Batch { items } => {
-                if let Some(event) = self.reject_batch(text, items, line_breaks) {
-                    self.consume(input, taken);
-                    return event;
-                }
-                let batch = self.open_batch(text, line_breaks);
-                self.reading = Some(reading(Rest::Items { next: 0, batch }));
-                None
-            }
         }
+        self.consume(input, frame.taken);
+        Some(self.deliver(text, &envelope, message, origin, None))
+    }
+
+    /// Prepares a batch for delivery, or refuses it as a whole.
+    #[inline(never)]
+    fn read_batch<'a>(
+        &mut self,
+        input: &mut Input<'a>,
+        text: &'a [u8],
+        items: usize,
+        whole: Text<'a>,
+        frame: Frame,
+    ) -> Option<Event<'a, T>> {
+        if let Some(event) = self.reject_batch(text, items, whole) {
+            self.consume(input, frame.taken);
+            return event;
+        }
+        let batch = self.open_batch(whole);
+        let items = Rest::Items { next: 0, batch };
+        self.reading = Some(frame.reading(input.rest(), whole, items));
+        None
+    }
+
+    /// Answers what is not JSON, or ends the connection if it was cut short.
+    #[cold]
+    #[inline(never)]
+    fn reject_text<'a>(
+        &mut self,
+        input: &mut Input<'a>,
+        text: &'a [u8],
+        error: SyntaxError,
+        frame: Frame,
+    ) -> Option<Event<'a, T>> {
+        self.consume(input, frame.taken);
+        if frame.unterminated {
+            self.fail(ConnectionError::Truncated);
+            return None;
+        }
+        self.reject_syntax(text, error)
     }
 
     /// Takes a whole frame or message.
@@ -233,14 +296,23 @@ impl<T> Connection<T> {
     }
 }
 
-/// Tells one message from another by its length and its first and last bytes.
+/// Tells one message from another by its length and its first and last bytes, eight at a time: it
+/// is asked for with every item of a batch.
 fn fingerprint(rest: &[u8], taken: usize) -> u64 {
     const SAMPLE: usize = 64;
     let text = rest.get(..taken).unwrap_or(rest);
-    let head = text.iter().take(SAMPLE);
-    let tail = text.iter().rev().take(SAMPLE);
-    let seed = 0xcbf2_9ce4_8422_2325 ^ taken as u64;
-    head.chain(tail).fold(seed, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    let head = text.get(..SAMPLE).unwrap_or(text);
+    let tail = text.get(text.len().saturating_sub(SAMPLE)..);
+    let words = head.chunks(8).chain(tail.unwrap_or_default().chunks(8));
+    words.fold(0xcbf2_9ce4_8422_2325 ^ taken as u64, |hash, word| {
+        let mut bytes = [0; 8];
+        match word.first_chunk() {
+            Some(all) => bytes = *all,
+            None => bytes
+                .iter_mut()
+                .zip(word)
+                .for_each(|(to, from)| *to = *from),
+        }
+        (hash.rotate_left(5) ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     })
 }

@@ -18,7 +18,7 @@ use crate::message::{Call, CallKind};
 
 impl<T> Connection<T> {
     /// The limit that a call meets, if any. For a notification that is only the method's length.
-    pub(super) fn over_limit(&self, call: &Call<'_>) -> Option<RefusedCause> {
+    pub(super) fn over_limit(&mut self, call: &Call<'_>) -> Option<RefusedCause> {
         let method_bytes = call.method.len().saturating_sub(2);
         if method_bytes > self.config.method_bytes_max {
             return Some(RefusedCause::MethodTooLong);

@@ -100,9 +100,9 @@ fn error_of(reply: &[u8]) -> Option<(Version, i64)> {
     }
     let envelope = envelopes.first()?;
     let error = envelope
-        .error
+        .error()
         .filter(|error| error.kind == JsonKind::Object)?;
-    let json = Json::from_scanned(error.span.of(reply), false);
+    let json = Json::from_scanned(error.span.of(scanned.text), false);
     let code = match envelope.version {
         Version::V2 => ErrorObject::read(json)?.code(),
         _ => ErrorObject::read_v1(json).code(),

@@ -9,8 +9,13 @@
 //!
 //! Reading at or behind the end yields a NUL byte. No token begins with or holds a raw NUL, so the
 //! end needs no test of its own on the good path; the failing path tells the two apart.
+//!
+//! How the good path is kept short: whether the text is UTF-8 is found out once, before anything
+//! else (`utf8`), so that strings are only searched for their end. A string that ends, without
+//! escapes, in the first block of vector code is done with inline, and so is what stands between
+//! tokens when there are no blanks; everything else is a call away.
 
-use super::plain::skip_plain;
+use super::plain::{Stops, block_at, free_of_stops, long_stops_at, text_of};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 
 /// The deepest nesting ever allowed: one bit each in the loop's stack.
@@ -19,10 +24,15 @@ pub(super) const DEPTH_MAX: u8 = 128;
 pub(super) struct Cursor<'t> {
     text: &'t [u8],
     depth_max: u32,
-    /// The or of all bytes inside strings: the top bits tell whether UTF-8 must be checked.
-    seen: u64,
     line_breaks: bool,
+    /// What went wrong, once something has.
+    failure: SyntaxError,
 }
+
+/// Something went wrong; the cursor knows what. So small that a position or this comes back in
+/// registers.
+#[derive(Debug)]
+pub(super) struct Failed;
 
 /// Where a string token ended, and whether it has escapes.
 pub(super) struct StringToken {
@@ -35,9 +45,14 @@ impl<'t> Cursor<'t> {
         Self {
             text,
             depth_max: u32::from(depth_max.clamp(1, DEPTH_MAX)),
-            seen: 0,
             line_breaks: false,
+            failure: SyntaxError::NONE,
         }
+    }
+
+    /// What went wrong, after a method has said that something did.
+    pub(super) fn failure(&self) -> SyntaxError {
+        self.failure
     }
 
     pub(super) fn text(&self) -> &'t [u8] {
@@ -57,7 +72,7 @@ impl<'t> Cursor<'t> {
     /// The position of the first byte of the value: behind one byte-order mark and blanks.
     ///
     /// RFC 8259, clause 8.1: a parser may ignore a byte-order mark rather than fail.
-    pub(super) fn begin(&mut self) -> Result<usize, SyntaxError> {
+    pub(super) fn begin(&mut self) -> Result<usize, Failed> {
         let start = if self.text.starts_with(b"\xEF\xBB\xBF") {
             3
         } else {
@@ -65,25 +80,41 @@ impl<'t> Cursor<'t> {
         };
         let pos = self.skip_blanks(start);
         if pos >= self.text.len() {
-            return Err(SyntaxError::new(SyntaxErrorKind::Empty, pos));
+            return Err(self.fail(SyntaxErrorKind::Empty, pos));
         }
         Ok(pos)
     }
 
+    /// The text as a string.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text otherwise comes first, so only a text that is JSON in all else
+    /// is found not to be UTF-8.
+    #[inline]
+    pub(super) fn utf8(&mut self) -> Result<&'t str, Failed> {
+        match text_of(self.text) {
+            Ok(text) => Ok(text),
+            Err(error) => Err(self.not_utf8(error.valid_up_to())),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_utf8(&mut self, valid_up_to: usize) -> Failed {
+        let whole = self.begin().and_then(|start| self.value(start, 0));
+        match whole.and_then(|end| self.finish(end)) {
+            Ok(()) => self.fail(SyntaxErrorKind::InvalidUtf8, valid_up_to),
+            Err(failed) => failed,
+        }
+    }
+
     /// Checks what can be judged only once the value has ended at `pos`.
-    pub(super) fn finish(&mut self, pos: usize) -> Result<(), SyntaxError> {
+    #[inline]
+    pub(super) fn finish(&mut self, pos: usize) -> Result<(), Failed> {
         let pos = self.skip_blanks(pos);
         if pos < self.text.len() {
-            return Err(SyntaxError::new(SyntaxErrorKind::TrailingData, pos));
-        }
-        // Outside strings the grammar admits ASCII only, so this flag covers the whole text.
-        if self.seen & 0x8080_8080_8080_8080 != 0 {
-            if let Err(error) = core::str::from_utf8(self.text) {
-                return Err(SyntaxError::new(
-                    SyntaxErrorKind::InvalidUtf8,
-                    error.valid_up_to(),
-                ));
-            }
+            return Err(self.fail(SyntaxErrorKind::TrailingData, pos));
         }
         Ok(())
     }
@@ -98,10 +129,18 @@ impl<'t> Cursor<'t> {
 
     #[inline(always)]
     pub(super) fn skip_blanks(&mut self, pos: usize) -> usize {
-        if self.byte(pos) > b' ' {
-            return pos;
+        self.token(pos).0
+    }
+
+    /// Passes over blanks: where the next token begins, and its first byte.
+    #[inline(always)]
+    pub(super) fn token(&mut self, pos: usize) -> (usize, u8) {
+        let byte = self.byte(pos);
+        if byte > b' ' {
+            return (pos, byte);
         }
-        self.skip_blanks_slowly(pos)
+        let pos = self.skip_blanks_slowly(pos);
+        (pos, self.byte(pos))
     }
 
     #[inline(never)]
@@ -118,35 +157,38 @@ impl<'t> Cursor<'t> {
 
     /// Passes over the value that begins at `pos`, inside `open` containers.
     ///
-    /// The stack holds one bit per open container, the innermost lowest: 1 an object, 0 an array.
-    #[inline]
-    pub(super) fn value(&mut self, pos: usize, open: u32) -> Result<usize, SyntaxError> {
+    /// The stack holds one bit per open container around the innermost: 1 an object, 0 an array.
+    pub(super) fn value(&mut self, pos: usize, open: u32) -> Result<usize, Failed> {
         let mut pos = pos;
         let mut stack = 0u128;
+        let mut in_object = false;
         let mut depth = open;
+        let mut first = self.byte(pos);
         loop {
-            match self.byte(pos) {
+            match first {
                 b'"' => pos = self.string(pos)?.end,
                 b'-' | b'0'..=b'9' => pos = self.number(pos)?,
                 b'{' => {
                     self.enter(depth, pos)?;
-                    pos = self.skip_blanks(pos + 1);
-                    if self.byte(pos) == b'}' {
+                    (pos, first) = self.token(pos + 1);
+                    if first == b'}' {
                         pos += 1;
                     } else {
-                        stack = stack << 1 | 1;
+                        stack = stack << 1 | u128::from(in_object);
+                        in_object = true;
                         depth += 1;
-                        pos = self.key(pos)?;
+                        (pos, first) = self.key(pos, first)?;
                         continue;
                     }
                 }
                 b'[' => {
                     self.enter(depth, pos)?;
-                    pos = self.skip_blanks(pos + 1);
-                    if self.byte(pos) == b']' {
+                    (pos, first) = self.token(pos + 1);
+                    if first == b']' {
                         pos += 1;
                     } else {
-                        stack <<= 1;
+                        stack = stack << 1 | u128::from(in_object);
+                        in_object = false;
                         depth += 1;
                         continue;
                     }
@@ -161,13 +203,12 @@ impl<'t> Cursor<'t> {
                 if depth == open {
                     return Ok(pos);
                 }
-                pos = self.skip_blanks(pos);
-                let in_object = stack & 1 == 1;
-                match self.byte(pos) {
+                (pos, first) = self.token(pos);
+                match first {
                     b',' => {
-                        pos = self.skip_blanks(pos + 1);
+                        (pos, first) = self.token(pos + 1);
                         if in_object {
-                            pos = self.key(pos)?;
+                            (pos, first) = self.key(pos, first)?;
                         }
                         break;
                     }
@@ -177,6 +218,7 @@ impl<'t> Cursor<'t> {
                 }
                 pos += 1;
                 depth -= 1;
+                in_object = stack & 1 == 1;
                 stack >>= 1;
             }
         }
@@ -184,59 +226,94 @@ impl<'t> Cursor<'t> {
 
     /// Judges whether one more container may open at `pos` when `depth` are open already.
     #[inline(always)]
-    pub(super) fn enter(&self, depth: u32, pos: usize) -> Result<(), SyntaxError> {
+    pub(super) fn enter(&mut self, depth: u32, pos: usize) -> Result<(), Failed> {
         if depth >= self.depth_max {
-            return Err(SyntaxError::new(SyntaxErrorKind::TooDeep, pos));
+            return Err(self.fail(SyntaxErrorKind::TooDeep, pos));
         }
         Ok(())
     }
 
-    /// Passes over a key and its colon, to the first byte of the member's value.
+    /// Passes over a key, which begins with `first`, and its colon: where the member's value
+    /// begins, and its first byte.
     #[inline(always)]
-    fn key(&mut self, pos: usize) -> Result<usize, SyntaxError> {
-        if self.byte(pos) != b'"' {
+    fn key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
+        if first != b'"' {
             return Err(self.unexpected(pos));
         }
         let end = self.string(pos)?.end;
         self.colon(end)
     }
 
-    /// Passes over the colon behind a key, to the first byte of the member's value.
+    /// Passes over the colon behind a key: where the member's value begins, and its first byte.
     #[inline(always)]
-    pub(super) fn colon(&mut self, pos: usize) -> Result<usize, SyntaxError> {
-        let pos = self.skip_blanks(pos);
-        if self.byte(pos) != b':' {
+    pub(super) fn colon(&mut self, pos: usize) -> Result<(usize, u8), Failed> {
+        let (pos, byte) = self.token(pos);
+        if byte != b':' {
             return Err(self.unexpected(pos));
         }
-        Ok(self.skip_blanks(pos + 1))
+        Ok(self.token(pos + 1))
     }
 
     /// Passes over the string whose opening quote is at `pos`.
     #[inline(always)]
-    pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, SyntaxError> {
-        let mut pos = pos + 1;
+    pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
+        let start = pos + 1;
+        if let Some(block) = block_at(self.text, start) {
+            if let Some(n) = Stops::of(block).first() {
+                if block.get(n) == Some(&b'"') {
+                    let end = start + n + 1;
+                    let escaped = false;
+                    return Ok(StringToken { end, escaped });
+                }
+            }
+        }
+        self.long_string(start)
+    }
+
+    /// Does the same for a string that is longer than a block, has escapes, or stands at the end
+    /// of the text. Its first byte is at `pos`.
+    #[inline(never)]
+    fn long_string(&mut self, mut pos: usize) -> Result<StringToken, Failed> {
         let mut escaped = false;
+        let mut plain_blocks = 0;
         loop {
-            pos = skip_plain(self.text, pos, &mut self.seen);
-            match self.byte(pos) {
-                b'"' => {
-                    return Ok(StringToken {
-                        end: pos + 1,
-                        escaped,
-                    });
+            let (mut stops, mut next) = long_stops_at(self.text, pos);
+            plain_blocks = if stops.first().is_none() {
+                plain_blocks + 1
+            } else {
+                0
+            };
+            // All stops of a block are met before the next block is looked at.
+            while let Some(n) = stops.first() {
+                let at = pos + n;
+                match self.byte(at) {
+                    b'"' => {
+                        let end = at + 1;
+                        return Ok(StringToken { end, escaped });
+                    }
+                    b'\\' => {
+                        escaped = true;
+                        let behind = self.escape(at)?;
+                        stops = stops.from(behind - pos);
+                        next = next.max(behind);
+                    }
+                    _ => return Err(self.bad_string_byte(at)),
                 }
-                b'\\' => {
-                    escaped = true;
-                    pos = self.escape(pos)?;
-                }
-                _ => return Err(self.bad_string_byte(pos)),
+            }
+            if next >= self.text.len() {
+                return Err(self.bad_string_byte(self.text.len()));
+            }
+            pos = next;
+            // Only a string that has gone on for long is likely to go on for longer.
+            if plain_blocks > 2 {
+                pos += free_of_stops(self.text, pos);
             }
         }
     }
 
     /// Passes over the escape whose backslash is at `pos`. A lone surrogate is grammatical.
     #[inline(always)]
-    fn escape(&self, pos: usize) -> Result<usize, SyntaxError> {
+    fn escape(&mut self, pos: usize) -> Result<usize, Failed> {
         match self.byte(pos + 1) {
             b'n' | b'"' | b'\\' | b'/' | b't' | b'r' | b'b' | b'f' => Ok(pos + 2),
             b'u' => self.unicode_escape(pos),
@@ -244,7 +321,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    fn unicode_escape(&self, pos: usize) -> Result<usize, SyntaxError> {
+    fn unicode_escape(&mut self, pos: usize) -> Result<usize, Failed> {
         let digits = self
             .text
             .get(pos + 2..)
@@ -257,7 +334,7 @@ impl<'t> Cursor<'t> {
 
     /// Passes over the number that begins at `pos`.
     #[inline(always)]
-    fn number(&self, pos: usize) -> Result<usize, SyntaxError> {
+    pub(super) fn number(&mut self, pos: usize) -> Result<usize, Failed> {
         let mut pos = pos;
         if self.byte(pos) == b'-' {
             pos += 1;
@@ -267,7 +344,7 @@ impl<'t> Cursor<'t> {
                 pos += 1;
                 // RFC 8259, clause 6: leading zeros are not allowed.
                 if self.byte(pos).is_ascii_digit() {
-                    return Err(SyntaxError::new(SyntaxErrorKind::BadNumber, pos));
+                    return Err(self.fail(SyntaxErrorKind::BadNumber, pos));
                 }
             }
             b'1'..=b'9' => pos = self.skip_digits(pos + 1),
@@ -288,7 +365,7 @@ impl<'t> Cursor<'t> {
 
     /// Passes over one digit or more.
     #[inline(always)]
-    fn digits(&self, pos: usize) -> Result<usize, SyntaxError> {
+    fn digits(&mut self, pos: usize) -> Result<usize, Failed> {
         if !self.byte(pos).is_ascii_digit() {
             return Err(self.missing_digit(pos));
         }
@@ -304,7 +381,7 @@ impl<'t> Cursor<'t> {
     }
 
     #[inline(always)]
-    fn literal<const N: usize>(&self, pos: usize, word: &[u8; N]) -> Result<usize, SyntaxError> {
+    fn literal<const N: usize>(&mut self, pos: usize, word: &[u8; N]) -> Result<usize, Failed> {
         match self
             .text
             .get(pos..)
@@ -319,29 +396,29 @@ impl<'t> Cursor<'t> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn unexpected(&self, pos: usize) -> SyntaxError {
+    pub(super) fn unexpected(&mut self, pos: usize) -> Failed {
         self.wrong(SyntaxErrorKind::UnexpectedByte, pos)
     }
 
     #[cold]
     #[inline(never)]
-    fn bad_string_byte(&self, pos: usize) -> SyntaxError {
+    fn bad_string_byte(&mut self, pos: usize) -> Failed {
         self.wrong(SyntaxErrorKind::ControlCharacter, pos)
     }
 
     #[cold]
     #[inline(never)]
-    fn missing_digit(&self, pos: usize) -> SyntaxError {
+    fn missing_digit(&mut self, pos: usize) -> Failed {
         self.wrong(SyntaxErrorKind::BadNumber, pos)
     }
 
     #[cold]
     #[inline(never)]
-    fn bad_escape(&self, pos: usize) -> SyntaxError {
+    fn bad_escape(&mut self, pos: usize) -> Failed {
         let digits = match self.text.get(pos + 1) {
             Some(b'u') => self.text.get(pos + 2..).unwrap_or_default(),
-            Some(_) => return SyntaxError::new(SyntaxErrorKind::BadEscape, pos + 1),
-            None => return SyntaxError::new(SyntaxErrorKind::UnexpectedEnd, pos + 1),
+            Some(_) => return self.fail(SyntaxErrorKind::BadEscape, pos + 1),
+            None => return self.fail(SyntaxErrorKind::UnexpectedEnd, pos + 1),
         };
         let good = digits
             .iter()
@@ -353,17 +430,24 @@ impl<'t> Cursor<'t> {
 
     #[cold]
     #[inline(never)]
-    fn bad_literal(&self, pos: usize, word: &[u8]) -> SyntaxError {
+    fn bad_literal(&mut self, pos: usize, word: &[u8]) -> Failed {
         let found = self.text.get(pos..).unwrap_or_default();
         let good = found.iter().zip(word).take_while(|(a, b)| a == b).count();
         self.wrong(SyntaxErrorKind::UnexpectedByte, pos + good)
     }
 
     /// Tells the end of the text from a bad byte: both read as something unexpected.
-    fn wrong(&self, kind: SyntaxErrorKind, pos: usize) -> SyntaxError {
+    fn wrong(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {
         if pos >= self.text.len() {
-            return SyntaxError::new(SyntaxErrorKind::UnexpectedEnd, self.text.len());
+            return self.fail(SyntaxErrorKind::UnexpectedEnd, self.text.len());
         }
-        SyntaxError::new(kind, pos)
+        self.fail(kind, pos)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fail(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {
+        self.failure = SyntaxError::new(kind, pos);
+        Failed
     }
 }

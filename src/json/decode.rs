@@ -35,13 +35,13 @@ const RESERVED: &str = "$serde_json::private::";
 
 pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
     let text = json.as_bytes();
-    if may_hold_dollar(text) && has_reserved_key(text) {
+    if may_hold_dollar(text) && has_reserved_key(json) {
         return Err(DecodeError {
             kind: DecodeErrorKind::ReservedKey,
             detail: Box::default(),
         });
     }
-    serde_json::from_slice(text).map_err(|error| DecodeError {
+    serde_json::from_str(json.as_str()).map_err(|error| DecodeError {
         kind: DecodeErrorKind::Mismatch,
         detail: error.to_string().into_boxed_str(),
     })
@@ -59,7 +59,8 @@ fn may_hold_dollar(text: &[u8]) -> bool {
 /// Whether a key at any depth begins with [`RESERVED`], after unescaping.
 ///
 /// In a valid text a string is a key exactly if a colon follows it, so nesting does not matter.
-fn has_reserved_key(text: &[u8]) -> bool {
+fn has_reserved_key(json: Json<'_>) -> bool {
+    let text = json.as_bytes();
     let mut pos = 0;
     while let Some(&byte) = text.get(pos) {
         if byte != b'"' {
@@ -67,7 +68,7 @@ fn has_reserved_key(text: &[u8]) -> bool {
             continue;
         }
         let end = string_end(text, pos);
-        let token = text.get(pos..end).unwrap_or_default();
+        let token = json.as_str().get(pos..end).unwrap_or_default();
         if is_followed_by_colon(text, end) && is_reserved(JsonString::of_token(token)) {
             return true;
         }

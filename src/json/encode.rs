@@ -23,10 +23,9 @@ pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {
 /// Appends the inside of a string. What must be escaped is just what stops `skip_plain`.
 pub(super) fn write_escaped(out: &mut Vec<u8>, s: &str) {
     let text = s.as_bytes();
-    let mut ignored = 0;
     let mut start = 0;
     loop {
-        let end = skip_plain(text, start, &mut ignored);
+        let end = skip_plain(text, start);
         out.extend_from_slice(text.get(start..end).unwrap_or_default());
         let Some(&byte) = text.get(end) else { return };
         write_escape(out, byte);

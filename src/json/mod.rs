@@ -1,6 +1,7 @@
 //! JSON text: checked once, sliced, never reprinted.
 //!
-//! Lives here: the validating scanner (`scan` over `cursor` and `plain`), [`Json`] and what can be
+//! Lives here: the validating scanner (`scan` over `cursor` and `plain`, whose blocks are judged by
+//! the vector code of `simd` or its portable twin `swar`), [`Json`] and what can be
 //! read from it (`text`, `string`, `walk`), the way into a caller's types (`decode`) and the way
 //! out of them (`encode`, `serializer`, `number`), and the exact value of a number (`decimal`).
 //! Does not live here: what a JSON-RPC message means. The scanner knows the six member names of an
@@ -25,7 +26,15 @@ mod plain;
 mod scan;
 mod serializer;
 mod serializer_parts;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+mod simd;
 mod string;
+#[cfg(any(
+    test,
+    antiphon_portable,
+    not(all(target_arch = "x86_64", target_feature = "sse2"))
+))]
+mod swar;
 mod syntax;
 mod text;
 mod walk;
@@ -44,5 +53,6 @@ pub use walk::{Elements, Members};
 pub(crate) use decimal::Decimal;
 pub(crate) use encode::{write_json, write_str};
 pub(crate) use number::{write_i64, write_u64};
-pub(crate) use scan::{Envelope, Member, Names, Shape, Version, scan};
+pub(crate) use plain::{plain_end, text_of};
+pub(crate) use scan::{Envelope, Member, Names, Shape, Span, Version, scan};
 pub(crate) use serializer::write_value;

@@ -24,8 +24,12 @@ use super::text::Json;
 /// assert_eq!(point.as_str(), "[1,2.5]");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct OwnedJson(Box<str>);
+#[derive(Clone)]
+pub struct OwnedJson {
+    text: Box<str>,
+    /// As in [`Json`].
+    line_breaks: bool,
+}
 
 impl Json<'_> {
     /// Copies the text, in one allocation.
@@ -45,7 +49,11 @@ impl OwnedJson {
         let mut out = Vec::new();
         write_value(&mut out, value)?;
         String::from_utf8(out)
-            .map(|text| Self(text.into_boxed_str()))
+            .map(|text| Self {
+                // What is written here stands on one line.
+                line_breaks: false,
+                text: text.into_boxed_str(),
+            })
             .map_err(|_| EncodeError::invalid_text())
     }
 
@@ -57,7 +65,9 @@ impl OwnedJson {
     pub fn parse(text: String) -> Result<Self, SyntaxError> {
         let json = Json::parse_str(&text)?;
         if json.len() == text.len() {
-            return Ok(Self(text.into_boxed_str()));
+            let line_breaks = json.has_line_breaks();
+            let text = text.into_boxed_str();
+            return Ok(Self { text, line_breaks });
         }
         Ok(Self::from(json))
     }
@@ -65,36 +75,45 @@ impl OwnedJson {
     /// The value, to look into.
     #[must_use]
     pub fn as_json(&self) -> Json<'_> {
-        let bytes = self.0.as_bytes();
-        // In a valid text, a raw line break anywhere is one between tokens.
-        let line_breaks = bytes.contains(&b'\n') || bytes.contains(&b'\r');
-        Json::from_scanned(bytes, line_breaks)
+        Json::from_scanned(&self.text, self.line_breaks)
     }
 
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The kind of the value.
     #[must_use]
     pub fn kind(&self) -> JsonKind {
-        Json::from_scanned(self.0.as_bytes(), true).kind()
+        self.as_json().kind()
     }
 
     /// Gives the text away.
     #[must_use]
     pub fn into_string(self) -> String {
-        self.0.into_string()
+        self.text.into_string()
     }
 }
 
 impl From<Json<'_>> for OwnedJson {
     fn from(json: Json<'_>) -> Self {
-        Self(json.as_str().to_owned().into_boxed_str())
+        Self {
+            text: json.as_str().to_owned().into_boxed_str(),
+            line_breaks: json.has_line_breaks(),
+        }
     }
 }
+
+impl PartialEq for OwnedJson {
+    /// Compares the texts.
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for OwnedJson {}
 
 impl fmt::Debug for OwnedJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,14 +121,14 @@ impl fmt::Debug for OwnedJson {
             f,
             "OwnedJson({}, {} bytes)",
             self.kind().as_str(),
-            self.0.len()
+            self.text.len()
         )
     }
 }
 
 impl fmt::Display for OwnedJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 

@@ -16,7 +16,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Failed, StringToken};
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
 
@@ -46,7 +46,7 @@ impl Span {
 
     /// The stretch of `text`; empty if `text` is not the one that was scanned and is too short.
     #[inline]
-    pub(crate) fn of(self, text: &[u8]) -> &[u8] {
+    pub(crate) fn of(self, text: &str) -> &str {
         text.get(self.range()).unwrap_or_default()
     }
 }
@@ -73,17 +73,37 @@ pub(crate) enum Version {
     Other,
 }
 
+/// The name of an envelope member; all but the last have a place among the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    Jsonrpc,
+}
+
 /// A set of envelope member names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names(u8);
 
 impl Names {
-    pub(crate) const JSONRPC: Self = Self(1);
-    pub(crate) const ID: Self = Self(2);
-    pub(crate) const METHOD: Self = Self(4);
-    pub(crate) const PARAMS: Self = Self(8);
-    pub(crate) const RESULT: Self = Self(16);
-    pub(crate) const ERROR: Self = Self(32);
+    pub(crate) const ID: Self = Self::of(Key::Id);
+    #[cfg(test)]
+    pub(crate) const METHOD: Self = Self::of(Key::Method);
+    #[cfg(test)]
+    pub(crate) const PARAMS: Self = Self::of(Key::Params);
+    #[cfg(test)]
+    pub(crate) const RESULT: Self = Self::of(Key::Result);
+    #[cfg(test)]
+    pub(crate) const ERROR: Self = Self::of(Key::Error);
+    #[cfg(test)]
+    pub(crate) const JSONRPC: Self = Self::of(Key::Jsonrpc);
+
+    const fn of(key: Key) -> Self {
+        Self(1 << key as u8)
+    }
 
     pub(crate) fn contains(self, name: Self) -> bool {
         self.0 & name.0 == name.0
@@ -107,11 +127,8 @@ pub(crate) struct Envelope {
     /// What kind of value it is. Unless it is an object, the rest says nothing.
     pub kind: JsonKind,
     pub version: Version,
-    pub id: Option<Member>,
-    pub method: Option<Member>,
-    pub params: Option<Member>,
-    pub result: Option<Member>,
-    pub error: Option<Member>,
+    /// By [`Key`].
+    pub(super) members: [Option<Member>; 5],
     /// Whether `method` is a string with escapes.
     pub method_escaped: bool,
     /// The names that occur more than once; the members above hold the first occurrence.
@@ -124,14 +141,35 @@ impl Envelope {
             span: Span::default(),
             kind,
             version: Version::Absent,
-            id: None,
-            method: None,
-            params: None,
-            result: None,
-            error: None,
+            members: [None; 5],
             method_escaped: false,
             repeated: Names::default(),
         }
+    }
+
+    #[inline]
+    pub(crate) fn id(&self) -> Option<Member> {
+        self.members[Key::Id as usize]
+    }
+
+    #[inline]
+    pub(crate) fn method(&self) -> Option<Member> {
+        self.members[Key::Method as usize]
+    }
+
+    #[inline]
+    pub(crate) fn params(&self) -> Option<Member> {
+        self.members[Key::Params as usize]
+    }
+
+    #[inline]
+    pub(crate) fn result(&self) -> Option<Member> {
+        self.members[Key::Result as usize]
+    }
+
+    #[inline]
+    pub(crate) fn error(&self) -> Option<Member> {
+        self.members[Key::Error as usize]
     }
 }
 
@@ -146,7 +184,9 @@ pub(crate) enum Shape {
 
 /// What is known of a text besides its envelopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scanned {
+pub(crate) struct Scanned<'t> {
+    /// The whole text, which is UTF-8.
+    pub text: &'t str,
     pub shape: Shape,
     /// Whether any raw carriage return or line feed stands between tokens.
     pub line_breaks: bool,
@@ -158,42 +198,41 @@ pub(crate) struct Scanned {
 /// is an array, at most `envelopes_max`; elements beyond are validated and counted. At most
 /// `depth_max` containers (read as 1 to 128) may be open at once. One leading byte-order mark is
 /// skipped. After an error `envelopes` is empty.
-pub(crate) fn scan(
-    text: &[u8],
+pub(crate) fn scan<'t>(
+    text: &'t [u8],
     depth_max: u8,
     envelopes: &mut Vec<Envelope>,
     envelopes_max: usize,
-) -> Result<Scanned, SyntaxError> {
+) -> Result<Scanned<'t>, SyntaxError> {
     envelopes.clear();
-    let scanned = scan_text(text, depth_max, envelopes, envelopes_max);
-    if scanned.is_err() {
-        envelopes.clear();
-    }
-    scanned
-}
-
-fn scan_text(
-    text: &[u8],
-    depth_max: u8,
-    envelopes: &mut Vec<Envelope>,
-    envelopes_max: usize,
-) -> Result<Scanned, SyntaxError> {
     if u32::try_from(text.len()).is_err() {
-        return Err(SyntaxError::new(
-            SyntaxErrorKind::TooLong,
-            u32::MAX as usize,
-        ));
+        let offset = u32::MAX as usize;
+        return Err(SyntaxError::new(SyntaxErrorKind::TooLong, offset));
     }
     let mut cursor = Cursor::new(text, depth_max);
+    scan_text(&mut cursor, envelopes, envelopes_max).map_err(|Failed| {
+        envelopes.clear();
+        cursor.failure()
+    })
+}
+
+#[inline]
+fn scan_text<'t>(
+    cursor: &mut Cursor<'t>,
+    envelopes: &mut Vec<Envelope>,
+    envelopes_max: usize,
+) -> Result<Scanned<'t>, Failed> {
+    let text = cursor.utf8()?;
     let start = cursor.begin()?;
     let (end, shape) = if cursor.byte(start) == b'[' {
-        scan_batch(&mut cursor, start, envelopes, envelopes_max)?
+        scan_batch(cursor, start, envelopes, envelopes_max)?
     } else {
-        let end = scan_item(&mut cursor, start, 0, envelopes, envelopes_max)?;
+        let end = scan_item(cursor, start, 0, envelopes, envelopes_max)?;
         (end, Shape::Single)
     };
     cursor.finish(end)?;
     Ok(Scanned {
+        text,
         shape,
         line_breaks: cursor.line_breaks(),
     })
@@ -205,7 +244,7 @@ fn scan_batch(
     start: usize,
     envelopes: &mut Vec<Envelope>,
     envelopes_max: usize,
-) -> Result<(usize, Shape), SyntaxError> {
+) -> Result<(usize, Shape), Failed> {
     cursor.enter(0, start)?;
     let mut items = 0;
     let mut pos = cursor.skip_blanks(start + 1);
@@ -232,7 +271,7 @@ fn scan_item(
     open: u32,
     envelopes: &mut Vec<Envelope>,
     envelopes_max: usize,
-) -> Result<usize, SyntaxError> {
+) -> Result<usize, Failed> {
     let kind = JsonKind::of_first_byte(cursor.byte(start));
     let Some(envelope) = next_slot(envelopes, envelopes_max, kind) else {
         return cursor.value(start, open);
@@ -277,29 +316,28 @@ fn scan_object(
     start: usize,
     open: u32,
     envelope: &mut Envelope,
-) -> Result<usize, SyntaxError> {
+) -> Result<usize, Failed> {
     cursor.enter(open, start)?;
-    let mut pos;
-    if has_head(cursor.text(), start) {
+    let (mut pos, mut byte) = if has_head(cursor.text(), start) {
         envelope.version = Version::V2;
-        pos = start + HEAD.len();
+        cursor.token(start + HEAD.len())
     } else {
-        pos = cursor.skip_blanks(start + 1);
-        if cursor.byte(pos) == b'}' {
+        let (pos, byte) = cursor.token(start + 1);
+        if byte == b'}' {
             return Ok(pos + 1);
         }
-        pos = scan_member(cursor, pos, open + 1, envelope)?;
-    }
+        // The first member has no comma before it: begin as if there were one.
+        (pos.wrapping_sub(1), b',')
+    };
     loop {
-        pos = cursor.skip_blanks(pos);
-        match cursor.byte(pos) {
-            b',' => {
-                pos = cursor.skip_blanks(pos + 1);
-                pos = scan_member(cursor, pos, open + 1, envelope)?;
-            }
+        match byte {
+            b',' => {}
             b'}' => return Ok(pos + 1),
             _ => return Err(cursor.unexpected(pos)),
         }
+        pos = cursor.skip_blanks(pos.wrapping_add(1));
+        pos = scan_member(cursor, pos, open + 1, envelope)?;
+        (pos, byte) = cursor.token(pos);
     }
 }
 
@@ -309,93 +347,119 @@ fn has_head(text: &[u8], start: usize) -> bool {
 }
 
 /// Reads one member of an envelope; returns the position behind its value.
-#[inline]
+#[inline(always)]
 fn scan_member(
     cursor: &mut Cursor<'_>,
     start: usize,
     open: u32,
     envelope: &mut Envelope,
-) -> Result<usize, SyntaxError> {
-    if cursor.byte(start) != b'"' {
-        return Err(cursor.unexpected(start));
-    }
-    let key = cursor.string(start)?;
-    let name = name_of(cursor.text(), start, key.end, key.escaped);
-    let value = cursor.colon(key.end)?;
-    let first = cursor.byte(value);
-    let (end, escaped) = if first == b'"' {
-        let string = cursor.string(value)?;
-        (string.end, string.escaped)
-    } else {
-        (cursor.value(value, open)?, false)
+) -> Result<usize, Failed> {
+    let (key, end) = match plain_key(cursor.text(), start) {
+        Some((key, end)) => (Some(key), end),
+        None => any_key(cursor, start)?,
     };
-    let Some(name) = name else { return Ok(end) };
-    let member = Member {
-        span: Span::new(value, end),
-        kind: JsonKind::of_first_byte(first),
-    };
-    let slot = match name {
-        Names::ID => &mut envelope.id,
-        Names::METHOD => &mut envelope.method,
-        Names::PARAMS => &mut envelope.params,
-        Names::RESULT => &mut envelope.result,
-        Names::ERROR => &mut envelope.error,
-        _ => {
-            if envelope.version == Version::Absent {
-                envelope.version = version_of(cursor.text(), member, escaped);
-            } else {
-                envelope.repeated = envelope.repeated.with(Names::JSONRPC);
-            }
-            return Ok(end);
+    let (value, first) = cursor.token(end);
+    let mut escaped = false;
+    let (end, kind) = match first {
+        b'"' => {
+            let string = cursor.string(value)?;
+            escaped = string.escaped;
+            (string.end, JsonKind::String)
         }
+        b'0'..=b'9' => (cursor.number(value)?, JsonKind::Number),
+        _ => (cursor.value(value, open)?, JsonKind::of_first_byte(first)),
     };
-    if slot.is_some() {
-        envelope.repeated = envelope.repeated.with(name);
-        return Ok(end);
-    }
-    *slot = Some(member);
-    if name == Names::METHOD {
-        envelope.method_escaped = escaped;
+    let Some(key) = key else { return Ok(end) };
+    let span = Span::new(value, end);
+    let member = Member { span, kind };
+    match envelope.members.get_mut(key as usize) {
+        Some(slot @ None) => {
+            *slot = Some(member);
+            envelope.method_escaped |= escaped & (key == Key::Method);
+        }
+        None if envelope.version == Version::Absent => {
+            envelope.version = version_of(cursor.text(), member, escaped);
+        }
+        _ => envelope.repeated = envelope.repeated.with(Names::of(key)),
     }
     Ok(end)
 }
 
-/// Which envelope member a key names; `start` and `end` enclose the quotes.
+/// Names a key that is written plainly, with its colon directly behind: eight bytes from the quote
+/// on say which of five it is. Also gives the position behind the colon.
 #[inline(always)]
-fn name_of(text: &[u8], start: usize, end: usize, escaped: bool) -> Option<Names> {
+fn plain_key(text: &[u8], start: usize) -> Option<(Key, usize)> {
+    const ID: [u8; 5] = *b"\"id\":";
+    const METHOD: u64 = u64::from_le_bytes(*b"\"method\"");
+    const PARAMS: u64 = u64::from_le_bytes(*b"\"params\"");
+    const RESULT: u64 = u64::from_le_bytes(*b"\"result\"");
+    const ERROR: u64 = u64::from_le_bytes(*b"\"error\":");
+    let token = text.get(start..)?;
+    if token.first_chunk() == Some(&ID) {
+        return Some((Key::Id, start + ID.len()));
+    }
+    let key = match u64::from_le_bytes(*token.first_chunk()?) {
+        METHOD => Key::Method,
+        PARAMS => Key::Params,
+        RESULT => Key::Result,
+        ERROR => return Some((Key::Error, start + 8)),
+        _ => return None,
+    };
+    (token.get(8) == Some(&b':')).then_some((key, start + 9))
+}
+
+/// Names any key, and gives a position behind its colon.
+#[inline(never)]
+fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<(Option<Key>, usize), Failed> {
+    if cursor.byte(start) != b'"' {
+        return Err(cursor.unexpected(start));
+    }
+    let StringToken { end, escaped } = cursor.string(start)?;
+    let key = key_of(cursor.text(), start, end, escaped);
+    Ok((key, cursor.colon(end)?.0))
+}
+
+/// Which envelope member a key names; `start` and `end` enclose the quotes.
+fn key_of(text: &[u8], start: usize, end: usize, escaped: bool) -> Option<Key> {
     let token = text.get(start..end)?;
     if escaped {
-        return name_of_escaped(JsonString::of_token(token));
+        return key_of_escaped(escaped_string(token));
     }
     match token {
-        b"\"id\"" => Some(Names::ID),
-        b"\"method\"" => Some(Names::METHOD),
-        b"\"params\"" => Some(Names::PARAMS),
-        b"\"result\"" => Some(Names::RESULT),
-        b"\"error\"" => Some(Names::ERROR),
-        b"\"jsonrpc\"" => Some(Names::JSONRPC),
+        b"\"id\"" => Some(Key::Id),
+        b"\"method\"" => Some(Key::Method),
+        b"\"params\"" => Some(Key::Params),
+        b"\"result\"" => Some(Key::Result),
+        b"\"error\"" => Some(Key::Error),
+        b"\"jsonrpc\"" => Some(Key::Jsonrpc),
         _ => None,
     }
 }
 
 #[cold]
-fn name_of_escaped(key: JsonString<'_>) -> Option<Names> {
+fn key_of_escaped(name: JsonString<'_>) -> Option<Key> {
     let names = [
-        ("id", Names::ID),
-        ("method", Names::METHOD),
-        ("params", Names::PARAMS),
-        ("result", Names::RESULT),
-        ("error", Names::ERROR),
-        ("jsonrpc", Names::JSONRPC),
+        ("id", Key::Id),
+        ("method", Key::Method),
+        ("params", Key::Params),
+        ("result", Key::Result),
+        ("error", Key::Error),
+        ("jsonrpc", Key::Jsonrpc),
     ];
     names
         .into_iter()
-        .find(|(name, _)| key.eq_str(name))
-        .map(|(_, bit)| bit)
+        .find(|(wanted, _)| name.eq_str(wanted))
+        .map(|(_, key)| key)
+}
+
+/// A token with escapes, read as the string that it is.
+fn escaped_string(token: &[u8]) -> JsonString<'_> {
+    // It is cut from a text that is UTF-8, at quotes.
+    JsonString::of_token(core::str::from_utf8(token).unwrap_or_default())
 }
 
 fn version_of(text: &[u8], member: Member, escaped: bool) -> Version {
-    let token = member.span.of(text);
+    let token = text.get(member.span.range()).unwrap_or_default();
     if token == b"\"2.0\"" {
         return Version::V2;
     }
@@ -403,7 +467,7 @@ fn version_of(text: &[u8], member: Member, escaped: bool) -> Version {
         return Version::V1;
     }
     if escaped {
-        let string = JsonString::of_token(token);
+        let string = escaped_string(token);
         if string.eq_str("2.0") {
             return Version::V2;
         }

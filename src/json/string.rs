@@ -13,13 +13,13 @@ use core::fmt;
 /// `Debug` prints the length only, for strings of a message may be secrets.
 #[derive(Clone, Copy)]
 pub struct JsonString<'a> {
-    raw: &'a [u8],
+    raw: &'a str,
 }
 
 impl<'a> JsonString<'a> {
     /// Takes a whole token, quotes included; anything shorter is read as the empty string.
     #[inline]
-    pub(super) fn of_token(token: &'a [u8]) -> Self {
+    pub(super) fn of_token(token: &'a str) -> Self {
         let inside = 1..token.len().saturating_sub(1).max(1);
         Self {
             raw: token.get(inside).unwrap_or_default(),
@@ -27,25 +27,22 @@ impl<'a> JsonString<'a> {
     }
 
     /// The text between the quotes, escapes and all.
-    ///
-    /// Costs a UTF-8 check of the string.
     #[must_use]
     pub fn raw(self) -> &'a str {
-        // A string ends at ASCII quotes of a text that is UTF-8 as a whole, so this cannot fail.
-        core::str::from_utf8(self.raw).unwrap_or_default()
+        self.raw
     }
 
     /// Whether any character is escaped; if not, [`raw`](Self::raw) is the string itself.
     #[must_use]
     pub fn has_escapes(self) -> bool {
-        self.raw.contains(&b'\\')
+        self.raw.as_bytes().contains(&b'\\')
     }
 
     /// Whether the string denotes exactly `other`, after unescaping.
     #[must_use]
     pub fn eq_str(&self, other: &str) -> bool {
         if !self.has_escapes() {
-            return self.raw == other.as_bytes();
+            return self.raw == other;
         }
         self.code_points().eq(other.chars().map(u32::from))
     }
@@ -78,7 +75,9 @@ impl<'a> JsonString<'a> {
     /// The code points denoted, lone surrogates as they are; for comparing and hashing.
     #[must_use]
     pub fn code_points(self) -> CodePoints<'a> {
-        CodePoints { rest: self.raw }
+        CodePoints {
+            rest: self.raw.as_bytes(),
+        }
     }
 }
 

@@ -60,6 +60,12 @@ pub struct SyntaxError {
 }
 
 impl SyntaxError {
+    /// What stands where nothing has gone wrong.
+    pub(super) const NONE: Self = Self {
+        offset: 0,
+        kind: SyntaxErrorKind::Empty,
+    };
+
     #[cold]
     pub(super) fn new(kind: SyntaxErrorKind, offset: usize) -> Self {
         Self { offset, kind }

@@ -8,9 +8,10 @@ use core::fmt;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::cursor::{Cursor, DEPTH_MAX};
+use super::cursor::{Cursor, DEPTH_MAX, Failed};
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError};
+use super::walk::value_end;
 
 /// Borrows one valid JSON value (RFC 8259), exactly as it was received or written.
 ///
@@ -39,7 +40,7 @@ use super::syntax::{JsonKind, SyntaxError};
 #[derive(Clone, Copy)]
 pub struct Json<'a> {
     /// One value, no blanks around it.
-    bytes: &'a [u8],
+    text: &'a str,
     line_breaks: bool,
 }
 
@@ -49,7 +50,7 @@ pub(super) const RAW_VALUE_TOKEN: &str = "$serde_json::private::RawValue";
 impl<'a> Json<'a> {
     /// The value `null`.
     pub const NULL: Json<'static> = Json {
-        bytes: b"null",
+        text: "null",
         line_breaks: false,
     };
 
@@ -62,14 +63,19 @@ impl<'a> Json<'a> {
     /// Says where and why the text is not one JSON value in UTF-8.
     pub fn parse(text: &'a [u8]) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(text, DEPTH_MAX);
+        Self::read(&mut cursor).map_err(|Failed| cursor.failure())
+    }
+
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Failed> {
+        let text = cursor.utf8()?;
         let start = cursor.begin()?;
         cursor.forget_line_breaks();
         let end = cursor.value(start, 0)?;
         let line_breaks = cursor.line_breaks();
         cursor.finish(end)?;
         // The cursor only ever moves forward inside the text, so the range is good.
-        let bytes = text.get(start..end).unwrap_or_default();
-        Ok(Self { bytes, line_breaks })
+        let text = text.get(start..end).unwrap_or_default();
+        Ok(Self { text, line_breaks })
     }
 
     /// Validates a string and borrows the value in it, like [`parse`](Self::parse).
@@ -84,24 +90,33 @@ impl<'a> Json<'a> {
     /// Takes one value of a text that `scan` accepted. `line_breaks` may be true for the sake of
     /// the rest of the text; it must not be false if the value has any.
     #[inline]
-    pub(crate) fn from_scanned(bytes: &'a [u8], line_breaks: bool) -> Self {
-        Self { bytes, line_breaks }
+    pub(crate) fn from_scanned(text: &'a str, line_breaks: bool) -> Self {
+        Self { text, line_breaks }
+    }
+
+    /// What is left of an object's text before its last bracket, if that is one value and nothing
+    /// more.
+    pub(crate) fn part(self, rest: &'a str) -> Option<Self> {
+        let text = rest.as_bytes();
+        let is_value = text.first()? > &b' ' && value_end(text, 0) == text.len();
+        is_value.then_some(Self {
+            text: rest,
+            line_breaks: self.line_breaks,
+        })
     }
 
     /// The text.
-    ///
-    /// Costs a UTF-8 check of the value; [`as_bytes`](Self::as_bytes) costs nothing.
     #[must_use]
+    #[inline]
     pub fn as_str(self) -> &'a str {
-        // The text was UTF-8 as a whole and a value begins and ends with ASCII: this cannot fail.
-        core::str::from_utf8(self.bytes).unwrap_or_default()
+        self.text
     }
 
     /// The text as bytes.
     #[must_use]
     #[inline]
     pub fn as_bytes(self) -> &'a [u8] {
-        self.bytes
+        self.text.as_bytes()
     }
 
     /// The length of the text in bytes; never 0, as every value has a text.
@@ -109,14 +124,14 @@ impl<'a> Json<'a> {
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a value is never empty text")]
     pub fn len(self) -> usize {
-        self.bytes.len()
+        self.text.len()
     }
 
     /// The kind of the value.
     #[must_use]
     #[inline]
     pub fn kind(self) -> JsonKind {
-        JsonKind::of_first_byte(self.bytes.first().copied().unwrap_or_default())
+        JsonKind::of_first_byte(self.as_bytes().first().copied().unwrap_or_default())
     }
 
     /// Whether the value is `null`.
@@ -138,14 +153,14 @@ impl<'a> Json<'a> {
     /// The value as a string token, if it is one.
     #[must_use]
     pub fn as_string(self) -> Option<JsonString<'a>> {
-        (self.kind() == JsonKind::String).then(|| JsonString::of_token(self.bytes))
+        (self.kind() == JsonKind::String).then(|| JsonString::of_token(self.text))
     }
 }
 
 impl PartialEq for Json<'_> {
     /// Compares the texts.
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
+        self.text == other.text
     }
 }
 

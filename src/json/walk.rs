@@ -103,16 +103,16 @@ impl fmt::Debug for Elements<'_> {
 /// Yields what stands between blanks, commas and colons inside one container.
 #[derive(Clone)]
 struct Steps<'a> {
-    text: &'a [u8],
+    text: &'a str,
     pos: usize,
     line_breaks: bool,
 }
 
 impl<'a> Steps<'a> {
     fn inside(json: Json<'a>, bracket: u8) -> Self {
-        let text = json.as_bytes();
+        let text = json.as_str();
         // Another kind of value has no steps: begin at its end.
-        let pos = if text.first() == Some(&bracket) {
+        let pos = if text.as_bytes().first() == Some(&bracket) {
             1
         } else {
             text.len()
@@ -124,13 +124,14 @@ impl<'a> Steps<'a> {
         }
     }
 
-    fn next_value(&mut self) -> Option<&'a [u8]> {
-        let start = skip_separators(self.text, self.pos);
-        if matches!(self.text.get(start), None | Some(b']' | b'}')) {
-            self.pos = self.text.len();
+    fn next_value(&mut self) -> Option<&'a str> {
+        let text = self.text.as_bytes();
+        let start = skip_separators(text, self.pos);
+        if matches!(text.get(start), None | Some(b']' | b'}')) {
+            self.pos = text.len();
             return None;
         }
-        self.pos = value_end(self.text, start);
+        self.pos = value_end(text, start);
         self.text.get(start..self.pos)
     }
 }
@@ -146,7 +147,7 @@ fn skip_separators(text: &[u8], mut pos: usize) -> usize {
 }
 
 /// The end of the value that begins at `start`; always beyond `start`.
-fn value_end(text: &[u8], start: usize) -> usize {
+pub(super) fn value_end(text: &[u8], start: usize) -> usize {
     match text.get(start) {
         Some(b'"') => string_end(text, start),
         Some(b'{' | b'[') => container_end(text, start),
@@ -156,10 +157,9 @@ fn value_end(text: &[u8], start: usize) -> usize {
 
 /// The end of the string whose opening quote is at `start`.
 pub(super) fn string_end(text: &[u8], start: usize) -> usize {
-    let mut ignored = 0;
     let mut pos = start + 1;
     loop {
-        pos = skip_plain(text, pos, &mut ignored);
+        pos = skip_plain(text, pos);
         match text.get(pos) {
             Some(b'"') => return pos + 1,
             // The byte behind a backslash never ends a string; the digits of \u are plain.

@@ -111,7 +111,7 @@ def plan(case, framing):
         else:
             steps.append((None, []))
         for kind, event in (item for event in step.get("events", []) for item in event.items()):
-            if kind in ("cancelled", "local-error", "response") or event.get("reason") in ("Busy", "DuplicateId"):
+            if kind in ("cancelled", "local-error", "response") or event.get("reason") in ("Busy", "RepeatedId"):
                 return NEEDS_OPEN
             ends = ends or kind == "closed" and event["reason"] != "end-of-input"
             if kind == "request":

@@ -411,9 +411,9 @@ impl HttpSend for Foreign {
     }
 }
 
-// HTP-05 TRN-08 D-34 TST-01
+// HTP-05 TRN-08 D-34 TST-01 TST-19
 #[test]
-fn any_client_can_be_plugged_in_and_is_not_closed() {
+fn d_34_any_client_can_be_plugged_in_and_is_not_closed() {
     let client = Client::with_send("https://test/rpc", Config::new(), Foreign).expect("a client");
     assert_eq!(client.call::<u32>("m", ()).expect("an answer"), 1);
     let mock = Arc::new(HttpMock::new());

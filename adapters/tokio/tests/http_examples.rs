@@ -103,9 +103,9 @@ fn run(mut command: Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-// EXA-02 EXA-03 HTP-01
+// EXA-02 EXA-03 HTP-01 D-36 TST-19
 #[test]
-fn the_calculator_is_served_and_called() {
+fn d_36_the_calculator_is_served_and_called() {
     let server = Server::start("calculator_server", &["0"]);
     let mut client = example("calculator_client");
     client.arg(&server.url);

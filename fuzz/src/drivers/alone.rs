@@ -34,8 +34,6 @@ impl Alone {
         };
         for act in acts {
             alone.act(act);
-            // A driver lets what is due come true in every turn.
-            alone.poll();
             while alone.conn.take_transmit(&mut alone.output) {}
         }
         alone.conn.handle_eof();
@@ -55,6 +53,7 @@ impl Alone {
             Act::Cancel(tag) => drop(self.conn.cancel(self.calls[tag])),
             Act::Read(bytes) => {
                 self.inbox.extend(bytes);
+                self.poll();
             }
             Act::Clock(now) => {
                 self.conn.handle_timeout(Instant::from_millis(*now));
@@ -63,6 +62,7 @@ impl Alone {
             // A driver tells the end at once if a call waits, else once all that came is served.
             Act::End if self.conn.calls_open() > 0 => self.conn.handle_eof(),
             Act::End => {}
+            Act::Turn => self.poll(),
         }
     }
 

@@ -122,9 +122,10 @@ fn walking_mutated_texts_finds_what_serde_json_finds() {
             bend(&mut text, &mut random);
         }
         // The walk must survive anything, although it is only ever given valid text.
-        let unchecked = Json::from_scanned(&text, true);
+        let lossy = String::from_utf8_lossy(&text);
+        let unchecked = Json::from_scanned(&lossy, true);
         let _ = unchecked.members().count() + unchecked.elements().count();
-        let _ = JsonString::of_token(&text).code_points().count();
+        let _ = JsonString::of_token(&lossy).code_points().count();
         let Ok(json) = Json::parse(&text) else {
             continue;
         };
@@ -170,12 +171,7 @@ fn skip_plain_stops_where_its_naive_twin_stops() {
             text.push(if rare { byte } else { b'!' + 1 + byte % 0x38 });
         }
         let pos = random.below(len + 2);
-        let mut seen = 0;
-        let stop = skip_plain(&text, pos, &mut seen);
+        let stop = skip_plain(&text, pos);
         assert_eq!(stop, skip_plain_naive(&text, pos), "{text:?} from {pos}");
-        let passed = text.get(pos..stop).unwrap_or_default();
-        if !passed.is_ascii() {
-            assert_ne!(seen & 0x8080_8080_8080_8080, 0, "{text:?} from {pos}");
-        }
     }
 }

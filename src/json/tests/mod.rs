@@ -8,6 +8,7 @@ mod scan;
 mod text;
 mod torture;
 mod twin;
+mod vector;
 
 /// How often to do what is done often: an interpreter is a thousand times slower.
 fn rounds(usual: usize) -> usize {

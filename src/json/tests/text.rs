@@ -210,7 +210,8 @@ fn slices_that_are_not_json_after_all_do_no_harm() {
         b"[}]",
     ];
     for text in texts {
-        let value = Json::from_scanned(text, true);
+        let lossy = String::from_utf8_lossy(text);
+        let value = Json::from_scanned(&lossy, true);
         let _ = (
             value.kind(),
             value.as_str(),

@@ -32,7 +32,7 @@ pub(super) fn scan(
     text: &[u8],
     depth_max: u8,
     envelopes_max: usize,
-) -> Result<(Scanned, Vec<Envelope>), Wrong> {
+) -> Result<(Scanned<'_>, Vec<Envelope>), Wrong> {
     if core::str::from_utf8(text).is_err() {
         return Err(Wrong);
     }
@@ -67,6 +67,7 @@ pub(super) fn scan(
     };
     Ok((
         Scanned {
+            text: core::str::from_utf8(text).map_err(|_| Wrong)?,
             shape,
             line_breaks: reader.line_breaks,
         },
@@ -79,11 +80,7 @@ fn envelope_of(node: &Node) -> Envelope {
         span: span_of(node),
         kind: node.kind,
         version: Version::Absent,
-        id: None,
-        method: None,
-        params: None,
-        result: None,
-        error: None,
+        members: [None; 5],
         method_escaped: false,
         repeated: Names::default(),
     };
@@ -113,11 +110,7 @@ fn envelope_of(node: &Node) -> Envelope {
             kind: node.kind,
         })
     };
-    envelope.id = member("id");
-    envelope.method = member("method");
-    envelope.params = member("params");
-    envelope.result = member("result");
-    envelope.error = member("error");
+    envelope.members = ["id", "method", "params", "result", "error"].map(member);
     envelope.method_escaped = first("method").0.is_some_and(|node| node.escaped);
     envelope.version = match first("jsonrpc").0 {
         None => Version::Absent,

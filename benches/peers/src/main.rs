@@ -1,0 +1,208 @@
+//! What reading a message costs with other software, beside antiphon: one corpus, one process, one allocator, turns taken.
+//!
+//! ```text
+//! antiphon-bench-peers [--rounds N] [--slot MICROSECONDS] [--rows TEXT]
+//! ```
+//!
+//! Prints for each reader and item the nanoseconds a message (the middle of the rounds), their ratio to serde_json typed
+//! in the same round, and how often it allocates. `x` is an item that the reader refuses or takes for something else.
+//!
+//! The rules guarded here: rows take turns in every round, so that what disturbs one disturbs its neighbours; a reader
+//! is given the text as it would get it from a socket, and must say what kind of message it is; default features, default
+//! limits and public API only; and a figure that spreads by more than a tenth says so.
+
+#[path = "../../corpus/mod.rs"]
+mod corpus;
+mod limits;
+mod readers;
+#[path = "../../instructions/src/serde_typed.rs"]
+mod serde_typed;
+mod table;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often anything was taken from the heap.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What a message is. A reader that says something else has misread it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Request,
+    Notification,
+    Response,
+    Batch,
+}
+
+/// A message, and what it is.
+pub struct Text {
+    pub bytes: Vec<u8>,
+    pub kind: Kind,
+}
+
+/// Reads messages.
+pub trait Reader {
+    /// Reads one. `None` if it is refused. A reader that has to be told the direction may look at `expected`.
+    fn read(&mut self, text: &[u8], expected: Kind) -> Option<Kind>;
+
+    /// Makes ready for the next messages, unmeasured.
+    fn between(&mut self) {}
+}
+
+/// One row of the table.
+pub struct Row {
+    pub name: &'static str,
+    pub reader: Box<dyn Reader>,
+    /// It understands nothing: a limit of the machine.
+    pub is_limit: bool,
+}
+
+/// The figures of one row for one item.
+#[derive(Clone, Default)]
+pub struct Cell {
+    pub nanos: Vec<f64>,
+    pub allocations: f64,
+}
+
+struct Arguments {
+    rounds: usize,
+    slot: Duration,
+    rows: String,
+}
+
+fn arguments() -> Option<Arguments> {
+    let mut given = Arguments {
+        rounds: 11,
+        slot: Duration::from_micros(1500),
+        rows: String::new(),
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words.next()?;
+        match word.as_str() {
+            "--rounds" => given.rounds = value.parse().ok()?,
+            "--slot" => given.slot = Duration::from_micros(value.parse().ok()?),
+            "--rows" => given.rows = value,
+            _ => return None,
+        }
+    }
+    Some(given)
+}
+
+fn kind_of(text: &str) -> Kind {
+    let value: serde_json::Value = serde_json::from_str(text).expect("the corpus is valid");
+    match (value.is_array(), value.get("method"), value.get("id")) {
+        (true, ..) => Kind::Batch,
+        (_, Some(_), Some(_)) => Kind::Request,
+        (_, Some(_), None) => Kind::Notification,
+        (_, None, _) => Kind::Response,
+    }
+}
+
+/// One pass over the texts of an item; false if one of them is refused or misread.
+fn pass(reader: &mut dyn Reader, texts: &[Text]) -> bool {
+    let mut all = true;
+    for text in texts {
+        all &= black_box(reader.read(black_box(&text.bytes), text.kind)) == Some(text.kind);
+    }
+    all
+}
+
+/// Nanoseconds a message, over passes that take the slot together.
+fn sample(row: &mut Row, texts: &[Text], slot: Duration) -> f64 {
+    let (mut spent, mut messages) = (Duration::ZERO, 0_u32);
+    while spent < slot {
+        // Small items many times over, so that the clock does not show.
+        let times = (4000 / texts.len() / (1 + texts[0].bytes.len() / 100)).clamp(1, 64);
+        let start = Instant::now();
+        for _ in 0..times {
+            black_box(pass(&mut *row.reader, texts));
+        }
+        spent += start.elapsed();
+        row.reader.between();
+        messages += (times * texts.len()) as u32;
+    }
+    spent.as_nanos() as f64 / f64::from(messages)
+}
+
+fn allocations(row: &mut Row, texts: &[Text]) -> f64 {
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    pass(&mut *row.reader, texts);
+    let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    row.reader.between();
+    count as f64 / texts.len() as f64
+}
+
+fn main() -> ExitCode {
+    let Some(given) = arguments() else {
+        eprintln!("usage: antiphon-bench-peers [--rounds N] [--slot MICROSECONDS] [--rows TEXT]");
+        return ExitCode::from(2);
+    };
+    let corpus = corpus::corpus();
+    let items: Vec<Vec<Text>> = corpus
+        .iter()
+        .map(|item| {
+            let texts = item.messages.iter().map(|message| Text {
+                bytes: message.clone().into_bytes(),
+                kind: kind_of(message),
+            });
+            texts.collect()
+        })
+        .collect();
+    let mut rows = readers::all();
+    rows.extend(limits::all());
+    rows.retain(|row| row.name.contains(&given.rows) || row.name == table::YARDSTICK);
+    let mut cells = vec![vec![None; items.len()]; rows.len()];
+    for (row, cells) in rows.iter_mut().zip(&mut cells) {
+        for (texts, cell) in items.iter().zip(cells) {
+            let is_read = pass(&mut *row.reader, texts) || row.is_limit;
+            row.reader.between();
+            if is_read {
+                *cell = Some(Cell {
+                    nanos: Vec::new(),
+                    allocations: allocations(row, texts),
+                });
+            }
+        }
+    }
+    for round in 0..given.rounds {
+        for (at, texts) in items.iter().enumerate() {
+            for (row, cells) in rows.iter_mut().zip(&mut cells) {
+                if let Some(cell) = &mut cells[at] {
+                    cell.nanos.push(sample(row, texts, given.slot));
+                }
+            }
+        }
+        eprintln!("round {} of {}", round + 1, given.rounds);
+    }
+    table::print(&corpus, &rows, &cells);
+    ExitCode::SUCCESS
+}

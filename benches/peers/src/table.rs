@@ -1,0 +1,101 @@
+//! The tables, in Markdown.
+
+use crate::corpus::Item;
+use crate::{Cell, Row};
+
+/// What the ratios are against: the best that serde_json can do by hand.
+pub const YARDSTICK: &str = "serde_json typed";
+
+/// A figure that spreads by more is marked.
+const SPREAD_MAX: f64 = 0.10;
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// How far the middle half of the rounds lies apart, against the middle.
+fn spread(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values[values.len() / 4], values[values.len() * 3 / 4]);
+    (high - low) / values[values.len() / 2]
+}
+
+fn short(value: f64) -> String {
+    match value {
+        value if value >= 1e6 => format!("{:.0}k", value / 1e3),
+        value if value >= 1e4 => format!("{:.1}k", value / 1e3),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value => format!("{value:.1}"),
+    }
+}
+
+fn head(title: &str, corpus: &[Item]) {
+    println!("\n### {title}\n");
+    let names: Vec<_> = corpus.iter().map(|item| &item.name[..2]).collect();
+    println!("| reader | {} |", names.join(" | "));
+    println!("|---|{}", "--:|".repeat(corpus.len()));
+}
+
+fn line(row: &Row, cells: &[Option<Cell>], show: impl Fn(usize, &Cell) -> String) {
+    let shown = cells.iter().enumerate();
+    let shown = shown.map(|(at, cell)| cell.as_ref().map_or("x".into(), |cell| show(at, cell)));
+    println!(
+        "| {} | {} |",
+        row.name,
+        shown.collect::<Vec<_>>().join(" | ")
+    );
+}
+
+pub fn print(corpus: &[Item], rows: &[Row], cells: &[Vec<Option<Cell>>]) {
+    println!(
+        "Items: {}.",
+        corpus
+            .iter()
+            .map(|item| format!("{} {}", item.name, item.bytes() / item.messages.len()))
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    head(
+        "ns per message (~: the rounds spread by more than a tenth)",
+        corpus,
+    );
+    for (row, cells) in rows.iter().zip(cells) {
+        line(row, cells, |_, cell| {
+            let mark = if spread(&cell.nanos) > SPREAD_MAX {
+                "~"
+            } else {
+                ""
+            };
+            format!("{mark}{}", short(middle(cell.nanos.clone())))
+        });
+    }
+    let yardstick = rows.iter().position(|row| row.name == YARDSTICK);
+    if let Some(yardstick) = yardstick.map(|at| &cells[at]) {
+        head(
+            &format!("ratio to {YARDSTICK}, middle of the rounds"),
+            corpus,
+        );
+        for (row, cells) in rows.iter().zip(cells) {
+            line(row, cells, |at, cell| {
+                let Some(known) = &yardstick[at] else {
+                    return "-".into();
+                };
+                let ratios = cell.nanos.iter().zip(&known.nanos);
+                format!(
+                    "{:.2}",
+                    middle(ratios.map(|(own, known)| own / known).collect())
+                )
+            });
+        }
+    }
+    head("allocations per message", corpus);
+    for (row, cells) in rows.iter().zip(cells) {
+        if !row.is_limit {
+            line(row, cells, |_, cell| {
+                format!("{:.1}", cell.allocations).replace(".0", "")
+            });
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Fuzzes a handler with the conversations that the feature `arbitrary` makes, and finds its fault.
+//!
+//! The handler lends books: `lend` takes one from the shelf, `back` returns one, `left` tells how
+//! many there are. It forgets that a notification may take the last book, so the count runs below
+//! zero. `--fixed` fuzzes the handler without the fault, in which nothing is found.
+//!
+//! A fuzzing engine would hand in bytes that it learns from; here they come from a small generator,
+//! so that the example needs none. Prints what it found; exits with 1 if that is not what should
+//! have been found.
+
+use std::process::ExitCode;
+
+use antiphon::generate::Conversation;
+use antiphon::{Config, Connection, ErrorObject, Event, Framing};
+use arbitrary::Unstructured;
+
+const METHODS: [&str; 3] = ["lend", "back", "left"];
+const BOOKS: i64 = 3;
+const CASES: u64 = 20_000;
+
+struct Shelf {
+    books: i64,
+    is_fixed: bool,
+}
+
+impl Shelf {
+    /// Lends a book. The fault: whoever does not wait for an answer is not counted on.
+    fn lend(&mut self, is_answered: bool) -> Result<i64, ErrorObject<'static>> {
+        if self.books == 0 && (is_answered || self.is_fixed) {
+            return Err(ErrorObject::new(1, "no book is left"));
+        }
+        self.books -= 1;
+        Ok(self.books)
+    }
+
+    fn do_it(&mut self, method: &str, is_answered: bool) -> Result<i64, ErrorObject<'static>> {
+        match method {
+            "lend" => self.lend(is_answered),
+            "back" => {
+                self.books = (self.books + 1).min(BOOKS);
+                Ok(self.books)
+            }
+            "left" => Ok(self.books),
+            _ => Err(ErrorObject::method_not_found()),
+        }
+    }
+}
+
+/// One case: has a conversation with the handler, and says whether the shelf still holds.
+fn holds(bytes: &[u8], is_fixed: bool) -> arbitrary::Result<Result<(), Conversation>> {
+    let mut u = Unstructured::new(bytes);
+    let conversation = Conversation::of(&mut u, Framing::Newline, &METHODS)?;
+    let mut shelf = Shelf {
+        books: BOOKS,
+        is_fixed,
+    };
+    let mut lowest = BOOKS;
+    let mut conn: Connection = Connection::new(Config::new());
+    conversation.play(&mut conn, |conn, event| {
+        match event {
+            Event::Request(request) => {
+                let given = match shelf.do_it(&request.method, true) {
+                    Ok(books) => conn.respond(request.token, &books),
+                    Err(error) => conn.respond_err(request.token, &error),
+                };
+                given.expect("the request is open");
+            }
+            Event::Notification(told) => {
+                // Nobody waits for what comes of it.
+                let _ = shelf.do_it(&told.method, false);
+            }
+            _ => {}
+        }
+        lowest = lowest.min(shelf.books);
+    });
+    Ok(if lowest < 0 {
+        Err(conversation)
+    } else {
+        Ok(())
+    })
+}
+
+/// Bytes without a pattern, the same for each case every time.
+fn bytes(case: u64) -> Vec<u8> {
+    let mut state = case.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    let n = usize::from(next());
+    (0..n).map(|_| next()).collect()
+}
+
+fn main() -> ExitCode {
+    let is_fixed = std::env::args().any(|argument| argument == "--fixed");
+    let found = (1..=CASES).find_map(|case| match holds(&bytes(case), is_fixed) {
+        Ok(Err(conversation)) => Some((case, conversation)),
+        _ => None,
+    });
+    match &found {
+        None => println!("{CASES} conversations, and the shelf held"),
+        Some((case, conversation)) => {
+            println!("conversation {case} takes a book that is not there:");
+            conversation.messages().for_each(|text| println!("{text}"));
+        }
+    }
+    match found.is_none() == is_fixed {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,487 @@
+//! Messages, batches, splits and whole conversations made of a fuzzer's bytes, for fuzzing your own
+//! handlers and peers. With the feature `arbitrary`.
+//!
+//! What is made is mostly right and sometimes wrong, in the ways that peers are: ids repeated and
+//! spelled oddly, members missing or of the wrong type, answers to nothing, text cut anywhere. The
+//! rule guarded here: the same bytes make the same thing, and fewer bytes make a smaller one.
+//!
+//! ```
+//! use antiphon::generate::Conversation;
+//! use antiphon::{Config, Connection, Event};
+//! use arbitrary::Unstructured;
+//!
+//! // A fuzz target, or a loop over random bytes, hands these in.
+//! let bytes = [7; 100];
+//! let config = Config::new();
+//! let conversation = Conversation::of(&mut Unstructured::new(&bytes), config.framing, &["add"])?;
+//! let mut conn: Connection = Connection::new(config);
+//! let written = conversation.play(&mut conn, |conn, event| {
+//!     if let Event::Request(request) = event {
+//!         conn.respond(request.token, request.params).unwrap(); // your handler
+//!     }
+//! });
+//! assert!(conn.is_closed());
+//! assert!(std::str::from_utf8(&written).is_ok()); // what you promise
+//! # Ok::<(), arbitrary::Error>(())
+//! ```
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+
+use crate::connection::Connection;
+use crate::event::Event;
+use crate::frame::Framing;
+use crate::input::Input;
+
+/// How many messages a conversation has at most, and items a batch.
+const MESSAGES_MAX: usize = 64;
+const ITEMS_MAX: usize = 8;
+/// How deep generated params and results nest.
+const DEPTH_MAX: usize = 4;
+
+const METHODS: [&str; 3] = ["ask", "tell", "$/cancelRequest"];
+/// Few, so that they meet; some are one id in two spellings, some no id at all.
+const IDS: [&str; 14] = [
+    "1",
+    "2",
+    "3",
+    "\"a\"",
+    "1.0",
+    "\"\\u0061\"",
+    "null",
+    "1e0",
+    "-7",
+    "\"\"",
+    "true",
+    "[1]",
+    "18446744073709551616",
+    "0.5",
+];
+const SCALARS: [&str; 12] = [
+    "null",
+    "true",
+    "false",
+    "0",
+    "-1",
+    "1.50",
+    "1e2",
+    "18446744073709551616",
+    "\"\"",
+    "\"a\"",
+    "\"\\u00e9\\n\"",
+    "\"\u{e9}\u{1F600}\"",
+];
+const NAMES: [&str; 5] = ["a", "id", "value", "\\u0061", ""];
+
+/// One message of a peer's: a request, a notification, an answer, or something that is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    text: String,
+}
+
+impl Message {
+    /// Makes one that names one of `methods`, if it names any. An empty list is as for
+    /// [`Arbitrary`].
+    ///
+    /// # Errors
+    /// None at present; running out of bytes makes small messages.
+    pub fn of(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<Self> {
+        let text = match u.int_in_range(0..=15)? {
+            0..=6 => request(u, methods)?,
+            7..=8 => call(u, methods, "")?,
+            9..=11 => response(u)?,
+            12 => cancel(u)?,
+            13 => wrong(u, methods)?,
+            14 => value(u, 0)?,
+            _ => return Self::of_broken(u, methods),
+        };
+        Ok(Self { text })
+    }
+
+    /// A message cut short, so that it is not JSON.
+    fn of_broken(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<Self> {
+        let mut text = request(u, methods)?;
+        let mut at = u.int_in_range(1..=text.len() - 1)?;
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        text.truncate(at);
+        Ok(Self { text })
+    }
+
+    /// The message, without framing.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<'a> Arbitrary<'a> for Message {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        Self::of(u, &METHODS)
+    }
+}
+
+/// Several messages in one: an array, now and then an empty one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    text: String,
+}
+
+impl Batch {
+    /// Makes one whose items name `methods`, as in [`Message::of`].
+    ///
+    /// # Errors
+    /// As [`Message::of`].
+    pub fn of(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<Self> {
+        let n = u.int_in_range(0..=ITEMS_MAX)?;
+        let mut items = Vec::new();
+        for _ in 0..n {
+            // What is not JSON would spoil its neighbours, and be no batch.
+            items.push(match u.int_in_range(0..=7)? {
+                0..=4 => request(u, methods)?,
+                5 => call(u, methods, "")?,
+                6 => response(u)?,
+                _ => wrong(u, methods)?,
+            });
+        }
+        Ok(Self {
+            text: format!("[{}]", items.join(",")),
+        })
+    }
+
+    /// The array, without framing.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<'a> Arbitrary<'a> for Batch {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        Self::of(u, &METHODS)
+    }
+}
+
+/// Where a stream is cut as it arrives: into pieces of these sizes, again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Splits {
+    sizes: Vec<usize>,
+}
+
+impl Splits {
+    /// The pieces of `bytes`, in order and without gaps. None is empty.
+    pub fn pieces<'b>(&self, bytes: &'b [u8]) -> Vec<&'b [u8]> {
+        let mut pieces = Vec::new();
+        let mut rest = bytes;
+        let mut sizes = self.sizes.iter().cycle();
+        while !rest.is_empty() {
+            let n = sizes.next().map_or(rest.len(), |n| rest.len().min(*n));
+            let (piece, more) = rest.split_at(n);
+            pieces.push(piece);
+            rest = more;
+        }
+        pieces
+    }
+}
+
+impl<'a> Arbitrary<'a> for Splits {
+    /// Pieces of 1 to 64 bytes in up to six sizes, or now and then the whole at once.
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        let n = u.int_in_range(0..=6)?;
+        let sizes = (0..n).map(|_| u.int_in_range(1..=64));
+        Ok(Self {
+            sizes: sizes.collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// All that a peer says, and how it arrives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    framing: Framing,
+    messages: Vec<String>,
+    splits: Splits,
+}
+
+impl Conversation {
+    /// Makes one under `framing` ([`Framing::Detect`] is taken as lines), whose messages name
+    /// `methods` as in [`Message::of`].
+    ///
+    /// # Errors
+    /// As [`Message::of`].
+    pub fn of(u: &mut Unstructured<'_>, framing: Framing, methods: &[&str]) -> Result<Self> {
+        let splits = Splits::arbitrary(u)?;
+        let mut messages = Vec::new();
+        while !u.is_empty() && messages.len() < MESSAGES_MAX {
+            messages.push(match u.ratio(1, 4)? {
+                true => Batch::of(u, methods)?.text,
+                false => Message::of(u, methods)?.text,
+            });
+        }
+        Ok(Self {
+            framing,
+            messages,
+            splits,
+        })
+    }
+
+    /// The messages, without framing.
+    pub fn messages(&self) -> impl Iterator<Item = &str> {
+        self.messages.iter().map(String::as_str)
+    }
+
+    /// The messages one behind another, framed; under [`Framing::Messages`] as they are.
+    pub fn stream(&self) -> Vec<u8> {
+        let framed = self.messages.iter().map(|text| match self.framing {
+            Framing::ContentLength => format!("Content-Length: {}\r\n\r\n{text}", text.len()),
+            Framing::Messages => text.to_string(),
+            _ => format!("{text}\n"),
+        });
+        framed.collect::<String>().into_bytes()
+    }
+
+    /// What arrives at once, in order: pieces of the stream, or whole messages under
+    /// [`Framing::Messages`].
+    pub fn arrivals(&self) -> Vec<Vec<u8>> {
+        if self.framing == Framing::Messages {
+            return self
+                .messages()
+                .map(|text| text.as_bytes().to_vec())
+                .collect();
+        }
+        let stream = self.stream();
+        let pieces = self.splits.pieces(&stream);
+        pieces.into_iter().map(<[u8]>::to_vec).collect()
+    }
+
+    /// Has the conversation with `conn`, and ends it: everything arrives, then the input ends, then
+    /// all that waits is taken. Every event goes to `handle`, which may do with the connection what
+    /// it likes. Gives what was written. The connection is closed by then, unless `handle` kept a
+    /// request.
+    pub fn play<T>(
+        &self,
+        conn: &mut Connection<T>,
+        mut handle: impl FnMut(&mut Connection<T>, Event<'_, T>),
+    ) -> Vec<u8> {
+        let mut written = Vec::new();
+        let mut buffer = Vec::new();
+        let is_whole = self.framing == Framing::Messages;
+        for arrival in self.arrivals() {
+            buffer.extend_from_slice(&arrival);
+            let mut input = match is_whole {
+                true => Input::message(&buffer),
+                false => Input::stream(&buffer),
+            };
+            while let Some(event) = conn.poll_event(&mut input) {
+                handle(conn, event);
+            }
+            let consumed = if is_whole {
+                buffer.len()
+            } else {
+                input.consumed()
+            };
+            buffer.drain(..consumed);
+            while conn.take_transmit(&mut written) {}
+        }
+        conn.handle_eof();
+        let mut input = Input::stream(&buffer);
+        while let Some(event) = conn.poll_event(&mut input) {
+            handle(conn, event);
+        }
+        while conn.take_transmit(&mut written) {}
+        written
+    }
+}
+
+impl<'a> Arbitrary<'a> for Conversation {
+    /// Under any framing that can be written.
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        let framings = [
+            Framing::Newline,
+            Framing::ContentLength,
+            Framing::Concatenated,
+            Framing::Messages,
+        ];
+        let framing = *u.choose(&framings)?;
+        Self::of(u, framing, &METHODS)
+    }
+}
+
+fn method<'m>(u: &mut Unstructured<'_>, methods: &[&'m str]) -> Result<&'m str> {
+    match methods {
+        [] => Ok(u.choose(&METHODS)?),
+        some => Ok(u.choose(some)?),
+    }
+}
+
+/// Small ids come often, so that they repeat, and are those of the first calls.
+fn id(u: &mut Unstructured<'_>) -> Result<&'static str> {
+    match u.ratio(2, 3)? {
+        true => Ok(u.choose(&IDS[..4])?),
+        false => Ok(u.choose(&IDS)?),
+    }
+}
+
+fn request(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<String> {
+    let id = id(u)?;
+    call(u, methods, &format!(r#","id":{id}"#))
+}
+
+fn call(u: &mut Unstructured<'_>, methods: &[&str], id: &str) -> Result<String> {
+    let method = escaped(method(u, methods)?);
+    let params = match u.int_in_range(0..=3)? {
+        0 => String::new(),
+        1 => format!(r#","params":{}"#, object(u, 1)?),
+        _ => format!(r#","params":{}"#, array(u, 1)?),
+    };
+    Ok(format!(
+        r#"{{"jsonrpc":"2.0","method":"{method}"{params}{id}}}"#
+    ))
+}
+
+fn response(u: &mut Unstructured<'_>) -> Result<String> {
+    let id = id(u)?;
+    let outcome = match u.ratio(2, 3)? {
+        true => format!(r#""result":{}"#, value(u, 1)?),
+        false => format!(
+            r#""error":{{"code":{},"message":{}}}"#,
+            u.int_in_range(-33_000..=100)?,
+            u.choose(&SCALARS[8..])?
+        ),
+    };
+    Ok(format!(r#"{{"jsonrpc":"2.0",{outcome},"id":{id}}}"#))
+}
+
+fn cancel(u: &mut Unstructured<'_>) -> Result<String> {
+    let (method, member) = *u.choose(&[
+        ("$/cancelRequest", "id"),
+        ("notifications/cancelled", "requestId"),
+    ])?;
+    let id = id(u)?;
+    Ok(format!(
+        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"{member}":{id}}}}}"#
+    ))
+}
+
+/// A request with something wrong about it.
+fn wrong(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<String> {
+    let right = request(u, methods)?;
+    Ok(match u.int_in_range(0..=6)? {
+        0 => right.replacen(r#""jsonrpc":"2.0","#, "", 1),
+        1 => right.replacen(r#""2.0""#, *u.choose(&[r#""1.0""#, "2.0", "null"])?, 1),
+        2 => right.replacen(r#""method":"#, r#""method":1,"x":"#, 1),
+        3 => right.replacen('{', r#"{"id":1,"#, 1),
+        4 => right.replacen('{', r#"{"result":1,"#, 1),
+        5 => format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, id(u)?),
+        _ => u.choose(&SCALARS)?.to_string(),
+    })
+}
+
+fn value(u: &mut Unstructured<'_>, depth: usize) -> Result<String> {
+    match u.int_in_range(0..=7)? {
+        0 if depth < DEPTH_MAX => array(u, depth + 1),
+        1 if depth < DEPTH_MAX => object(u, depth + 1),
+        2 => Ok(u.arbitrary::<i64>()?.to_string()),
+        _ => Ok(u.choose(&SCALARS)?.to_string()),
+    }
+}
+
+fn array(u: &mut Unstructured<'_>, depth: usize) -> Result<String> {
+    let n = u.int_in_range(0..=4)?;
+    let items = (0..n).map(|_| value(u, depth));
+    Ok(format!(
+        "[{}]",
+        items.collect::<Result<Vec<_>>>()?.join(",")
+    ))
+}
+
+fn object(u: &mut Unstructured<'_>, depth: usize) -> Result<String> {
+    let n = u.int_in_range(0..=3)?;
+    let members = (0..n).map(|_| Ok(format!(r#""{}":{}"#, u.choose(&NAMES)?, value(u, depth)?)));
+    Ok(format!(
+        "{{{}}}",
+        members.collect::<Result<Vec<_>>>()?.join(",")
+    ))
+}
+
+/// A method may have any text.
+fn escaped(method: &str) -> String {
+    let mut text = Vec::new();
+    crate::json::write_str(&mut text, method);
+    let inside = text.get(1..text.len().saturating_sub(1));
+    String::from_utf8_lossy(inside.unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Conversation, Message, Splits};
+    use crate::{Config, Connection, Event, Framing, Json};
+    use alloc::vec::Vec;
+    use arbitrary::{Arbitrary, Unstructured};
+
+    /// Bytes without a pattern, the same every time.
+    fn noise(seed: u64, n: usize) -> Vec<u8> {
+        let mut state = seed * 2 + 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as u8
+        };
+        (0..n).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn most_messages_are_json_and_some_are_not() {
+        let mut good = 0;
+        for seed in 0..500 {
+            let bytes = noise(seed, 200);
+            let message = Message::arbitrary(&mut Unstructured::new(&bytes)).unwrap();
+            good += usize::from(Json::parse_str(message.as_str()).is_ok());
+        }
+        assert!((350..500).contains(&good), "{good} of 500");
+    }
+
+    #[test]
+    fn pieces_are_the_whole() {
+        for seed in 0..200 {
+            let bytes = noise(seed, 120);
+            let mut u = Unstructured::new(&bytes);
+            let splits = Splits::arbitrary(&mut u).unwrap();
+            assert_eq!(splits.pieces(&bytes).concat(), bytes);
+            let conversation = Conversation::arbitrary(&mut u).unwrap();
+            assert_eq!(conversation.arrivals().concat(), conversation.stream());
+        }
+    }
+
+    #[test]
+    fn every_kind_of_event_is_met() {
+        let mut seen = [0usize; 6];
+        for seed in 0..300 {
+            let bytes = noise(seed, 800);
+            let mut u = Unstructured::new(&bytes);
+            let conversation = Conversation::of(&mut u, Framing::Newline, &["m"]).unwrap();
+            let mut config = Config::new();
+            config.requests_max = 2;
+            let mut conn: Connection = Connection::new(config);
+            conn.call("ask", (), None, ()).unwrap();
+            let mut held = Vec::new();
+            conversation.play(&mut conn, |_, event| {
+                seen[match event {
+                    Event::Request(request) => {
+                        held.push(request.token);
+                        0
+                    }
+                    Event::Notification(_) => 1,
+                    Event::Response(_) => 2,
+                    Event::Malformed(_) => 3,
+                    Event::Stray(_) => 4,
+                    _ => 5,
+                }] += 1;
+            });
+        }
+        assert!(seen.iter().all(|&n| n > 50), "{seen:?}");
+    }
+}

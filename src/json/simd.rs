@@ -1,0 +1,154 @@
+//! Sixteen bytes at once, with the vector instructions that every x86-64 processor has (SSE2).
+//!
+//! The only file with `unsafe` in it, and the only reason for it: the vector instructions are declared unsafe where a
+//! function does not name the feature, and a `str` can be made of bytes known to be ASCII without looking at them again.
+//! `swar` is the twin that other targets run and that tests compare with: same names, same answers, no `unsafe`.
+//!
+//! Rules guarded: loads go through references to whole blocks, never through an address that was calculated; there is no
+//! detection of a processor, and nothing here depends on one.
+#![allow(
+    unsafe_code,
+    reason = "the one vector module; tests/floors.rs holds it to be the only one"
+)]
+
+use core::arch::x86_64::{
+    __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
+    _mm_set1_epi8, _mm_xor_si128,
+};
+use core::str::Utf8Error;
+
+/// Bytes judged at once.
+pub(super) const WIDTH: usize = 16;
+
+/// Bytes judged at once where a string goes on for long.
+pub(super) const LONG: usize = 2 * WIDTH;
+
+/// Which bytes of a block are a quote, a backslash or a control character: a bit each, the first byte's lowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stops(u32);
+
+impl Stops {
+    #[inline(always)]
+    pub(super) fn of(block: &[u8; WIDTH]) -> Self {
+        // SAFETY: x86-64 has SSE2, and this file is compiled only where the target says so.
+        Self(unsafe { _mm_movemask_epi8(marks(load(block))) } as u32)
+    }
+
+    /// The stops of a block of twice the width.
+    #[inline(always)]
+    pub(super) fn of_long(block: &[u8; LONG]) -> Self {
+        let [low, high] = parts(block).map(Self::of);
+        Self(low.0 | high.0 << WIDTH)
+    }
+
+    /// The first stop's index.
+    #[inline(always)]
+    pub(super) fn first(self) -> Option<usize> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
+    }
+
+    /// Without the stops before the byte at `index`, which may lie outside the block.
+    #[inline(always)]
+    pub(super) fn from(self, index: usize) -> Self {
+        Self(self.0 & u32::MAX.checked_shl(index as u32).unwrap_or(0))
+    }
+
+    /// As seen from the byte at `index`, which becomes the first; at most the width.
+    #[inline(always)]
+    pub(super) fn behind(self, index: usize) -> Self {
+        Self(self.0 >> index)
+    }
+}
+
+/// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop.
+#[inline(always)]
+pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
+    let mut rest = text.get(pos..).unwrap_or_default();
+    let mut count = 0;
+    while let Some((four, tail)) = rest.split_first_chunk::<{ 4 * WIDTH }>() {
+        let [a, b, c, d] = parts(four);
+        // SAFETY: as above.
+        let found = unsafe {
+            let ab = _mm_or_si128(marks(load(a)), marks(load(b)));
+            let cd = _mm_or_si128(marks(load(c)), marks(load(d)));
+            _mm_movemask_epi8(_mm_or_si128(ab, cd))
+        };
+        if found != 0 {
+            break;
+        }
+        rest = tail;
+        count += 4 * WIDTH;
+    }
+    count
+}
+
+/// The text, if it is UTF-8. One that is all ASCII, as most are, is read once and at the speed of memory.
+#[inline]
+pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
+    if is_ascii(bytes) {
+        // SAFETY: ASCII is UTF-8.
+        return Ok(unsafe { core::str::from_utf8_unchecked(bytes) });
+    }
+    core::str::from_utf8(bytes)
+}
+
+#[inline]
+fn is_ascii(bytes: &[u8]) -> bool {
+    let Some(last) = bytes.last_chunk::<WIDTH>() else {
+        return bytes.iter().fold(0, |or, byte| or | byte) < 0x80;
+    };
+    let mut rest = bytes;
+    // Four blocks at a time; what is left are at most four more, the last of which may overlap the one before.
+    while let Some((four, tail)) = rest.split_first_chunk::<{ 4 * WIDTH }>() {
+        let [a, b, c, d] = parts(four);
+        // SAFETY: as above.
+        let high = unsafe {
+            let ab = _mm_or_si128(load(a), load(b));
+            let cd = _mm_or_si128(load(c), load(d));
+            _mm_movemask_epi8(_mm_or_si128(ab, cd))
+        };
+        if high != 0 {
+            return false;
+        }
+        rest = tail;
+    }
+    // SAFETY: as above.
+    let mut high = unsafe { _mm_movemask_epi8(load(last)) };
+    while let Some((block, tail)) = rest.split_first_chunk::<WIDTH>() {
+        // SAFETY: as above.
+        high |= unsafe { _mm_movemask_epi8(load(block)) };
+        rest = tail;
+    }
+    high == 0
+}
+
+/// The blocks behind each other in a longer one.
+#[inline(always)]
+fn parts<const N: usize, const BLOCKS: usize>(long: &[u8; N]) -> [&[u8; WIDTH]; BLOCKS] {
+    core::array::from_fn(|n| {
+        let part = long.get(n * WIDTH..).and_then(<[u8]>::first_chunk);
+        // The sizes fit wherever this is used, and the compiler leaves the other case out.
+        part.unwrap_or(&[0; WIDTH])
+    })
+}
+
+#[inline(always)]
+fn load(block: &[u8; WIDTH]) -> __m128i {
+    // SAFETY: the load has no alignment to keep and reads the sixteen bytes that the reference is to.
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+}
+
+/// All ones in the place of every stop.
+///
+/// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space and `!` move up to
+/// 0x22 and 0x23: one comparison covers quote and control characters.
+#[inline(always)]
+fn marks(bytes: __m128i) -> __m128i {
+    // SAFETY: as above.
+    unsafe {
+        let flipped = _mm_xor_si128(bytes, _mm_set1_epi8(0x02));
+        let low = _mm_cmpeq_epi8(_mm_min_epu8(flipped, _mm_set1_epi8(0x20)), flipped);
+        let backslash = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8));
+        _mm_or_si128(low, backslash)
+    }
+}

@@ -1,0 +1,90 @@
+//! Eight bytes at once in an ordinary register: the portable twin of the vector module.
+//!
+//! What targets without vector code of ours run, and what the vector module is compared with in tests on every target
+//! that has both. Same names, same answers; see there. Rule guarded: every mark is exact, so that the second stop of a
+//! word can be trusted as well as the first.
+
+use core::str::Utf8Error;
+
+/// Bytes judged at once.
+pub(super) const WIDTH: usize = 8;
+
+/// Bytes judged at once where a string goes on for long.
+pub(super) const LONG: usize = WIDTH;
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = ONES * 0x80;
+
+/// Which bytes of a block are a quote, a backslash or a control character: the high bit of each, the first byte's
+/// lowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stops(u64);
+
+impl Stops {
+    #[inline(always)]
+    pub(super) fn of(block: &[u8; WIDTH]) -> Self {
+        Self(marks(u64::from_le_bytes(*block)))
+    }
+
+    /// The stops of a long block.
+    #[inline(always)]
+    pub(super) fn of_long(block: &[u8; LONG]) -> Self {
+        Self::of(block)
+    }
+
+    /// The first stop's index.
+    #[inline(always)]
+    pub(super) fn first(self) -> Option<usize> {
+        (self.0 != 0).then(|| (self.0.trailing_zeros() / 8) as usize)
+    }
+
+    /// Without the stops before the byte at `index`, which may lie outside the block.
+    #[inline(always)]
+    pub(super) fn from(self, index: usize) -> Self {
+        Self(self.0 & u64::MAX.checked_shl(8 * index as u32).unwrap_or(0))
+    }
+
+    /// As seen from the byte at `index`, which becomes the first; at most the width.
+    #[inline(always)]
+    pub(super) fn behind(self, index: usize) -> Self {
+        Self(self.0.checked_shr(8 * index as u32).unwrap_or(0))
+    }
+}
+
+/// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop. All bytes are judged and none
+/// branched on, which lets the compiler use what vector code the target has.
+#[inline(always)]
+pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
+    let mut rest = text.get(pos..).unwrap_or_default();
+    let mut count = 0;
+    while let Some((block, tail)) = rest.split_first_chunk::<{ 4 * WIDTH }>() {
+        let is_stop = |byte: u8| u8::from((byte ^ 0x02) < 0x21) | u8::from(byte == b'\\');
+        if block.iter().fold(0, |found, &byte| found | is_stop(byte)) != 0 {
+            break;
+        }
+        rest = tail;
+        count += 4 * WIDTH;
+    }
+    count
+}
+
+/// The text, if it is UTF-8.
+#[inline]
+pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
+    core::str::from_utf8(bytes)
+}
+
+/// The high bit of every stop.
+///
+/// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space and `!` move up to
+/// 0x22 and 0x23: one comparison covers quote and control characters. Each addition is to the low seven bits of a byte,
+/// so that no byte carries into its neighbour.
+#[inline(always)]
+fn marks(word: u64) -> u64 {
+    let low_bits = !HIGH;
+    let flipped = word ^ (ONES * 0x02);
+    let above_quote = ((flipped & low_bits) + ONES * (0x80 - 0x21)) | flipped;
+    let difference = word ^ (ONES * 0x5c);
+    let not_backslash = ((difference & low_bits) + low_bits) | difference;
+    !(above_quote & not_backslash) & HIGH
+}

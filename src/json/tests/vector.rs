@@ -1,0 +1,177 @@
+//! The vector module against its portable twin and against the naive search: every byte in every place of a block, every
+//! length with every alignment, and texts in which stops and letters beyond ASCII are dense.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::Random;
+use crate::json::plain::{self, skip_plain_naive};
+use crate::json::swar;
+
+/// The index of every stop of a text, found block by block with the portable twin.
+fn stops_by_swar(text: &[u8]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (n, block) in text.chunks_exact(swar::WIDTH).enumerate() {
+        let mut stops = swar::Stops::of(block.try_into().unwrap());
+        while let Some(at) = stops.first() {
+            found.push(n * swar::WIDTH + at);
+            stops = stops.from(at + 1);
+        }
+    }
+    found
+}
+
+/// The same with what this target uses.
+fn stops_by_blocks(text: &[u8]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (n, block) in text.chunks_exact(plain::WIDTH).enumerate() {
+        let mut stops = plain::Stops::of(block.try_into().unwrap());
+        while let Some(at) = stops.first() {
+            found.push(n * plain::WIDTH + at);
+            stops = stops.from(at + 1);
+        }
+    }
+    found
+}
+
+/// The same in blocks as long as they are looked at in long strings.
+fn stops_by_long_blocks(text: &[u8]) -> [Vec<usize>; 2] {
+    let mut swar = Vec::new();
+    for (n, block) in text.chunks_exact(swar::LONG).enumerate() {
+        let mut stops = swar::Stops::of_long(block.try_into().unwrap());
+        while let Some(at) = stops.first() {
+            swar.push(n * swar::LONG + at);
+            stops = stops.from(at + 1);
+        }
+    }
+    let mut ours = Vec::new();
+    for (n, block) in text.chunks_exact(plain::LONG).enumerate() {
+        let mut stops = plain::Stops::of_long(block.try_into().unwrap());
+        while let Some(at) = stops.first() {
+            ours.push(n * plain::LONG + at);
+            stops = stops.from(at + 1);
+        }
+    }
+    [swar, ours]
+}
+
+fn stops_by_hand(text: &[u8]) -> Vec<usize> {
+    let is_stop = |&at: &usize| text[at] == b'"' || text[at] == b'\\' || text[at] < 0x20;
+    (0..text.len()).filter(is_stop).collect()
+}
+
+#[test]
+fn every_byte_in_every_place_is_judged_alike() {
+    for byte in 0..=u8::MAX {
+        for at in 0..32 {
+            for filler in [b'x', b'!', b'#', b' ', 0x7f, 0x80, 0xff, b'"', b'\\', 0] {
+                let mut text = [filler; 32];
+                text[at] = byte;
+                let expected = stops_by_hand(&text);
+                assert_eq!(stops_by_long_blocks(&text), [&expected[..], &expected]);
+                assert_eq!(stops_by_swar(&text), expected, "{byte} at {at} in {filler}");
+                assert_eq!(
+                    stops_by_blocks(&text),
+                    expected,
+                    "{byte} at {at} in {filler}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn stops_can_be_left_out_and_moved() {
+    for at in 0..swar::WIDTH {
+        for index in 0..24 {
+            let mut text = [b'x'; swar::WIDTH];
+            text[at] = b'"';
+            let stops = swar::Stops::of(&text);
+            assert_eq!(stops.from(index).first(), (at >= index).then_some(at));
+            if index <= swar::WIDTH {
+                assert_eq!(stops.behind(index).first(), at.checked_sub(index));
+            }
+        }
+    }
+    for at in 0..plain::WIDTH {
+        for index in 0..40 {
+            let mut text = [b'x'; plain::WIDTH];
+            text[at] = b'"';
+            let stops = plain::Stops::of(&text);
+            assert_eq!(stops.from(index).first(), (at >= index).then_some(at));
+            if index <= plain::WIDTH {
+                assert_eq!(stops.behind(index).first(), at.checked_sub(index));
+            }
+        }
+    }
+}
+
+#[test]
+fn searches_agree_for_every_length_alignment_and_place() {
+    let room = vec![b'x'; 300];
+    for start in 0..16 {
+        for len in 0..200 {
+            let mut text = room[start..start + len].to_vec();
+            assert_eq!(plain::skip_plain(&text, 0), len);
+            for at in [0, len / 2, len.saturating_sub(1)] {
+                if at < len {
+                    text[at] = b'\\';
+                    for pos in [0, at, at + 1, len] {
+                        assert_eq!(plain::skip_plain(&text, pos), skip_plain_naive(&text, pos));
+                    }
+                    text[at] = b'x';
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_free_of_stops_is_free_of_stops() {
+    let mut random = Random(11);
+    for _ in 0..20_000 {
+        let len = random.below(300);
+        let rare = 1 + random.below(200);
+        let byte = |random: &mut Random| match random.below(rare) {
+            0 => random.next() as u8,
+            _ => b'a',
+        };
+        let text: Vec<u8> = (0..len).map(|_| byte(&mut random)).collect();
+        let pos = random.below(len + 2);
+        let stop = skip_plain_naive(&text, pos);
+        for count in [
+            swar::free_of_stops(&text, pos),
+            plain::free_of_stops(&text, pos),
+        ] {
+            assert!(count <= stop.saturating_sub(pos), "{text:?} from {pos}");
+        }
+        // It does not stop short: less than four blocks are left before the stop.
+        let left = stop.saturating_sub(pos);
+        assert!(left - plain::free_of_stops(&text, pos) < 4 * plain::WIDTH);
+        assert!(left - swar::free_of_stops(&text, pos) < 4 * swar::WIDTH);
+    }
+}
+
+#[test]
+fn utf8_is_told_from_what_is_not_for_every_length_and_place() {
+    for len in 0..200 {
+        let text = vec![b'x'; len];
+        assert_eq!(plain::text_of(&text).map(str::len), Ok(len));
+        for at in 0..len {
+            for with in [
+                &b"\x80"[..],
+                b"\xff",
+                b"\xc3\xa9",
+                b"\xe2\x82\xac",
+                b"\xed\xa0\x80",
+            ] {
+                let mut text = text.clone();
+                let end = (at + with.len()).min(len);
+                text[at..end].copy_from_slice(&with[..end - at]);
+                let expected = core::str::from_utf8(&text);
+                assert_eq!(plain::text_of(&text), expected, "{with:?} at {at} of {len}");
+                assert_eq!(swar::text_of(&text), expected);
+            }
+        }
+    }
+}

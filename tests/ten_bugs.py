@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Puts ten bugs back that other implementations have had, and expects at least two layers of tests to notice each.
+
+    tests/ten_bugs.py            all bugs, and writes tests/TEN_BUGS.md
+    tests/ten_bugs.py cancel     the bugs whose name contains "cancel", without writing
+    tests/ten_bugs.py --list     the bugs and the layers, without running anything
+
+Each bug is an edit of the core, made in a copy of the tree. Every layer is run there by itself and timed, from the
+first test that it starts; building is timed apart. A layer catches a bug when it fails, and when without the bug it
+does not, which is seen first. A layer that a bug keeps from ending has caught it too.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from deleted_rules import ROOT, copy_tree
+
+LIST = pathlib.Path(ROOT, "tests", "TEN_BUGS.md")
+# How long one build may take, and one layer, in seconds.
+BUILD_SECONDS_MAX = 1200
+RUN_SECONDS_MAX = 600
+LAYERS_MIN = 2
+
+CARGO = ["cargo", "test", "--offline", "--locked", "-p", "antiphon"]
+FUZZ = ["cargo", "test", "--offline", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--no-default-features"]
+# Layer: how it is built, and how it is run.
+LAYERS = {
+    "vectors": ([*CARGO, "--test", "vectors", "--no-run"], [*CARGO, "--test", "vectors"]),
+    "scripts": ([*CARGO, "--test", "scripts", "--no-run"], [*CARGO, "--test", "scripts"]),
+    "model": ([*CARGO, "--test", "model", "--no-run"], [*CARGO, "--test", "model"]),
+    "splits": ([*CARGO, "--test", "splits", "--no-run"], [*CARGO, "--test", "splits"]),
+    "fuzz corpus": ([*FUZZ, "--no-run"], FUZZ),
+    "simulator": (["cargo", "build", "--offline", "--locked", "-p", "antiphon-sim"],
+                  ["cargo", "run", "--offline", "--locked", "-p", "antiphon-sim", "--", "--seeds", "300"]),
+}
+
+# (name, where it was seen, file, [(text, replacement)…])
+BUGS = [
+    ("framing", "a header that arrives in two reads loses a byte: vscode-languageserver-node#917, helix#504",
+     "src/frame/content_length.rs",
+     [("self.scanned = self.scanned.max(window);", "self.scanned = self.scanned.max(window + 1);")]),
+    ("id text", "the id 3100.0 is echoed as 3100: erpc#869, OniMods#163",
+     "src/requests.rs",
+     [("slot.id.extend_from_slice(id.json().as_bytes());",
+       "slot.id.extend_from_slice(id.json().as_str().trim_end_matches(\".0\").as_bytes());"),
+      ("SmallVec::from_slice(id.json().as_bytes())",
+       "SmallVec::from_slice(id.json().as_str().trim_end_matches(\".0\").as_bytes())")]),
+    ("batch slot", "the answers of a batch stand where they were finished, not where they were asked: nethermind#5122",
+     "src/batches.rs", [("parts.sort_unstable();", "")]),
+    ("cancel race", "a batch that cancels one of its own requests runs it all the same: context7#3076",
+     "src/connection/items.rs", [("if has_cancels {", "if false && has_cancels {")]),
+    ("deadline", "a call is woken for after its deadline, and outlives it: of the family of longhorn#13553",
+     "src/deadlines.rs", [("*bound = deadline;", "*bound = deadline.saturating_add(1_000_000);")]),
+    ("limit", "one more than the limit is let in: go-ethereum#26681",
+     "src/connection/refuse.rs",
+     [("self.requests.open() >= self.config.requests_max", "self.requests.open() > self.config.requests_max")]),
+    ("1.0 shape", "a 1.0 result comes without its null error: bitcoin#2960",
+     "src/encode.rs", [("out.extend_from_slice(b\",\\\"error\\\":null\");", "")]),
+    ("late answer", "an answer that comes late settles whichever call has its place now: python-sdk#3060",
+     "src/calls.rs", [(".filter(|slot| slot.number == number)?;", ".filter(|slot| slot.tag.is_some())?;")]),
+    ("response lane", "reading stops while all requests are taken, so the answers they wait for never arrive: LSP#12, jrpc2#20",
+     "src/connection/receive.rs",
+     [("if self.ended.is_some() {\n                return None;",
+       "if self.ended.is_some() || self.requests.open() >= self.config.requests_max.max(1) {\n                return None;")]),
+    ("encoding", "bytes that are not UTF-8 pass as text, so that two readers see two texts",
+     "src/json/cursor.rs", [("if self.seen & 0x8080_8080_8080_8080 != 0 {", "if false {")]),
+]
+
+
+def environment():
+    return dict(os.environ, CARGO_INCREMENTAL="0", RUST_BACKTRACE="0", PROPTEST_CASES="256",
+                CARGO_TARGET_DIR=os.environ.get("TEN_BUGS_TARGET", os.path.join(ROOT, "target", "ten-bugs")))
+
+
+def run(command, tree, seconds_max):
+    """Runs a command; gives its exit code (none if it did not end), what it printed, and how long it took."""
+    began = time.monotonic()
+    try:
+        done = subprocess.run(command, cwd=tree, env=environment(), stdin=subprocess.DEVNULL, timeout=seconds_max,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+        return done.returncode, done.stdout, time.monotonic() - began
+    except subprocess.TimeoutExpired:
+        return None, "", time.monotonic() - began
+
+
+def layer(name, tree):
+    """Builds and runs a layer: whether it noticed something, how long it ran, and what it named first."""
+    build, test = LAYERS[name]
+    code, output, _ = run(build, tree, BUILD_SECONDS_MAX)
+    if code != 0:
+        raise SystemExit(f"{name} cannot be built:\n{output[-3000:]}")
+    code, output, seconds = run(test, tree, RUN_SECONDS_MAX)
+    if code is None:
+        return True, seconds, "it did not end"
+    # A test binary's own line, the simulator's, or a panic without either.
+    named = re.search(r"^test (.+) \.\.\. FAILED$", output, re.M) or re.search(r"^(seed .*|.*FAILED.*|.*panicked.*)$", output, re.M)
+    return code != 0, seconds, named[1].strip()[:110] if named and code else ""
+
+
+def put_back(tree, path, edits):
+    """Makes the edits; gives the text that was there."""
+    file = pathlib.Path(tree, path)
+    text = file.read_text(encoding="utf-8")
+    changed = text
+    for old, new in edits:
+        if changed.count(old) != 1:
+            raise SystemExit(f"{path}: the text is there {changed.count(old)} times: {old}")
+        changed = changed.replace(old, new)
+    file.write_text(changed, encoding="utf-8")
+    return text
+
+
+def main(arguments):
+    wanted = [argument for argument in arguments if not argument.startswith("-")]
+    bugs = [bug for bug in BUGS if not wanted or any(word in bug[0] for word in wanted)]
+    if "--list" in arguments:
+        print("layers: " + ", ".join(LAYERS))
+        for name, seen, path, _ in bugs:
+            print(f"{name}: {seen} ({path})")
+        return 0
+    if not bugs:
+        print("no bug has a name with: " + ", ".join(wanted), file=sys.stderr)
+        return 2
+    rows, failed = [], 0
+    with tempfile.TemporaryDirectory() as tree:
+        copy_tree(tree)
+        for name in LAYERS:
+            fails, seconds, what = layer(name, tree)
+            print(f"without a bug, {name}: {'FAILED ' + what if fails else 'passes'}, {seconds:.1f} s", flush=True)
+            if fails:
+                return 1
+        for bug, seen, path, edits in bugs:
+            text = put_back(tree, path, edits)
+            caught = []
+            for name in LAYERS:
+                notices, seconds, what = layer(name, tree)
+                if notices:
+                    caught.append((name, seconds, what))
+                print(f"  {bug}, {name}: {'caught: ' + what if notices else 'not noticed'}, {seconds:.1f} s", flush=True)
+            pathlib.Path(tree, path).write_text(text, encoding="utf-8")
+            is_enough = len(caught) >= LAYERS_MIN
+            failed += not is_enough
+            print(f"{'ok' if is_enough else 'FAILED'} {bug}: {len(caught)} layers", flush=True)
+            shown = "<br>".join(f"{name}, {seconds:.1f} s: `{what}`" for name, seconds, what in caught)
+            rows.append(f"| {bug} | {seen} | `{path}` | {len(caught)} | {shown} |")
+    if not wanted:
+        LIST.write_text("\n".join([
+            "# Ten bugs, put back on purpose", "",
+            "Made by `tests/ten_bugs.py`, which makes each edit in a copy of the tree and runs every layer there: "
+            + ", ".join(LAYERS) + ". The time is that of the whole layer, building not counted; behind it is what the layer "
+            "named first. At least two layers notice each.", "",
+            "| bug | what it does, and who has had it | where it is put | layers | which, how long, and by what |", "|---|---|---|---|---|",
+            *rows, ""]), encoding="utf-8")
+    print(f"{len(bugs) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
