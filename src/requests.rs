@@ -7,7 +7,7 @@
 //! the newest request first, those that the peer has given up last, so that a flood of cancels for
 //! one id finds what is left to cancel, or that nothing is, at the front. Ids made to share a bucket
 //! cost a pass over it, `requests_max` slots at most. Most requests are answered before anyone looks
-//! for one: they wait in a ring of their own, and the next look-up sorts it into the buckets.
+//! for one, so a request stands in the ring of the fresh until somebody does, and is sorted once.
 
 use alloc::vec::Vec;
 
@@ -36,7 +36,7 @@ pub(crate) struct OpenRequest {
     pub(crate) cancelled: bool,
     generation: u32,
     is_open: bool,
-    /// Whether it is in a bucket.
+    /// Whether it stands in the ring of its bucket, and no more in that of the fresh.
     is_sorted: bool,
     /// The next slot of the bucket's ring, or the next free one.
     next: u32,
@@ -60,12 +60,12 @@ impl OpenRequest {
 #[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<OpenRequest>,
-    /// A hash of each slot's id, if it is sorted.
+    /// A hash of the id of each slot that is sorted.
     hashes: Vec<u32>,
     /// The first slot of each bucket, or [`NONE`]. As many as a power of two, and no fewer than slots.
     buckets: Vec<u32>,
-    /// The first slot of the ring of those that are in no bucket, or [`NONE`]: the newest.
-    unsorted: u32,
+    /// The newest of those that nobody has looked for yet, or [`NONE`].
+    fresh: u32,
     free: u32,
     open: usize,
     /// No request is open in a slot before this one: how far [`any`](Self::any) has searched.
@@ -78,7 +78,7 @@ impl Requests {
             slots: Vec::new(),
             hashes: Vec::new(),
             buckets: Vec::new(),
-            unsorted: NONE,
+            fresh: NONE,
             free: NONE,
             open: 0,
             searched: 0,
@@ -121,7 +121,7 @@ impl Requests {
             (slot.style, slot.batch, slot.position) = (style, batch, position);
             (slot.cancelled, slot.is_open, slot.is_sorted) = (false, true, false);
             let generation = slot.generation;
-            push(&mut self.slots, &mut self.unsorted, index, true);
+            self.link(index, true);
             return (index, generation);
         }
         let index = self.slots.len() as u32;
@@ -138,54 +138,85 @@ impl Requests {
             before: NONE,
         });
         self.hashes.push(0);
-        push(&mut self.slots, &mut self.unsorted, index, true);
+        self.link(index, true);
         (index, 0)
     }
 
-    /// Puts every request that nobody has looked for into its bucket, the oldest first.
-    fn sort_in(&mut self) {
+    /// Puts the fresh into their buckets, the oldest first, before one is looked for.
+    fn sort(&mut self) {
+        if self.fresh == NONE {
+            return;
+        }
         if self.slots.len() > self.buckets.len() {
             self.spread();
         }
-        while let Some(newest) = self.slots.get(self.unsorted as usize) {
-            let index = newest.before;
-            pull(&mut self.slots, &mut self.unsorted, index);
-            let slot = &mut self.slots[index as usize];
+        while let Some(newest) = self.slots.get(self.fresh as usize) {
+            let oldest = newest.before;
+            self.unlink(oldest);
+            let slot = &mut self.slots[oldest as usize];
             slot.is_sorted = true;
-            let hash = slot.as_id().value_hash();
-            self.hashes[index as usize] = hash;
-            let bucket = self.bucket(hash);
-            let first = !self.slots[index as usize].cancelled;
-            push(&mut self.slots, &mut self.buckets[bucket], index, first);
+            self.hashes[oldest as usize] = slot.as_id().value_hash();
+            self.link(oldest, true);
         }
     }
 
-    /// Makes as many buckets as there may be slots before the next growth. Each old one is divided
-    /// among new ones, so every ring stays in order.
+    /// Doubles the buckets. Each old one is divided among new ones, its last slot first, so that
+    /// every ring keeps its order.
     fn spread(&mut self) {
         let buckets = alloc::vec![NONE; self.slots.len().next_power_of_two()];
         for mut head in core::mem::replace(&mut self.buckets, buckets) {
             while let Some(first) = self.slots.get(head as usize) {
-                let index = first.before;
-                pull(&mut self.slots, &mut head, index);
-                let bucket = self.bucket(self.hashes[index as usize]);
-                push(&mut self.slots, &mut self.buckets[bucket], index, true);
+                let last = first.before;
+                let before = self.slots[last as usize].before;
+                self.slots[before as usize].next = head;
+                self.slots[head as usize].before = before;
+                if last == head {
+                    head = NONE;
+                }
+                self.link(last, true);
             }
         }
     }
 
     fn bucket(&self, hash: u32) -> usize {
-        // The number of buckets is a power of two.
-        hash as usize & self.buckets.len().saturating_sub(1)
+        // The lower bits of this hash are its best, and there is at least one bucket.
+        hash as usize & (self.buckets.len() - 1)
     }
 
-    /// The head of the ring that a slot is in.
-    fn head_of(&mut self, index: u32) -> (&mut Vec<OpenRequest>, &mut u32) {
+    /// Where the ring of a slot begins: its bucket's, or that of the fresh.
+    fn head(&mut self, index: u32) -> &mut u32 {
         if self.slots[index as usize].is_sorted {
             let bucket = self.bucket(self.hashes[index as usize]);
-            (&mut self.slots, &mut self.buckets[bucket])
-        } else {
-            (&mut self.slots, &mut self.unsorted)
+            return &mut self.buckets[bucket];
+        }
+        &mut self.fresh
+    }
+
+    /// Puts a slot into its ring, as the first or the last.
+    fn link(&mut self, index: u32, first: bool) {
+        let head = *self.head(index);
+        let (next, before) = match self.slots.get(head as usize) {
+            Some(slot) => (head, slot.before),
+            None => (index, index),
+        };
+        self.slots[before as usize].next = index;
+        self.slots[next as usize].before = index;
+        let slot = &mut self.slots[index as usize];
+        (slot.next, slot.before) = (next, before);
+        if first || head == NONE {
+            *self.head(index) = index;
+        }
+    }
+
+    /// Takes a slot out of its ring.
+    fn unlink(&mut self, index: u32) {
+        let slot = &self.slots[index as usize];
+        let (next, before) = (slot.next, slot.before);
+        self.slots[before as usize].next = next;
+        self.slots[next as usize].before = before;
+        let head = self.head(index);
+        if *head == index {
+            *head = if next == index { NONE } else { next };
         }
     }
 
@@ -197,12 +228,12 @@ impl Requests {
 
     /// Notes that the peer has given the request up; false if it had before.
     pub(crate) fn set_cancelled(&mut self, slot: u32) -> bool {
+        self.sort();
         match self.slots.get_mut(slot as usize) {
             Some(request) if request.is_open && !request.cancelled => {
                 request.cancelled = true;
-                let (slots, head) = self.head_of(slot);
-                pull(slots, head, slot);
-                push(slots, head, slot, false);
+                self.unlink(slot);
+                self.link(slot, false);
                 true
             }
             _ => false,
@@ -225,8 +256,7 @@ impl Requests {
         {
             return;
         }
-        let (slots, head) = self.head_of(slot);
-        pull(slots, head, slot);
+        self.unlink(slot);
         let request = &mut self.slots[slot as usize];
         request.is_open = false;
         request.generation = request.generation.wrapping_add(1);
@@ -238,14 +268,14 @@ impl Requests {
 
     /// The slot of an open request with an id of this type and value.
     pub(crate) fn find(&mut self, id: Id<'_>) -> Option<u32> {
-        self.sort_in();
+        self.sort();
         let mut ring = self.ring(id.value_hash());
         ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
 
     /// The same, passing over those that the peer has given up already; the newest of several.
     pub(crate) fn find_wanted(&mut self, id: Id<'_>) -> Option<u32> {
-        self.sort_in();
+        self.sort();
         let mut ring = self.wanted(id.value_hash());
         ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
@@ -253,7 +283,7 @@ impl Requests {
     /// The slot of the one open request whose id has this text, quotes left out; none if several
     /// have.
     pub(crate) fn find_text(&mut self, id: Id<'_>) -> Option<u32> {
-        self.sort_in();
+        self.sort();
         let bare = id.bare();
         let mut quoted: SmallVec<[u8; ID_INLINE]> = SmallVec::new();
         quoted.push(b'"');
@@ -303,32 +333,6 @@ impl Requests {
         let unsearched = self.slots.get(self.searched..)?;
         self.searched += unsearched.iter().position(|request| request.is_open)?;
         Some(self.searched as u32)
-    }
-}
-
-/// Puts a slot into a ring, as the first or the last.
-fn push(slots: &mut [OpenRequest], head: &mut u32, index: u32, first: bool) {
-    let (next, before) = match slots.get(*head as usize) {
-        Some(slot) => (*head, slot.before),
-        None => (index, index),
-    };
-    slots[before as usize].next = index;
-    slots[next as usize].before = index;
-    let slot = &mut slots[index as usize];
-    (slot.next, slot.before) = (next, before);
-    if first || *head == NONE {
-        *head = index;
-    }
-}
-
-/// Takes a slot out of its ring.
-fn pull(slots: &mut [OpenRequest], head: &mut u32, index: u32) {
-    let slot = &slots[index as usize];
-    let (next, before) = (slot.next, slot.before);
-    slots[before as usize].next = next;
-    slots[next as usize].before = before;
-    if *head == index {
-        *head = if next == index { NONE } else { next };
     }
 }
 
@@ -406,6 +410,23 @@ mod tests {
         }
         assert_eq!(requests.find_wanted(id("1")), None);
         assert!(requests.find(id("1")).is_some());
+    }
+
+    #[test]
+    fn more_buckets_leave_the_newest_of_one_id_first() {
+        let mut requests = Requests::new();
+        let (other, _) = requests.insert(id("2"), Style::V2, NONE, 0);
+        let (older, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+        requests.remove(other);
+        let (newer, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+        assert!(newer < older, "the newer one stands in a lower slot");
+        assert_eq!(requests.find_wanted(id("1")), Some(newer));
+        for n in 10..40u32 {
+            requests.insert(id(&alloc::format!("{n}")), Style::V2, NONE, 0);
+            assert_eq!(requests.find_wanted(id("1")), Some(newer));
+        }
+        assert!(requests.set_cancelled(newer));
+        assert_eq!(requests.find_wanted(id("1")), Some(older));
     }
 
     // CAN-06 CAN-07

@@ -51,7 +51,8 @@ def series(binary, name, role, mode, sizes):
         last = LAST[mode]
         if items > 100:
             last = min(last, size * ITEMS_MAX // items + 64)
-        sizes = [FIRST[mode], 2 * FIRST[mode], last // 2, last]
+        sizes = sorted({FIRST[mode], 2 * FIRST[mode], last // 2, last})
+        sizes = [size for size in sizes if size >= FIRST[mode]]
     with tempfile.TemporaryDirectory() as folder:
         # One dump of the counters for each size, whenever the part that counts is left.
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
