@@ -160,15 +160,20 @@ impl Requests {
         }
     }
 
-    /// Doubles the buckets and puts everyone who is sorted into his new one.
+    /// Doubles the buckets. Each old one is divided among new ones, its last slot first, so that
+    /// every ring keeps its order.
     fn spread(&mut self) {
-        let buckets = self.slots.len().next_power_of_two();
-        self.buckets.clear();
-        self.buckets.resize(buckets, NONE);
-        for index in 0..self.slots.len() {
-            let slot = &self.slots[index];
-            if slot.is_open && slot.is_sorted {
-                self.link(index as u32, !slot.cancelled);
+        let buckets = alloc::vec![NONE; self.slots.len().next_power_of_two()];
+        for mut head in core::mem::replace(&mut self.buckets, buckets) {
+            while let Some(first) = self.slots.get(head as usize) {
+                let last = first.before;
+                let before = self.slots[last as usize].before;
+                self.slots[before as usize].next = head;
+                self.slots[head as usize].before = before;
+                if last == head {
+                    head = NONE;
+                }
+                self.link(last, true);
             }
         }
     }
@@ -405,6 +410,23 @@ mod tests {
         }
         assert_eq!(requests.find_wanted(id("1")), None);
         assert!(requests.find(id("1")).is_some());
+    }
+
+    #[test]
+    fn more_buckets_leave_the_newest_of_one_id_first() {
+        let mut requests = Requests::new();
+        let (other, _) = requests.insert(id("2"), Style::V2, NONE, 0);
+        let (older, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+        requests.remove(other);
+        let (newer, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+        assert!(newer < older, "the newer one stands in a lower slot");
+        assert_eq!(requests.find_wanted(id("1")), Some(newer));
+        for n in 10..40u32 {
+            requests.insert(id(&alloc::format!("{n}")), Style::V2, NONE, 0);
+            assert_eq!(requests.find_wanted(id("1")), Some(newer));
+        }
+        assert!(requests.set_cancelled(newer));
+        assert_eq!(requests.find_wanted(id("1")), Some(older));
     }
 
     // CAN-06 CAN-07

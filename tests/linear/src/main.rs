@@ -1,7 +1,7 @@
 //! Plays one worst input once, so that a counter of instructions can watch.
 //!
 //!   antiphon-linear --names
-//!   antiphon-linear NAME BYTES server|client whole|bytes
+//!   antiphon-linear NAME BYTES[,BYTES…] server|client whole|bytes
 //!
 //! Prints what it did and how much memory the connection held. Only what `measured` does is the
 //! connection's; making the input is not. Exit code 1: memory above `memory_bytes_max`. 2: usage.
@@ -210,16 +210,21 @@ fn main() -> ExitCode {
         "client" => Role::Client,
         _ => return usage(),
     };
-    let (Ok(bytes), true, "whole" | "bytes") = (bytes.parse(), NAMES.contains(&name), mode) else {
+    let sizes: Result<Vec<usize>, _> = bytes.split(',').map(str::parse).collect();
+    let (Ok(sizes), true, "whole" | "bytes") = (sizes, NAMES.contains(&name), mode) else {
         return usage();
     };
-    match play(name, bytes, role, mode == "bytes") {
+    let mut bounded = true;
+    for size in sizes {
+        bounded &= play(name, size, role, mode == "bytes");
+    }
+    match bounded {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: antiphon-linear --names | NAME BYTES server|client whole|bytes");
+    eprintln!("usage: antiphon-linear --names | NAME BYTES[,BYTES…] server|client whole|bytes");
     ExitCode::from(2)
 }
