@@ -71,7 +71,7 @@ RULES = [
 # The tests that name rules one by one. Model, memory and allocations notice much of this too, and
 # would only make it slower.
 TEST_COMMAND = ["cargo", "test", "--no-fail-fast", "-p", "antiphon", "--lib",
-                "--test", "scripts", "--test", "api"]
+                "--test", "vectors", "--test", "scripts", "--test", "api"]
 
 
 def failed_tests(output):

@@ -350,3 +350,16 @@ fn what_is_said_is_not_in_what_debug_prints() {
         );
     }
 }
+
+// SEC-12
+#[test]
+fn readme_tells_who_writes_a_handler_to_sanitise_what_arrives() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let sentence = readme
+        .split(". ")
+        .find(|sentence| sentence.contains("Sanitise"))
+        .expect("a sentence about it");
+    for place in ["query", "path", "command", "page"] {
+        assert!(sentence.contains(place), "{place} is not in: {sentence}");
+    }
+}

@@ -73,8 +73,8 @@ def is_json(body):
 
 def unknown(reply):
     """The reply in whose place the method turns out to be unknown, in the version of this one."""
-    kept = {name: reply[name] for name in ("jsonrpc", "id") if name in reply} | ({} if "jsonrpc" in reply else {"result": None})
-    return {**kept, "error": {"code": Number("-32601"), "message": "Method not found"}}
+    version = {"jsonrpc": "2.0"} if "jsonrpc" in reply else {"result": None}
+    return {**version, "error": {"code": Number("-32601"), "message": "Method not found"}, "id": reply["id"]}
 
 def wanted(step, asked):
     """The messages that a step leads to where only the standard methods are known."""

@@ -1,0 +1,89 @@
+//! Every limit of `Config` stands in `tests/limits.txt` with the case that goes to it and one beyond.
+//!
+//! The cases themselves are vectors or scripts, and are played there. The rule guarded here: a new
+//! limit without a case fails, a limit that counts bytes has a case in text beyond ASCII, and a case
+//! that the table names exists and runs with its limit.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use antiphon::Config;
+
+/// The cases about limits, by title, each with all its text.
+fn cases() -> BTreeMap<String, String> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let read =
+        |name: &str| fs::read_to_string(tests.join(name)).expect("a file of this repository");
+    let mut cases = BTreeMap::new();
+    for line in read("vectors/limits.jsonl").lines() {
+        let vector: serde_json::Value = serde_json::from_str(line).expect("a vector");
+        let name = vector["name"].as_str().expect("a name").to_owned();
+        cases.insert(name, line.to_owned());
+    }
+    for block in read("scripts/limits.txt").split("\n== ").skip(1) {
+        let (title, body) = block.split_once('\n').expect("a title and its lines");
+        cases.insert(title.to_owned(), body.to_owned());
+    }
+    cases
+}
+
+/// The fields of `Config` that are limits, as its debug text names them.
+fn limits() -> Vec<String> {
+    let fields = format!("{:#?}", Config::strict());
+    let names = fields.lines().filter_map(|line| {
+        let field = line.strip_prefix("    ")?;
+        field.split_once(": ").map(|(name, _)| name.to_owned())
+    });
+    names
+        .filter(|name| name.ends_with("_max") || name.ends_with("_soft"))
+        .collect()
+}
+
+/// Whether a case runs with a value of its own, or says that it is about the default.
+fn sets(case: &str, title: &str, limit: &str) -> bool {
+    let names_it = case.contains(&format!("\"{limit}\": ")) || case.contains(&format!("{limit}="));
+    title.starts_with(&format!("{limit} = ")) && (names_it || title.contains("(default)"))
+}
+
+// TST-12
+#[test]
+fn every_limit_has_a_case_at_it_and_one_beyond_in_bytes_and_in_text_beyond_ascii() {
+    let cases = cases();
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/limits.txt");
+    let table = fs::read_to_string(table).expect("the table");
+    let mut listed = Vec::new();
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let columns: Vec<&str> = line.split(" | ").collect();
+        let [limit, unit, title, beyond_ascii] = columns[..] else {
+            panic!("not four columns: {line}");
+        };
+        listed.push(limit.to_owned());
+        let case = cases
+            .get(title)
+            .unwrap_or_else(|| panic!("there is no case {title}"));
+        assert!(sets(case, title, limit), "{title} does not set {limit}");
+        assert_eq!(unit == "bytes", limit.contains("bytes"), "{limit}");
+        if unit != "bytes" {
+            assert_eq!(beyond_ascii, "-", "{limit} counts no bytes");
+            continue;
+        }
+        let (title, case) = match beyond_ascii {
+            "as above" => (title, case),
+            other => (
+                other,
+                cases
+                    .get(other)
+                    .unwrap_or_else(|| panic!("there is no case {other}")),
+            ),
+        };
+        assert!(sets(case, title, limit), "{title} does not set {limit}");
+        assert!(!case.is_ascii(), "{title} has no text beyond ASCII");
+    }
+    assert_eq!(
+        listed,
+        limits(),
+        "a limit is not in tests/limits.txt, or not in its order"
+    );
+    println!("{} limits, each at its value and one beyond", listed.len());
+}
