@@ -97,6 +97,10 @@ impl<T> Connection<T> {
     }
 
     /// The next frame of the input; or, if there is none, what is to be told instead.
+    #[expect(
+        clippy::result_large_err,
+        reason = "an event is large, and handed on in its place"
+    )]
     fn next_frame<'a>(
         &mut self,
         input: &mut Input<'a>,
