@@ -206,6 +206,7 @@ impl<T> Connection<T> {
     pub fn poll_event<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         match self.poll_plain(input) {
             Ok(event) => Some(event),
+            Err(Ready::Drained) => self.settle_next(),
             Err(ready) => self.poll_any(input, ready),
         }
     }

@@ -71,7 +71,7 @@ fn is_plain(envelope: &Envelope, config: &Config) -> bool {
 /// How far a turn has come when the short cut gives up: none of it is done again.
 pub(super) enum Ready<'a> {
     Nothing,
-    /// There is no byte to read, and that is no end.
+    /// No whole message is left, and that is no end.
     Drained,
     Cut(Result<Cut, FramingError>),
     Scanned(Frame, Result<Scanned<'a>, SyntaxError>),
@@ -111,6 +111,10 @@ impl<T> Connection<T> {
                         taken,
                         unterminated: false,
                     }
+                }
+                Ok(Cut::Incomplete { taken }) if !self.at_end => {
+                    input.take(taken);
+                    return Err(Ready::Drained);
                 }
                 other => return Err(Ready::Cut(other)),
             },

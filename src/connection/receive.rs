@@ -97,14 +97,15 @@ impl<T> Connection<T> {
     }
 
     /// The next frame of the input; or, if there is none, what is to be told instead.
+    #[expect(
+        clippy::result_large_err,
+        reason = "an event is large, and handed on in its place"
+    )]
     fn next_frame<'a>(
         &mut self,
         input: &mut Input<'a>,
         ready: Ready<'a>,
     ) -> Result<Frame, Option<Event<'a, T>>> {
-        if let Ready::Drained = ready {
-            return Err(None);
-        }
         let rest = input.rest();
         let cut = match (input.kind(), ready) {
             (InputKind::Message, _) if rest.len() > self.config.message_bytes_max => {
@@ -116,6 +117,7 @@ impl<T> Connection<T> {
                 input.take_message();
                 return Err(Some(self.refuse_oversize(Some(bytes))));
             }
+            (InputKind::Stream, Ready::Drained) => return Err(None),
             (InputKind::Stream, Ready::Cut(cut)) => cut,
             (InputKind::Stream, _) => self.cut(rest),
         };
