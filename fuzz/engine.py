@@ -104,6 +104,14 @@ def fuzz(program, corpus, cpu_seconds, seed=0):
     return Run(found, max(executions, default=0), used, max(covered, default=0), text)
 
 
+def passes(program, case):
+    """Whether a target has nothing to say against one case."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(case)
+        file.flush()
+        return subprocess.run([str(program), file.name], capture_output=True, timeout=60).returncode == 0
+
+
 def cpu_of(pid):
     """How many seconds of the processor a child has used so far; none once it is gone."""
     try:

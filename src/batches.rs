@@ -233,32 +233,70 @@ impl Batches {
 /// from several open calls.
 #[derive(Debug, Default)]
 pub(crate) struct OurBatches {
-    ranges: Vec<(u64, u64)>,
+    /// In the order of their numbers.
+    batches: Vec<OurBatch>,
+    /// How many of them had calls when those without were last forgotten.
+    kept: usize,
+}
+
+/// A batch of ours: its first and last call, and how many of them are open.
+#[derive(Clone, Copy, Debug)]
+struct OurBatch {
+    first: u64,
+    last: u64,
+    open: usize,
 }
 
 impl OurBatches {
     pub(crate) const fn new() -> Self {
-        Self { ranges: Vec::new() }
+        Self {
+            batches: Vec::new(),
+            kept: 0,
+        }
     }
 
-    /// Remembers a batch by its first and last call, and forgets those that `is_over` tells.
-    pub(crate) fn push(
-        &mut self,
-        first: u64,
-        last: u64,
-        mut is_over: impl FnMut(u64, u64) -> bool,
-    ) {
-        self.ranges.retain(|&(first, last)| !is_over(first, last));
-        self.ranges.push((first, last));
+    /// The most heap that `calls_max` calls in batches keep.
+    pub(crate) const fn heap_bytes_max(calls_max: usize) -> usize {
+        // Batches that are over wait until they are as many as the others, and one more comes.
+        calls_max
+            .saturating_mul(2)
+            .saturating_add(2)
+            .saturating_mul(2 * size_of::<OurBatch>())
     }
 
-    /// The batch that call `number` belongs to, or the call alone.
-    pub(crate) fn around(&self, number: u64) -> (u64, u64) {
-        let batch = self
-            .ranges
-            .iter()
-            .find(|(first, last)| (*first..=*last).contains(&number));
-        batch.copied().unwrap_or((number, number))
+    /// Remembers a batch by its first and last call, and how many calls it has.
+    pub(crate) fn push(&mut self, first: u64, last: u64, open: usize) {
+        if self.batches.len() > 2 * self.kept {
+            self.batches.retain(|batch| batch.open > 0);
+            self.kept = self.batches.len();
+        }
+        self.batches.push(OurBatch { first, last, open });
+    }
+
+    /// Notes that a call is over.
+    pub(crate) fn end_call(&mut self, number: u64) {
+        if let Some(index) = self.index_of(number) {
+            let batch = &mut self.batches[index];
+            batch.open = batch.open.saturating_sub(1);
+        }
+    }
+
+    /// The batch that call `number` belongs to, or the call alone: first, last, and how many of its
+    /// calls are open.
+    pub(crate) fn around(&self, number: u64) -> (u64, u64, usize) {
+        match self.index_of(number) {
+            Some(index) => {
+                let batch = self.batches[index];
+                (batch.first, batch.last, batch.open)
+            }
+            None => (number, number, 1),
+        }
+    }
+
+    fn index_of(&self, number: u64) -> Option<usize> {
+        let behind = self.batches.partition_point(|batch| batch.first <= number);
+        let index = behind.checked_sub(1)?;
+        (number <= self.batches[index].last).then_some(index)
     }
 }
 

@@ -370,7 +370,7 @@ fn wrong(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<String> {
     let right = request(u, methods)?;
     Ok(match u.int_in_range(0..=6)? {
         0 => right.replacen(r#""jsonrpc":"2.0","#, "", 1),
-        1 => right.replacen(r#""2.0""#, *u.choose(&[r#""1.0""#, "2.0", "null"])?, 1),
+        1 => right.replacen(r#""2.0""#, u.choose(&[r#""1.0""#, "2.0", "null"])?, 1),
         2 => right.replacen(r#""method":"#, r#""method":1,"x":"#, 1),
         3 => right.replacen('{', r#"{"id":1,"#, 1),
         4 => right.replacen('{', r#"{"result":1,"#, 1),

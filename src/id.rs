@@ -104,7 +104,12 @@ impl<'a> Id<'a> {
 
     /// Whether a string id and a number id have the same text (`cancel_match = ExactThenText`).
     pub(crate) fn same_text(&self, other: &Id<'_>) -> bool {
-        bare(self.json.as_bytes()) == bare(other.json.as_bytes())
+        self.bare() == other.bare()
+    }
+
+    /// The text without its quotes, if it has any.
+    pub(crate) fn bare(&self) -> &'a [u8] {
+        bare(self.json.as_bytes())
     }
 
     fn feed(&self, push: &mut dyn FnMut(u8)) {

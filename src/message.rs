@@ -27,6 +27,10 @@ pub struct MethodName<'a>(&'a str);
 impl<'a> MethodName<'a> {
     /// Checks a name: none if it is empty or blank.
     pub fn new(name: &'a str) -> Option<Self> {
+        // Nearly every name begins with a letter, and then there is nothing more to look at.
+        if name.as_bytes().first().is_some_and(u8::is_ascii_graphic) {
+            return Some(Self(name));
+        }
         (!name.trim().is_empty()).then_some(Self(name))
     }
 

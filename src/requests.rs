@@ -1,9 +1,13 @@
 //! The peer's requests that are open: delivered or about to be, and not yet answered.
 //!
 //! A slab of slots with generations, so that a token for a request that is over never reaches its
-//! successor in the slot. Each slot keeps the id exactly as received. Cancels look ids up by a
-//! hash first and by value second; most requests are answered before anyone looks for one, so the
-//! hash of an id is worked out at the first look-up, once.
+//! successor in the slot. Each slot keeps the id exactly as received.
+//!
+//! Ids are looked up in buckets by a hash first and by value second. A bucket is a ring of slots:
+//! the newest request first, those that the peer has given up last, so that a flood of cancels for
+//! one id finds what is left to cancel, or that nothing is, at the front. Ids made to share a bucket
+//! cost a pass over it, `requests_max` slots at most. Most requests are answered before anyone looks
+//! for one, so a request stands in the ring of the fresh until somebody does, and is sorted once.
 
 use alloc::vec::Vec;
 
@@ -19,9 +23,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
 const ID_INLINE: usize = 40;
 
-/// The hash of an id that nobody has asked for. No hash: their lowest bit is set.
-const UNKNOWN: u32 = 2;
-
 #[derive(Debug)]
 pub(crate) struct OpenRequest {
     /// The id as received; `null` for a request that is answered with a null id.
@@ -35,7 +36,12 @@ pub(crate) struct OpenRequest {
     pub(crate) cancelled: bool,
     generation: u32,
     is_open: bool,
-    next_free: u32,
+    /// Whether it stands in the ring of its bucket, and no more in that of the fresh.
+    is_sorted: bool,
+    /// The next slot of the bucket's ring, or the next free one.
+    next: u32,
+    /// The one before in the ring; before the first stands the last.
+    before: u32,
 }
 
 impl OpenRequest {
@@ -54,9 +60,12 @@ impl OpenRequest {
 #[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<OpenRequest>,
-    /// A hash of each slot's id, its lowest bit set; [`UNKNOWN`] until it is asked for, 0 where no
-    /// request is open.
+    /// A hash of the id of each slot that is sorted.
     hashes: Vec<u32>,
+    /// The first slot of each bucket, or [`NONE`]. As many as a power of two, and no fewer than slots.
+    buckets: Vec<u32>,
+    /// The newest of those that nobody has looked for yet, or [`NONE`].
+    fresh: u32,
     free: u32,
     open: usize,
     /// No request is open in a slot before this one: how far [`any`](Self::any) has searched.
@@ -68,21 +77,23 @@ impl Requests {
         Self {
             slots: Vec::new(),
             hashes: Vec::new(),
+            buckets: Vec::new(),
+            fresh: NONE,
             free: NONE,
             open: 0,
             searched: 0,
         }
     }
 
-    /// The most heap that `requests_max` requests keep: the slots, twice for growth by doubling, and
-    /// the ids.
+    /// The most heap that `requests_max` requests keep: slots, hashes and buckets, twice for growth
+    /// by doubling, and the ids.
     pub(crate) const fn heap_bytes_max(requests_max: usize, id_bytes_max: usize) -> usize {
         let id = match id_bytes_max.checked_next_power_of_two() {
             Some(bytes) if id_bytes_max > ID_INLINE => bytes,
             Some(_) => 0,
             None => usize::MAX,
         };
-        let slot = 2 * (size_of::<OpenRequest>() + size_of::<u32>());
+        let slot = 2 * (size_of::<OpenRequest>() + 2 * size_of::<u32>());
         requests_max
             .saturating_mul(slot.saturating_add(id))
             .saturating_add(id)
@@ -104,13 +115,14 @@ impl Requests {
         self.open += 1;
         if let Some(slot) = self.slots.get_mut(self.free as usize) {
             let index = self.free;
-            self.free = slot.next_free;
+            self.free = slot.next;
             self.searched = self.searched.min(index as usize);
             slot.id.extend_from_slice(id.json().as_bytes());
             (slot.style, slot.batch, slot.position) = (style, batch, position);
-            (slot.cancelled, slot.is_open) = (false, true);
-            self.hashes[index as usize] = UNKNOWN;
-            return (index, slot.generation);
+            (slot.cancelled, slot.is_open, slot.is_sorted) = (false, true, false);
+            let generation = slot.generation;
+            self.link(index, true);
+            return (index, generation);
         }
         let index = self.slots.len() as u32;
         self.slots.push(OpenRequest {
@@ -121,10 +133,91 @@ impl Requests {
             cancelled: false,
             generation: 0,
             is_open: true,
-            next_free: NONE,
+            is_sorted: false,
+            next: NONE,
+            before: NONE,
         });
-        self.hashes.push(UNKNOWN);
+        self.hashes.push(0);
+        self.link(index, true);
         (index, 0)
+    }
+
+    /// Puts the fresh into their buckets, the oldest first, before one is looked for.
+    fn sort(&mut self) {
+        if self.fresh == NONE {
+            return;
+        }
+        if self.slots.len() > self.buckets.len() {
+            self.spread();
+        }
+        while let Some(newest) = self.slots.get(self.fresh as usize) {
+            let oldest = newest.before;
+            self.unlink(oldest);
+            let slot = &mut self.slots[oldest as usize];
+            slot.is_sorted = true;
+            self.hashes[oldest as usize] = slot.as_id().value_hash();
+            self.link(oldest, true);
+        }
+    }
+
+    /// Doubles the buckets. Each old one is divided among new ones, its last slot first, so that
+    /// every ring keeps its order.
+    fn spread(&mut self) {
+        let buckets = alloc::vec![NONE; self.slots.len().next_power_of_two()];
+        for mut head in core::mem::replace(&mut self.buckets, buckets) {
+            while let Some(first) = self.slots.get(head as usize) {
+                let last = first.before;
+                let before = self.slots[last as usize].before;
+                self.slots[before as usize].next = head;
+                self.slots[head as usize].before = before;
+                if last == head {
+                    head = NONE;
+                }
+                self.link(last, true);
+            }
+        }
+    }
+
+    fn bucket(&self, hash: u32) -> usize {
+        // The lower bits of this hash are its best, and there is at least one bucket.
+        hash as usize & (self.buckets.len() - 1)
+    }
+
+    /// Where the ring of a slot begins: its bucket's, or that of the fresh.
+    fn head(&mut self, index: u32) -> &mut u32 {
+        if self.slots[index as usize].is_sorted {
+            let bucket = self.bucket(self.hashes[index as usize]);
+            return &mut self.buckets[bucket];
+        }
+        &mut self.fresh
+    }
+
+    /// Puts a slot into its ring, as the first or the last.
+    fn link(&mut self, index: u32, first: bool) {
+        let head = *self.head(index);
+        let (next, before) = match self.slots.get(head as usize) {
+            Some(slot) => (head, slot.before),
+            None => (index, index),
+        };
+        self.slots[before as usize].next = index;
+        self.slots[next as usize].before = index;
+        let slot = &mut self.slots[index as usize];
+        (slot.next, slot.before) = (next, before);
+        if first || head == NONE {
+            *self.head(index) = index;
+        }
+    }
+
+    /// Takes a slot out of its ring.
+    fn unlink(&mut self, index: u32) {
+        let slot = &self.slots[index as usize];
+        let (next, before) = (slot.next, slot.before);
+        self.slots[before as usize].next = next;
+        self.slots[next as usize].before = before;
+        let head = self.head(index);
+        if *head == index {
+            *head = if next == index { NONE } else { next };
+        }
     }
 
     /// The open request of this slot and generation.
@@ -135,8 +228,14 @@ impl Requests {
 
     /// Notes that the peer has given the request up; false if it had before.
     pub(crate) fn set_cancelled(&mut self, slot: u32) -> bool {
+        self.sort();
         match self.slots.get_mut(slot as usize) {
-            Some(request) if request.is_open => !core::mem::replace(&mut request.cancelled, true),
+            Some(request) if request.is_open && !request.cancelled => {
+                request.cancelled = true;
+                self.unlink(slot);
+                self.link(slot, false);
+                true
+            }
             _ => false,
         }
     }
@@ -150,57 +249,80 @@ impl Requests {
 
     /// Ends the request; its slot may be used again under the next generation.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let Some(request) = self
+        if !self
             .slots
-            .get_mut(slot as usize)
-            .filter(|request| request.is_open)
-        else {
+            .get(slot as usize)
+            .is_some_and(|request| request.is_open)
+        {
             return;
-        };
+        }
+        self.unlink(slot);
+        let request = &mut self.slots[slot as usize];
         request.is_open = false;
         request.generation = request.generation.wrapping_add(1);
         request.id.clear();
-        request.next_free = self.free;
+        request.next = self.free;
         self.free = slot;
-        self.hashes[slot as usize] = 0;
         self.open -= 1;
     }
 
     /// The slot of an open request with an id of this type and value.
     pub(crate) fn find(&mut self, id: Id<'_>) -> Option<u32> {
-        self.all_with(id).next().map(|(slot, _)| slot)
+        self.sort();
+        let mut ring = self.ring(id.value_hash());
+        ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
 
-    /// The same, passing over those that the peer has given up already.
+    /// The same, passing over those that the peer has given up already; the newest of several.
     pub(crate) fn find_wanted(&mut self, id: Id<'_>) -> Option<u32> {
-        self.all_with(id)
-            .find(|(_, request)| !request.cancelled)
-            .map(|(slot, _)| slot)
-    }
-
-    fn all_with<'s>(&'s mut self, id: Id<'s>) -> impl Iterator<Item = (u32, &'s OpenRequest)> {
-        let hash = id.value_hash() | 1;
-        let slots = &self.slots;
-        let hashes = self.hashes.iter_mut().zip(slots).enumerate();
-        hashes.filter_map(move |(slot, (other, request))| {
-            if *other == UNKNOWN {
-                *other = request.as_id().value_hash() | 1;
-            }
-            (*other == hash && request.as_id() == id).then_some((slot as u32, request))
-        })
+        self.sort();
+        let mut ring = self.wanted(id.value_hash());
+        ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
 
     /// The slot of the one open request whose id has this text, quotes left out; none if several
     /// have.
-    pub(crate) fn find_text(&self, id: Id<'_>) -> Option<u32> {
-        let open = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| r.is_open && !r.cancelled);
-        let mut found = open.filter(|(_, request)| request.as_id().same_text(&id));
-        let (slot, _) = found.next()?;
-        found.next().is_none().then_some(slot as u32)
+    pub(crate) fn find_text(&mut self, id: Id<'_>) -> Option<u32> {
+        self.sort();
+        let bare = id.bare();
+        let mut quoted: SmallVec<[u8; ID_INLINE]> = SmallVec::new();
+        quoted.push(b'"');
+        quoted.extend_from_slice(bare);
+        quoted.push(b'"');
+        // The same text is an id of one value with quotes, and of one without where it is any.
+        let forms = [Json::parse(&quoted), Json::parse(bare)];
+        let mut found = None;
+        for form in forms.into_iter().flatten().filter_map(Id::new) {
+            let same = |slot: &u32| self.slots[*slot as usize].as_id().same_text(&form);
+            for slot in self.wanted(form.value_hash()).filter(same) {
+                if found.replace(slot).is_some() {
+                    return None;
+                }
+            }
+        }
+        found
+    }
+
+    /// The open requests with this hash.
+    fn ring(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
+        let head = match self.buckets.is_empty() {
+            true => NONE,
+            false => self.buckets[self.bucket(hash)],
+        };
+        let mut next = head;
+        let all = core::iter::from_fn(move || {
+            let slot = self.slots.get(next as usize)?;
+            let index = next;
+            next = if slot.next == head { NONE } else { slot.next };
+            Some(index)
+        });
+        all.filter(move |&slot| self.hashes[slot as usize] == hash)
+    }
+
+    /// The same without those that the peer has given up, which stand behind all others.
+    fn wanted(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
+        self.ring(hash)
+            .take_while(|&slot| !self.slots[slot as usize].cancelled)
     }
 
     /// The first slot of an open request. Ending one after another this way costs one pass.
@@ -237,6 +359,74 @@ mod tests {
         assert_eq!((again, next), (slot, generation + 1));
         assert!(requests.get(slot, generation).is_none());
         assert_eq!(requests.open(), 1);
+    }
+
+    // SEC-11
+    #[test]
+    fn every_open_id_is_found_whatever_came_and_went_beside_it() {
+        let mut requests = Requests::new();
+        let name = |n: u32| alloc::format!("{}", n % 700);
+        let mut open: alloc::vec::Vec<(u32, u32, bool)> = alloc::vec::Vec::new();
+        let mut chance = 7u32;
+        for n in 0..4000u32 {
+            chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = (chance >> 8) as usize % open.len().max(1);
+            match chance >> 30 {
+                0 if !open.is_empty() => {
+                    let (_, slot, _) = open.swap_remove(at);
+                    requests.remove(slot);
+                }
+                1 if !open.is_empty() => {
+                    let (_, slot, cancelled) = &mut open[at];
+                    assert_eq!(requests.set_cancelled(*slot), !*cancelled);
+                    *cancelled = true;
+                }
+                _ => {
+                    let (slot, _) = requests.insert(id(&name(n)), Style::V2, NONE, 0);
+                    open.push((n % 700, slot, false));
+                }
+            }
+            let text = name(chance >> 8);
+            let same = |entry: &&(u32, u32, bool)| entry.0 == (chance >> 8) % 700;
+            let found = requests.find(id(&text));
+            assert_eq!(found.is_some(), open.iter().any(|entry| same(&entry)));
+            let wanted = requests.find_wanted(id(&text));
+            let mut all = open.iter().filter(same).filter(|entry| !entry.2);
+            match wanted {
+                Some(slot) => assert!(all.any(|entry| entry.1 == slot)),
+                None => assert!(all.next().is_none()),
+            }
+        }
+        assert_eq!(requests.open(), open.len());
+    }
+
+    #[test]
+    fn of_several_with_one_id_the_newest_is_given_up_first() {
+        let mut requests = Requests::new();
+        let slots = [(); 3].map(|()| requests.insert(id("1"), Style::V2, NONE, 0).0);
+        for slot in slots.into_iter().rev() {
+            assert_eq!(requests.find_wanted(id("1.0")), Some(slot));
+            assert!(requests.set_cancelled(slot));
+        }
+        assert_eq!(requests.find_wanted(id("1")), None);
+        assert!(requests.find(id("1")).is_some());
+    }
+
+    #[test]
+    fn more_buckets_leave_the_newest_of_one_id_first() {
+        let mut requests = Requests::new();
+        let (other, _) = requests.insert(id("2"), Style::V2, NONE, 0);
+        let (older, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+        requests.remove(other);
+        let (newer, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+        assert!(newer < older, "the newer one stands in a lower slot");
+        assert_eq!(requests.find_wanted(id("1")), Some(newer));
+        for n in 10..40u32 {
+            requests.insert(id(&alloc::format!("{n}")), Style::V2, NONE, 0);
+            assert_eq!(requests.find_wanted(id("1")), Some(newer));
+        }
+        assert!(requests.set_cancelled(newer));
+        assert_eq!(requests.find_wanted(id("1")), Some(older));
     }
 
     // CAN-06 CAN-07

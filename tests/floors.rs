@@ -359,7 +359,7 @@ fn the_core_depends_on_three_packages() {
     names.retain(|name| name != "arbitrary");
     assert_eq!(names, ["serde", "serde_json", "smallvec"]);
     assert!(
-        manifest().contains("arbitrary = { version = \"1.4\", optional = true"),
+        manifest().contains("arbitrary = { version = \"1.5\", optional = true"),
         "it is optional"
     );
 }

@@ -461,7 +461,8 @@ fn lsp_message(random: &mut Random, n: u64) -> String {
     }
 }
 
-/// Requests 40 %, notifications 20 %, results 30 %, errors 10 %. Half of the ids are strings.
+/// Requests 40 %, notifications 20 %, results 30 %, errors 10 %. Half of the requests have strings as ids; an answer has
+/// the id of whoever asked, which here are numbers.
 fn mcp_message(random: &mut Random, n: u64) -> String {
     let id = if n % 2 == 0 {
         n.to_string()
@@ -490,14 +491,14 @@ fn mcp_message(random: &mut Random, n: u64) -> String {
         6..9 => {
             let length = 80 + random.below(560) as usize;
             format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"{}\n{}"}}],"isError":{}}}}}"#,
+                r#"{{"jsonrpc":"2.0","id":{n},"result":{{"content":[{{"type":"text","text":"{}\n{}"}}],"isError":{}}}}}"#,
                 random.words(length),
                 random.pick(&["done", "größer", "次", "\\\"quoted\\\""]),
                 random.pick(&["true", "false"]),
             )
         }
         _ => format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32602,"message":"Unknown tool","data":{{"name":"tool {n}"}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{n},"error":{{"code":-32602,"message":"Unknown tool","data":{{"name":"tool {n}"}}}}}}"#
         ),
     }
 }

@@ -27,8 +27,16 @@ pub fn run(data: &[u8]) {
     let value = Any::read(&mut bytes, 0);
     let written = like_serde_json(&value);
     if let Some(written) = written {
+        let json = Json::parse_str(written.as_str());
+        assert_eq!(
+            json.map(Json::len),
+            Ok(written.as_str().len()),
+            "it is JSON"
+        );
         call(config, &method, &value, written.as_json());
         answer(config, &value, written.as_json());
+    } else {
+        refused(config, &value);
     }
     errors(bytes.rest());
 }
@@ -65,7 +73,21 @@ enum Any<'a> {
     StructVariant(Vec<Any<'a>>),
     Raw(OwnedJson),
     Refuses,
+    UnitStruct,
+    TupleStruct(Vec<Any<'a>>),
+    Tuple(Vec<Any<'a>>),
+    /// What is shown piece by piece.
+    Shown(Vec<&'a str>),
+    /// A struct of one of serde_json's secret names, with this in it.
+    Secret(bool, Vec<Any<'a>>),
+    /// A map that does not keep to the order of keys and values.
+    Disorder(Box<Any<'a>>, u8),
 }
+
+const SECRETS: [&str; 2] = [
+    "$serde_json::private::RawValue",
+    "$serde_json::private::Number",
+];
 
 const FIELDS: [&str; 4] = ["a", "b\"", "\u{e9}", "$serde_json::private::"];
 
@@ -81,7 +103,7 @@ impl<'a> Any<'a> {
             (0..n).map(|_| Self::read(bytes, depth + 1)).collect()
         };
         let which = match depth {
-            0..=6 => bytes.byte() % 32,
+            0..=6 => bytes.byte() % 40,
             _ => bytes.byte() % 18,
         };
         match which {
@@ -119,23 +141,45 @@ impl<'a> Any<'a> {
                 Ok(json) => Any::Raw(json.to_owned_json()),
                 Err(_) => Any::Refuses,
             },
-            _ => Any::Refuses,
+            31 => Any::Refuses,
+            32 => Any::UnitStruct,
+            33 => Any::TupleStruct(few(bytes)),
+            34 => Any::Tuple(few(bytes)),
+            35 => {
+                let n = bytes.byte() % 4;
+                Any::Shown((0..n).map(|_| text(bytes.some_bytes())).collect())
+            }
+            36 | 37 => Any::Secret(which == 36, few(bytes)),
+            38 => Any::Disorder(Box::new(nested(bytes)), bytes.byte()),
+            _ => Any::Unit,
         }
     }
 
     /// Whether serde_json, without its feature for raw text, sees the same as we do.
     fn is_plain(&self) -> bool {
         match self {
-            Any::Raw(_) => false,
+            Any::Raw(_) | Any::Secret(..) | Any::Disorder(..) => false,
             Any::Some(inner) | Any::Newtype(inner) | Any::NewtypeVariant(inner) => inner.is_plain(),
-            Any::Seq(all) | Any::TupleVariant(all) | Any::Struct(all) | Any::StructVariant(all) => {
-                all.iter().all(Self::is_plain)
-            }
+            Any::Seq(all)
+            | Any::TupleVariant(all)
+            | Any::TupleStruct(all)
+            | Any::Tuple(all)
+            | Any::Struct(all)
+            | Any::StructVariant(all) => all.iter().all(Self::is_plain),
             Any::Map(all) => all
                 .iter()
                 .all(|(key, value)| key.is_plain() && value.is_plain()),
             _ => true,
         }
+    }
+}
+
+/// Writes itself in pieces.
+struct Pieces<'a>(&'a [&'a str]);
+
+impl std::fmt::Display for Pieces<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|piece| f.write_str(piece))
     }
 }
 
@@ -207,6 +251,38 @@ impl Serialize for Any<'_> {
             }
             Any::Raw(json) => json.as_json().serialize(to),
             Any::Refuses => Err(serde::ser::Error::custom("no")),
+            Any::UnitStruct => to.serialize_unit_struct("U"),
+            Any::TupleStruct(all) => {
+                use serde::ser::SerializeTupleStruct;
+                let mut seq = to.serialize_tuple_struct("T", all.len())?;
+                all.iter().try_for_each(|one| seq.serialize_field(one))?;
+                seq.end()
+            }
+            Any::Tuple(all) => {
+                use serde::ser::SerializeTuple;
+                let mut seq = to.serialize_tuple(all.len())?;
+                all.iter().try_for_each(|one| seq.serialize_element(one))?;
+                seq.end()
+            }
+            Any::Shown(pieces) => to.collect_str(&Pieces(pieces)),
+            Any::Secret(raw, all) => {
+                let name = SECRETS[usize::from(!raw)];
+                let mut fields = to.serialize_struct(name, all.len())?;
+                all.iter()
+                    .try_for_each(|one| fields.serialize_field(name, one))?;
+                fields.end()
+            }
+            Any::Disorder(value, how) => {
+                let mut map = to.serialize_map(None)?;
+                for bit in 0..4 {
+                    // A refusal may be ignored by whoever breaks the rules.
+                    let _ = match how >> bit & 1 {
+                        0 => map.serialize_key("k"),
+                        _ => map.serialize_value(value),
+                    };
+                }
+                map.end()
+            }
         }
     }
 }
@@ -222,7 +298,7 @@ fn like_serde_json(value: &Any<'_>) -> Option<OwnedJson> {
         (Ok(ours), Ok(theirs)) => {
             let mut text = ours.as_str().to_string();
             if crate::PLANTED {
-                text = text.replace("\\u001f\":", "\u{1f}\":");
+                text = text.replace("\\u001f", "\u{1f}");
             }
             assert_eq!(text, theirs);
         }
@@ -289,6 +365,39 @@ fn alike(one: Json<'_>, two: Json<'_>) {
         (one, two) => assert_eq!(one.is_err(), two.is_err()),
     }
 }
+
+/// What has no form is given back, and leaves nothing behind: the request can still be answered.
+fn refused(mut config: Config, value: &Any<'_>) {
+    config.framing = Framing::Messages;
+    let mut conn: Connection<u64> = Connection::new(config);
+    let called = conn.call("m", value, None, 3).expect_err("it has no form");
+    assert_eq!(called.value, 3);
+    assert!(!format!("{called} {called:?} {}", called.error).is_empty());
+    assert!(conn.notify("m", value).is_err());
+    assert_eq!(conn.poll_transmit(), None, "nothing is left behind");
+    for asked in ONE_AND_MANY {
+        let mut input = Input::text(asked);
+        while let Some(event) = conn.poll_event(&mut input) {
+            if let Event::Request(request) = event {
+                let back = conn
+                    .respond(request.token, value)
+                    .expect_err("it has no form");
+                let given = conn.respond_err(back.value, &ErrorObject::internal_error());
+                assert!(given.is_ok(), "{given:?}");
+            }
+        }
+    }
+    let mut frame = Vec::new();
+    while conn.take_transmit(&mut frame) {
+        assert!(Json::parse(&frame).is_ok());
+        frame.clear();
+    }
+}
+
+const ONE_AND_MANY: [&str; 2] = [
+    r#"{"jsonrpc":"2.0","method":"ask","params":[],"id":1}"#,
+    r#"[{"jsonrpc":"2.0","method":"a","id":1},{"jsonrpc":"2.0","method":"b","id":2}]"#,
+];
 
 /// A result and an error read back as they were given.
 fn answer(config: Config, value: &Any<'_>, written: Json<'_>) {

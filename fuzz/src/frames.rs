@@ -1,6 +1,6 @@
 //! Invariant: frames are the same whole and split, and never is more to be held than was announced.
 
-use antiphon::{Cut, Framer};
+use antiphon::{Cut, Framer, Framing};
 
 use crate::bytes::Bytes;
 use crate::config::STREAMS;
@@ -17,11 +17,36 @@ pub fn run(data: &[u8]) {
     for steps in [steps, [1, 1]] {
         assert_eq!(whole, cut(framer(), stream, steps), "in steps of {steps:?}");
     }
+    message(stream, frame_bytes_max);
     // A framer that starts again is as good as new.
     let mut used = framer();
     let _ = used.cut(stream, true); // Whatever it says, it is to be forgotten.
     used.reset();
     assert_eq!(whole, cut(used, stream, steps), "after a reset");
+}
+
+/// Where the transport keeps messages apart, what is shown is one, whole or too large.
+fn message(shown: &[u8], frame_bytes_max: usize) {
+    let mut framer = Framer::new(Framing::Messages, frame_bytes_max, 0);
+    assert!(frame_bytes_max <= framer.input_bytes_max());
+    let taken = shown.len();
+    let wanted = match taken {
+        0 => Cut::Incomplete { taken },
+        _ if taken > frame_bytes_max => {
+            let bytes = Some(taken as u64);
+            Cut::Oversize { bytes, taken }
+        }
+        _ => {
+            let body = 0..taken;
+            let unterminated = false;
+            Cut::Frame {
+                body,
+                taken,
+                unterminated,
+            }
+        }
+    };
+    assert_eq!(framer.cut(shown, false), Ok(wanted));
 }
 
 /// The planted fault loses the first byte of a body whose header was cut between CR and LF.

@@ -43,16 +43,16 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: [Target; 10] = [
-    target("json", json::run, 0),
-    target("frames", frames::run, 0),
-    target("client", client::run, 0),
-    target("server", server::run, 0),
-    target("encode", encode::run, 0),
-    target("operations", operations::run, 0),
-    target("peers", peers::run, 0),
-    target("drivers", drivers::run, 0),
-    target("conversations", conversations::run, 0),
-    target("values", values::run, 0),
+    target("json", json::run, 542),
+    target("frames", frames::run, 248),
+    target("client", client::run, 636),
+    target("server", server::run, 594),
+    target("encode", encode::run, 778),
+    target("operations", operations::run, 583),
+    target("peers", peers::run, 222),
+    target("drivers", drivers::run, 283),
+    target("conversations", conversations::run, 232),
+    target("values", values::run, 458),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), cases_min: usize) -> Target {

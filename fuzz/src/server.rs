@@ -159,7 +159,8 @@ impl Server {
         }
     }
 
-    /// Compares what was written with what was answered and announced.
+    /// Compares what was written with what was answered and announced. The planted fault loses one
+    /// of two answers to a batch.
     fn account(&mut self) {
         let mut automatic = Vec::new();
         let mut frame = Vec::new();
@@ -167,7 +168,7 @@ impl Server {
             let node = naive::parse(&frame, 200).expect("what is written is JSON");
             let mut said = replies(&node);
             assert!(!said.is_empty(), "an answer says something");
-            if crate::PLANTED && said.len() == 3 {
+            if crate::PLANTED && said.len() == 2 {
                 said.pop();
             }
             for reply in said {

@@ -1,5 +1,6 @@
 //! Invariant: the small public values (ids, errors, codes, names, times, the read buffer) are and say what plain code makes of the same choices.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use antiphon::codes::{self, ErrorKind};
@@ -13,12 +14,13 @@ use crate::naive;
 
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    match bytes.byte() % 6 {
+    match bytes.byte() % 7 {
         0 => buffer(&mut bytes),
         1 => ids(&mut bytes),
         2 => errors(&mut bytes),
         3 => times(&mut bytes),
         4 => texts(&mut bytes),
+        5 => refusals(&mut bytes),
         _ => memory(&mut bytes),
     }
 }
@@ -80,7 +82,10 @@ fn ids(bytes: &mut Bytes<'_>) {
 }
 
 fn errors(bytes: &mut Bytes<'_>) {
-    let code = i64::from(bytes.word() as i16) - i64::from(bytes.byte() & 1) * 32_000;
+    let code = match bytes.byte() {
+        near @ 0x80.. => -32_700 + i64::from(near - 0x80),
+        far => i64::from(bytes.word() as i16) - i64::from(far & 1) * 32_000,
+    };
     let kind = match code {
         -32700 => ErrorKind::Parse,
         -32600 => ErrorKind::InvalidRequest,
@@ -184,6 +189,89 @@ fn texts(bytes: &mut Bytes<'_>) {
             assert_eq!(owned.clone().into_string(), owned.as_str());
         }
         Err(error) => assert!(reference.is_none(), "{error}"),
+    }
+}
+
+/// Whatever a connection refuses says so in words, and gives back what it was given.
+fn refusals(bytes: &mut Bytes<'_>) {
+    let mut config = crate::config::config(bytes);
+    config.framing = Framing::Messages;
+    let mut conn: Connection<u64> = Connection::new(config);
+    let mut said = Vec::new();
+    let scalar = [Json::NULL, Json::parse_str("true").expect("JSON")][bytes.below(2)];
+    let id = Id::new(scalar).expect("a scalar");
+    said.extend(
+        conn.call("", (), None, 1)
+            .err()
+            .map(|back| (back.value, back.error)),
+    );
+    said.extend(
+        conn.call("m", &7, None, 1)
+            .err()
+            .map(|back| (back.value, back.error)),
+    );
+    said.extend(
+        conn.call_with_id(id, "m", (), None, 1)
+            .err()
+            .map(|back| (back.value, back.error)),
+    );
+    let two = Id::new(Json::parse_str("2").expect("JSON")).expect("a scalar");
+    for _ in 0..bytes.byte() % 12 {
+        said.extend(
+            conn.call_with_id(two, "m", (), None, 1)
+                .err()
+                .map(|back| (back.value, back.error)),
+        );
+        said.extend(
+            conn.call("m", &BTreeMap::from([("a", 1)]), None, 1)
+                .err()
+                .map(|back| (back.value, back.error)),
+        );
+        said.extend(
+            conn.notify("m", &["x".repeat(usize::from(bytes.byte()))])
+                .err()
+                .map(|error| (1, error)),
+        );
+    }
+    said.extend(conn.batch(None).send().err().map(|error| (1, error)));
+    let mut batch = conn.batch(None);
+    for _ in 0..bytes.byte() % 8 {
+        said.extend(batch.notify("n", ()).err().map(|error| (1, error)));
+    }
+    drop(batch);
+    let mut asked = Input::text(r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+    if let Some(Event::Request(request)) = conn.poll_event(&mut asked) {
+        let owned = request.into_owned();
+        assert_eq!((owned.method(), owned.params()), ("m", None));
+        let error = ErrorObject::new(-32_050, "mine");
+        if let Err(back) = conn.respond_err(owned.into_token(), &error) {
+            said.push((1, back.error));
+        }
+    }
+    conn.close(antiphon::CloseReason::Done);
+    said.extend(
+        conn.call("m", (), None, 1)
+            .err()
+            .map(|back| (back.value, back.error)),
+    );
+    for (tag, error) in said {
+        assert_eq!(tag, 1, "what was given comes back");
+        assert!(format!("{error}").len() > 8);
+    }
+    use antiphon::ConnectionError::{
+        DrainTimedOut, FrameTimedOut, OutboxFull, TooManyMalformed, TooManyStrays, Truncated,
+        WriteTimedOut,
+    };
+    for error in [
+        DrainTimedOut,
+        FrameTimedOut,
+        OutboxFull,
+        TooManyMalformed,
+        TooManyStrays,
+        Truncated,
+        WriteTimedOut,
+    ] {
+        assert!(format!("{error}").len() > 8);
     }
 }
 

@@ -216,9 +216,7 @@ impl<T> Batch<'_, T> {
         conn.outbox.commit(frame, (self.calls > 0).then_some(last));
         conn.watch_write();
         if self.calls > 0 && conn.config.null_id_error == NullIdError::FailSole {
-            let calls = &mut conn.calls;
-            let is_over = |first: u64, last: u64| calls.open_between(first - 1, last).is_none();
-            conn.our_batches.push(self.first, last, is_over);
+            conn.our_batches.push(self.first, last, self.calls);
         }
         Ok(())
     }

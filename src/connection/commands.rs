@@ -280,6 +280,7 @@ impl<T> Connection<T> {
             return None;
         }
         self.send_cancel(call.number, None);
+        self.our_batches.end_call(call.number);
         self.calls.take(call.number)
     }
 

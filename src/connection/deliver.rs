@@ -367,11 +367,8 @@ impl<T> Connection<T> {
             NullIdError::Report => None,
             NullIdError::FailAll => Some(all),
             NullIdError::FailSole => {
-                let (first, last) = self.our_batches.around(oldest);
-                // Counting what is inside costs the length of a batch; looking for what is
-                // outside would cost a pass over the ring, for every such error.
-                let inside = (first..=last).filter(|&number| self.calls.is_open(number));
-                (inside.count() == self.calls.open()).then_some(Rest::Fanout {
+                let (first, last, inside) = self.our_batches.around(oldest);
+                (inside == self.calls.open()).then_some(Rest::Fanout {
                     low: first - 1,
                     high: last,
                 })

@@ -177,11 +177,11 @@ impl<T> Connection<T> {
             let Some(slot) = self.cancel_target(&call) else {
                 continue;
             };
-            let same = self
-                .fates
-                .iter()
-                .position(|fate| *fate == Fate::Request { slot });
-            let Some(target) = same else { continue };
+            let request = self.requests.get(slot, self.requests.generation(slot));
+            let own = request.filter(|request| request.batch == batch);
+            let Some(target) = own.map(|request| request.position as usize) else {
+                continue;
+            };
             let error = self.config.cancel_answer.code().map(ErrorObject::of);
             self.end_item(batch, target as u32, slot, error.as_ref());
             self.fates[target] = Fate::Done;

@@ -1,7 +1,7 @@
 //! How much memory a connection can hold, whatever its peer sends.
 
 use super::Fate;
-use crate::batches::Batches;
+use crate::batches::{Batches, OurBatches};
 use crate::calls::Calls;
 use crate::config::{Config, NullIdError};
 use crate::json::Envelope;
@@ -40,9 +40,9 @@ impl Config {
         let batches_max = self.requests_max.saturating_add(1);
         let batch_bytes_max = self.batch_reply_bytes_max;
         let (output, parts) = Outbox::heap_bytes_max(self.framing, output_max, self.calls_max);
-        let ranges = match self.null_id_error {
-            NullIdError::FailSole => 4 * size_of::<(u64, u64)>(),
-            _ => 2 * size_of::<(u64, u64)>(),
+        let our_batches = match self.null_id_error {
+            NullIdError::FailSole => OurBatches::heap_bytes_max(self.calls_max),
+            _ => 0,
         };
         let kept = [
             output,
@@ -52,8 +52,9 @@ impl Config {
             Batches::heap_bytes_max(batches_max, items_max, output_max, batch_bytes_max),
             // The objects of the batch being read.
             items_max.saturating_mul(2 * (size_of::<Envelope>() + size_of::<Fate>())),
-            // Batches of ours, and frames that were not delivered.
-            self.calls_max.saturating_mul(ranges),
+            our_batches,
+            // Frames that were not delivered.
+            self.calls_max.saturating_mul(2 * size_of::<(u64, u64)>()),
             // A copy of the message whose braces are being escaped.
             if self.escape_braces { output_max } else { 0 },
             // The sentences of limit errors and their like.

@@ -43,6 +43,8 @@ use crate::outbox::Outbox;
 use crate::requests::Requests;
 use crate::time::Instant;
 
+use plain::Ready;
+
 pub use batch::{Batch, Handle};
 pub use commands::{Rejected, SendError};
 
@@ -202,6 +204,15 @@ impl<T> Connection<T> {
     /// one by one, after the whole batch has been checked. Deadlines are judged once no whole
     /// message is left, so an answer that is already in the buffer wins over its deadline.
     pub fn poll_event<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
+        match self.poll_plain(input) {
+            Ok(event) => Some(event),
+            Err(Ready::Drained) => self.settle_next(),
+            Err(ready) => self.poll_any(input, ready),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_any<'a>(&mut self, input: &mut Input<'a>, ready: Ready<'a>) -> Option<Event<'a, T>> {
         self.forget_builder();
         if self.closed {
             if let Some(event) = self.cancel_next() {
@@ -209,7 +220,7 @@ impl<T> Connection<T> {
             }
         }
         if self.ended.is_none() {
-            let event = self.read(input);
+            let event = self.read(input, ready);
             if event.is_some() {
                 return event;
             }

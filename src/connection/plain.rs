@@ -7,13 +7,17 @@
 //! The rule guarded here: this is a fast path and nothing else. It makes no decision of its own: where it gives an event,
 //! the long way gives the same one (the tests run both), and where anything is in doubt it gives none.
 
+use super::receive::Frame;
 use super::{Connection, Fate};
 use crate::config::{Config, DuplicateIds, VersionPolicy};
+use crate::deadlines::NEVER;
 use crate::encode::Style;
 use crate::error_object::ErrorObject;
 use crate::event::{Event, Notification, Origin, Outcome, Request, Response};
+use crate::frame::{Cut, FramingError};
 use crate::id::Id;
-use crate::json::{Envelope, Json, JsonKind, Version};
+use crate::input::{Input, InputKind};
+use crate::json::{Envelope, Json, JsonKind, Scanned, Shape, SyntaxError, Version};
 use crate::message::Text;
 use crate::requests::NONE;
 
@@ -64,41 +68,112 @@ fn is_plain(envelope: &Envelope, config: &Config) -> bool {
         && config.version != VersionPolicy::V1Only
 }
 
+/// How far a turn has come when the short cut gives up: none of it is done again.
+pub(super) enum Ready<'a> {
+    Nothing,
+    /// No whole message is left, and that is no end.
+    Drained,
+    Cut(Result<Cut, FramingError>),
+    Scanned(Frame, Result<Scanned<'a>, SyntaxError>),
+}
+
 impl<T> Connection<T> {
-    /// The event of a message that came alone, if it is a plain one.
+    /// The next event, if it is a plain message that is next; otherwise how far that was looked for.
+    ///
+    /// Inlined into `poll_event`, so that the event is built in the place where the caller wants it.
     #[inline(always)]
-    pub(super) fn deliver_plain<'a>(
+    pub(super) fn poll_plain<'a>(
         &mut self,
-        text: Text<'a>,
-        origin: Origin,
-    ) -> Option<Event<'a, T>> {
-        let envelope = self.envelopes.first()?;
-        if !is_plain(envelope, &self.config) {
-            return None;
+        input: &mut Input<'a>,
+    ) -> Result<Event<'a, T>, Ready<'a>> {
+        let is_at_rest = self.building.is_none()
+            && !self.closed
+            && self.ended.is_none()
+            && self.reading.is_none();
+        if !is_at_rest {
+            return Err(Ready::Nothing);
         }
-        if envelope.method().is_none() {
-            return self.plain_response(text, origin);
-        }
-        let PlainCall { method, params, id } = PlainCall::read(text, envelope, &self.config)?;
-        let method = method.into();
-        let Some(id) = id else {
-            return Some(Event::Notification(Notification {
-                method,
-                params,
-                origin,
-            }));
+        let rest = input.rest();
+        let frame = match input.kind() {
+            InputKind::Message if rest.len() <= self.config.message_bytes_max => {
+                Frame::whole(rest.len())
+            }
+            InputKind::Stream if rest.is_empty() && !self.at_end => return Err(Ready::Drained),
+            InputKind::Stream => match self.cut(rest) {
+                Ok(Cut::Frame {
+                    body,
+                    taken,
+                    unterminated: false,
+                }) => {
+                    self.deadlines.frame = NEVER;
+                    Frame {
+                        body,
+                        taken,
+                        unterminated: false,
+                    }
+                }
+                Ok(Cut::Incomplete { taken }) if !self.at_end => {
+                    input.take(taken);
+                    return Err(Ready::Drained);
+                }
+                other => return Err(Ready::Cut(other)),
+            },
+            _ => return Err(Ready::Nothing),
         };
-        if !self.has_room_for(id) {
-            return None;
+        let text = rest.get(frame.body.clone()).unwrap_or_default();
+        let scanned = match self.scan(text) {
+            Ok(scanned) if scanned.shape == Shape::Single => scanned,
+            other => return Err(Ready::Scanned(frame, other)),
+        };
+        let whole = Text::whole(scanned.text, scanned.line_breaks);
+        let origin = Origin {
+            bytes: text.len(),
+            batch_index: None,
+        };
+        let is_call = match self.envelopes.first() {
+            Some(envelope) if is_plain(envelope, &self.config) => envelope.method().is_some(),
+            _ => return Err(Ready::Scanned(frame, Ok(scanned))),
+        };
+        if is_call {
+            if let Some(PlainCall { method, params, id }) = self.plain_call(whole) {
+                let method = method.into();
+                self.consume(input, frame.taken);
+                let Some(id) = id else {
+                    return Ok(Event::Notification(Notification {
+                        method,
+                        params,
+                        origin,
+                    }));
+                };
+                let (slot, generation) = self.requests.insert(id, Style::V2, NONE, 0);
+                return Ok(Event::Request(Request {
+                    method,
+                    params,
+                    id,
+                    token: self.token(slot, generation),
+                    origin,
+                }));
+            }
+        } else if let Some((number, outcome)) = self.plain_response(whole) {
+            if let Some((call, tag)) = self.end_call(number) {
+                self.consume(input, frame.taken);
+                return Ok(Event::Response(Response {
+                    call,
+                    tag,
+                    outcome,
+                    origin: Some(origin),
+                }));
+            }
         }
-        let (slot, generation) = self.requests.insert(id, Style::V2, NONE, 0);
-        Some(Event::Request(Request {
-            method,
-            params,
-            id,
-            token: self.token(slot, generation),
-            origin,
-        }))
+        Err(Ready::Scanned(frame, Ok(scanned)))
+    }
+
+    /// A plain call that meets no limit.
+    #[inline(always)]
+    fn plain_call<'a>(&self, text: Text<'a>) -> Option<PlainCall<'a>> {
+        let call = PlainCall::read(text, self.envelopes.first()?, &self.config)?;
+        let has_room = call.id.is_none_or(|id| self.has_room_for(id));
+        has_room.then_some(call)
     }
 
     /// What is to become of a plain call in a batch. A request is opened.
@@ -133,27 +208,20 @@ impl<T> Connection<T> {
             && self.config.duplicate_ids == DuplicateIds::Allow
     }
 
-    /// A valid answer to an open call settles it.
+    /// A valid answer, and the number of the open call that it is to.
     #[inline(always)]
-    fn plain_response<'a>(&mut self, text: Text<'a>, origin: Origin) -> Option<Event<'a, T>> {
+    fn plain_response<'a>(&self, text: Text<'a>) -> Option<(u64, Outcome<'a>)> {
         let envelope = self.envelopes.first()?;
         let id = envelope.id()?;
         if !matches!(id.kind, JsonKind::Number | JsonKind::String) {
             return None;
         }
-        let id = Id::new(text.json(id.span))?;
+        let number = self.find_call(Id::new(text.json(id.span))?)?;
         let outcome = match (envelope.result(), envelope.error()) {
             (Some(result), None) => Outcome::Ok(text.json(result.span)),
             (None, Some(error)) => Outcome::Err(ErrorObject::read(text.json(error.span))?),
             _ => return None,
         };
-        let number = self.find_call(id)?;
-        let (call, tag) = self.end_call(number)?;
-        Some(Event::Response(Response {
-            call,
-            tag,
-            outcome,
-            origin: Some(origin),
-        }))
+        Some((number, outcome))
     }
 }

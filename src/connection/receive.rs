@@ -3,8 +3,10 @@
 //! The rule guarded here: checks happen in one order — size, UTF-8 and JSON, top-level shape, then
 //! each object — and a message is scanned whole before anything of it is delivered.
 
+use core::mem;
 use core::ops::Range;
 
+use super::plain::Ready;
 use super::{Connection, Fate, Reading, Rest};
 use crate::config::Role;
 use crate::deadlines::NEVER;
@@ -13,20 +15,30 @@ use crate::error_object::ErrorObject;
 use crate::event::{Closed, ConnectionError, Event, MalformedCause, Origin};
 use crate::frame::{Cut, Framing, FramingError};
 use crate::input::{Input, InputKind};
-use crate::json::{self, Envelope, JsonKind, Shape, SyntaxError, SyntaxErrorKind};
+use crate::json::{self, Envelope, JsonKind, Scanned, Shape, SyntaxError, SyntaxErrorKind};
 use crate::message::{self, Message, Text};
 
 /// A frame at the front of the input.
-struct Frame {
+pub(super) struct Frame {
     /// Where its text stands.
-    body: Range<usize>,
+    pub(super) body: Range<usize>,
     /// How much of the input is consumed with it.
-    taken: usize,
+    pub(super) taken: usize,
     /// Whether the end of the input ended it.
-    unterminated: bool,
+    pub(super) unterminated: bool,
 }
 
 impl Frame {
+    /// All there is.
+    #[inline]
+    pub(super) fn whole(len: usize) -> Self {
+        Self {
+            body: 0..len,
+            taken: len,
+            unterminated: false,
+        }
+    }
+
     /// A message of which `what` is still to be delivered.
     fn reading(self, rest: &[u8], whole: Text<'_>, what: Rest) -> Reading {
         Reading {
@@ -40,87 +52,122 @@ impl Frame {
 }
 
 impl<T> Connection<T> {
-    /// The next event that the input holds; none when no whole message is left.
-    pub(super) fn read<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
+    /// The next event that the input holds; none when no whole message is left. `ready` is what of
+    /// it has been done already.
+    pub(super) fn read<'a>(
+        &mut self,
+        input: &mut Input<'a>,
+        mut ready: Ready<'a>,
+    ) -> Option<Event<'a, T>> {
         if self.reading.is_some() && !self.is_shown_again(input) {
             return None;
         }
         loop {
             if self.reading.is_some() {
-                if let Some(event) = self.read_on(input) {
-                    return Some(event);
+                let event = self.read_on(input);
+                if event.is_some() {
+                    return event;
                 }
             }
             if self.ended.is_some() {
                 return None;
             }
-            let rest = input.rest();
-            let frame = match input.kind() {
-                InputKind::Message if rest.len() > self.config.message_bytes_max => {
-                    input.take_message();
-                    return Some(self.refuse_oversize(Some(rest.len() as u64)));
+            let (frame, scanned) = match mem::replace(&mut ready, Ready::Nothing) {
+                Ready::Scanned(frame, scanned) => (frame, scanned),
+                other => {
+                    let frame = match self.next_frame(input, other) {
+                        Ok(frame) => frame,
+                        Err(event) => return event,
+                    };
+                    let text = input.rest().get(frame.body.clone()).unwrap_or_default();
+                    (frame, self.scan(text))
                 }
-                InputKind::Message => Frame {
-                    body: 0..rest.len(),
-                    taken: rest.len(),
-                    unterminated: false,
-                },
-                InputKind::Oversize(bytes) => {
-                    input.take_message();
-                    return Some(self.refuse_oversize(Some(bytes)));
-                }
-                InputKind::Stream => match self.cut(rest) {
-                    Ok(Cut::Frame {
-                        body,
-                        taken,
-                        unterminated,
-                    }) => {
-                        // What comes next is another message, with a time of its own.
-                        self.deadlines.frame = NEVER;
-                        Frame {
-                            body,
-                            taken,
-                            unterminated,
-                        }
-                    }
-                    Ok(Cut::Oversize { bytes, taken }) => {
-                        if !self.framer.is_inside_frame() {
-                            self.deadlines.frame = NEVER;
-                        }
-                        input.take(taken);
-                        return Some(self.refuse_oversize(bytes));
-                    }
-                    Ok(Cut::Incomplete { taken }) => {
-                        input.take(taken);
-                        if self.at_end {
-                            self.fail(ConnectionError::Truncated);
-                        }
-                        return None;
-                    }
-                    Ok(Cut::End { taken }) => {
-                        input.take(taken);
-                        self.end(Closed::EndOfInput);
-                        return None;
-                    }
-                    Err(error) => {
-                        self.fail(match error {
-                            FramingError::Truncated { .. } => ConnectionError::Truncated,
-                            error => ConnectionError::Framing(error),
-                        });
-                        return None;
-                    }
-                },
             };
-            let event = self.read_frame(input, frame);
+            let event = self.read_frame(input, frame, scanned);
             if event.is_some() {
                 return event;
             }
         }
     }
 
+    #[inline(always)]
+    pub(super) fn scan<'a>(&mut self, text: &'a [u8]) -> Result<Scanned<'a>, SyntaxError> {
+        let items_max = self.config.batch_items_max.max(1);
+        json::scan(text, self.config.depth_max, &mut self.envelopes, items_max)
+    }
+
+    /// The next frame of the input; or, if there is none, what is to be told instead.
+    #[expect(
+        clippy::result_large_err,
+        reason = "an event is large, and handed on in its place"
+    )]
+    fn next_frame<'a>(
+        &mut self,
+        input: &mut Input<'a>,
+        ready: Ready<'a>,
+    ) -> Result<Frame, Option<Event<'a, T>>> {
+        let rest = input.rest();
+        let cut = match (input.kind(), ready) {
+            (InputKind::Message, _) if rest.len() > self.config.message_bytes_max => {
+                input.take_message();
+                return Err(Some(self.refuse_oversize(Some(rest.len() as u64))));
+            }
+            (InputKind::Message, _) => return Ok(Frame::whole(rest.len())),
+            (InputKind::Oversize(bytes), _) => {
+                input.take_message();
+                return Err(Some(self.refuse_oversize(Some(bytes))));
+            }
+            (InputKind::Stream, Ready::Drained) => return Err(None),
+            (InputKind::Stream, Ready::Cut(cut)) => cut,
+            (InputKind::Stream, _) => self.cut(rest),
+        };
+        match cut {
+            Ok(Cut::Frame {
+                body,
+                taken,
+                unterminated,
+            }) => {
+                // What comes next is another message, with a time of its own.
+                self.deadlines.frame = NEVER;
+                Ok(Frame {
+                    body,
+                    taken,
+                    unterminated,
+                })
+            }
+            Ok(Cut::Oversize { bytes, taken }) => {
+                if !self.framer.is_inside_frame() {
+                    self.deadlines.frame = NEVER;
+                }
+                input.take(taken);
+                Err(Some(self.refuse_oversize(bytes)))
+            }
+            Ok(Cut::Incomplete { taken }) => {
+                input.take(taken);
+                if self.at_end {
+                    self.fail(ConnectionError::Truncated);
+                }
+                Err(None)
+            }
+            Ok(Cut::End { taken }) => {
+                input.take(taken);
+                self.end(Closed::EndOfInput);
+                Err(None)
+            }
+            Err(error) => {
+                self.fail(match error {
+                    FramingError::Truncated { .. } => ConnectionError::Truncated,
+                    error => ConnectionError::Framing(error),
+                });
+                Err(None)
+            }
+        }
+    }
+
     /// Cuts the next frame out of a stream. What the peer's framing turns out to be is written from
     /// then on, also in the answer to a frame that is too large.
-    fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
+    #[inline(always)]
+    pub(super) fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
         let cut = self.framer.cut(rest, self.at_end);
         if self.config.framing == Framing::Detect {
             self.outbox.set_framing(self.framer.framing());
@@ -129,36 +176,25 @@ impl<T> Connection<T> {
     }
 
     /// Reads one frame: delivers a message, or prepares a batch for delivery.
-    ///
-    /// This is the path of every message. A plain one that came alone becomes an event right here,
-    /// in one function for the compiler; whatever is rarer is a call away.
-    #[inline(always)]
-    fn read_frame<'a>(&mut self, input: &mut Input<'a>, frame: Frame) -> Option<Event<'a, T>> {
+    fn read_frame<'a>(
+        &mut self,
+        input: &mut Input<'a>,
+        frame: Frame,
+        scanned: Result<Scanned<'a>, SyntaxError>,
+    ) -> Option<Event<'a, T>> {
         let text = input.rest().get(frame.body.clone()).unwrap_or_default();
-        let items_max = self.config.batch_items_max.max(1);
-        let scanned = json::scan(text, self.config.depth_max, &mut self.envelopes, items_max);
         let scanned = match scanned {
             Ok(scanned) => scanned,
             Err(error) => return self.reject_text(input, text, error, frame),
         };
         let whole = Text::whole(scanned.text, scanned.line_breaks);
-        if let Shape::Batch { items } = scanned.shape {
-            return self.read_batch(input, text, items, whole, frame);
+        match scanned.shape {
+            Shape::Single => self.read_single(input, text, whole, frame),
+            Shape::Batch { items } => self.read_batch(input, text, items, whole, frame),
         }
-        let origin = Origin {
-            bytes: text.len(),
-            batch_index: None,
-        };
-        let event = self.deliver_plain(whole, origin);
-        if event.is_some() {
-            self.consume(input, frame.taken);
-            return event;
-        }
-        self.read_single(input, text, whole, frame)
     }
 
-    /// Reads a message that came alone and is not a plain one.
-    #[inline(never)]
+    /// Reads a message that came alone.
     fn read_single<'a>(
         &mut self,
         input: &mut Input<'a>,

@@ -69,6 +69,7 @@ impl<T> Connection<T> {
     /// Ends an open call: what its last event needs besides the outcome.
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
+        self.our_batches.end_call(number);
         let call = CallId {
             connection: self.config.connection,
             number,

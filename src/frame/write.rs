@@ -80,6 +80,13 @@ fn correct_header(start: FrameStart, out: &mut Vec<u8>) {
     let mut digits = [0; DIGITS_MAX];
     let digits = decimal(body_len, &mut digits);
     let number = start.start + NAME.len();
+    let place = number..start.body.saturating_sub(BLANK_LINE.len());
+    if place.len() == digits.len() {
+        if let Some(place) = out.get_mut(place) {
+            place.copy_from_slice(digits);
+            return;
+        }
+    }
     let body = number + digits.len() + BLANK_LINE.len();
     if body > start.body {
         out.resize(body + body_len, 0);

@@ -167,7 +167,7 @@ impl<'t> Cursor<'t> {
         loop {
             match first {
                 b'"' => pos = self.string(pos)?.end,
-                b'-' | b'0'..=b'9' => pos = self.number(pos)?,
+                b'-' | b'0'..=b'9' => pos = self.number(pos, first)?,
                 b'{' => {
                     self.enter(depth, pos)?;
                     (pos, first) = self.token(pos + 1);
@@ -332,52 +332,54 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over the number that begins at `pos`.
+    /// Passes over the number that begins at `pos` with `first`. The byte at hand is always the one
+    /// at `pos`, so that none is read twice.
     #[inline(always)]
-    pub(super) fn number(&mut self, pos: usize) -> Result<usize, Failed> {
-        let mut pos = pos;
-        if self.byte(pos) == b'-' {
+    pub(super) fn number(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
+        let (mut pos, mut byte) = (pos, first);
+        if byte == b'-' {
             pos += 1;
+            byte = self.byte(pos);
         }
-        match self.byte(pos) {
-            b'0' => {
-                pos += 1;
-                // RFC 8259, clause 6: leading zeros are not allowed.
-                if self.byte(pos).is_ascii_digit() {
-                    return Err(self.fail(SyntaxErrorKind::BadNumber, pos));
-                }
-            }
-            b'1'..=b'9' => pos = self.skip_digits(pos + 1),
-            _ => return Err(self.missing_digit(pos)),
-        }
-        if self.byte(pos) == b'.' {
-            pos = self.digits(pos + 1)?;
-        }
-        if matches!(self.byte(pos), b'e' | b'E') {
+        if byte == b'0' {
             pos += 1;
-            if matches!(self.byte(pos), b'+' | b'-') {
-                pos += 1;
+            byte = self.byte(pos);
+            // RFC 8259, clause 6: leading zeros are not allowed.
+            if byte.is_ascii_digit() {
+                return Err(self.fail(SyntaxErrorKind::BadNumber, pos));
             }
-            pos = self.digits(pos)?;
+        } else {
+            (pos, byte) = self.digits(pos, byte)?;
+        }
+        if byte == b'.' {
+            let first = self.byte(pos + 1);
+            (pos, byte) = self.digits(pos + 1, first)?;
+        }
+        if byte | 0x20 == b'e' {
+            pos += 1;
+            byte = self.byte(pos);
+            if matches!(byte, b'+' | b'-') {
+                pos += 1;
+                byte = self.byte(pos);
+            }
+            (pos, _) = self.digits(pos, byte)?;
         }
         Ok(pos)
     }
 
-    /// Passes over one digit or more.
+    /// Passes over one digit or more, of which `first` is to be the first: where they end, and the
+    /// byte there.
     #[inline(always)]
-    fn digits(&mut self, pos: usize) -> Result<usize, Failed> {
-        if !self.byte(pos).is_ascii_digit() {
+    fn digits(&mut self, mut pos: usize, first: u8) -> Result<(usize, u8), Failed> {
+        let mut byte = first;
+        if !byte.is_ascii_digit() {
             return Err(self.missing_digit(pos));
         }
-        Ok(self.skip_digits(pos + 1))
-    }
-
-    #[inline(always)]
-    fn skip_digits(&self, mut pos: usize) -> usize {
-        while self.byte(pos).is_ascii_digit() {
+        while byte.is_ascii_digit() {
             pos += 1;
+            byte = self.byte(pos);
         }
-        pos
+        Ok((pos, byte))
     }
 
     #[inline(always)]

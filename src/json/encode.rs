@@ -15,8 +15,13 @@ use super::text::Json;
 
 /// Appends a string with its quotes.
 pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {
+    out.reserve(s.len() + 2);
     out.push(b'"');
-    write_escaped(out, s);
+    if skip_plain(s.as_bytes(), 0) == s.len() {
+        out.extend_from_slice(s.as_bytes());
+    } else {
+        write_escaped(out, s);
+    }
     out.push(b'"');
 }
 

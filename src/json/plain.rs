@@ -58,8 +58,9 @@ fn stops_at_end(text: &[u8], pos: usize) -> Stops {
 fn stops_of_few(text: &[u8], pos: usize) -> Stops {
     // What fills the block up must not be a stop.
     let mut block = [b' '; WIDTH];
-    for (to, &from) in block.iter_mut().zip(text.get(pos..).unwrap_or_default()) {
-        *to = from;
+    let left = text.get(pos..).unwrap_or_default();
+    if let Some(place) = block.get_mut(..left.len()) {
+        place.copy_from_slice(left);
     }
     Stops::of(&block)
 }

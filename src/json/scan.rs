@@ -366,7 +366,7 @@ fn scan_member(
             escaped = string.escaped;
             (string.end, JsonKind::String)
         }
-        b'0'..=b'9' => (cursor.number(value)?, JsonKind::Number),
+        b'0'..=b'9' => (cursor.number(value, first)?, JsonKind::Number),
         _ => (cursor.value(value, open)?, JsonKind::of_first_byte(first)),
     };
     let Some(key) = key else { return Ok(end) };

@@ -1067,8 +1067,8 @@ impl Model {
 
     // ---- tables ------------------------------------------------------------------------------
 
-    /// Which of two requests with one id a cancel is for is nobody's rule: it is the one in the
-    /// lower slot, and slots are used again last freed first.
+    /// Which of two requests with one id a cancel is for is nobody's rule: it is the newer one.
+    /// Slots are used again last freed first.
     fn insert(&mut self, id: &str, batch: Option<(usize, usize)>) -> usize {
         let request = Request {
             serial: self.serials,
@@ -1117,10 +1117,12 @@ impl Model {
     }
 
     fn wanted(&self, target: &str) -> Option<usize> {
-        self.slots.iter().position(|slot| {
-            slot.as_ref()
-                .is_some_and(|open| !open.cancelled && key(&open.id) == key(target))
-        })
+        let open = |slot: &usize| self.slots[*slot].as_ref();
+        let fits = |slot: &usize| {
+            open(slot).is_some_and(|open| !open.cancelled && key(&open.id) == key(target))
+        };
+        let all = (0..self.slots.len()).filter(fits);
+        all.max_by_key(|slot| open(slot).map(|open| open.serial))
     }
 
     fn open_call(&self, id: &str) -> Option<u64> {

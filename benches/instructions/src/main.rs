@@ -66,7 +66,7 @@ fn measured_end(name: &str) {
 /// Runs before anything is counted: tables have grown, branches are known.
 const WARM: usize = 3;
 /// Runs that are counted.
-const RUNS: u64 = 2;
+const RUNS: u64 = 8;
 
 fn count(operations: &mut [Named]) {
     for named in operations {

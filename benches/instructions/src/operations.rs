@@ -156,12 +156,25 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
     all
 }
 
-/// Item by item through `poll_event`. Requests are answered between the runs.
+/// Item by item through `poll_event`. Calls go to a server, answers to a client that has asked: between the runs the
+/// server answers, and new clients ask.
 struct Parse {
-    messages: Vec<String>,
+    messages: Vec<Message>,
     times: usize,
-    conn: Connection,
+    server: Connection,
+    clients: Vec<Connection>,
     tokens: Vec<ReplyToken>,
+    /// Where the next run begins: a part of the mix at a time, for a server with thousands of requests open is none.
+    next: usize,
+}
+
+/// Messages in one run.
+const PART: usize = 500;
+
+struct Message {
+    text: String,
+    /// The id of an answer.
+    answers: Option<u64>,
 }
 
 /// So many messages are read at a time, or the whole mix.
@@ -176,28 +189,66 @@ fn times(item: &Item) -> usize {
 
 impl Parse {
     fn new(item: &Item) -> Self {
+        let message = |text: &String| {
+            let json = Json::parse_str(text).expect("the corpus is valid");
+            let id = json.get("id").filter(|_| json.get("method").is_none());
+            Message {
+                text: text.clone(),
+                answers: id.map(|id| id.decode().expect("a number")),
+            }
+        };
+        let mut new = Self {
+            messages: item.messages.iter().map(message).collect(),
+            times: times(item),
+            server: Connection::new(Self::config(1)),
+            clients: Vec::new(),
+            tokens: Vec::with_capacity(1 << 13),
+            next: 0,
+        };
+        new.between();
+        new
+    }
+
+    fn config(first_call: u64) -> Config {
         let mut config = Config::new().with_framing(Framing::Messages);
         // The mix has more requests than a connection serves at once by default; 1 MiB is its limit by default.
         config.requests_max = 1 << 13;
         config.message_bytes_max = 2 << 20;
-        Self {
-            messages: item.messages.clone(),
-            times: times(item),
-            conn: Connection::new(config),
-            tokens: Vec::with_capacity(1 << 13),
+        config.first_call = first_call;
+        config
+    }
+
+    /// A client whose calls from `first` to `last` are open.
+    fn client(first: u64, last: u64) -> Connection {
+        let mut conn = Connection::new(Self::config(first));
+        while conn
+            .call("ask", (), None, ())
+            .expect("there is room")
+            .number()
+            < last
+        {
+            conn.consume_transmit(usize::MAX);
         }
+        conn.consume_transmit(usize::MAX);
+        conn
     }
 }
 
 impl Operation for Parse {
     fn run(&mut self) {
-        for _ in 0..self.times {
-            for message in &self.messages {
+        for time in 0..self.times {
+            let end = (self.next + PART).min(self.messages.len());
+            for message in &self.messages[self.next..end] {
+                let text = message.text.as_bytes();
                 #[cfg(feature = "extra_pass")]
-                black_box(message.bytes().map(u64::from).sum::<u64>());
-                let mut input = Input::message(black_box(message.as_bytes()));
-                while input.consumed() < message.len() {
-                    match self.conn.poll_event(&mut input) {
+                black_box(text.iter().copied().map(u64::from).sum::<u64>());
+                let conn = match message.answers {
+                    Some(_) => &mut self.clients[time],
+                    None => &mut self.server,
+                };
+                let mut input = Input::message(black_box(text));
+                while input.consumed() < text.len() {
+                    match conn.poll_event(&mut input) {
                         Some(Event::Request(request)) => self.tokens.push(black_box(request).token),
                         event => drop(black_box(event)),
                     }
@@ -209,17 +260,35 @@ impl Operation for Parse {
     fn between(&mut self) {
         // The last in first out, so that the table of requests is used as a stack of few slots.
         while let Some(token) = self.tokens.pop() {
-            self.conn.respond(token, ()).expect("it is open");
-            self.conn.consume_transmit(usize::MAX);
+            self.server.respond(token, ()).expect("it is open");
+            self.server.consume_transmit(usize::MAX);
+        }
+        self.next = (self.next + PART) % self.messages.len().max(PART);
+        if self.next > 0 && !self.clients.is_empty() {
+            return;
+        }
+        let answers = self.messages.iter().filter_map(|message| message.answers);
+        if let Some(last) = answers.clone().max() {
+            let first = answers.min().unwrap_or(last).max(1);
+            self.clients.clear();
+            for _ in 0..self.times {
+                let mut client = Self::client(first, last);
+                assert_eq!(client.calls_open() as u64, last - first + 1);
+                // What reading needs on the heap is taken by the first message.
+                let stray = br#"{"jsonrpc":"2.0","result":1,"id":0}"#;
+                assert!(client.poll_event(&mut Input::message(stray)).is_some());
+                self.clients.push(client);
+            }
         }
     }
 
     fn count(&self) -> u64 {
-        (self.times * self.messages.len()) as u64
+        (self.times * self.messages.len().min(PART)) as u64
     }
 }
 
 struct Serde {
+    next: usize,
     messages: Vec<String>,
     times: usize,
 }
@@ -227,6 +296,7 @@ struct Serde {
 impl Serde {
     fn new(item: &Item) -> Self {
         Self {
+            next: 0,
             messages: item.messages.clone(),
             times: times(item),
         }
@@ -236,14 +306,19 @@ impl Serde {
 impl Operation for Serde {
     fn run(&mut self) {
         for _ in 0..self.times {
-            for message in &self.messages {
+            let end = (self.next + PART).min(self.messages.len());
+            for message in &self.messages[self.next..end] {
                 black_box(serde_typed::parse(black_box(message.as_bytes())));
             }
         }
     }
 
+    fn between(&mut self) {
+        self.next = (self.next + PART) % self.messages.len().max(PART);
+    }
+
     fn count(&self) -> u64 {
-        (self.times * self.messages.len()) as u64
+        (self.times * self.messages.len().min(PART)) as u64
     }
 }
 

@@ -336,6 +336,9 @@ impl World {
             }
             let back = end.answer(held, Ok(()), &mut self.counts)?;
             Check::TokenSafety.that(owed || back.is_some(), || "a dead token worked".into())?;
+            if owed && back.is_some() {
+                end.lost.push(key);
+            }
         }
         Ok(())
     }

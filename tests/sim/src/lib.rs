@@ -1,7 +1,8 @@
 //! The deterministic simulator: many connections, a seeded network, a virtual clock, faulty
 //! handlers and hostile peers, held to every invariant of the core after every step.
 //!
-//! `world` has the state and what a step does to it, `steps` the safety phase, `healing` the
+//! `world` has the state and the links, `delivery` how input reaches an end, `end` and `digest` one
+//! connection with its driver, `steps` the safety phase, `healing` the
 //! liveness phase. `settings`, `wire`, `hostile`, `commands` and `handlers` are what can go wrong.
 //! `book`, `observer`, `skim` and `checks` are the oracle; `plant` proves that it sees. `README.md`
 //! says how to run it.
@@ -13,6 +14,8 @@ pub mod book;
 pub mod checks;
 pub mod commands;
 pub mod counts;
+pub mod delivery;
+pub mod digest;
 pub mod end;
 pub mod handlers;
 pub mod healing;

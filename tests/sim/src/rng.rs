@@ -27,7 +27,7 @@ impl Rng {
 
     /// A number below `end`, which counts as 1 if it is 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(end.max(1)) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(end.max(1))) >> 64) as u64
     }
 
     /// A number from `from` up to and with `to`.
