@@ -128,7 +128,8 @@ def write_list(rows):
         "# Ten bugs, put back on purpose", "",
         "Made by `tests/ten_bugs.py`, which makes each edit in a copy of the tree and runs the layers there: "
         + ", ".join(LAYERS) + ". The time is that of the whole layer, building not counted; behind it is what the layer named "
-        "first. At least two layers notice each.", "",
+        "first. `1 of 3` means that three layers were run and one of them noticed: the script fails below two, and such a line is "
+        "to be run again with the others.", "",
         "| bug | what it does, and who has had it | where it is put | noticed by | which, how long, and by what |",
         "|---|---|---|---|---|", *(known[bug] for bug, _, _, _ in BUGS if bug in known), ""]), encoding="utf-8")
 
