@@ -49,7 +49,7 @@ pub(crate) struct Calls<T> {
 /// Ids that callers chose themselves, in their two directions.
 #[derive(Debug, Default)]
 struct Foreign {
-    numbers: BTreeMap<Box<[u8]>, u64>,
+    numbers: BTreeMap<NameKey, u64>,
     names: BTreeMap<u64, Name>,
 }
 
@@ -57,7 +57,23 @@ struct Foreign {
 #[derive(Debug)]
 struct Name {
     text: Box<[u8]>,
-    key: Box<[u8]>,
+    key: NameKey,
+}
+
+/// An id as it is compared: mostly by the hash alone, which costs less than texts that begin alike.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NameKey {
+    hash: u32,
+    form: Vec<u8>,
+}
+
+impl NameKey {
+    fn of(id: Id<'_>) -> Self {
+        let mut form = Vec::new();
+        id.normal_form(&mut form);
+        let hash = id.value_hash();
+        Self { hash, form }
+    }
 }
 
 impl<T> Calls<T> {
@@ -149,9 +165,7 @@ impl<T> Calls<T> {
 
     /// Makes `number` known under an id that the caller chose.
     pub(crate) fn name(&mut self, number: u64, id: Id<'_>) {
-        let mut key = Vec::new();
-        id.normal_form(&mut key);
-        let key = key.into_boxed_slice();
+        let key = NameKey::of(id);
         self.foreign.numbers.insert(key.clone(), number);
         let text = id.text().as_bytes().into();
         self.foreign.names.insert(number, Name { text, key });
@@ -162,9 +176,7 @@ impl<T> Calls<T> {
         if self.foreign.numbers.is_empty() {
             return None;
         }
-        let mut key = Vec::new();
-        id.normal_form(&mut key);
-        self.foreign.numbers.get(key.as_slice()).copied()
+        self.foreign.numbers.get(&NameKey::of(id)).copied()
     }
 
     /// The id that the caller gave the open call, as it was sent.
