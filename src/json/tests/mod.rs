@@ -10,11 +10,6 @@ mod torture;
 mod twin;
 mod vector;
 
-/// How often to do what is done often: an interpreter is a thousand times slower.
-fn rounds(usual: usize) -> usize {
-    if cfg!(miri) { usual / 500 } else { usual }
-}
-
 /// A small xorshift generator: the same inputs in every run, without a dependency.
 struct Random(u64);
 

@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use super::rounds;
 use crate::json::scan::{Envelope, Names, Scanned, Shape, Span, Version, scan};
 use crate::json::{JsonKind, SyntaxErrorKind};
 
@@ -168,7 +167,7 @@ fn scalars_and_batches_keep_their_shape() {
 // SEC-11
 #[test]
 fn items_beyond_the_limit_are_validated_and_counted_but_not_stored() {
-    let items = rounds(10_000).max(1_000);
+    let items = 10_000;
     let mut text = vec![b'['];
     for _ in 0..items {
         text.extend_from_slice(b"{\"id\":1},");
@@ -234,7 +233,7 @@ fn a_hundred_thousand_brackets_and_a_million_keys_are_quick() {
         assert_eq!(error.kind(), SyntaxErrorKind::TooDeep);
     }
     let mut text = vec![b'{'];
-    for _ in 0..rounds(1_000_000) {
+    for _ in 0..1_000_000 {
         text.extend_from_slice(b"\"id\":1,");
     }
     text.extend_from_slice(b"\"\":0}");
