@@ -102,6 +102,7 @@ macro_rules! targets {
             })*
         }
 
+        // TST-04
         #[test]
         fn every_target_is_replayed_and_handed_to_the_engine() {
             let here = [$(stringify!($name)),*];
