@@ -117,7 +117,8 @@ ENDINGS = [
 ]
 
 CLIENTS = [
-    (SESSION + "roster.rs", "if !is_again && inside.waiting >= self.options.waiting_max {", "if false {",
+    (SESSION + "roster.rs", "if inside.outlook().sending(inside.waiting, waiting_max) != Sending::Waits {",
+     "let _ = (waiting_max, Sending::Waits);\n        if false {",
      "only so many calls wait for a connection", "session::only_so_many_new_calls"),
     (SESSION + "roster.rs", "self.0.lock().waiting -= 1;", "",
      "a place in line is given back", "session::only_so_many_new_calls"),
@@ -268,7 +269,7 @@ SERVERS = [
     (ASYNC + "server.rs", "ShutdownAction::Drain => End::Drain,", "ShutdownAction::Drain => End::No,",
      "tasks: a shutdown drains", "http_server::a_server_that_shuts_down"),
     (ASYNC + "server.rs", "self.room.tell(End::Now);", "",
-     "tasks: a server that is dropped closes all", "http_server::a_server_that_shuts_down"),
+     "tasks: a server that is dropped closes all", "engine::an_address_has"),
     (BLOCKING + "running.rs", "let admitted = inside.lock().admission.enter(L::key(address));",
      "let admitted = Admission::new(AdmissionLimits::new()).enter(L::key(address));",
      "threads: only so many connections", "sockets::a_connection_beyond_the_limit"),

@@ -45,8 +45,8 @@ pub struct Target {
 pub const TARGETS: [Target; 10] = [
     target("json", json::run, 542),
     target("frames", frames::run, 248),
-    target("client", client::run, 636),
-    target("server", server::run, 594),
+    target("client", client::run, 764),
+    target("server", server::run, 595),
     target("encode", encode::run, 778),
     target("operations", operations::run, 583),
     target("peers", peers::run, 222),

@@ -162,7 +162,7 @@ impl Server {
     /// Compares what was written with what was answered and announced. The planted fault loses one
     /// of two answers to a batch.
     fn account(&mut self) {
-        let mut automatic = Vec::new();
+        let mut written = Vec::new();
         let mut frame = Vec::new();
         while self.conn.take_transmit(&mut frame) {
             let node = naive::parse(&frame, 200).expect("what is written is JSON");
@@ -171,10 +171,14 @@ impl Server {
             if crate::PLANTED && said.len() == 2 {
                 said.pop();
             }
-            for reply in said {
-                automatic.extend(self.match_up(reply, &frame));
-            }
+            written.extend(said.into_iter().map(|reply| Said::of(reply, &frame)));
             frame.clear();
+        }
+        // A cancel that asks for an answer may have the id of a request: its null is nobody's else.
+        written.sort_by_key(|said| said.is_null);
+        let mut automatic = Vec::new();
+        for said in written {
+            automatic.extend(self.match_up(said));
         }
         if self.failed {
             return;
@@ -195,8 +199,30 @@ impl Server {
     }
 
     /// Takes an answer off those given; the code of one that the connection made itself.
-    fn match_up(&mut self, reply: &Node, frame: &[u8]) -> Option<i64> {
-        let id = reply.member("id").map_or("", |id| text(id, frame));
+    fn match_up(&mut self, said: Said) -> Option<i64> {
+        let Said { id, code, is_null } = said;
+        let is_it = |given: &(String, Option<i64>)| given.0 == id && given.1 == code;
+        if let Some(place) = self.given.iter().position(is_it) {
+            self.given.swap_remove(place);
+            return None;
+        }
+        // Cancels that ask for an answer, and what 1.0 acknowledges.
+        assert!(code.is_some() || is_null, "nobody gave the answer to {id}");
+        code
+    }
+}
+
+/// An answer that was written.
+struct Said {
+    id: String,
+    /// None for a result.
+    code: Option<i64>,
+    /// Whether the result is null.
+    is_null: bool,
+}
+
+impl Said {
+    fn of(reply: &Node, frame: &[u8]) -> Self {
         let error = reply
             .member("error")
             .filter(|error| !matches!(error.kind, Kind::Null));
@@ -204,17 +230,16 @@ impl Server {
             let code = error.member("code").expect("an error has a code");
             text(code, frame).parse().expect("a code is a number")
         });
-        let is_it = |given: &(String, Option<i64>)| given.0 == id && given.1 == code;
-        if let Some(place) = self.given.iter().position(is_it) {
-            self.given.swap_remove(place);
-            return None;
+        let result = reply.member("result").map(|result| text(result, frame));
+        assert!(
+            code.is_some() || result.is_some(),
+            "it is a result or an error"
+        );
+        Self {
+            id: reply.member("id").map_or("", |id| text(id, frame)).into(),
+            code,
+            is_null: result == Some("null"),
         }
-        if code.is_none() {
-            // Cancels that ask for an answer, and what 1.0 acknowledges.
-            let result = reply.member("result").expect("it is a result or an error");
-            assert_eq!(text(result, frame), "null");
-        }
-        code
     }
 }
 

@@ -284,6 +284,9 @@ async fn an_address_has_so_many_places_and_others_have_theirs() {
     }
     let again = spawn(from(Some("192.0.2.1:3")), Config::new(), ());
     assert_eq!(again.call::<(u8,)>("echo", &(3,)).await.unwrap(), (3,));
+    drop(running);
+    let ended = timeout(SECOND, again.wait_closed(LONG)).await;
+    assert_eq!(ended.expect("an end"), Some(Closed::EndOfInput));
 }
 
 // CON-09
@@ -315,6 +318,17 @@ async fn a_server_that_shuts_down_waits_then_closes_then_lets_go() {
     );
     // The grace, and what it may take to write what is queued.
     assert_eq!(start.elapsed(), 8 * SECOND);
+    // Nothing more comes than what was in the pipe.
+    let mut read = 0;
+    let mut buf = [0; 100];
+    loop {
+        let n = timeout(SECOND, poll_fn(|cx| deaf.poll_read(cx, &mut buf)));
+        match n.await.expect("it was let go") {
+            Ok(n) if n > 0 => read += n,
+            _ => break,
+        }
+    }
+    assert!(read <= 512, "{read}");
 }
 
 /// Has nothing to accept with, to begin with.
