@@ -50,6 +50,8 @@ def tools(toolchain):
 def replay(toolchain, tools, folder):
     """Plays all cases, and gives what was counted."""
     environment = {**os.environ, "RUSTUP_TOOLCHAIN": toolchain, "RUSTFLAGS": "-C instrument-coverage"}
+    # What counts as a region depends on how the code is cut into units, which this decides.
+    environment["CARGO_INCREMENTAL"] = "1"
     environment["LLVM_PROFILE_FILE"] = f"{folder}/%p.profraw"
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", engine.HERE / "target")) / "coverage"
     environment["CARGO_TARGET_DIR"] = str(target)
