@@ -70,8 +70,7 @@ struct NameKey {
 impl NameKey {
     fn of(id: Id<'_>) -> Self {
         let mut form = Vec::new();
-        id.normal_form(&mut form);
-        let hash = id.value_hash();
+        let hash = id.normal_form(&mut form);
         Self { hash, form }
     }
 }

@@ -97,9 +97,15 @@ impl<'a> Id<'a> {
         hash.0
     }
 
-    /// Writes type and value in a form in which equal ids, and only they, are the same bytes.
-    pub(crate) fn normal_form(&self, out: &mut Vec<u8>) {
-        self.feed(&mut |byte| out.push(byte));
+    /// Writes type and value in a form in which equal ids, and only they, are the same bytes, and
+    /// gives its [`value_hash`](Self::value_hash).
+    pub(crate) fn normal_form(&self, out: &mut Vec<u8>) -> u32 {
+        let mut hash = Fnv::new();
+        self.feed(&mut |byte| {
+            hash.push(byte);
+            out.push(byte);
+        });
+        hash.0
     }
 
     /// Whether a string id and a number id have the same text (`cancel_match = ExactThenText`).
