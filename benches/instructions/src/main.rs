@@ -10,44 +10,16 @@
 
 #[path = "../../corpus/mod.rs"]
 mod corpus;
+#[path = "../../counting/mod.rs"]
+mod counting;
 mod operations;
 mod serde_typed;
 mod timing;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use operations::{Named, Operation};
-
-/// How often anything was taken from the heap.
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Runs an operation. Callgrind counts inside this function and nowhere else.
 #[inline(never)]
@@ -77,9 +49,9 @@ fn count(operations: &mut [Named]) {
         }
         let mut allocations = 0;
         for _ in 0..RUNS {
-            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            let before = counting::allocations();
             measured_run(operation);
-            allocations += ALLOCATIONS.load(Ordering::Relaxed) - before;
+            allocations += counting::allocations() - before;
             operation.between();
         }
         measured_end(&named.name);

@@ -13,45 +13,17 @@
 
 #[path = "../../corpus/mod.rs"]
 mod corpus;
+#[path = "../../counting/mod.rs"]
+mod counting;
 mod limits;
 mod readers;
 #[path = "../../instructions/src/serde_typed.rs"]
 mod serde_typed;
 mod table;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// How often anything was taken from the heap.
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What a message is. A reader that says something else has misread it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +126,9 @@ fn sample(row: &mut Row, texts: &[Text], slot: Duration) -> f64 {
 }
 
 fn allocations(row: &mut Row, texts: &[Text]) -> f64 {
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = counting::allocations();
     pass(&mut *row.reader, texts);
-    let count = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let count = counting::allocations() - before;
     row.reader.between();
     count as f64 / texts.len() as f64
 }

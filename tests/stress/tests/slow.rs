@@ -89,14 +89,19 @@ fn call(stream: &mut TcpStream) -> Duration {
         BODY.len()
     );
     stream.write_all(request.as_bytes()).unwrap();
+    read_to(stream, b"\"id\":1}");
+    began.elapsed()
+}
+
+/// Reads until what came ends with `end`.
+fn read_to(stream: &mut TcpStream, end: &[u8]) {
     let mut answer = Vec::new();
     let mut buf = [0; 1024];
-    while !answer.ends_with(b"\"id\":1}") {
+    while !answer.ends_with(end) {
         let n = stream.read(&mut buf).unwrap();
         assert!(n > 0, "{}", String::from_utf8_lossy(&answer));
         answer.extend_from_slice(&buf[..n]);
     }
-    began.elapsed()
 }
 
 /// A handshake, for that is what a WebSocket's slow clients are slow at.
@@ -107,13 +112,7 @@ fn shake(address: SocketAddr) -> Duration {
         Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    let mut buf = [0; 1024];
-    while !answer.ends_with(b"\r\n\r\n") {
-        let n = stream.read(&mut buf).unwrap();
-        assert!(n > 0, "{}", String::from_utf8_lossy(&answer));
-        answer.extend_from_slice(&buf[..n]);
-    }
+    read_to(&mut stream, b"\r\n\r\n");
     began.elapsed()
 }
 
