@@ -109,21 +109,22 @@ fn write_call(
     method: &str,
     params: impl Payload,
 ) -> Result<(), WriteError> {
-    out.extend_from_slice(match style {
-        Style::V2 => b"{\"jsonrpc\":\"2.0\",\"method\":",
-        Style::V1 => b"{\"method\":",
-    });
-    json::write_str(out, method);
+    match style {
+        Style::V2 => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\""),
+        Style::V1 => out.extend_from_slice(b"{\"method\":\""),
+    }
+    json::write_inside(out, method);
     let before = out.len();
-    out.extend_from_slice(b",\"params\":");
+    out.extend_from_slice(b"\",\"params\":");
     let start = out.len();
     sealed::Sealed::write(params, out).map_err(WriteError::Encode)?;
     match &out[start..] {
         // Nothing, unit and none: 2.0 leaves params out, 1.0 always has an array.
         b"" | b"null" => {
             out.truncate(before);
-            if style == Style::V1 {
-                out.extend_from_slice(b",\"params\":[]");
+            match style {
+                Style::V2 => out.push(b'"'),
+                Style::V1 => out.extend_from_slice(b"\",\"params\":[]"),
             }
         }
         [b'[', ..] => {}
@@ -159,10 +160,10 @@ pub(crate) fn notification(
 ) -> Result<(), WriteError> {
     let start = out.len();
     write_call(out, style, method, params).inspect_err(|_| out.truncate(start))?;
-    out.extend_from_slice(match style {
-        Style::V2 => b"}",
-        Style::V1 => b",\"id\":null}",
-    });
+    match style {
+        Style::V2 => out.push(b'}'),
+        Style::V1 => out.extend_from_slice(b",\"id\":null}"),
+    }
     Ok(())
 }
 
@@ -174,10 +175,10 @@ pub(crate) fn success(
     result: impl Payload,
 ) -> Result<(), EncodeError> {
     let begin = out.len();
-    out.extend_from_slice(match style {
-        Style::V2 => b"{\"jsonrpc\":\"2.0\",\"result\":",
-        Style::V1 => b"{\"result\":",
-    });
+    match style {
+        Style::V2 => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"result\":"),
+        Style::V1 => out.extend_from_slice(b"{\"result\":"),
+    }
     let start = out.len();
     sealed::Sealed::write(result, out).inspect_err(|_| out.truncate(begin))?;
     if out.len() == start {

@@ -228,7 +228,7 @@ impl<T> Connection<T> {
     /// # Errors
     /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        if self.is_finishing() {
+        if self.at_end && self.is_finishing() {
             self.may_push()?;
             check_method(method)?;
         } else {
@@ -376,11 +376,11 @@ impl<T> Connection<T> {
         self.may_push()
     }
 
-    /// Whether the input has ended in good order and requests are still to be answered.
+    /// Whether an input that has ended did so in good order, and requests are still to be answered.
     fn is_finishing(&mut self) -> bool {
         self.forget_builder();
         let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
-        in_order && self.at_end && !self.draining && !self.closed && self.requests.open() > 0
+        in_order && !self.draining && !self.closed && self.requests.open() > 0
     }
 
     fn may_push(&self) -> Result<(), SendError> {
