@@ -94,6 +94,7 @@ impl Outbox {
 
     /// Starts a frame of about `body_hint` bytes. What is appended to [`body`](Self::body) next is
     /// the message. An open frame that was never completed is gone.
+    #[inline(always)]
     pub(crate) fn begin(&mut self, body_hint: usize) -> FrameStart {
         self.rollback();
         if self.head > self.buf.len() / 2 {
@@ -110,6 +111,7 @@ impl Outbox {
     }
 
     /// Completes a frame that carries calls up to number `last_call` (`None`: no call).
+    #[inline(always)]
     pub(crate) fn commit(&mut self, frame: FrameStart, last_call: Option<u64>) {
         let begin = self.queued();
         write::finish(frame, self.framing, &mut self.buf);

@@ -40,7 +40,7 @@ pub(crate) struct FrameStart {
 /// Begins a frame whose body will have about `body_len` bytes: append it, then [`finish`], which has
 /// nothing to move if the number of digits was right. A frame that is not finished is taken back by
 /// truncating `out`.
-#[inline]
+#[inline(always)]
 pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
     let frame_bytes = NAME.len() + DIGITS_MAX + BLANK_LINE.len() + 1;
     out.reserve(body_len.saturating_add(frame_bytes));
@@ -65,7 +65,7 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
 /// Ends a frame: sets the header right, appends the delimiter.
 ///
 /// Between `begin` and this, `out` may only have grown.
-#[inline]
+#[inline(always)]
 pub(crate) fn finish(start: FrameStart, framing: Framing, out: &mut Vec<u8>) {
     debug_assert!(start.body <= out.len(), "the output shrank under a frame");
     match framing {
@@ -76,7 +76,7 @@ pub(crate) fn finish(start: FrameStart, framing: Framing, out: &mut Vec<u8>) {
 }
 
 /// Writes the true length into the header.
-#[inline]
+#[inline(always)]
 fn write_length(start: FrameStart, out: &mut Vec<u8>) {
     let body_len = out.len().saturating_sub(start.body);
     let place = start.start + NAME.len()..start.body.saturating_sub(BLANK_LINE.len());

@@ -22,6 +22,7 @@ pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {
 
 /// Appends the inside of a string, behind its quote. It is judged where it stands in the output: there a block of
 /// bytes ends with it even if it is short.
+#[inline]
 pub(crate) fn write_inside(out: &mut Vec<u8>, s: &str) {
     let start = out.len();
     out.extend_from_slice(s.as_bytes());
@@ -32,6 +33,7 @@ pub(crate) fn write_inside(out: &mut Vec<u8>, s: &str) {
 }
 
 /// Appends the inside of a string. What must be escaped is just what stops `skip_plain`.
+#[inline(never)]
 pub(super) fn write_escaped(out: &mut Vec<u8>, s: &str) {
     let text = s.as_bytes();
     let mut start = 0;
