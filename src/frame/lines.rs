@@ -32,6 +32,7 @@ impl Lines {
         }
     }
 
+    #[inline(always)]
     pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
         let mut start = 0;
         if self.skipping {
@@ -64,6 +65,7 @@ impl Lines {
     }
 
     /// Cuts `line`, which begins at `start` with a byte that is not blank and runs to the end of what there is.
+    #[inline(always)]
     fn cut_line(
         &mut self,
         start: usize,
