@@ -418,6 +418,7 @@ impl<T> Connection<T> {
     }
 
     /// The number of the next call, which is to have `id` if the caller chose one.
+    #[inline]
     pub(super) fn next_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
         if self.calls.open() >= self.config.calls_max {
             return Err(SendError::TooManyCalls);

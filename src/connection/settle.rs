@@ -45,6 +45,21 @@ impl<T> Connection<T> {
         Some(Event::Closed(why))
     }
 
+    /// Whether `settle_next` would find nothing to tell and nothing to change: mostly so.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        let own = &self.deadlines;
+        let now = self.now.as_nanos();
+        self.failed.is_none()
+            && self.ended.is_none()
+            && !self.draining
+            && self.calls.earliest_deadline() > now
+            && own.write > now
+            && own.drain > now
+            && own.frame == NEVER
+            && !self.framer.is_inside_frame()
+    }
+
     /// How a call ends that was open when the connection did.
     fn last_outcome<'a>(&self, number: u64) -> Outcome<'a> {
         if number > self.outbox.begun_call() {
@@ -79,12 +94,14 @@ impl<T> Connection<T> {
 
     /// An open call whose frame was not delivered.
     fn next_undelivered(&mut self) -> Option<u64> {
-        while let Some(&(low, high)) = self.failed.front() {
+        let failed = self.failed.as_mut()?;
+        while let Some(&(low, high)) = failed.front() {
             if let Some(number) = self.calls.open_between(low, high) {
                 return Some(number);
             }
-            self.failed.pop_front();
+            failed.pop_front();
         }
+        self.failed = None;
         None
     }
 

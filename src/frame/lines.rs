@@ -34,6 +34,15 @@ impl Lines {
 
     #[inline(always)]
     pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
+        // Nearly all lines begin where the last one ended, and with a bracket.
+        if self.scanned == 0 && !self.skipping && matches!(unread.bytes, [b'{' | b'[', ..]) {
+            return self.cut_line(0, unread.bytes, unread, limits);
+        }
+        self.cut_any(unread, limits)
+    }
+
+    #[inline(never)]
+    fn cut_any(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
         let mut start = 0;
         if self.skipping {
             let Some(line_feed) = find::line_feed(unread.bytes) else {
