@@ -74,10 +74,8 @@ impl<T> Connection<T> {
         if !self.config.echo_method_names {
             return self.respond_err(to, &error);
         }
-        match OwnedJson::from_value(method) {
-            Ok(name) => self.respond_err(to, &error.with_data(name.as_json())),
-            Err(error) => Err(Rejected::new(to, SendError::Encode(error))),
-        }
+        let name = OwnedJson::of_str(method);
+        self.respond_err(to, &error.with_data(name.as_json()))
     }
 
     /// Answers a request that was cancelled, with the code that `cancel_answer` names.
