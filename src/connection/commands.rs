@@ -6,6 +6,7 @@
 use core::fmt;
 
 use super::Connection;
+use crate::calls::Calls;
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::event::Closed;
@@ -433,6 +434,9 @@ impl<T> Connection<T> {
 
     /// The open call that an id on the wire belongs to.
     pub(super) fn find_call(&self, id: Id<'_>) -> Option<u64> {
+        if !Calls::<T>::POSSIBLE {
+            return None;
+        }
         let has_names = self.calls.has_names();
         if has_names {
             if let Some(number) = self.calls.named(id) {

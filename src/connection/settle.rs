@@ -4,6 +4,7 @@
 //! over its deadline. One event at a time; what is due waits in its own table until it is told.
 
 use super::Connection;
+use crate::calls::Calls;
 use crate::deadlines::NEVER;
 use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
 use crate::id::{CallId, RequestKey};
@@ -79,6 +80,9 @@ impl<T> Connection<T> {
 
     /// An open call whose frame was not delivered.
     fn next_undelivered(&mut self) -> Option<u64> {
+        if !Calls::<T>::POSSIBLE {
+            return None;
+        }
         while let Some(&(low, high)) = self.failed.front() {
             if let Some(number) = self.calls.open_between(low, high) {
                 return Some(number);

@@ -7,6 +7,8 @@ extern crate alloc;
 
 mod board;
 
+use core::convert::Infallible;
+
 use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant};
 
 /// The largest message, and the whole of the input buffer.
@@ -26,7 +28,7 @@ fn config() -> Config {
 }
 
 fn run() -> ! {
-    let mut conn: Connection = Connection::new(config());
+    let mut conn: Connection<Infallible> = Connection::new(config());
     let mut buffer = [0; MESSAGE_BYTES_MAX + 64];
     let mut filled = 0;
     loop {
