@@ -6,6 +6,7 @@
 use super::Connection;
 use super::commands::{ENVELOPE_HINT, Rejected, SendError};
 use crate::codes;
+use crate::config::Settings;
 use crate::encode::{self, Payload, Style};
 use crate::error_object::ErrorObject;
 use crate::event::ConnectionError;
@@ -13,7 +14,7 @@ use crate::id::{ReplyToken, RequestKey};
 use crate::json::OwnedJson;
 use crate::requests::NONE;
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// Answers a request with a result.
     ///
     /// # Errors

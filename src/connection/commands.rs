@@ -7,6 +7,7 @@ use core::fmt;
 
 use super::Connection;
 use crate::calls::Calls;
+use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::event::Closed;
@@ -132,7 +133,7 @@ impl<V> From<Rejected<V>> for SendError {
     }
 }
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// Calls a method of the peer. The call settles exactly once, as
     /// [`Event::Response`](crate::Event::Response) with the same `tag`: by its answer, when
     /// `deadline` has passed, or when the connection ends.

@@ -5,7 +5,7 @@
 
 use super::{Connection, Fate, Rest};
 use crate::calls::Calls;
-use crate::config::{InvalidRequestId, NullIdError, Role};
+use crate::config::{InvalidRequestId, NullIdError, Role, Settings};
 use crate::encode::{self, Style};
 use crate::error_object::ErrorObject;
 use crate::event::{
@@ -25,7 +25,7 @@ pub(super) struct Place {
     pub(super) position: u32,
 }
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// Goes on with a message that has more to give; none when it is finished.
     pub(super) fn read_on<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         loop {

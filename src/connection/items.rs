@@ -9,7 +9,7 @@ use super::deliver::Place;
 use super::{Connection, Fate};
 use crate::batches::Batches;
 use crate::codes;
-use crate::config::{CancelMatch, LimitErrors, Role};
+use crate::config::{CancelMatch, LimitErrors, Role, Settings};
 use crate::encode::{self, Style};
 use crate::error_object::{ErrorObject, with_number};
 use crate::event::{Event, InvalidReason, MalformedCause, Origin, Refused, RefusedCause};
@@ -17,7 +17,7 @@ use crate::id::Id;
 use crate::json::{JsonKind, OwnedJson};
 use crate::message::{self, Call, CallKind, Message, Text};
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// A batch that is refused as a whole. `Some(None)` swallows it.
     pub(super) fn reject_batch<'a>(
         &mut self,

@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use super::plain::Ready;
 use super::{Connection, Fate, Reading, Rest};
-use crate::config::Role;
+use crate::config::{Role, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::Style;
 use crate::error_object::ErrorObject;
@@ -51,7 +51,7 @@ impl Frame {
     }
 }
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// The next event that the input holds; none when no whole message is left. `ready` is what of
     /// it has been done already.
     pub(super) fn read<'a>(
@@ -136,7 +136,7 @@ impl<T> Connection<T> {
                 })
             }
             Ok(Cut::Oversize { bytes, taken }) => {
-                if !self.framer.is_inside_frame() {
+                if !self.cutter.is_inside_frame(self.config.framing) {
                     self.deadlines.frame = NEVER;
                 }
                 input.take(taken);
@@ -168,9 +168,10 @@ impl<T> Connection<T> {
     /// then on, also in the answer to a frame that is too large.
     #[inline(always)]
     pub(super) fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
-        let cut = self.framer.cut(rest, self.at_end);
-        if self.config.framing == Framing::Detect {
-            self.outbox.set_framing(self.framer.framing());
+        let (framing, limits) = (self.config.framing, self.config.frame_limits());
+        let cut = self.cutter.cut(framing, limits, rest, self.at_end);
+        if framing == Framing::Detect {
+            self.outbox.set_framing(self.cutter.framing());
         }
         cut
     }

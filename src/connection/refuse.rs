@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use super::Connection;
-use crate::config::{DuplicateIds, LimitErrors, Role, UnknownId};
+use crate::config::{DuplicateIds, LimitErrors, Role, Settings, UnknownId};
 use crate::encode::{self, Style};
 use crate::error_object::{ErrorObject, with_number};
 use crate::event::{
@@ -16,7 +16,7 @@ use crate::id::Id;
 use crate::json::OwnedJson;
 use crate::message::{Call, CallKind};
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// The limit that a call meets, if any. For a notification that is only the method's length.
     pub(super) fn over_limit(&mut self, call: &Call<'_>) -> Option<RefusedCause> {
         let method_bytes = call.method.len().saturating_sub(2);

@@ -5,11 +5,12 @@
 
 use super::Connection;
 use crate::calls::Calls;
+use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
 use crate::id::{CallId, RequestKey};
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// The next thing to tell that no message said.
     pub(super) fn settle_next<'a>(&mut self) -> Option<Event<'a, T>> {
         if let Some(number) = self.next_undelivered() {
@@ -111,7 +112,7 @@ impl<T> Connection<T> {
 
     /// Acts on the deadlines that are not of calls.
     fn check_deadlines(&mut self, now: u64) {
-        if self.ended.is_none() && self.framer.is_inside_frame() {
+        if self.ended.is_none() && self.cutter.is_inside_frame(self.config.framing) {
             if self.deadlines.frame == NEVER {
                 self.deadlines.frame = self.after(self.config.frame_time_max);
             }

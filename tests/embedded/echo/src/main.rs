@@ -1,18 +1,15 @@
-//! An echo peer on a bare microcontroller: every request is answered with its params, through a
-//! `Connection`, from a fixed input buffer.
+//! An echo peer on a bare microcontroller with everything that a connection can do for one that only
+//! answers: any framing, batches, cancels, both versions, as its configuration says at run time.
 #![no_std]
 #![no_main]
 
 extern crate alloc;
 
 mod board;
+mod echo;
 
-use core::convert::Infallible;
-
-use antiphon::{Config, Connection, ErrorObject, Event, Input, Instant};
-
-/// The largest message, and the whole of the input buffer.
-const MESSAGE_BYTES_MAX: usize = 1024;
+use antiphon::{Config, Connection};
+use echo::MESSAGE_BYTES_MAX;
 
 fn config() -> Config {
     let mut config = Config::new();
@@ -28,32 +25,5 @@ fn config() -> Config {
 }
 
 fn run() -> ! {
-    let mut conn: Connection<Infallible> = Connection::new(config());
-    let mut buffer = [0; MESSAGE_BYTES_MAX + 64];
-    let mut filled = 0;
-    loop {
-        // A buffer of `input_bytes_max` is never full without progress.
-        while let (Some(slot), Some(byte)) = (buffer.get_mut(filled), board::receive()) {
-            *slot = byte;
-            filled += 1;
-        }
-        let now = u64::from(board::milliseconds());
-        conn.handle_timeout(Instant::from_millis(now));
-        let mut input = Input::stream(&buffer[..filled]);
-        while let Some(event) = conn.poll_event(&mut input) {
-            if let Event::Request(request) = event {
-                // A result too large for the output is answered by nobody: the peer's own limit.
-                if let Err(refused) = conn.respond(request.token, request.params) {
-                    let _ = conn.respond_err(refused.value, &ErrorObject::internal_error());
-                }
-            }
-        }
-        let consumed = input.consumed();
-        buffer.copy_within(consumed..filled, 0);
-        filled -= consumed;
-        while let Some(&byte) = conn.poll_transmit().and_then(<[u8]>::first) {
-            board::send(byte);
-            conn.consume_transmit(1);
-        }
-    }
+    echo::serve(Connection::new(config()))
 }
