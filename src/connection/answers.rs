@@ -12,7 +12,7 @@ use crate::error_object::ErrorObject;
 use crate::event::ConnectionError;
 use crate::id::{ReplyToken, RequestKey};
 use crate::json::OwnedJson;
-use crate::requests::NONE;
+use crate::requests::{NONE, OpenRequest};
 
 impl<T, S: Settings> Connection<T, S> {
     /// Answers a request with a result.
@@ -123,7 +123,7 @@ impl<T, S: Settings> Connection<T, S> {
         let Some(request) = request else {
             return Err(Rejected::new(to, SendError::NotOpen));
         };
-        let (batch, position, style) = (request.batch, request.position, request.style);
+        let (batch, position, style) = (self.batch_of(request), request.position, request.style);
         if batch != NONE {
             let id = request.id();
             match self
@@ -152,6 +152,15 @@ impl<T, S: Settings> Connection<T, S> {
         }
         self.after_reply();
         Ok(())
+    }
+
+    /// The batch that a request came in; [`NONE`] if it came alone.
+    pub(super) fn batch_of(&self, request: &OpenRequest) -> u32 {
+        if self.config.batches {
+            request.batch
+        } else {
+            NONE
+        }
     }
 
     /// Notes that one thing fewer is open in a batch, and sends the batch's answer if that was the

@@ -285,7 +285,7 @@ impl<T, S: Settings> Connection<T, S> {
         let batch = self
             .requests
             .get(key.slot, key.generation)
-            .map_or(NONE, |request| request.batch);
+            .map_or(NONE, |request| self.batch_of(request));
         self.requests.remove(key.slot);
         if batch != NONE {
             self.release_batch(batch);

@@ -8,6 +8,7 @@ use core::ops::Range;
 
 use super::plain::Ready;
 use super::{Connection, Fate, Reading, Rest};
+use crate::calls::Calls;
 use crate::config::{Role, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::Style;
@@ -59,11 +60,12 @@ impl<T, S: Settings> Connection<T, S> {
         input: &mut Input<'a>,
         mut ready: Ready<'a>,
     ) -> Option<Event<'a, T>> {
-        if self.reading.is_some() && !self.is_shown_again(input) {
+        let in_parts = self.reads_in_parts();
+        if in_parts && !self.is_shown_again(input) {
             return None;
         }
         loop {
-            if self.reading.is_some() {
+            if in_parts && self.reading.is_some() {
                 let event = self.read_on(input);
                 if event.is_some() {
                     return event;
@@ -312,9 +314,18 @@ impl<T, S: Settings> Connection<T, S> {
         true
     }
 
+    /// Whether a message may have more to give than one event: a batch, or an error that settles
+    /// several calls. Where neither can be, the compiler leaves out how that is done.
+    fn reads_in_parts(&self) -> bool {
+        self.config.batches || Calls::<T>::POSSIBLE
+    }
+
     /// Gives up what is left of a half-delivered message: requests that were never delivered are
     /// answered −32603.
     pub(super) fn abandon_reading(&mut self) {
+        if !self.reads_in_parts() {
+            return;
+        }
         let Some(reading) = self.reading.take() else {
             return;
         };
