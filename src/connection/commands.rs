@@ -6,6 +6,8 @@
 use core::fmt;
 
 use super::Connection;
+use crate::calls::Calls;
+use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::event::Closed;
@@ -131,7 +133,7 @@ impl<V> From<Rejected<V>> for SendError {
     }
 }
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// Calls a method of the peer. The call settles exactly once, as
     /// [`Event::Response`](crate::Event::Response) with the same `tag`: by its answer, when
     /// `deadline` has passed, or when the connection ends.
@@ -433,6 +435,9 @@ impl<T> Connection<T> {
 
     /// The open call that an id on the wire belongs to.
     pub(super) fn find_call(&self, id: Id<'_>) -> Option<u64> {
+        if !Calls::<T>::POSSIBLE {
+            return None;
+        }
         let has_names = self.calls.has_names();
         if has_names {
             if let Some(number) = self.calls.named(id) {
