@@ -4,7 +4,8 @@
 //!   antiphon-linear NAME BYTES[,BYTES…] server|client whole|bytes
 //!
 //! Prints what it did and how much memory the connection held. Only what `measured` does is the
-//! connection's; making the input is not. Exit code 1: memory above `memory_bytes_max`. 2: usage.
+//! connection's; making the input is not, so there is a line before it and one behind it, for a counter
+//! that knows no names. Exit code 1: memory above `memory_bytes_max`. 2: usage.
 
 mod inputs;
 
@@ -167,15 +168,18 @@ fn play(name: &str, bytes: usize, role: Role, by_bytes: bool) -> bool {
         result,
         events: 0,
     };
+    println!("open");
     let before = LIVE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
     open(&mut play.conn, name, &input);
+    println!("playing");
     measured(
         black_box(&mut play),
         black_box(&input.bytes),
         &mut buffer,
         by_bytes,
     );
+    println!("played");
     let held = PEAK.load(Ordering::Relaxed) - before;
     // An event may own an unescaped copy of its method, and the ids that callers chose are their own.
     let extra = input.bytes.len()
