@@ -95,9 +95,9 @@ def sizes_to(binary, name, role, mode, end):
     last = end
     size, items = play([binary, name, str(1 << 20), role, "whole"])[0][:2]
     if items > 100:
-        # Numbers grow longer, so what a million items take is come nearer to a few times.
-        for _ in range(3):
-            last = min(end, size * ITEMS_MAX // items + 64)
+        # Numbers grow longer, so what a million items take is come nearer to until they are there.
+        while items < ITEMS_MAX and size < end:
+            last = min(end, size + (ITEMS_MAX - items) * size // items + 1024)
             size, items = play([binary, name, str(last), role, "whole"])[0][:2]
     wanted = sorted({FIRST[mode], 2 * FIRST[mode], MIDDLE, 2 * MIDDLE, last // 2, last})
     sizes = []
