@@ -8,7 +8,7 @@ BINARY is `antiphon-linear`, built with --release. Every input is played by a se
 whole and byte by byte. Instructions are counted exactly and the same every time: by QEMU's user mode with
 `count.c` beside this file, which is fast enough for 64 MiB, or by valgrind's callgrind, which needs nothing
 built and is what `--quick` takes. `--quick` takes the small sizes. `--to` ends at so many MiB instead of 64.
-`--keep` writes `counts.csv` and `counts.svg` beside this file. `--compare` counts the same runs both ways
+`--keep` writes `counts.csv` and `counts.svg` beside this file, and leaves there what it did not count. `--compare` counts the same runs both ways
 and writes `compared.csv`.
 
 Linear means: doubling the input costs at most 2.2 times the instructions, at every doubling.
@@ -29,6 +29,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+COUNTS = HERE / "counts.csv"
 RATIO_MAX = 2.2
 # Sizes in bytes. The first is large enough that what does not depend on it is lost.
 QUICK = {"whole": (64 << 10, 128 << 10), "bytes": (8 << 10, 16 << 10)}
@@ -176,11 +177,17 @@ def plot(results, path):
 
 
 def keep(results):
-    """Writes what is known so far beside this file."""
-    header = "input,role,fed,bytes,instructions,items,held,bound\n"
-    table = "".join(",".join(map(str, row)) + "\n" for rows in results for row in rows)
-    (HERE / "counts.csv").write_text(header + table)
-    plot(results, HERE / "counts.svg")
+    """Writes what is known so far beside this file, in the place of what was known of the same series."""
+    known = {}
+    if COUNTS.exists():
+        for line in COUNTS.read_text().splitlines()[1:]:
+            *job, size, counted, items, held, bound = line.split(",")
+            row = (*job, int(size), int(counted), int(items), int(held), int(bound))
+            known.setdefault(tuple(job), []).append(row)
+    known |= {rows[0][:3]: rows for rows in results}
+    table = "".join(",".join(map(str, row)) + "\n" for rows in known.values() for row in rows)
+    COUNTS.write_text("input,role,fed,bytes,instructions,items,held,bound\n" + table)
+    plot(list(known.values()), HERE / "counts.svg")
 
 
 def compare(binary, jobs, pool):
