@@ -10,6 +10,7 @@ right and why; a difference without an explanation below fails in either case. E
 is. 2: wrong usage. 3: the peers are not installed.
 """
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -28,6 +29,9 @@ PEERS = {
     "jayson": ("jayson 4.3.0, JavaScript, Tedde Lundgren", f"node {HERE}/peers/with_jayson.cjs", CACHE / "npm" / "node_modules" / "jayson"),
 }
 PLAYED_MIN = 280
+# An answer is shown whole unless it is longer than this; then so many characters of either end.
+WHOLE_BYTES_MAX = 4096
+END = 120
 
 ONLY = "(jsonrpcserver|jayson) "
 # What differs, by peer and vector; who is right; and why.
@@ -70,10 +74,16 @@ def explanation(peer, name):
 
 
 def shown(data):
-    text = data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else data
-    text = text if len(text) <= 240 else f"{text[:200]}… ({len(text)} characters)"
-    text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-    return "`` " + text.replace("|", "\\|").replace("`", "'") + " ``" if text else "nothing"
+    """All of it, in a cell of the table; of what is very long the two ends, its length and its hash."""
+    whole = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
+    text = whole.decode("utf-8", "backslashreplace")
+    about = ""
+    if len(whole) > WHOLE_BYTES_MAX:
+        about = f" ({len(whole)} bytes, SHA-256 {hashlib.sha256(whole).hexdigest()}; shown are {END} characters of either end)"
+        text = f"{text[:END]} … {text[-END:]}"
+    # What ends a cell or its code, or cannot be seen, is written as JSON escapes it.
+    text = "".join(c if c.isprintable() and c != "`" else f"\\u{ord(c):04x}" if c == "`" else json.dumps(c)[1:-1] for c in text)
+    return "`` " + text.replace("|", "\\|") + " ``" + about if text else "nothing"
 
 
 def rows_of(peer, command):
@@ -125,7 +135,9 @@ def main():
     text = ["# What other implementations answer otherwise", "",
             "Made by `differences.py --write`, which plays the vectors of strict 2.0, one message a line, against servers that `.ci/peers`",
             "installs. Every vector that is not here is answered alike. An answer is shown without that to the probe behind the case;",
-            "where a method is not one of the standard ones, ours is the −32601 that is wanted of any server.", ""]
+            "where a method is not one of the standard ones, ours is the −32601 that is wanted of any server. Messages are shown whole,",
+            f"byte for byte; only one of more than {WHOLE_BYTES_MAX} bytes is shown by its length, its hash and its two ends. Line ends, what cannot",
+            "be printed and a backtick are escaped as JSON does; a byte that is no UTF-8 stands as `\\xNN`; a bar is `\\|`.", ""]
     new, missing = 0, []
     known = TABLE.read_text(encoding="utf-8").split("\n") if TABLE.exists() else []
     for peer, (what, command, _) in PEERS.items():
