@@ -42,6 +42,7 @@ EXPLAINED = [
     (ONLY + "json: number: (an integer|a fraction|an exponent)", "both",
      "the values are equal, and RFC 8259 §6 says nothing of their spelling; ours is passed on as it stood"),
     ("jsonrpcserver .*(NaN|[Ii]nfinity)", "ours", "RFC 8259 §6: infinity and NaN are not permitted"),
+    (ONLY + ".*lone surrogate in a method", "both", "RFC 8259 §8.2 leaves open what a lone surrogate means; ours takes no name that is no text"),
     (ONLY + ".*(UTF-8|surrogate in)", "ours", "RFC 8259 §8.1: the text is UTF-8. The library is given text, and the bytes that "
      "are none were replaced before it saw them"),
     (ONLY + ".*byte order mark", "both", "RFC 8259 §8.1 lets a parser ignore a mark; it need not"),
@@ -54,11 +55,14 @@ EXPLAINED = [
     ("jsonrpcserver traps: trap: the ids 1,", "both", "the values are equal, and JSON-RPC 2.0 §5 asks for the value, not the spelling"),
     (ONLY + ".*(repeated|duplicate keys)", "both", "RFC 8259 §4: names should be unique, and readers differ where they are not. "
      "Theirs takes the last, ours refuses, so that nobody before or behind it can read another message"),
-    ("jsonrpcserver .*(bad element|invalid batch|empty batch|nothing is owed|unknown_id)", "ours", "JSON-RPC 2.0 §6 and its example: "
+    ("jayson traps: trap: an empty batch", "ours", "JSON-RPC 2.0 §6 and its example: what is in a batch and no valid request is answered with "
+     "−32600; theirs answers nothing at all where that is an array"),
+    ("jayson server: each bad element", "ours", "JSON-RPC 2.0 §5: the id is null if it could not be detected; in the third it could, and theirs is "
+     "null all the same. §6: the last is answered too; theirs leaves it out, for it is an array"),
+    ("jsonrpcserver .*(bad element|invalid batch|empty batch|unknown_id)", "ours", "JSON-RPC 2.0 §6 and its example: "
      "one invalid element is answered alone; theirs refuses the whole batch"),
     (ONLY + ".*(a response with an unknown id|nothing is owed)", "both", "the specification does not say what a server does with a "
      "response; ours answers none, or two peers could trade errors for ever"),
-    (ONLY + ".*lone surrogate in a method", "both", "RFC 8259 §8.2 leaves open what a lone surrogate means; ours takes no name that is no text"),
     ("jsonrpcserver .*differ by case", "both", "the specification does not say what unknown members do; theirs refuses them, ours ignores them"),
     (ONLY + "(errors: an invalid|knobs: (null_params|invalid_request_id)|messages: (a call with version|a version|D-13|a m(issing|ethod)|params "
      "that|an object that)|server: each bad|traps: trap: an empty batch|version1: V2Only)", "ours",
