@@ -77,6 +77,10 @@ impl NameKey {
 }
 
 impl<T> Calls<T> {
+    /// Whether there can be calls at all: a tag type without values leaves none to be made, and the
+    /// compiler then leaves out all that only calls need.
+    pub(crate) const POSSIBLE: bool = size_of::<Option<T>>() > 0;
+
     pub(crate) const fn new(first: u64) -> Self {
         Self {
             slots: Vec::new(),
@@ -109,6 +113,9 @@ impl<T> Calls<T> {
 
     /// How many calls are open.
     pub(crate) fn open(&self) -> usize {
+        if !Self::POSSIBLE {
+            return 0;
+        }
         self.open
     }
 
@@ -119,12 +126,24 @@ impl<T> Calls<T> {
 
     /// Whether a call of this number was ever made.
     pub(crate) fn was_used(&self, number: u64) -> bool {
+        if !Self::POSSIBLE {
+            return false;
+        }
         (self.first..self.next).contains(&number)
+    }
+
+    /// The next number, if nothing stands in its way: a limit, a call that still holds its slot, an
+    /// id that a caller chose, a ring that is to grow.
+    #[inline(always)]
+    pub(crate) fn reserve_next(&self, calls_max: usize) -> Option<u64> {
+        let slot = self.slots.get(self.next as usize & self.mask())?;
+        let has_room = self.open < calls_max && self.open < self.slots.len() / 8 * 7;
+        let is_plain = has_room && slot.tag.is_none() && self.foreign.is_none();
+        is_plain.then_some(self.next)
     }
 
     /// The number for the next call; none when numbers up to `number_max` are used up. `is_taken`
     /// tells numbers whose spelling a caller-chosen id already has.
-    #[inline]
     pub(crate) fn reserve(&mut self, calls_max: usize, number_max: u64) -> Option<u64> {
         if self.open >= self.slots.len() / 8 * 7 && self.slots.len() < Self::slots_max(calls_max) {
             self.grow();
@@ -139,7 +158,7 @@ impl<T> Calls<T> {
     }
 
     /// Opens the call with the number that [`reserve`](Self::reserve) gave.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn open_call(&mut self, number: u64, deadline: u64, tag: T) {
         let index = number as usize & self.mask();
         let Some(slot) = self.slots.get_mut(index) else {
@@ -175,6 +194,9 @@ impl<T> Calls<T> {
 
     /// The open call that a caller gave this id.
     pub(crate) fn named(&self, id: Id<'_>) -> Option<u64> {
+        if !Self::POSSIBLE {
+            return None;
+        }
         let foreign = self.foreign.as_ref()?;
         foreign.numbers.get(&NameKey::of(id)).copied()
     }
@@ -192,12 +214,18 @@ impl<T> Calls<T> {
 
     /// Whether the call is open.
     pub(crate) fn is_open(&self, number: u64) -> bool {
+        if !Self::POSSIBLE {
+            return false;
+        }
         self.slot(number).is_some()
     }
 
     /// Ends the call and gives back its tag.
     #[inline]
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
+        if !Self::POSSIBLE {
+            return None;
+        }
         let index = number as usize & self.mask();
         let slot = self
             .slots
@@ -242,7 +270,7 @@ impl<T> Calls<T> {
     /// A time no later than the earliest deadline.
     pub(crate) fn earliest_deadline(&self) -> u64 {
         // A bound may be of a call that has settled; without an open call it means nothing.
-        if self.open == 0 {
+        if self.open() == 0 {
             return NEVER;
         }
         self.deadlines.earliest()
@@ -250,6 +278,9 @@ impl<T> Calls<T> {
 
     /// An open call whose deadline is `now` or earlier.
     pub(crate) fn due(&mut self, now: u64) -> Option<u64> {
+        if !Self::POSSIBLE {
+            return None;
+        }
         while let Some(block) = self.deadlines.due_block(now) {
             let start = block * 64;
             let end = (start + 64).min(self.slots.len());
@@ -274,7 +305,7 @@ impl<T> Calls<T> {
     /// The open call that was made first, or close to it: where the ring begins. Taking one after
     /// another this way costs one pass over the ring.
     pub(crate) fn oldest(&mut self) -> Option<u64> {
-        if self.open == 0 {
+        if self.open() == 0 {
             return None;
         }
         let (len, start) = (self.slots.len(), self.next as usize & self.mask());
@@ -293,6 +324,9 @@ impl<T> Calls<T> {
 
     /// An open call with a number above `low` and up to `high`.
     pub(crate) fn open_between(&mut self, low: u64, high: u64) -> Option<u64> {
+        if !Self::POSSIBLE {
+            return None;
+        }
         let within = |number: &u64| low < *number && *number <= high;
         if high.saturating_sub(low) <= self.slots.len() as u64 {
             return (low + 1..=high).find(|&number| self.is_open(number));

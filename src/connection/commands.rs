@@ -6,6 +6,8 @@
 use core::fmt;
 
 use super::Connection;
+use crate::calls::Calls;
+use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::event::Closed;
@@ -141,7 +143,7 @@ struct Half {
     method_end: usize,
 }
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// Calls a method of the peer. The call settles exactly once, as
     /// [`Event::Response`](crate::Event::Response) with the same `tag`: by its answer, when
     /// `deadline` has passed, or when the connection ends.
@@ -186,6 +188,7 @@ impl<T> Connection<T> {
         }
     }
 
+    #[inline(always)]
     fn open_call(&mut self, number: u64, deadline: Option<Instant>, tag: T) -> CallId {
         self.calls
             .open_call(number, deadline.map_or(NEVER, Instant::as_nanos), tag);
@@ -418,8 +421,19 @@ impl<T> Connection<T> {
     }
 
     /// The number of the next call, which is to have `id` if the caller chose one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
+        // Nearly always the next number's slot is free.
+        match self.calls.reserve_next(self.config.calls_max) {
+            Some(number) if id.is_none() && number <= self.config.id_scheme.number_max() => {
+                Ok(number)
+            }
+            _ => self.search_call(id),
+        }
+    }
+
+    #[inline(never)]
+    fn search_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
         if self.calls.open() >= self.config.calls_max {
             return Err(SendError::TooManyCalls);
         }
@@ -458,6 +472,9 @@ impl<T> Connection<T> {
 
     /// The open call that an id on the wire belongs to.
     pub(super) fn find_call(&self, id: Id<'_>) -> Option<u64> {
+        if !Calls::<T>::POSSIBLE {
+            return None;
+        }
         let has_names = self.calls.has_names();
         if has_names {
             if let Some(number) = self.calls.named(id) {

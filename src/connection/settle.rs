@@ -4,11 +4,13 @@
 //! over its deadline. One event at a time; what is due waits in its own table until it is told.
 
 use super::Connection;
+use crate::calls::Calls;
+use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
 use crate::id::{CallId, RequestKey};
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// The next thing to tell that no message said.
     pub(super) fn settle_next<'a>(&mut self) -> Option<Event<'a, T>> {
         if let Some(number) = self.next_undelivered() {
@@ -57,7 +59,7 @@ impl<T> Connection<T> {
             && own.write > now
             && own.drain > now
             && own.frame == NEVER
-            && !self.framer.is_inside_frame()
+            && !self.cutter.is_inside_frame(self.config.framing)
     }
 
     /// How a call ends that was open when the connection did.
@@ -94,12 +96,15 @@ impl<T> Connection<T> {
 
     /// An open call whose frame was not delivered.
     fn next_undelivered(&mut self) -> Option<u64> {
+        if !Calls::<T>::POSSIBLE {
+            return None;
+        }
         let failed = self.failed.as_mut()?;
-        while let Some(&(low, high)) = failed.front() {
+        while let Some(&(low, high)) = failed.0.front() {
             if let Some(number) = self.calls.open_between(low, high) {
                 return Some(number);
             }
-            failed.pop_front();
+            failed.0.pop_front();
         }
         self.failed = None;
         None
@@ -124,7 +129,7 @@ impl<T> Connection<T> {
 
     /// Acts on the deadlines that are not of calls.
     fn check_deadlines(&mut self, now: u64) {
-        if self.ended.is_none() && self.framer.is_inside_frame() {
+        if self.ended.is_none() && self.cutter.is_inside_frame(self.config.framing) {
             if self.deadlines.frame == NEVER {
                 self.deadlines.frame = self.after(self.config.frame_time_max);
             }
