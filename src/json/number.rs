@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::ops::RangeInclusive;
 
+use crate::target::SMALL;
+
 /// The pairs `00` to `99`.
 const PAIRS: [[u8; 2]; 100] = pairs();
 
@@ -47,10 +49,7 @@ pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
 /// Quotient and remainder.
 #[inline(always)]
 fn by_hundred(n: u64) -> (u64, u64) {
-    if cfg!(all(
-        target_pointer_width = "32",
-        not(target_family = "wasm")
-    )) {
+    if SMALL {
         return by_hundred_in_steps(n);
     }
     (n / 100, n % 100)
