@@ -4,10 +4,14 @@
 //! same answers as the other twins; see there. Rule guarded: a block is one byte, so every search ends where it should
 //! without a case for what is shorter than a block.
 
+use core::marker::PhantomData;
 use core::str::Utf8Error;
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 1;
+
+/// The length of what is looked at through [`Windows`].
+pub(super) const WINDOW: usize = WIDTH + 5;
 
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = WIDTH;
@@ -44,6 +48,23 @@ impl Stops {
     #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
         self.from(index)
+    }
+}
+
+/// A text without windows: what is looked for through one, the long way finds as well.
+#[derive(Clone, Copy)]
+pub(super) struct Windows<'t>(PhantomData<&'t ()>);
+
+impl<'t> Windows<'t> {
+    #[inline]
+    pub(super) fn of(_: &'t [u8]) -> Self {
+        Self(PhantomData)
+    }
+
+    /// Never a window.
+    #[inline]
+    pub(super) fn at(self, _: usize) -> Option<&'t [u8; WINDOW]> {
+        None
     }
 }
 
