@@ -95,7 +95,7 @@ pub struct Connection<T = (), S = Config> {
     requests: Requests,
     batches: Batches,
     our_batches: OurBatches,
-    outbox: Outbox,
+    outbox: Outbox<S>,
     /// The objects of the message being read, and what is to become of each.
     envelopes: Vec<Envelope>,
     fates: Vec<Fate>,
@@ -182,7 +182,7 @@ impl<T, F: FixedConfig> Connection<T, F> {
     }
 }
 
-impl<T, S> Connection<T, S> {
+impl<T, S: Settings> Connection<T, S> {
     const fn begin(config: &Config, settings: Settled<S>) -> Self {
         Self {
             config: settings,
@@ -470,7 +470,7 @@ const fn kept_bytes(config: &Config) -> usize {
     }
 }
 
-impl<T, S> fmt::Debug for Connection<T, S> {
+impl<T, S: Settings> fmt::Debug for Connection<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("calls_open", &self.calls.open())
