@@ -449,7 +449,7 @@ fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<Named, Failed> {
 /// Which envelope member a key names; `start` and `end` enclose the quotes.
 fn key_of(text: &[u8], start: usize, end: usize, escaped: bool) -> Option<Key> {
     let token = text.get(start..end)?;
-    if escaped {
+    if escaped || SMALL {
         return key_of_escaped(escaped_string(token));
     }
     match token {
@@ -487,13 +487,13 @@ fn escaped_string(token: &[u8]) -> JsonString<'_> {
 
 fn version_of(text: &[u8], member: Member, escaped: bool) -> Version {
     let token = text.get(member.span.range()).unwrap_or_default();
-    if token == b"\"2.0\"" {
+    if !SMALL && token == b"\"2.0\"" {
         return Version::V2;
     }
-    if token == b"\"1.0\"" {
+    if !SMALL && token == b"\"1.0\"" {
         return Version::V1;
     }
-    if escaped {
+    if escaped || SMALL {
         let string = escaped_string(token);
         if string.eq_str("2.0") {
             return Version::V2;
