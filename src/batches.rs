@@ -63,17 +63,15 @@ pub(crate) struct Batches {
     gathered: usize,
     /// Bytes of buffers kept by batches that are over, for the next ones.
     kept: usize,
-    keep_bytes: usize,
 }
 
 impl Batches {
-    pub(crate) const fn new(keep_bytes: usize) -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             slots: Vec::new(),
             free: NONE,
             gathered: 0,
             kept: 0,
-            keep_bytes,
         }
     }
 
@@ -210,15 +208,16 @@ impl Batches {
         out.push(b']');
     }
 
-    /// Forgets the batch; its slot and buffer may be used again.
-    pub(crate) fn end(&mut self, index: u32) {
+    /// Forgets the batch; its slot and buffer may be used again. Buffers of `keep_bytes` at most are
+    /// kept for the next ones.
+    pub(crate) fn end(&mut self, index: u32, keep_bytes: usize) {
         let Some(batch) = self.slots.get_mut(index as usize) else {
             return;
         };
         self.gathered = self.gathered.saturating_sub(batch.text.len());
         batch.text.clear();
         batch.replies.clear();
-        if self.kept + batch.capacity() > self.keep_bytes {
+        if self.kept + batch.capacity() > keep_bytes {
             batch.text = Vec::new();
             batch.replies = Vec::new();
         }
@@ -324,7 +323,7 @@ mod tests {
     // SRV-20 SRV-21
     #[test]
     fn answers_leave_in_request_order_or_as_they_came() {
-        let mut batches = Batches::new(64);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         for (position, text) in [(2, b"c"), (0, b"a"), (1, b"b")] {
             assert!(add(&mut batches, batch, position, text));
@@ -334,7 +333,7 @@ mod tests {
         batches.write(batch, BatchOrder::Completion, &mut out);
         assert_eq!(out, b"[a,b,c][c,a,b]");
         assert_eq!((batches.gathered(), batches.reply_bytes(batch)), (3, 7));
-        batches.end(batch);
+        batches.end(batch, 64);
         assert_eq!(batches.gathered(), 0);
         assert_eq!(batches.begin(), batch);
         assert!(!batches.has_replies(batch));
@@ -342,7 +341,7 @@ mod tests {
 
     #[test]
     fn an_answer_over_the_budget_leaves_no_trace() {
-        let mut batches = Batches::new(64);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         assert!(add(&mut batches, batch, 0, b"12345"));
         assert!(!add(&mut batches, batch, 1, b"1234"));
@@ -352,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_over_after_its_last_release() {
-        let mut batches = Batches::new(0);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         batches.retain(batch);
         assert!(!batches.release(batch));

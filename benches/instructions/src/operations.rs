@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::corpus::Item;
 use crate::serde_typed;
+use crate::tables::{CallAndGiveUp, HashAndHeap};
 
 /// Something that is measured.
 pub trait Operation {
@@ -132,6 +133,28 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
     add("notify".into(), 0, Box::new(NotifyOnly::new()));
     add("settle".into(), 0, Box::new(Settle::new(true)));
     add("stray".into(), 0, Box::new(Settle::new(false)));
+    add(
+        "encode request ContentLength".into(),
+        61,
+        Box::new(EncodeRequest::new()),
+    );
+    add(
+        "encode request by serde_json".into(),
+        61,
+        Box::new(SerdeRequest::new()),
+    );
+    for open in [1, 10_000, 1_000_000] {
+        add(
+            format!("call and give up, {open} open"),
+            0,
+            Box::new(CallAndGiveUp::new(open)),
+        );
+        add(
+            format!("table of hash and heap, {open} open"),
+            0,
+            Box::new(HashAndHeap::new(open)),
+        );
+    }
     for open in [1, 100, 10_000, 1_000_000] {
         add(
             format!("call and settle, {open} open"),
@@ -628,6 +651,102 @@ impl Operation for SerdeEncode {
                 .expect("a vector takes all");
             self.out.extend_from_slice(&self.body);
             black_box(&self.out);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// The request of item 01 with Content-Length, table of calls and all.
+struct EncodeRequest {
+    params: OwnedJson,
+    conn: Connection<u64>,
+}
+
+impl EncodeRequest {
+    fn new() -> Self {
+        Self {
+            params: OwnedJson::from(Json::parse_str("[42,23]").expect("it is JSON")),
+            conn: Connection::new(Config::new().with_framing(Framing::ContentLength)),
+        }
+    }
+}
+
+impl Operation for EncodeRequest {
+    fn run(&mut self) {
+        for tag in 0..32 {
+            let params = black_box(self.params.as_json());
+            let sent = self.conn.call("subtract", params, None, tag);
+            black_box(sent.expect("there is room"));
+            black_box(self.conn.poll_transmit());
+            self.conn.consume_transmit(usize::MAX);
+        }
+    }
+
+    fn between(&mut self) {
+        let mut framed = Vec::new();
+        let mut reply = Vec::new();
+        let call = self.conn.call("last", (), None, 0).expect("there is room");
+        self.conn.consume_transmit(usize::MAX);
+        let mut number = call.number();
+        while self.conn.calls_open() > 0 {
+            answer(&mut reply, number);
+            framed.clear();
+            write!(framed, "Content-Length: {}\r\n\r\n", reply.len()).expect("a vector takes all");
+            framed.extend_from_slice(&reply);
+            let mut input = Input::stream(&framed);
+            while self.conn.poll_event(&mut input).is_some() {}
+            number -= 1;
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// The same by a struct.
+struct SerdeRequest {
+    like: SerdeEncode,
+    id: u64,
+}
+
+#[derive(Serialize)]
+struct SerdeCall<'a> {
+    jsonrpc: &'a str,
+    method: &'a str,
+    params: &'a serde_json::value::RawValue,
+    id: u64,
+}
+
+impl SerdeRequest {
+    fn new() -> Self {
+        Self {
+            like: SerdeEncode::new(),
+            id: 1,
+        }
+    }
+}
+
+impl Operation for SerdeRequest {
+    fn run(&mut self) {
+        let SerdeEncode { params, body, out } = &mut self.like;
+        for _ in 0..32 {
+            body.clear();
+            out.clear();
+            let message = SerdeCall {
+                jsonrpc: "2.0",
+                method: "subtract",
+                params: black_box(params),
+                id: self.id,
+            };
+            self.id += 1;
+            serde_json::to_writer(&mut *body, black_box(&message)).expect("it has a JSON form");
+            write!(out, "Content-Length: {}\r\n\r\n", body.len()).expect("a vector takes all");
+            out.extend_from_slice(body);
+            black_box(&*out);
         }
     }
 
