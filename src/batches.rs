@@ -28,6 +28,16 @@ struct Batch {
 }
 
 impl Batch {
+    /// Makes room for about `room` more bytes: as vectors grow, but not beyond what may come in all.
+    fn make_room(&mut self, room: usize, bytes_max: usize) {
+        let (len, capacity) = (self.text.len(), self.text.capacity());
+        let wanted = len.saturating_add(room);
+        if wanted > capacity {
+            let doubled = capacity.saturating_mul(2).min(bytes_max);
+            self.text.reserve_exact(wanted.max(doubled) - len);
+        }
+    }
+
     /// Takes an answer back, and with it the room that it made.
     fn take_back(&mut self, start: usize) {
         self.text.truncate(start);
@@ -137,12 +147,14 @@ impl Batches {
         }
     }
 
-    /// Adds the answer of the item at `position`, which `write` appends to the buffer. If `write`
+    /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about `room`
+    /// bytes. If `write`
     /// fails, or the array of all answers would then pass `bytes_max`, nothing is added.
     pub(crate) fn add<E>(
         &mut self,
         batch: u32,
         position: u32,
+        room: usize,
         bytes_max: usize,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<bool, E> {
@@ -150,6 +162,7 @@ impl Batches {
             return Ok(false);
         };
         let start = batch.text.len();
+        batch.make_room(room, bytes_max);
         write(&mut batch.text).inspect_err(|_| batch.take_back(start))?;
         // One comma fewer than there are answers, and two brackets.
         let answer_bytes = batch.text.len() + batch.replies.len() + 2;
@@ -317,7 +330,7 @@ mod tests {
             out.extend_from_slice(text);
             Ok::<(), ()>(())
         };
-        batches.add(batch, position, 11, write).unwrap()
+        batches.add(batch, position, 4, 11, write).unwrap()
     }
 
     // SRV-20 SRV-21
