@@ -94,13 +94,13 @@ impl<'a> ErrorObject<'a> {
 
     /// −32003, naming the limit in items.
     pub fn batch_too_large(items_max: usize) -> ErrorObject<'static> {
-        let message = alloc::format!("Batch too large, limit: {items_max}");
+        let message = with_number("Batch too large, limit: ", items_max, "");
         ErrorObject::new(codes::BATCH_TOO_LARGE, message)
     }
 
     /// −32004, naming the limit in bytes.
     pub fn request_too_large(bytes_max: usize) -> ErrorObject<'static> {
-        let message = alloc::format!("Request too large, limit: {bytes_max}");
+        let message = with_number("Request too large, limit: ", bytes_max, "");
         ErrorObject::new(codes::REQUEST_TOO_LARGE, message)
     }
 
@@ -251,6 +251,16 @@ fn read_plain(json: Json<'_>) -> Option<ErrorObject<'_>> {
         data,
         text: Some(json),
     })
+}
+
+/// A sentence with a number in it. Not `format!`: its machinery is larger than all that is written here.
+pub(crate) fn with_number(before: &str, number: usize, behind: &str) -> String {
+    let mut sentence = Vec::with_capacity(64);
+    sentence.extend_from_slice(before.as_bytes());
+    json::write_u64(&mut sentence, number as u64);
+    sentence.extend_from_slice(behind.as_bytes());
+    // Two strings with digits between them.
+    String::from_utf8(sentence).unwrap_or_default()
 }
 
 /// Reads a JSON number that is a whole number within 64 bits, written as digits only.

@@ -1,14 +1,14 @@
 //! The bytes that wait to be written, and which of our calls are among them.
 //!
 //! One contiguous buffer, reused, so that stream writes coalesce; the ends of its parts beside it.
-//! A part is one message, except that in a stream neighbours without calls are one part. Each part
-//! also carries the number of the last call in or before it: that tells calls of which no byte has
-//! left from all others.
+//! A part is one message; in a stream only one with calls, for nobody asks where another ends. Each
+//! also carries the number of the last call in it: that tells calls of which no byte has left from
+//! all others.
 //!
 //! ```text
-//!   buf   │ taken │ part │ part │ part │ open frame … │
-//!         0       head   ▲      ▲      committed      len
-//!                        end, last call of each
+//!   buf   │ taken │ part │ answers … │ part │ open frame … │
+//!         0       head   ▲           ▲      committed      len
+//!                        begin, end, last call of each
 //! ```
 
 use alloc::collections::VecDeque;
@@ -20,12 +20,17 @@ use crate::frame::write::{self, FrameStart};
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// Where the part ends, counted from the first byte ever queued.
+    /// Where the part begins and ends, counted from the first byte ever queued.
+    begin: u64,
     end: u64,
-    /// The number of the last call in this part or any before it.
+    /// The number of the last call in this part; zero, which no call has, if it carries none.
     last_call: u64,
-    /// Whether the part carries calls.
-    has_calls: bool,
+}
+
+impl Part {
+    fn has_calls(&self) -> bool {
+        self.last_call != 0
+    }
 }
 
 #[derive(Debug)]
@@ -89,6 +94,7 @@ impl Outbox {
 
     /// Starts a frame of about `body_hint` bytes. What is appended to [`body`](Self::body) next is
     /// the message. An open frame that was never completed is gone.
+    #[inline(always)]
     pub(crate) fn begin(&mut self, body_hint: usize) -> FrameStart {
         self.rollback();
         if self.head > self.buf.len() / 2 {
@@ -105,33 +111,30 @@ impl Outbox {
     }
 
     /// Completes a frame that carries calls up to number `last_call` (`None`: no call).
+    #[inline(always)]
     pub(crate) fn commit(&mut self, frame: FrameStart, last_call: Option<u64>) {
+        let begin = self.queued();
         write::finish(frame, self.framing, &mut self.buf);
         self.committed = self.buf.len();
-        let end = self.queued();
-        let has_calls = last_call.is_some();
-        let before = self
-            .parts
-            .back()
-            .map_or(self.gone_call, |last| last.last_call);
-        let part = Part {
-            end,
-            last_call: last_call.unwrap_or(before),
-            has_calls,
-        };
-        match self.parts.back_mut() {
-            Some(last) if self.framing != Framing::Messages && !has_calls && !last.has_calls => {
-                *last = part
-            }
-            _ => self.parts.push_back(part),
+        if last_call.is_some() || self.framing == Framing::Messages {
+            self.parts.push_back(Part {
+                begin,
+                end: self.queued(),
+                last_call: last_call.unwrap_or(0),
+            });
         }
     }
 
     /// Takes the open frame back as if it had never been begun.
+    #[inline]
     pub(crate) fn rollback(&mut self) {
-        if self.buf.len() == self.committed {
-            return;
+        if self.buf.len() != self.committed {
+            self.drop_open_frame();
         }
+    }
+
+    #[inline(never)]
+    fn drop_open_frame(&mut self) {
         self.buf.truncate(self.committed);
         // A message that was found too large does not leave its room behind.
         let keep_bytes = self.committed.max(self.keep_bytes);
@@ -190,7 +193,7 @@ impl Outbox {
         let front = *self.parts.front()?;
         let before = self.gone_call;
         self.advance(usize::try_from(front.end - self.done).ok()?);
-        front.has_calls.then_some((before, front.last_call))
+        front.has_calls().then_some((before, front.last_call))
     }
 
     /// Drops everything that waits.
@@ -205,30 +208,29 @@ impl Outbox {
     /// Drops every call of which no byte has left; the rest stays in order.
     pub(crate) fn drop_unsent_calls(&mut self) {
         self.rollback();
-        let unsent = |part: &Part| part.has_calls && part.last_call > self.begun_call;
+        let begun_call = self.begun_call;
+        let unsent = |part: &Part| part.has_calls() && part.last_call > begun_call;
         if !self.parts.iter().any(unsent) {
             return;
         }
         let mut kept = Vec::new();
-        let (mut from, mut end) = (self.done, self.done);
-        let mut parts = VecDeque::new();
-        for part in &self.parts {
-            let bytes = (from - self.done) as usize..(part.end - self.done) as usize;
-            from = part.end;
-            if !unsent(part) {
-                end += bytes.len() as u64;
-                kept.extend_from_slice(&self.buf[self.head..][bytes]);
-                // Calls that were dropped before this part do not leave with it.
-                let last_call = part.last_call.min(self.begun_call);
-                parts.push_back(Part {
-                    end,
-                    last_call,
-                    ..*part
-                });
+        let mut from = self.head;
+        let mut dropped = 0;
+        let (head, done) = (self.head, self.done);
+        let place = |at: u64| head + at.saturating_sub(done) as usize;
+        self.parts.retain_mut(|part| {
+            if unsent(part) {
+                kept.extend_from_slice(&self.buf[from..place(part.begin)]);
+                from = place(part.end);
+                dropped += part.end - part.begin;
+                return false;
             }
-        }
+            part.begin -= dropped;
+            part.end -= dropped;
+            true
+        });
+        kept.extend_from_slice(&self.buf[from..self.committed]);
         self.buf = kept;
-        self.parts = parts;
         self.head = 0;
         self.committed = self.buf.len();
     }
@@ -247,15 +249,15 @@ impl Outbox {
     }
 
     fn advance_marks(&mut self, n: usize) {
-        let mut begins = self.done;
         self.done += n as u64;
-        while let Some(part) = self.parts.front().filter(|_| begins < self.done) {
-            self.begun_call = part.last_call;
+        while let Some(part) = self.parts.front().filter(|part| part.begin < self.done) {
+            if part.has_calls() {
+                self.begun_call = part.last_call;
+            }
             if part.end > self.done {
                 break;
             }
-            self.gone_call = part.last_call;
-            begins = part.end;
+            self.gone_call = self.begun_call;
             self.parts.pop_front();
         }
     }

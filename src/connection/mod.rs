@@ -33,10 +33,10 @@ use core::time::Duration;
 
 use crate::batches::{Batches, OurBatches};
 use crate::calls::Calls;
-use crate::config::Config;
+use crate::config::{Config, FixedConfig, Settings, Settled};
 use crate::deadlines::NEVER;
 use crate::event::{CloseReason, Closed, ConnectionError, Event};
-use crate::frame::{Framer, Framing};
+use crate::frame::{Cutter, Framing};
 use crate::input::Input;
 use crate::json::Envelope;
 use crate::outbox::Outbox;
@@ -58,7 +58,9 @@ pub use commands::{Rejected, SendError};
 /// order of calls is legal.
 ///
 /// `T` is the tag that a caller hands over with a call and gets back when the call settles: a
-/// channel to wake somebody, the token of a request that is being forwarded, a number.
+/// channel to wake somebody, the token of a request that is being forwarded, a number. A peer that
+/// only answers can say so by a type without values, `Connection<core::convert::Infallible>`: then
+/// all that calls need is left out of the program, which is a quarter of a small one.
 ///
 /// ```
 /// use antiphon::{Config, Connection, Event, Input, Outcome};
@@ -83,11 +85,11 @@ pub use commands::{Rejected, SendError};
 /// assert_eq!(response.tag, "the sum");
 /// assert!(matches!(response.outcome, Outcome::Ok(result) if result.as_str() == "15"));
 /// ```
-pub struct Connection<T = ()> {
-    config: Config,
+pub struct Connection<T = (), S = Config> {
+    config: Settled<S>,
     /// The latest time that the driver told.
     now: Instant,
-    framer: Framer,
+    cutter: Cutter,
     calls: Calls<T>,
     requests: Requests,
     batches: Batches,
@@ -168,15 +170,28 @@ struct OwnDeadlines {
 impl<T> Connection<T> {
     /// Makes a connection. Allocates nothing.
     pub const fn new(config: Config) -> Self {
+        Self::begin(&config, Settled(config))
+    }
+}
+
+impl<T, F: FixedConfig> Connection<T, F> {
+    /// Makes a connection whose configuration is known when the program is built. Allocates nothing.
+    pub const fn fixed(of: F) -> Self {
+        Self::begin(&F::CONFIG, Settled(of))
+    }
+}
+
+impl<T, S> Connection<T, S> {
+    const fn begin(config: &Config, settings: Settled<S>) -> Self {
         Self {
-            config,
+            config: settings,
             now: Instant::ZERO,
-            framer: config.framer(),
+            cutter: Cutter::new(config.framing),
             calls: Calls::new(config.first_call),
             requests: Requests::new(),
             batches: Batches::new(config.batch_reply_bytes_max),
             our_batches: OurBatches::new(),
-            outbox: Outbox::new(config.framing, kept_bytes(&config)),
+            outbox: Outbox::new(config.framing, kept_bytes(config)),
             envelopes: Vec::new(),
             fates: Vec::new(),
             reading: None,
@@ -196,7 +211,9 @@ impl<T> Connection<T> {
             told: false,
         }
     }
+}
 
+impl<T, S: Settings> Connection<T, S> {
     /// Takes the next message out of `input`, or tells what time has done, as one event. `None`
     /// means that nothing more can be said until more bytes or a later time come in.
     ///
@@ -385,7 +402,7 @@ impl<T> Connection<T> {
         if self.ended.is_none() {
             self.ended = Some(why);
             self.abandon_reading();
-            self.outbox.drop_unsent_calls();
+            self.drop_unsent_calls();
             self.watch_write();
             self.deadlines.frame = NEVER;
             // After an orderly end of input open requests may still be answered: only so long.
@@ -415,8 +432,14 @@ impl<T> Connection<T> {
         self.closed = true;
         self.deadlines.drain = NEVER;
         self.abandon_reading();
-        self.outbox.drop_unsent_calls();
+        self.drop_unsent_calls();
         self.watch_write();
+    }
+
+    fn drop_unsent_calls(&mut self) {
+        if Calls::<T>::POSSIBLE {
+            self.outbox.drop_unsent_calls();
+        }
     }
 
     /// Arms the write deadline if output waits, and disarms it if none does.
@@ -442,7 +465,7 @@ const fn kept_bytes(config: &Config) -> usize {
     }
 }
 
-impl<T> fmt::Debug for Connection<T> {
+impl<T, S> fmt::Debug for Connection<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("calls_open", &self.calls.open())

@@ -51,7 +51,7 @@ pub use text::Json;
 pub use walk::{Elements, Members};
 
 pub(crate) use decimal::Decimal;
-pub(crate) use encode::{write_json, write_str};
+pub(crate) use encode::{write_inside, write_json, write_str};
 pub(crate) use number::{write_i64, write_u64};
 pub(crate) use plain::{plain_end, text_of};
 pub(crate) use scan::{Envelope, Member, Names, Scanned, Shape, Span, Version, scan};

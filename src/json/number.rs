@@ -30,8 +30,9 @@ pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
     let mut start = digits.len();
     while rest >= 100 {
         start -= 2;
-        digits[start..start + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
-        rest /= 100;
+        let pair;
+        (rest, pair) = by_hundred(rest);
+        digits[start..start + 2].copy_from_slice(&PAIRS[pair as usize]);
     }
     if rest >= 10 {
         start -= 2;
@@ -41,6 +42,31 @@ pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
         digits[start] = b'0' + rest as u8;
     }
     out.extend_from_slice(&digits[start..]);
+}
+
+/// Quotient and remainder.
+#[inline(always)]
+fn by_hundred(n: u64) -> (u64, u64) {
+    if cfg!(all(
+        target_pointer_width = "32",
+        not(target_family = "wasm")
+    )) {
+        return by_hundred_in_steps(n);
+    }
+    (n / 100, n % 100)
+}
+
+/// The same in steps that a small machine has an instruction for: its library's division of 64 bits
+/// is larger than all else that writes numbers.
+fn by_hundred_in_steps(n: u64) -> (u64, u64) {
+    let (mut quotient, mut rest) = (0, 0);
+    for digit in n.to_be_bytes() {
+        // The rest is below 100.
+        let part = rest << 8 | u32::from(digit);
+        quotient = quotient << 8 | u64::from(part / 100);
+        rest = part % 100;
+    }
+    (quotient, u64::from(rest))
 }
 
 /// Writes a signed number.
@@ -224,5 +250,26 @@ impl Write for Scientific {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_hundred_in_steps;
+
+    #[test]
+    fn a_number_is_divided_in_steps_as_it_is_at_once() {
+        for shift in 0..64 {
+            for n in [
+                u64::MAX >> shift,
+                1 << shift,
+                0xfedc_ba98_7654_3210 >> shift,
+                99,
+                100,
+                101,
+            ] {
+                assert_eq!(by_hundred_in_steps(n), (n / 100, n % 100), "{n}");
+            }
+        }
     }
 }

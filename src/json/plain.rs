@@ -21,11 +21,15 @@ use super::simd as twin;
 use super::swar as twin;
 
 pub(crate) use twin::text_of;
-pub(super) use twin::{LONG, Stops, WIDTH, free_of_stops};
+pub(super) use twin::{LONG, Stops, WIDTH, WINDOW, Windows, free_of_stops};
 
+/// The stops of the block that begins behind the first `BEFORE` bytes of a window.
 #[inline(always)]
-pub(super) fn block_at(text: &[u8], pos: usize) -> Option<&[u8; WIDTH]> {
-    text.get(pos..)?.first_chunk()
+pub(super) fn stops_behind<const BEFORE: usize>(window: &[u8; WINDOW]) -> Stops {
+    const { assert!(BEFORE + WIDTH <= WINDOW) };
+    let block = window.get(BEFORE..).and_then(<[u8]>::first_chunk);
+    // A window has room for both, and the compiler leaves the other case out.
+    Stops::of(block.unwrap_or(&[0; WIDTH]))
 }
 
 /// The stops in the next [`LONG`] bytes of `text` from `pos` on, and where they end; or in the next [`WIDTH`] bytes, or

@@ -20,6 +20,9 @@ use core::str::Utf8Error;
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 16;
 
+/// A comma, a quote, a block, and what may stand behind a name in it: quote, colon and the first byte of a value.
+pub(super) const WINDOW: usize = WIDTH + 5;
+
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = 2 * WIDTH;
 
@@ -60,6 +63,32 @@ impl Stops {
     }
 }
 
+/// A text that is looked at through windows: at any place, the next so many bytes at once.
+#[derive(Clone, Copy)]
+pub(super) struct Windows<'t> {
+    text: &'t [u8],
+    /// One behind the last place that has so many bytes before it; 0 if there is none.
+    end: usize,
+}
+
+impl<'t> Windows<'t> {
+    #[inline(always)]
+    pub(super) fn of(text: &'t [u8]) -> Self {
+        Self {
+            text,
+            end: text.len().saturating_sub(WINDOW - 1),
+        }
+    }
+
+    /// The next [`WINDOW`] bytes from `pos` on, if so many are left.
+    #[inline(always)]
+    pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
+        // SAFETY: `pos` is below the length less `WINDOW - 1`, so that `pos + WINDOW` is at most the length, and an array
+        // of bytes has no alignment to keep.
+        (pos < self.end).then(|| unsafe { &*self.text.as_ptr().add(pos).cast() })
+    }
+}
+
 /// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop.
 #[inline(always)]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
@@ -94,24 +123,17 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
 
 #[inline]
 fn is_ascii(bytes: &[u8]) -> bool {
+    // Whatever is left behind the whole blocks is covered by the last block, which may overlap the one before.
+    if let Some(last) = bytes.last_chunk::<{ 4 * WIDTH }>() {
+        return bytes
+            .chunks_exact(4 * WIDTH)
+            .all(|four| four.first_chunk().is_some_and(is_ascii_four))
+            && is_ascii_four(last);
+    }
     let Some(last) = bytes.last_chunk::<WIDTH>() else {
         return bytes.iter().fold(0, |or, byte| or | byte) < 0x80;
     };
     let mut rest = bytes;
-    // Four blocks at a time; what is left are at most four more, the last of which may overlap the one before.
-    while let Some((four, tail)) = rest.split_first_chunk::<{ 4 * WIDTH }>() {
-        let [a, b, c, d] = parts(four);
-        // SAFETY: as above.
-        let high = unsafe {
-            let ab = _mm_or_si128(load(a), load(b));
-            let cd = _mm_or_si128(load(c), load(d));
-            _mm_movemask_epi8(_mm_or_si128(ab, cd))
-        };
-        if high != 0 {
-            return false;
-        }
-        rest = tail;
-    }
     // SAFETY: as above.
     let mut high = unsafe { _mm_movemask_epi8(load(last)) };
     while let Some((block, tail)) = rest.split_first_chunk::<WIDTH>() {
@@ -120,6 +142,17 @@ fn is_ascii(bytes: &[u8]) -> bool {
         rest = tail;
     }
     high == 0
+}
+
+#[inline(always)]
+fn is_ascii_four(blocks: &[u8; 4 * WIDTH]) -> bool {
+    let [a, b, c, d] = parts(blocks);
+    // SAFETY: as above.
+    unsafe {
+        let ab = _mm_or_si128(load(a), load(b));
+        let cd = _mm_or_si128(load(c), load(d));
+        _mm_movemask_epi8(_mm_or_si128(ab, cd)) == 0
+    }
 }
 
 /// The blocks behind each other in a longer one.

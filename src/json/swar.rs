@@ -9,6 +9,9 @@ use core::str::Utf8Error;
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 8;
 
+/// A comma, a quote, a block, and what may stand behind a name in it: quote, colon and the first byte of a value.
+pub(super) const WINDOW: usize = WIDTH + 5;
+
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = WIDTH;
 
@@ -48,6 +51,25 @@ impl Stops {
     #[inline(always)]
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0.checked_shr(8 * index as u32).unwrap_or(0))
+    }
+}
+
+/// A text that is looked at through windows: at any place, the next so many bytes at once.
+#[derive(Clone, Copy)]
+pub(super) struct Windows<'t> {
+    text: &'t [u8],
+}
+
+impl<'t> Windows<'t> {
+    #[inline(always)]
+    pub(super) fn of(text: &'t [u8]) -> Self {
+        Self { text }
+    }
+
+    /// The next [`WINDOW`] bytes from `pos` on, if so many are left.
+    #[inline(always)]
+    pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
+        self.text.get(pos..)?.first_chunk()
     }
 }
 

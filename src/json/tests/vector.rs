@@ -175,3 +175,30 @@ fn utf8_is_told_from_what_is_not_for_every_length_and_place() {
         }
     }
 }
+
+/// What a text must show at a place: a whole window of it, or nothing.
+fn window_by_hand<const N: usize>(text: &[u8], pos: usize) -> Option<&[u8; N]> {
+    text.get(pos..)?.first_chunk()
+}
+
+#[test]
+fn a_window_is_whole_or_there_is_none() {
+    let letters: Vec<u8> = (0..=80).collect();
+    for length in 0..letters.len() {
+        // The text ends where its allocation does.
+        let text = letters[..length].to_vec().into_boxed_slice();
+        let (ours, twin) = (plain::Windows::of(&text), swar::Windows::of(&text));
+        for pos in (0..length + 40).chain([usize::MAX - 1, usize::MAX]) {
+            assert_eq!(
+                ours.at(pos),
+                window_by_hand(&text, pos),
+                "{pos} of {length}"
+            );
+            assert_eq!(
+                twin.at(pos),
+                window_by_hand(&text, pos),
+                "{pos} of {length}"
+            );
+        }
+    }
+}
