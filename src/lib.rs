@@ -105,6 +105,7 @@ mod presets;
 mod reconnect;
 mod requests;
 mod shutdown;
+mod target;
 mod time;
 pub mod websocket;
 

@@ -203,7 +203,8 @@ impl<T, S: Settings> Connection<T, S> {
                 })
             }
             (kind, None) => {
-                if let CallKind::Acknowledged = kind {
+                let acknowledged = matches!(kind, CallKind::Acknowledged);
+                if acknowledged && self.config.version.allows_v1() {
                     self.answer_null(Style::V1, Id::NULL, place);
                 }
                 let (method, params) = (call.method_text(), call.params);

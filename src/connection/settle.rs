@@ -112,7 +112,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Acts on the deadlines that are not of calls.
     fn check_deadlines(&mut self, now: u64) {
-        if self.ended.is_none() && self.cutter.is_inside_frame(self.config.framing) {
+        if self.ended.is_none() && self.cutter.is_inside_frame(S::FRAMING) {
             if self.deadlines.frame == NEVER {
                 self.deadlines.frame = self.after(self.config.frame_time_max);
             }

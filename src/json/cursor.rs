@@ -15,7 +15,7 @@
 //! escapes, in the first block of vector code is done with inline, and so is what stands between
 //! tokens when there are no blanks; everything else is a call away.
 
-use super::plain::{WINDOW, Windows, free_of_stops, long_stops_at, stops_behind, text_of};
+use super::plain::{WIDTH, WINDOW, Windows, free_of_stops, long_stops_at, stops_behind, text_of};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 
 /// The deepest nesting ever allowed: one bit each in the loop's stack.
@@ -165,7 +165,7 @@ impl<'t> Cursor<'t> {
         Ok(())
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn byte(&self, pos: usize) -> u8 {
         match self.text.get(pos) {
             Some(&byte) => byte,
@@ -179,7 +179,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over blanks: where the next token begins, and its first byte.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn token(&mut self, pos: usize) -> (usize, u8) {
         let byte = self.byte(pos);
         if byte > b' ' {
@@ -317,35 +317,47 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over the string whose opening quote is at `pos`.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
+        let mut plain = pos + 1;
         if let Some(window) = self.windows.at(pos) {
-            if let Some(n) = stops_behind::<1>(window).first() {
-                if window.get(n + 1) == Some(&b'"') {
+            plain += match stops_behind::<1>(window).first() {
+                Some(n) if window.get(n + 1) == Some(&b'"') => {
                     let end = pos + n + 2;
                     let escaped = false;
                     return Ok(StringToken { end, escaped });
                 }
-            }
+                Some(n) => n,
+                None => WIDTH,
+            };
         }
-        self.long_string(pos + 1)
+        self.long_string(plain)
     }
 
     /// Does the same for a string that is longer than a block, has escapes, or stands at the end
-    /// of the text. Its first byte is at `pos`.
+    /// of the text. What stands in it before `pos` is plain.
     #[inline(never)]
     fn long_string(&mut self, mut pos: usize) -> Result<StringToken, Failed> {
         let mut escaped = false;
         let mut plain_blocks = 0;
         loop {
             let (mut stops, mut next) = long_stops_at(self.text, pos);
-            plain_blocks = if stops.first().is_none() {
-                plain_blocks + 1
-            } else {
-                0
+            let Some(first) = stops.first() else {
+                if next >= self.text.len() {
+                    return Err(self.bad_string_byte(self.text.len()));
+                }
+                pos = next;
+                // Only a string that has gone on for long is likely to go on for longer.
+                plain_blocks += 1;
+                if plain_blocks > 2 {
+                    pos += free_of_stops(self.text, pos);
+                }
+                continue;
             };
+            plain_blocks = 0;
             // All stops of a block are met before the next block is looked at.
-            while let Some(n) = stops.first() {
+            let mut n = first;
+            loop {
                 let at = pos + n;
                 match self.byte(at) {
                     b'"' => {
@@ -360,15 +372,15 @@ impl<'t> Cursor<'t> {
                     }
                     _ => return Err(self.bad_string_byte(at)),
                 }
+                match stops.first() {
+                    Some(another) => n = another,
+                    None => break,
+                }
             }
             if next >= self.text.len() {
                 return Err(self.bad_string_byte(self.text.len()));
             }
             pos = next;
-            // Only a string that has gone on for long is likely to go on for longer.
-            if plain_blocks > 2 {
-                pos += free_of_stops(self.text, pos);
-            }
         }
     }
 
@@ -395,7 +407,7 @@ impl<'t> Cursor<'t> {
 
     /// Passes over the number that begins at `pos` with `first`, a digit. The byte at hand is always
     /// the one at `pos`, so that none is read twice.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn number(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
         let (mut pos, mut byte) = (pos + 1, self.byte(pos + 1));
         while byte.is_ascii_digit() {
