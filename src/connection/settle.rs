@@ -59,7 +59,7 @@ impl<T, S: Settings> Connection<T, S> {
             && own.write > now
             && own.drain > now
             && own.frame == NEVER
-            && !self.cutter.is_inside_frame(self.config.framing)
+            && !self.cutter.is_inside_frame(S::FRAMING)
     }
 
     /// How a call ends that was open when the connection did.
