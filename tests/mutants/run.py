@@ -45,7 +45,7 @@ VECTORS = ".jsonl"
 # The test binaries of the core. Not among them: those that read the source instead of running it
 # (floors, api), build programs (examples), or play a few conversations a hundred thousand times (allocations).
 TESTS = ["abandoned", "bugs", "deviations", "end_of_input", "interpreted", "limits", "memory", "model",
-         "promises", "review", "scripts", "splits", "vectors"]
+         "owned", "promises", "review", "scripts", "splits", "vectors"]
 # Together at most so many seconds of tests in the first run for a mutant, in the second, and so on.
 ROUNDS = [0.05, 0.5, 4.0, float("inf")]
 # A run may take so many times as long as without a mutant, and so many seconds on top; of the processor, and in all.
