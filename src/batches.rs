@@ -36,6 +36,19 @@ impl Batch {
         }
     }
 
+    /// Where the answer to each position stands in `text`; nothing has no bytes. No sorting is needed,
+    /// for a position is answered once, and there are no more positions than items.
+    fn in_order(&self) -> Vec<(u32, u32)> {
+        let last = self.replies.iter().map(|reply| reply.position).max();
+        let mut parts = alloc::vec![(0, 0); last.map_or(0, |last| last as usize + 1)];
+        let mut start = 0;
+        for reply in &self.replies {
+            parts[reply.position as usize] = (start, reply.end);
+            start = reply.end;
+        }
+        parts
+    }
+
     /// Bytes of heap that it holds.
     fn capacity(&self) -> usize {
         self.text.capacity() + self.replies.capacity() * size_of::<Reply>()
@@ -81,7 +94,7 @@ impl Batches {
         } else {
             by_number
         };
-        let in_order = items_max.saturating_mul(size_of::<(u32, u32, u32)>());
+        let in_order = items_max.saturating_mul(size_of::<(u32, u32)>());
         let kept = batch_bytes_max;
         batch_bytes_max
             .saturating_add(kept)
@@ -186,17 +199,11 @@ impl Batches {
                 start = reply.end as usize;
             }
         } else {
-            // Turn ends into starts, so that the order in `text` may be forgotten.
-            let mut start = 0;
-            let mut parts: Vec<(u32, u32, u32)> = Vec::with_capacity(batch.replies.len());
-            for reply in &batch.replies {
-                parts.push((reply.position, start, reply.end));
-                start = reply.end;
-            }
-            parts.sort_unstable();
-            for (_, start, end) in parts {
-                out.extend_from_slice(&batch.text[start as usize..end as usize]);
-                out.push(b',');
+            for (start, end) in batch.in_order() {
+                if start < end {
+                    out.extend_from_slice(&batch.text[start as usize..end as usize]);
+                    out.push(b',');
+                }
             }
         }
         out.pop();

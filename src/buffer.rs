@@ -3,7 +3,7 @@
 //! Here: [`ReadBuffer`], storage between a socket and a framer. Not here: frames, which only the framer knows, and
 //! output, which a connection owns itself.
 //!
-//! The rules guarded: memory never exceeds the capacity asked for, whatever the peer sends; an idle connection holds
+//! The rules guarded: the storage never exceeds the capacity asked for, whatever the peer sends; an idle connection holds
 //! little; and bytes are moved a constant number of times each.
 //!
 //! ```text
@@ -34,7 +34,8 @@ const QUIET_TURNS: u8 = 16;
 /// # Memory
 ///
 /// Nothing is allocated until the first `spare`. Then 4 KiB, doubled whenever a message does not fit, and up to
-/// 64 KiB also when a read fills more than half of it; never above the capacity. After a burst a storage above
+/// 64 KiB also when a read fills more than half of it; never above the capacity, but while it grows the old storage
+/// is held beside the new one. After a burst a storage above
 /// 64 KiB is kept until the buffer has run empty 16 times in a row with at most a quarter of it used, then dropped;
 /// the next `spare` starts with what the quiet turns needed. [`release`](Self::release) drops it at once, for
 /// drivers that know a connection is idle.

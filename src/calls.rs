@@ -76,6 +76,10 @@ impl NameKey {
 }
 
 impl<T> Calls<T> {
+    /// Whether there can be calls at all: a tag type without values leaves none to be made, and the
+    /// compiler then leaves out all that only calls need.
+    pub(crate) const POSSIBLE: bool = size_of::<Option<T>>() > 0;
+
     pub(crate) const fn new(first: u64) -> Self {
         Self {
             slots: Vec::new(),
@@ -111,6 +115,9 @@ impl<T> Calls<T> {
 
     /// How many calls are open.
     pub(crate) fn open(&self) -> usize {
+        if !Self::POSSIBLE {
+            return 0;
+        }
         self.open
     }
 
@@ -121,6 +128,9 @@ impl<T> Calls<T> {
 
     /// Whether a call of this number was ever made.
     pub(crate) fn was_used(&self, number: u64) -> bool {
+        if !Self::POSSIBLE {
+            return false;
+        }
         (self.first..self.next).contains(&number)
     }
 
@@ -172,6 +182,9 @@ impl<T> Calls<T> {
 
     /// The open call that a caller gave this id.
     pub(crate) fn named(&self, id: Id<'_>) -> Option<u64> {
+        if !Self::POSSIBLE {
+            return None;
+        }
         if self.foreign.numbers.is_empty() {
             return None;
         }
@@ -190,11 +203,17 @@ impl<T> Calls<T> {
 
     /// Whether the call is open.
     pub(crate) fn is_open(&self, number: u64) -> bool {
+        if !Self::POSSIBLE {
+            return false;
+        }
         self.slot(number).is_some()
     }
 
     /// Ends the call and gives back its tag.
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
+        if !Self::POSSIBLE {
+            return None;
+        }
         let index = number as usize & self.mask();
         let slot = self
             .slots
@@ -228,7 +247,7 @@ impl<T> Calls<T> {
     /// A time no later than the earliest deadline.
     pub(crate) fn earliest_deadline(&self) -> u64 {
         // A bound may be of a call that has settled; without an open call it means nothing.
-        if self.open == 0 {
+        if self.open() == 0 {
             return NEVER;
         }
         self.deadlines.earliest()
@@ -236,6 +255,9 @@ impl<T> Calls<T> {
 
     /// An open call whose deadline is `now` or earlier.
     pub(crate) fn due(&mut self, now: u64) -> Option<u64> {
+        if !Self::POSSIBLE {
+            return None;
+        }
         while let Some(block) = self.deadlines.due_block(now) {
             let start = block * 64;
             let end = (start + 64).min(self.slots.len());
@@ -260,7 +282,7 @@ impl<T> Calls<T> {
     /// The open call that was made first, or close to it: where the ring begins. Taking one after
     /// another this way costs one pass over the ring.
     pub(crate) fn oldest(&mut self) -> Option<u64> {
-        if self.open == 0 {
+        if self.open() == 0 {
             return None;
         }
         let (len, start) = (self.slots.len(), self.next as usize & self.mask());
@@ -279,6 +301,9 @@ impl<T> Calls<T> {
 
     /// An open call with a number above `low` and up to `high`.
     pub(crate) fn open_between(&mut self, low: u64, high: u64) -> Option<u64> {
+        if !Self::POSSIBLE {
+            return None;
+        }
         let within = |number: &u64| low < *number && *number <= high;
         if high.saturating_sub(low) <= self.slots.len() as u64 {
             return (low + 1..=high).find(|&number| self.is_open(number));

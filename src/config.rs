@@ -4,10 +4,11 @@
 //! The rule guarded here: a dialect is a value, never a fork in the code; and whatever a peer
 //! sends, memory stays below [`Config::memory_bytes_max`].
 
+use core::ops::Deref;
 use core::time::Duration;
 
 use crate::codes;
-use crate::frame::{Framer, Framing};
+use crate::frame::{Framer, Framing, Limits};
 use crate::id::IdScheme;
 
 /// Everything a [`Connection`](crate::Connection) can be told beforehand.
@@ -170,6 +171,73 @@ pub struct Config {
     /// How long a drain may take before open work is given up. `None` waits for ever. A close
     /// needs no such span: it ends everything at once. Default 30 s.
     pub drain_time_max: Option<Duration>,
+}
+
+/// What a [`Connection`](crate::Connection) keeps to: a [`Config`] that it holds, or a type with a
+/// [`FixedConfig`]. There are no others.
+pub trait Settings {
+    /// The framing, where it is known when the program is built.
+    const FRAMING: Option<Framing>;
+
+    /// The configuration, always the same.
+    fn config(&self) -> &Config;
+}
+
+impl Settings for Config {
+    const FRAMING: Option<Framing> = None;
+
+    #[inline(always)]
+    fn config(&self) -> &Config {
+        self
+    }
+}
+
+/// A configuration that is known when the program is built, for small devices: a connection does
+/// not hold it, and what it switches off is left out of the program.
+///
+/// ```
+/// use antiphon::{CancelStyle, Config, Connection, FixedConfig};
+///
+/// struct Thermostat;
+///
+/// impl FixedConfig for Thermostat {
+///     const CONFIG: Config = {
+///         let mut config = Config::new();
+///         config.message_bytes_max = 1024;
+///         config.batches = false;
+///         config.cancel_receive = CancelStyle::None;
+///         config
+///     };
+/// }
+///
+/// let conn: Connection<(), Thermostat> = Connection::fixed(Thermostat);
+/// assert_eq!(conn.config().message_bytes_max, 1024);
+/// assert!(size_of_val(&conn) <= size_of::<Connection>() - size_of::<Config>());
+/// ```
+pub trait FixedConfig {
+    /// The configuration.
+    const CONFIG: Config;
+}
+
+impl<F: FixedConfig> Settings for F {
+    const FRAMING: Option<Framing> = Some(F::CONFIG.framing);
+
+    #[inline(always)]
+    fn config(&self) -> &Config {
+        const { &F::CONFIG }
+    }
+}
+
+/// Settings, read as the configuration that they have.
+pub(crate) struct Settled<S>(pub(crate) S);
+
+impl<S: Settings> Deref for Settled<S> {
+    type Target = Config;
+
+    #[inline(always)]
+    fn deref(&self) -> &Config {
+        self.0.config()
+    }
 }
 
 /// Whether an object that is neither call nor response is answered.
@@ -477,11 +545,14 @@ impl Config {
     /// The most bytes that the connection leaves unconsumed. An input buffer of this size is never
     /// full without progress.
     pub const fn input_bytes_max(&self) -> usize {
-        self.framer().input_bytes_max()
+        Framer::new(self.framing, self.message_bytes_max, self.header_bytes_max).input_bytes_max()
     }
 
-    pub(crate) const fn framer(&self) -> Framer {
-        Framer::new(self.framing, self.message_bytes_max, self.header_bytes_max)
+    pub(crate) const fn frame_limits(&self) -> Limits {
+        Limits {
+            frame_bytes_max: self.message_bytes_max,
+            header_bytes_max: self.header_bytes_max,
+        }
     }
 }
 

@@ -102,28 +102,36 @@ pub(crate) enum WriteError {
     ParamsByName,
 }
 
-/// Writes a request or notification up to its params.
-fn write_call(
+/// Writes a request or notification up to its params, and says where [`end_params`] is to look.
+#[inline(always)]
+pub(crate) fn begin_params(out: &mut Vec<u8>, style: Style, method: &str) -> usize {
+    match style {
+        Style::V2 => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\""),
+        Style::V1 => out.extend_from_slice(b"{\"method\":\""),
+    }
+    json::write_inside(out, method);
+    let method_end = out.len();
+    out.extend_from_slice(PARAMS);
+    method_end
+}
+
+/// What stands between a method and its params.
+const PARAMS: &[u8; 11] = b"\",\"params\":";
+
+/// Judges the params that were written behind the method.
+#[inline(always)]
+pub(crate) fn end_params(
     out: &mut Vec<u8>,
     style: Style,
-    method: &str,
-    params: impl Payload,
+    method_end: usize,
 ) -> Result<(), WriteError> {
-    out.extend_from_slice(match style {
-        Style::V2 => b"{\"jsonrpc\":\"2.0\",\"method\":",
-        Style::V1 => b"{\"method\":",
-    });
-    json::write_str(out, method);
-    let before = out.len();
-    out.extend_from_slice(b",\"params\":");
-    let start = out.len();
-    sealed::Sealed::write(params, out).map_err(WriteError::Encode)?;
-    match &out[start..] {
+    match out.get(method_end + PARAMS.len()..).unwrap_or_default() {
         // Nothing, unit and none: 2.0 leaves params out, 1.0 always has an array.
         b"" | b"null" => {
-            out.truncate(before);
-            if style == Style::V1 {
-                out.extend_from_slice(b",\"params\":[]");
+            out.truncate(method_end);
+            match style {
+                Style::V2 => out.push(b'"'),
+                Style::V1 => out.extend_from_slice(b"\",\"params\":[]"),
             }
         }
         [b'[', ..] => {}
@@ -134,6 +142,37 @@ fn write_call(
     Ok(())
 }
 
+/// Ends a request by its id.
+#[inline(always)]
+pub(crate) fn end_request(out: &mut Vec<u8>, write_id: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(b",\"id\":");
+    write_id(out);
+    out.push(b'}');
+}
+
+/// Ends a notification. 1.0 marks it by a null id.
+#[inline(always)]
+pub(crate) fn end_notification(out: &mut Vec<u8>, style: Style) {
+    match style {
+        Style::V2 => out.push(b'}'),
+        Style::V1 => out.extend_from_slice(b",\"id\":null}"),
+    }
+}
+
+fn write_call(
+    out: &mut Vec<u8>,
+    style: Style,
+    method: &str,
+    params: impl Payload,
+) -> Result<(), WriteError> {
+    let start = out.len();
+    let method_end = begin_params(out, style, method);
+    sealed::Sealed::write(params, out)
+        .map_err(WriteError::Encode)
+        .and_then(|()| end_params(out, style, method_end))
+        .inspect_err(|_| out.truncate(start))
+}
+
 /// Appends a request whose id `write_id` writes. On error `out` is as it was.
 pub(crate) fn request(
     out: &mut Vec<u8>,
@@ -142,27 +181,20 @@ pub(crate) fn request(
     params: impl Payload,
     write_id: impl FnOnce(&mut Vec<u8>),
 ) -> Result<(), WriteError> {
-    let start = out.len();
-    write_call(out, style, method, params).inspect_err(|_| out.truncate(start))?;
-    out.extend_from_slice(b",\"id\":");
-    write_id(out);
-    out.push(b'}');
+    write_call(out, style, method, params)?;
+    end_request(out, write_id);
     Ok(())
 }
 
-/// Appends a notification. 1.0 marks it by a null id. On error `out` is as it was.
+/// Appends a notification. On error `out` is as it was.
 pub(crate) fn notification(
     out: &mut Vec<u8>,
     style: Style,
     method: &str,
     params: impl Payload,
 ) -> Result<(), WriteError> {
-    let start = out.len();
-    write_call(out, style, method, params).inspect_err(|_| out.truncate(start))?;
-    out.extend_from_slice(match style {
-        Style::V2 => b"}",
-        Style::V1 => b",\"id\":null}",
-    });
+    write_call(out, style, method, params)?;
+    end_notification(out, style);
     Ok(())
 }
 
@@ -174,10 +206,10 @@ pub(crate) fn success(
     result: impl Payload,
 ) -> Result<(), EncodeError> {
     let begin = out.len();
-    out.extend_from_slice(match style {
-        Style::V2 => b"{\"jsonrpc\":\"2.0\",\"result\":",
-        Style::V1 => b"{\"result\":",
-    });
+    match style {
+        Style::V2 => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"result\":"),
+        Style::V1 => out.extend_from_slice(b"{\"result\":"),
+    }
     let start = out.len();
     sealed::Sealed::write(result, out).inspect_err(|_| out.truncate(begin))?;
     if out.len() == start {

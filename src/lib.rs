@@ -105,6 +105,7 @@ mod presets;
 mod reconnect;
 mod requests;
 mod shutdown;
+mod target;
 mod time;
 pub mod websocket;
 
@@ -114,8 +115,8 @@ pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
 pub use config::{
     BatchOrder, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds, ErrorProfile,
-    InvalidRequestId, LimitErrors, NullIdError, NullParams, Role, UnknownId, V1NullId,
-    VersionPolicy,
+    FixedConfig, InvalidRequestId, LimitErrors, NullIdError, NullParams, Role, Settings, UnknownId,
+    V1NullId, VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
 pub use encode::{Payload, encode_error, encode_parse_error, encode_response};

@@ -11,7 +11,9 @@ use crate::encode::Style;
 use crate::error_object::ErrorObject;
 use crate::event::{InvalidReason, InvalidResponse, Outcome};
 use crate::id::Id;
-use crate::json::{Envelope, Json, JsonKind, Member, Names, Span, Version, text_of};
+use crate::json::{
+    Envelope, Json, JsonKind, Member, Names, Span, Version, inside_of, text_of, value_of,
+};
 
 /// A method name that may be called: any text but a blank one.
 ///
@@ -161,24 +163,25 @@ impl<'a> Text<'a> {
     }
 
     /// What stands between the quotes of a string.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn inside(&self, span: Span) -> Option<&'a str> {
-        let start = span.start.wrapping_sub(self.start).wrapping_add(1) as usize;
-        let end = span.end.wrapping_sub(self.start).wrapping_sub(1) as usize;
-        self.text.get(start..end)
+        inside_of(self.text, self.place(span.start), self.place(span.end))
+    }
+
+    /// Where a place in the message is in `text`: no place in it at all, if it is none of this part.
+    #[inline(always)]
+    fn place(&self, place: u32) -> usize {
+        place.wrapping_sub(self.start) as usize
     }
 
     pub(crate) fn has_line_breaks(&self) -> bool {
         self.line_breaks
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn json(&self, span: Span) -> Json<'a> {
-        // `get` judges whatever a subtraction makes of spans that are not of this text.
-        let start = span.start.wrapping_sub(self.start) as usize;
-        let end = span.end.wrapping_sub(self.start) as usize;
-        let value = self.text.get(start..end).unwrap_or("null");
-        Json::from_scanned(value, self.line_breaks)
+        let value = value_of(self.text, self.place(span.start), self.place(span.end));
+        Json::from_scanned(value.unwrap_or("null"), self.line_breaks)
     }
 }
 

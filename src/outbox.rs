@@ -1,36 +1,45 @@
 //! The bytes that wait to be written, and which of our calls are among them.
 //!
 //! One contiguous buffer, reused, so that stream writes coalesce; the ends of its parts beside it.
-//! A part is one message, except that in a stream neighbours without calls are one part. Each part
-//! also carries the number of the last call in or before it: that tells calls of which no byte has
-//! left from all others.
+//! A part is one message; in a stream only one with calls, for nobody asks where another ends. Each
+//! also carries the number of the last call in it: that tells calls of which no byte has left from
+//! all others.
 //!
 //! ```text
-//!   buf   │ taken │ part │ part │ part │ open frame … │
-//!         0       head   ▲      ▲      committed      len
-//!                        end, last call of each
+//!   buf   │ taken │ part │ answers … │ part │ open frame … │
+//!         0       head   ▲           ▲      committed      len
+//!                        begin, end, last call of each
 //! ```
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 use core::mem;
+
+use crate::config::Settings;
 
 use crate::frame::Framing;
 use crate::frame::write::{self, FrameStart};
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// Where the part ends, counted from the first byte ever queued.
+    /// Where the part begins and ends, counted from the first byte ever queued.
+    begin: u64,
     end: u64,
-    /// The number of the last call in this part or any before it.
+    /// The number of the last call in this part; zero, which no call has, if it carries none.
     last_call: u64,
-    /// Whether the part carries calls.
-    has_calls: bool,
+}
+
+impl Part {
+    fn has_calls(&self) -> bool {
+        self.last_call != 0
+    }
 }
 
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct Outbox<S> {
     framing: Framing,
+    settings: PhantomData<fn() -> S>,
     buf: Vec<u8>,
     head: usize,
     /// Where the last complete frame ends in `buf`. Beyond it stands a frame that is being written.
@@ -46,10 +55,11 @@ pub(crate) struct Outbox {
     keep_bytes: usize,
 }
 
-impl Outbox {
+impl<S: Settings> Outbox<S> {
     pub(crate) const fn new(framing: Framing, keep_bytes: usize) -> Self {
         Self {
             framing,
+            settings: PhantomData,
             buf: Vec::new(),
             head: 0,
             committed: 0,
@@ -87,8 +97,18 @@ impl Outbox {
         self.framing = framing;
     }
 
+    /// The framing written in: known when the program is built, where the settings are.
+    #[inline(always)]
+    fn framing(&self) -> Framing {
+        match S::FRAMING {
+            None | Some(Framing::Detect) => self.framing,
+            Some(framing) => framing,
+        }
+    }
+
     /// Starts a frame of about `body_hint` bytes. What is appended to [`body`](Self::body) next is
     /// the message. An open frame that was never completed is gone.
+    #[inline(always)]
     pub(crate) fn begin(&mut self, body_hint: usize) -> FrameStart {
         self.rollback();
         if self.head > self.buf.len() / 2 {
@@ -96,7 +116,7 @@ impl Outbox {
             self.committed -= self.head;
             self.head = 0;
         }
-        write::begin(self.framing, &mut self.buf, body_hint)
+        write::begin(self.framing(), &mut self.buf, body_hint)
     }
 
     /// The buffer, to append to while a frame is open.
@@ -105,33 +125,30 @@ impl Outbox {
     }
 
     /// Completes a frame that carries calls up to number `last_call` (`None`: no call).
+    #[inline(always)]
     pub(crate) fn commit(&mut self, frame: FrameStart, last_call: Option<u64>) {
-        write::finish(frame, self.framing, &mut self.buf);
+        let begin = self.queued();
+        write::finish(frame, self.framing(), &mut self.buf);
         self.committed = self.buf.len();
-        let end = self.queued();
-        let has_calls = last_call.is_some();
-        let before = self
-            .parts
-            .back()
-            .map_or(self.gone_call, |last| last.last_call);
-        let part = Part {
-            end,
-            last_call: last_call.unwrap_or(before),
-            has_calls,
-        };
-        match self.parts.back_mut() {
-            Some(last) if self.framing != Framing::Messages && !has_calls && !last.has_calls => {
-                *last = part
-            }
-            _ => self.parts.push_back(part),
+        if last_call.is_some() || self.framing() == Framing::Messages {
+            self.parts.push_back(Part {
+                begin,
+                end: self.queued(),
+                last_call: last_call.unwrap_or(0),
+            });
         }
     }
 
     /// Takes the open frame back as if it had never been begun.
+    #[inline]
     pub(crate) fn rollback(&mut self) {
-        if self.buf.len() == self.committed {
-            return;
+        if self.buf.len() != self.committed {
+            self.drop_open_frame();
         }
+    }
+
+    #[inline(never)]
+    fn drop_open_frame(&mut self) {
         self.buf.truncate(self.committed);
         // A message that was found too large does not leave its room behind.
         let keep_bytes = self.committed.max(self.keep_bytes);
@@ -146,7 +163,7 @@ impl Outbox {
             .buf
             .get(self.head..self.committed)
             .filter(|waiting| !waiting.is_empty())?;
-        Some(match (self.framing, self.parts.front()) {
+        Some(match (self.framing(), self.parts.front()) {
             (Framing::Messages, Some(part)) => {
                 let len = usize::try_from(part.end - self.done).unwrap_or(waiting.len());
                 waiting.get(..len).unwrap_or(waiting)
@@ -190,7 +207,7 @@ impl Outbox {
         let front = *self.parts.front()?;
         let before = self.gone_call;
         self.advance(usize::try_from(front.end - self.done).ok()?);
-        front.has_calls.then_some((before, front.last_call))
+        front.has_calls().then_some((before, front.last_call))
     }
 
     /// Drops everything that waits.
@@ -205,30 +222,29 @@ impl Outbox {
     /// Drops every call of which no byte has left; the rest stays in order.
     pub(crate) fn drop_unsent_calls(&mut self) {
         self.rollback();
-        let unsent = |part: &Part| part.has_calls && part.last_call > self.begun_call;
+        let begun_call = self.begun_call;
+        let unsent = |part: &Part| part.has_calls() && part.last_call > begun_call;
         if !self.parts.iter().any(unsent) {
             return;
         }
         let mut kept = Vec::new();
-        let (mut from, mut end) = (self.done, self.done);
-        let mut parts = VecDeque::new();
-        for part in &self.parts {
-            let bytes = (from - self.done) as usize..(part.end - self.done) as usize;
-            from = part.end;
-            if !unsent(part) {
-                end += bytes.len() as u64;
-                kept.extend_from_slice(&self.buf[self.head..][bytes]);
-                // Calls that were dropped before this part do not leave with it.
-                let last_call = part.last_call.min(self.begun_call);
-                parts.push_back(Part {
-                    end,
-                    last_call,
-                    ..*part
-                });
+        let mut from = self.head;
+        let mut dropped = 0;
+        let (head, done) = (self.head, self.done);
+        let place = |at: u64| head + at.saturating_sub(done) as usize;
+        self.parts.retain_mut(|part| {
+            if unsent(part) {
+                kept.extend_from_slice(&self.buf[from..place(part.begin)]);
+                from = place(part.end);
+                dropped += part.end - part.begin;
+                return false;
             }
-        }
+            part.begin -= dropped;
+            part.end -= dropped;
+            true
+        });
+        kept.extend_from_slice(&self.buf[from..self.committed]);
         self.buf = kept;
-        self.parts = parts;
         self.head = 0;
         self.committed = self.buf.len();
     }
@@ -247,15 +263,15 @@ impl Outbox {
     }
 
     fn advance_marks(&mut self, n: usize) {
-        let mut begins = self.done;
         self.done += n as u64;
-        while let Some(part) = self.parts.front().filter(|_| begins < self.done) {
-            self.begun_call = part.last_call;
+        while let Some(part) = self.parts.front().filter(|part| part.begin < self.done) {
+            if part.has_calls() {
+                self.begun_call = part.last_call;
+            }
             if part.end > self.done {
                 break;
             }
-            self.gone_call = part.last_call;
-            begins = part.end;
+            self.gone_call = self.begun_call;
             self.parts.pop_front();
         }
     }
@@ -284,10 +300,11 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::Outbox;
+    use crate::config::Config;
     use crate::frame::Framing;
     use alloc::vec::Vec;
 
-    fn put(outbox: &mut Outbox, body: &[u8], last_call: Option<u64>) {
+    fn put(outbox: &mut Outbox<Config>, body: &[u8], last_call: Option<u64>) {
         let frame = outbox.begin(body.len());
         outbox.body().extend_from_slice(body);
         outbox.commit(frame, last_call);
@@ -296,7 +313,7 @@ mod tests {
     // TRN-07
     #[test]
     fn a_stream_shows_everything_and_takes_partial_writes() {
-        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
         put(&mut outbox, b"one", Some(1));
         put(&mut outbox, b"two", None);
         assert_eq!(outbox.peek(), Some(&b"one\ntwo\n"[..]));
@@ -317,7 +334,7 @@ mod tests {
 
     #[test]
     fn whole_messages_are_shown_one_by_one() {
-        let mut outbox = Outbox::new(Framing::Messages, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
         put(&mut outbox, b"one", Some(1));
         put(&mut outbox, b"two", None);
         put(&mut outbox, b"three", Some(3));
@@ -332,7 +349,7 @@ mod tests {
 
     #[test]
     fn calls_behind_a_frame_boundary_have_not_begun() {
-        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
         put(&mut outbox, b"one", Some(1));
         put(&mut outbox, b"two", Some(2));
         outbox.consume(4);
@@ -343,7 +360,7 @@ mod tests {
 
     #[test]
     fn taking_swaps_the_buffers_when_nothing_else_waits() {
-        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
         let mut into = Vec::with_capacity(99);
         put(&mut outbox, b"one", Some(1));
         assert!(outbox.take(&mut into));
@@ -361,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_frame_not_completed_is_neither_shown_nor_kept() {
-        let mut outbox = Outbox::new(Framing::ContentLength, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::ContentLength, 1024);
         put(&mut outbox, b"one", Some(1));
         let before = outbox.peek().unwrap().to_vec();
         let _ = outbox.begin(10);
@@ -377,7 +394,7 @@ mod tests {
 
     #[test]
     fn unsent_calls_can_be_dropped_from_between_answers() {
-        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
         for (body, call) in [
             (b"a1", Some(1)),
             (b"r1", None),

@@ -6,14 +6,15 @@
 use super::Connection;
 use super::commands::{ENVELOPE_HINT, Rejected, SendError};
 use crate::codes;
+use crate::config::Settings;
 use crate::encode::{self, Payload, Style};
 use crate::error_object::ErrorObject;
 use crate::event::ConnectionError;
 use crate::id::{ReplyToken, RequestKey};
 use crate::json::OwnedJson;
-use crate::requests::NONE;
+use crate::requests::{NONE, OpenRequest};
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// Answers a request with a result.
     ///
     /// # Errors
@@ -74,10 +75,8 @@ impl<T> Connection<T> {
         if !self.config.echo_method_names {
             return self.respond_err(to, &error);
         }
-        match OwnedJson::from_value(method) {
-            Ok(name) => self.respond_err(to, &error.with_data(name.as_json())),
-            Err(error) => Err(Rejected::new(to, SendError::Encode(error))),
-        }
+        let name = OwnedJson::of_str(method);
+        self.respond_err(to, &error.with_data(name.as_json()))
     }
 
     /// Answers a request that was cancelled, with the code that `cancel_answer` names.
@@ -124,7 +123,7 @@ impl<T> Connection<T> {
         let Some(request) = request else {
             return Err(Rejected::new(to, SendError::NotOpen));
         };
-        let (batch, position, style) = (request.batch, request.position, request.style);
+        let (batch, position, style) = (self.batch_of(request), request.position, request.style);
         if batch != NONE {
             let id = request.id();
             match self
@@ -153,6 +152,15 @@ impl<T> Connection<T> {
         }
         self.after_reply();
         Ok(())
+    }
+
+    /// The batch that a request came in; [`NONE`] if it came alone.
+    pub(super) fn batch_of(&self, request: &OpenRequest) -> u32 {
+        if self.config.batches {
+            request.batch
+        } else {
+            NONE
+        }
     }
 
     /// Notes that one thing fewer is open in a batch, and sends the batch's answer if that was the

@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 
 use super::Connection;
 use super::commands::{Rejected, SendError};
-use crate::config::NullIdError;
+use crate::config::{Config, NullIdError, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload};
 use crate::frame::write::FrameStart;
@@ -33,8 +33,8 @@ use crate::time::Instant;
 /// # Ok::<(), antiphon::SendError>(())
 /// ```
 #[must_use = "a batch that is not sent is taken back"]
-pub struct Batch<'c, T> {
-    conn: &'c mut Connection<T>,
+pub struct Batch<'c, T, S: Settings = Config> {
+    conn: &'c mut Connection<T, S>,
     frame: Result<FrameStart, SendError>,
     start: usize,
     deadline: u64,
@@ -71,10 +71,10 @@ impl<R> fmt::Debug for Handle<R> {
     }
 }
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// Begins a batch whose calls share one deadline. Nothing is sent before
     /// [`Batch::send`]; what keeps a batch from being sent at all is told by its first entry.
-    pub fn batch(&mut self, deadline: Option<Instant>) -> Batch<'_, T> {
+    pub fn batch(&mut self, deadline: Option<Instant>) -> Batch<'_, T, S> {
         self.forget_builder();
         let first = self.calls.next();
         let allowed = self.may_queue().and_then(|()| {
@@ -114,7 +114,7 @@ impl<T> Connection<T> {
     }
 }
 
-impl<T> Batch<'_, T> {
+impl<T, S: Settings> Batch<'_, T, S> {
     /// Adds a call whose result is to be decoded into `R`.
     ///
     /// # Errors
@@ -256,14 +256,14 @@ impl<T> Batch<'_, T> {
     }
 }
 
-impl<T> Drop for Batch<'_, T> {
+impl<T, S: Settings> Drop for Batch<'_, T, S> {
     fn drop(&mut self) {
         // After `send` there is no builder to forget.
         self.conn.forget_builder();
     }
 }
 
-impl<T> fmt::Debug for Batch<'_, T> {
+impl<T, S: Settings> fmt::Debug for Batch<'_, T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
             .field("items", &self.items)

@@ -6,9 +6,12 @@
 use core::fmt;
 
 use super::Connection;
+use crate::calls::Calls;
+use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::event::Closed;
+use crate::frame::write::FrameStart;
 use crate::id::{CallId, Id};
 use crate::json::{self, EncodeError, Json, JsonKind};
 use crate::message::MethodName;
@@ -131,7 +134,16 @@ impl<V> From<Rejected<V>> for SendError {
     }
 }
 
-impl<T> Connection<T> {
+/// A message that has been written up to its params.
+struct Half {
+    frame: FrameStart,
+    /// Where its body begins.
+    start: usize,
+    style: Style,
+    method_end: usize,
+}
+
+impl<T, S: Settings> Connection<T, S> {
     /// Calls a method of the peer. The call settles exactly once, as
     /// [`Event::Response`](crate::Event::Response) with the same `tag`: by its answer, when
     /// `deadline` has passed, or when the connection ends.
@@ -185,6 +197,7 @@ impl<T> Connection<T> {
         }
     }
 
+    /// Queues a request. Only the writing of its params depends on what they are.
     fn send_call(
         &mut self,
         id: Option<Id<'_>>,
@@ -193,33 +206,58 @@ impl<T> Connection<T> {
     ) -> Result<u64, SendError> {
         self.may_send(method)?;
         let first = self.calls.next();
+        let sent = self.next_call(id).and_then(|number| {
+            let half = self.begin_message(method, params.size_hint());
+            let written = params.write(self.outbox.body());
+            self.end_message(half, written, Some((number, id)))?;
+            Ok(number)
+        });
         // A number that was passed over for a call that is refused has not been used either.
-        self.write_call(id, method, params)
-            .inspect_err(|_| self.calls.rollback(first))
+        sent.inspect_err(|_| self.calls.rollback(first))
     }
 
-    fn write_call(
-        &mut self,
-        id: Option<Id<'_>>,
-        method: &str,
-        params: impl Payload,
-    ) -> Result<u64, SendError> {
-        let number = self.next_call(id)?;
+    /// Writes a message up to its params.
+    fn begin_message(&mut self, method: &str, params_hint: usize) -> Half {
         let style = self.own_style();
         let frame = self
             .outbox
-            .begin(params.size_hint() + method.len() + ENVELOPE_HINT);
-        let start = self.outbox.body().len();
-        let scheme = self.config.id_scheme;
-        encode::request(self.outbox.body(), style, method, params, |out| match id {
-            Some(id) => json::write_json(out, id.json()),
-            None => scheme.write(number, out),
-        })
-        .map_err(|error| self.take_back(error.into()))?;
-        self.finish_body(start)?;
-        self.outbox.commit(frame, Some(number));
+            .begin(params_hint + method.len() + ENVELOPE_HINT);
+        let out = self.outbox.body();
+        Half {
+            start: out.len(),
+            frame,
+            style,
+            method_end: encode::begin_params(out, style, method),
+        }
+    }
+
+    /// Completes a message whose params have been written, or takes it back: a request with its
+    /// number and the id that its caller chose, or a notification.
+    fn end_message(
+        &mut self,
+        half: Half,
+        written: Result<(), EncodeError>,
+        call: Option<(u64, Option<Id<'_>>)>,
+    ) -> Result<(), SendError> {
+        let out = self.outbox.body();
+        written
+            .map_err(WriteError::Encode)
+            .and_then(|()| encode::end_params(out, half.style, half.method_end))
+            .map_err(|error| self.take_back(error.into()))?;
+        let out = self.outbox.body();
+        match call {
+            Some((_, Some(id))) => encode::end_request(out, |out| json::write_json(out, id.json())),
+            Some((number, None)) => {
+                let scheme = self.config.id_scheme;
+                encode::end_request(out, |out| scheme.write(number, out));
+            }
+            None => encode::end_notification(out, half.style),
+        }
+        self.finish_body(half.start)?;
+        self.outbox
+            .commit(half.frame, call.map(|(number, _)| number));
         self.watch_write();
-        Ok(number)
+        Ok(())
     }
 
     /// Tells the peer something and wants no answer. Once the input has ended in good order it
@@ -228,27 +266,15 @@ impl<T> Connection<T> {
     /// # Errors
     /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        if self.is_finishing() {
+        if self.at_end && self.is_finishing() {
             self.may_push()?;
             check_method(method)?;
         } else {
             self.may_send(method)?;
         }
-        self.send_notification(method, params)
-    }
-
-    fn send_notification(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        let style = self.own_style();
-        let frame = self
-            .outbox
-            .begin(params.size_hint() + method.len() + ENVELOPE_HINT);
-        let start = self.outbox.body().len();
-        encode::notification(self.outbox.body(), style, method, params)
-            .map_err(|error| self.take_back(error.into()))?;
-        self.finish_body(start)?;
-        self.outbox.commit(frame, None);
-        self.watch_write();
-        Ok(())
+        let half = self.begin_message(method, params.size_hint());
+        let written = params.write(self.outbox.body());
+        self.end_message(half, written, None)
     }
 
     /// Moves the deadline of an open call, for a peer that reports progress. `None` waits for
@@ -376,11 +402,11 @@ impl<T> Connection<T> {
         self.may_push()
     }
 
-    /// Whether the input has ended in good order and requests are still to be answered.
+    /// Whether an input that has ended did so in good order, and requests are still to be answered.
     fn is_finishing(&mut self) -> bool {
         self.forget_builder();
         let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
-        in_order && self.at_end && !self.draining && !self.closed && self.requests.open() > 0
+        in_order && !self.draining && !self.closed && self.requests.open() > 0
     }
 
     fn may_push(&self) -> Result<(), SendError> {
@@ -433,6 +459,9 @@ impl<T> Connection<T> {
 
     /// The open call that an id on the wire belongs to.
     pub(super) fn find_call(&self, id: Id<'_>) -> Option<u64> {
+        if !Calls::<T>::POSSIBLE {
+            return None;
+        }
         let has_names = self.calls.has_names();
         if has_names {
             if let Some(number) = self.calls.named(id) {

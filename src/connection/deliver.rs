@@ -4,7 +4,8 @@
 //! request is answered exactly once; and whatever fits nothing is reported, not dropped.
 
 use super::{Connection, Fate, Rest};
-use crate::config::{InvalidRequestId, NullIdError, Role};
+use crate::calls::Calls;
+use crate::config::{InvalidRequestId, NullIdError, Role, Settings};
 use crate::encode::{self, Style};
 use crate::error_object::ErrorObject;
 use crate::event::{
@@ -24,7 +25,7 @@ pub(super) struct Place {
     pub(super) position: u32,
 }
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// Goes on with a message that has more to give; none when it is finished.
     pub(super) fn read_on<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         loop {
@@ -202,7 +203,8 @@ impl<T> Connection<T> {
                 })
             }
             (kind, None) => {
-                if let CallKind::Acknowledged = kind {
+                let acknowledged = matches!(kind, CallKind::Acknowledged);
+                if acknowledged && self.config.version.allows_v1() {
                     self.answer_null(Style::V1, Id::NULL, place);
                 }
                 let (method, params) = (call.method_text(), call.params);
@@ -284,7 +286,7 @@ impl<T> Connection<T> {
         let batch = self
             .requests
             .get(key.slot, key.generation)
-            .map_or(NONE, |request| request.batch);
+            .map_or(NONE, |request| self.batch_of(request));
         self.requests.remove(key.slot);
         if batch != NONE {
             self.release_batch(batch);
@@ -335,10 +337,8 @@ impl<T> Connection<T> {
             && matches!(outcome, Outcome::Ok(result) if result.is_null());
         let kind = match id.filter(|id| !id.is_null()) {
             None => StrayKind::NullId(outcome),
-            Some(id) => match self.config.id_scheme.read(id.json()) {
-                Some(number) if self.calls.was_used(number) => StrayKind::Late(outcome),
-                _ => StrayKind::Unknown(outcome),
-            },
+            Some(id) if self.was_ours(id) => StrayKind::Late(outcome),
+            Some(_) => StrayKind::Unknown(outcome),
         };
         self.strays += u64::from(!is_acknowledgement);
         if self.strays > self.config.strays_max {
@@ -347,8 +347,17 @@ impl<T> Connection<T> {
         Event::Stray(Stray { kind, id, origin })
     }
 
+    /// Whether a call of ours had this id.
+    fn was_ours(&self, id: Id<'_>) -> bool {
+        let number = || self.config.id_scheme.read(id.json());
+        Calls::<T>::POSSIBLE && number().is_some_and(|number| self.calls.was_used(number))
+    }
+
     /// The calls that an error without id settles, if it settles any.
     pub(super) fn null_id_fanout(&mut self, response: &message::Response<'_>) -> Option<Rest> {
+        if !Calls::<T>::POSSIBLE {
+            return None;
+        }
         let has_id = response
             .id
             .is_some_and(|id| !id.is_null() || self.calls.named(id).is_some());

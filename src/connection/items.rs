@@ -9,15 +9,15 @@ use super::deliver::Place;
 use super::{Connection, Fate};
 use crate::batches::Batches;
 use crate::codes;
-use crate::config::{CancelMatch, LimitErrors, Role};
+use crate::config::{CancelMatch, LimitErrors, Role, Settings};
 use crate::encode::{self, Style};
-use crate::error_object::ErrorObject;
+use crate::error_object::{ErrorObject, with_number};
 use crate::event::{Event, InvalidReason, MalformedCause, Origin, Refused, RefusedCause};
 use crate::id::Id;
 use crate::json::{JsonKind, OwnedJson};
 use crate::message::{self, Call, CallKind, Message, Text};
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// A batch that is refused as a whole. `Some(None)` swallows it.
     pub(super) fn reject_batch<'a>(
         &mut self,
@@ -75,12 +75,9 @@ impl<T> Connection<T> {
             envelope.method().is_none()
                 && (envelope.result().is_some() || envelope.error().is_some())
         });
-        let sentence = alloc::format!("A batch may have at most {items_max} items");
-        let standard = OwnedJson::from_value(sentence.as_str()).ok();
-        let standard = || match &standard {
-            Some(data) => ErrorObject::invalid_request().with_data(data.as_json()),
-            None => ErrorObject::invalid_request(),
-        };
+        let sentence = with_number("A batch may have at most ", items_max, " items");
+        let sentence = OwnedJson::of_str(&sentence);
+        let standard = || ErrorObject::invalid_request().with_data(sentence.as_json());
         let answered = match self.config.limit_errors {
             _ if is_answers => None,
             LimitErrors::Dedicated => {

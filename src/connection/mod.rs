@@ -33,14 +33,15 @@ use core::time::Duration;
 
 use crate::batches::{Batches, OurBatches};
 use crate::calls::Calls;
-use crate::config::Config;
+use crate::config::{Config, FixedConfig, Settings, Settled};
 use crate::deadlines::NEVER;
 use crate::event::{CloseReason, Closed, ConnectionError, Event};
-use crate::frame::{Framer, Framing};
+use crate::frame::{Cutter, Framing};
 use crate::input::Input;
 use crate::json::Envelope;
 use crate::outbox::Outbox;
 use crate::requests::Requests;
+use crate::target::SMALL;
 use crate::time::Instant;
 
 use plain::Ready;
@@ -58,7 +59,9 @@ pub use commands::{Rejected, SendError};
 /// order of calls is legal.
 ///
 /// `T` is the tag that a caller hands over with a call and gets back when the call settles: a
-/// channel to wake somebody, the token of a request that is being forwarded, a number.
+/// channel to wake somebody, the token of a request that is being forwarded, a number. A peer that
+/// only answers can say so by a type without values, `Connection<core::convert::Infallible>`: then
+/// all that calls need is left out of the program, which is a quarter of a small one.
 ///
 /// ```
 /// use antiphon::{Config, Connection, Event, Input, Outcome};
@@ -83,16 +86,16 @@ pub use commands::{Rejected, SendError};
 /// assert_eq!(response.tag, "the sum");
 /// assert!(matches!(response.outcome, Outcome::Ok(result) if result.as_str() == "15"));
 /// ```
-pub struct Connection<T = ()> {
-    config: Config,
+pub struct Connection<T = (), S = Config> {
+    config: Settled<S>,
     /// The latest time that the driver told.
     now: Instant,
-    framer: Framer,
+    cutter: Cutter,
     calls: Calls<T>,
     requests: Requests,
     batches: Batches,
     our_batches: OurBatches,
-    outbox: Outbox,
+    outbox: Outbox<S>,
     /// The objects of the message being read, and what is to become of each.
     envelopes: Vec<Envelope>,
     fates: Vec<Fate>,
@@ -168,15 +171,28 @@ struct OwnDeadlines {
 impl<T> Connection<T> {
     /// Makes a connection. Allocates nothing.
     pub const fn new(config: Config) -> Self {
+        Self::begin(&config, Settled(config))
+    }
+}
+
+impl<T, F: FixedConfig> Connection<T, F> {
+    /// Makes a connection whose configuration is known when the program is built. Allocates nothing.
+    pub const fn fixed(of: F) -> Self {
+        Self::begin(&F::CONFIG, Settled(of))
+    }
+}
+
+impl<T, S: Settings> Connection<T, S> {
+    const fn begin(config: &Config, settings: Settled<S>) -> Self {
         Self {
-            config,
+            config: settings,
             now: Instant::ZERO,
-            framer: config.framer(),
+            cutter: Cutter::new(config.framing),
             calls: Calls::new(config.first_call),
             requests: Requests::new(),
             batches: Batches::new(config.batch_reply_bytes_max),
             our_batches: OurBatches::new(),
-            outbox: Outbox::new(config.framing, kept_bytes(&config)),
+            outbox: Outbox::new(config.framing, kept_bytes(config)),
             envelopes: Vec::new(),
             fates: Vec::new(),
             reading: None,
@@ -196,7 +212,9 @@ impl<T> Connection<T> {
             told: false,
         }
     }
+}
 
+impl<T, S: Settings> Connection<T, S> {
     /// Takes the next message out of `input`, or tells what time has done, as one event. `None`
     /// means that nothing more can be said until more bytes or a later time come in.
     ///
@@ -204,6 +222,10 @@ impl<T> Connection<T> {
     /// one by one, after the whole batch has been checked. Deadlines are judged once no whole
     /// message is left, so an answer that is already in the buffer wins over its deadline.
     pub fn poll_event<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
+        if SMALL {
+            // The short cut makes no decision of its own, so it can be left out.
+            return self.poll_any(input, Ready::Nothing);
+        }
         match self.poll_plain(input) {
             Ok(event) => Some(event),
             Err(Ready::Drained) => self.settle_next(),
@@ -385,7 +407,7 @@ impl<T> Connection<T> {
         if self.ended.is_none() {
             self.ended = Some(why);
             self.abandon_reading();
-            self.outbox.drop_unsent_calls();
+            self.drop_unsent_calls();
             self.watch_write();
             self.deadlines.frame = NEVER;
             // After an orderly end of input open requests may still be answered: only so long.
@@ -415,8 +437,14 @@ impl<T> Connection<T> {
         self.closed = true;
         self.deadlines.drain = NEVER;
         self.abandon_reading();
-        self.outbox.drop_unsent_calls();
+        self.drop_unsent_calls();
         self.watch_write();
+    }
+
+    fn drop_unsent_calls(&mut self) {
+        if Calls::<T>::POSSIBLE {
+            self.outbox.drop_unsent_calls();
+        }
     }
 
     /// Arms the write deadline if output waits, and disarms it if none does.
@@ -442,7 +470,7 @@ const fn kept_bytes(config: &Config) -> usize {
     }
 }
 
-impl<T> fmt::Debug for Connection<T> {
+impl<T, S: Settings> fmt::Debug for Connection<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("calls_open", &self.calls.open())

@@ -9,7 +9,7 @@
 
 use super::receive::Frame;
 use super::{Connection, Fate};
-use crate::config::{Config, DuplicateIds, VersionPolicy};
+use crate::config::{Config, DuplicateIds, Settings, VersionPolicy};
 use crate::deadlines::NEVER;
 use crate::encode::Style;
 use crate::error_object::ErrorObject;
@@ -77,7 +77,7 @@ pub(super) enum Ready<'a> {
     Scanned(Frame, Result<Scanned<'a>, SyntaxError>),
 }
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// The next event, if it is a plain message that is next; otherwise how far that was looked for.
     ///
     /// Inlined into `poll_event`, so that the event is built in the place where the caller wants it.

@@ -8,7 +8,8 @@ use core::ops::Range;
 
 use super::plain::Ready;
 use super::{Connection, Fate, Reading, Rest};
-use crate::config::Role;
+use crate::calls::Calls;
+use crate::config::{Role, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::Style;
 use crate::error_object::ErrorObject;
@@ -51,7 +52,7 @@ impl Frame {
     }
 }
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// The next event that the input holds; none when no whole message is left. `ready` is what of
     /// it has been done already.
     pub(super) fn read<'a>(
@@ -59,11 +60,12 @@ impl<T> Connection<T> {
         input: &mut Input<'a>,
         mut ready: Ready<'a>,
     ) -> Option<Event<'a, T>> {
-        if self.reading.is_some() && !self.is_shown_again(input) {
+        let in_parts = self.reads_in_parts();
+        if in_parts && !self.is_shown_again(input) {
             return None;
         }
         loop {
-            if self.reading.is_some() {
+            if in_parts && self.reading.is_some() {
                 let event = self.read_on(input);
                 if event.is_some() {
                     return event;
@@ -136,7 +138,7 @@ impl<T> Connection<T> {
                 })
             }
             Ok(Cut::Oversize { bytes, taken }) => {
-                if !self.framer.is_inside_frame() {
+                if !self.cutter.is_inside_frame(S::FRAMING) {
                     self.deadlines.frame = NEVER;
                 }
                 input.take(taken);
@@ -168,9 +170,10 @@ impl<T> Connection<T> {
     /// then on, also in the answer to a frame that is too large.
     #[inline(always)]
     pub(super) fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
-        let cut = self.framer.cut(rest, self.at_end);
+        let limits = self.config.frame_limits();
+        let cut = self.cutter.cut(S::FRAMING, limits, rest, self.at_end);
         if self.config.framing == Framing::Detect {
-            self.outbox.set_framing(self.framer.framing());
+            self.outbox.set_framing(self.cutter.framing());
         }
         cut
     }
@@ -311,9 +314,18 @@ impl<T> Connection<T> {
         true
     }
 
+    /// Whether a message may have more to give than one event: a batch, or an error that settles
+    /// several calls. Where neither can be, the compiler leaves out how that is done.
+    fn reads_in_parts(&self) -> bool {
+        self.config.batches || Calls::<T>::POSSIBLE
+    }
+
     /// Gives up what is left of a half-delivered message: requests that were never delivered are
     /// answered −32603.
     pub(super) fn abandon_reading(&mut self) {
+        if !self.reads_in_parts() {
+            return;
+        }
         let Some(reading) = self.reading.take() else {
             return;
         };

@@ -6,9 +6,9 @@
 use alloc::vec::Vec;
 
 use super::Connection;
-use crate::config::{DuplicateIds, LimitErrors, Role, UnknownId};
+use crate::config::{DuplicateIds, LimitErrors, Role, Settings, UnknownId};
 use crate::encode::{self, Style};
-use crate::error_object::ErrorObject;
+use crate::error_object::{ErrorObject, with_number};
 use crate::event::{
     ConnectionError, Event, Malformed, MalformedCause, Origin, Refused, RefusedCause,
 };
@@ -16,7 +16,7 @@ use crate::id::Id;
 use crate::json::OwnedJson;
 use crate::message::{Call, CallKind};
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// The limit that a call meets, if any. For a notification that is only the method's length.
     pub(super) fn over_limit(&mut self, call: &Call<'_>) -> Option<RefusedCause> {
         let method_bytes = call.method.len().saturating_sub(2);
@@ -67,14 +67,10 @@ impl<T> Connection<T> {
                 self.answer_fault(Style::V2, None, &ErrorObject::request_too_large(bytes_max))
             }
             LimitErrors::Standard | LimitErrors::FirstCall => {
-                let sentence = alloc::format!("A message may have at most {bytes_max} bytes");
-                match OwnedJson::from_value(sentence.as_str()) {
-                    Ok(data) => {
-                        let error = ErrorObject::invalid_request().with_data(data.as_json());
-                        self.answer_fault(Style::V2, None, &error)
-                    }
-                    Err(_) => self.answer_fault(Style::V2, None, &ErrorObject::invalid_request()),
-                }
+                let sentence = with_number("A message may have at most ", bytes_max, " bytes");
+                let sentence = OwnedJson::of_str(&sentence);
+                let error = ErrorObject::invalid_request().with_data(sentence.as_json());
+                self.answer_fault(Style::V2, None, &error)
             }
         };
         Event::Refused(Refused {

@@ -4,11 +4,13 @@
 //! over its deadline. One event at a time; what is due waits in its own table until it is told.
 
 use super::Connection;
+use crate::calls::Calls;
+use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
 use crate::id::{CallId, RequestKey};
 
-impl<T> Connection<T> {
+impl<T, S: Settings> Connection<T, S> {
     /// The next thing to tell that no message said.
     pub(super) fn settle_next<'a>(&mut self) -> Option<Event<'a, T>> {
         if let Some(number) = self.next_undelivered() {
@@ -79,6 +81,9 @@ impl<T> Connection<T> {
 
     /// An open call whose frame was not delivered.
     fn next_undelivered(&mut self) -> Option<u64> {
+        if !Calls::<T>::POSSIBLE {
+            return None;
+        }
         while let Some(&(low, high)) = self.failed.front() {
             if let Some(number) = self.calls.open_between(low, high) {
                 return Some(number);
@@ -107,7 +112,7 @@ impl<T> Connection<T> {
 
     /// Acts on the deadlines that are not of calls.
     fn check_deadlines(&mut self, now: u64) {
-        if self.ended.is_none() && self.framer.is_inside_frame() {
+        if self.ended.is_none() && self.cutter.is_inside_frame(S::FRAMING) {
             if self.deadlines.frame == NEVER {
                 self.deadlines.frame = self.after(self.config.frame_time_max);
             }

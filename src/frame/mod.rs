@@ -200,17 +200,24 @@ impl core::error::Error for FramingError {}
 pub struct Framer {
     framing: Framing,
     limits: Limits,
-    codec: Codec,
-    /// Offset within the stream of the first byte the next call presents.
-    position: u64,
-    failed: Option<FramingError>,
+    cutter: Cutter,
 }
 
 /// The sizes a codec must keep to, in bytes.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
-    frame_bytes_max: usize,
-    header_bytes_max: usize,
+pub(crate) struct Limits {
+    pub(crate) frame_bytes_max: usize,
+    pub(crate) header_bytes_max: usize,
+}
+
+/// What a [`Framer`] remembers; it is told framing and limits each time. For a connection, whose configuration has
+/// them: where that is known when the program is built, the other framings are not in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cutter {
+    codec: Codec,
+    /// Offset within the stream of the first byte the next call presents.
+    position: u64,
+    failed: Option<FramingError>,
 }
 
 /// What one call presents to a codec.
@@ -288,9 +295,7 @@ impl Framer {
                 frame_bytes_max,
                 header_bytes_max,
             },
-            codec: Codec::new(framing),
-            position: 0,
-            failed: None,
+            cutter: Cutter::new(framing),
         }
     }
 
@@ -308,41 +313,18 @@ impl Framer {
     /// A [`FramingError`] when the place of the next frame cannot be known. It is final: every later call returns the
     /// same, until [`reset`](Self::reset).
     pub fn cut(&mut self, unread: &[u8], at_end: bool) -> Result<Cut, FramingError> {
-        if let Some(error) = self.failed {
-            return Err(error);
-        }
-        let unread = Unread {
-            bytes: unread,
-            at_end,
-            position: self.position,
-        };
-        let cut = self.cut_by_codec(unread);
-        match &cut {
-            Ok(cut) => self.position = unread.offset(cut.taken()),
-            Err(error) => self.failed = Some(*error),
-        }
-        cut
+        self.cutter.cut(None, self.limits, unread, at_end)
     }
 
     /// Returns to the start of a new stream: state, detection and offsets are forgotten, limits are kept.
     pub fn reset(&mut self) {
-        *self = Self::new(
-            self.framing,
-            self.limits.frame_bytes_max,
-            self.limits.header_bytes_max,
-        );
+        self.cutter = Cutter::new(self.framing);
     }
 
     /// The framing in force: for [`Framing::Detect`] what was detected, or `Detect` while that is open.
     #[must_use]
     pub const fn framing(&self) -> Framing {
-        match self.codec {
-            Codec::Lines(_) => Framing::Newline,
-            Codec::ContentLength(_) => Framing::ContentLength,
-            Codec::Concatenated(_) => Framing::Concatenated,
-            Codec::Messages => Framing::Messages,
-            Codec::Detect(_) => Framing::Detect,
-        }
+        self.cutter.framing()
     }
 
     /// Whether a frame has begun and is not complete; one that is being skipped counts.
@@ -350,13 +332,7 @@ impl Framer {
     /// Ending the stream now would cut it short. Use it to judge a peer that stalls.
     #[must_use]
     pub const fn is_inside_frame(&self) -> bool {
-        match &self.codec {
-            Codec::Lines(codec) => codec.is_inside_frame(),
-            Codec::ContentLength(codec) => codec.is_inside_frame(),
-            Codec::Concatenated(codec) => codec.is_inside_frame(),
-            Codec::Messages => false,
-            Codec::Detect(codec) => codec.is_inside_frame(),
-        }
+        self.cutter.is_inside_frame(None)
     }
 
     /// The most bytes that ever have to be presented at once: after [`Cut::Incomplete`] fewer than this remain
@@ -377,22 +353,103 @@ impl Framer {
         // Even when both limits are zero a byte must come in to be refused.
         max(bytes, 1)
     }
+}
 
-    fn cut_by_codec(&mut self, unread: Unread<'_>) -> Result<Cut, FramingError> {
-        if let Codec::Detect(detect) = &mut self.codec {
-            match detect.detect(unread)? {
-                Detected::Not(cut) => return Ok(cut),
-                Detected::Framing(framing) => self.codec = Codec::new(framing),
+impl Cutter {
+    pub(crate) const fn new(framing: Framing) -> Self {
+        Self {
+            codec: Codec::new(framing),
+            position: 0,
+            failed: None,
+        }
+    }
+
+    /// See [`Framer::cut`]; `only` is the framing that it was made with, where that is known when the program is built.
+    pub(crate) fn cut(
+        &mut self,
+        only: Option<Framing>,
+        limits: Limits,
+        unread: &[u8],
+        at_end: bool,
+    ) -> Result<Cut, FramingError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let unread = Unread {
+            bytes: unread,
+            at_end,
+            position: self.position,
+        };
+        let cut = self.cut_by_codec(only, limits, unread);
+        match &cut {
+            Ok(cut) => self.position = unread.offset(cut.taken()),
+            Err(error) => self.failed = Some(*error),
+        }
+        cut
+    }
+
+    /// See [`Framer::framing`].
+    pub(crate) const fn framing(&self) -> Framing {
+        match self.codec {
+            Codec::Lines(_) => Framing::Newline,
+            Codec::ContentLength(_) => Framing::ContentLength,
+            Codec::Concatenated(_) => Framing::Concatenated,
+            Codec::Messages => Framing::Messages,
+            Codec::Detect(_) => Framing::Detect,
+        }
+    }
+
+    /// See [`Framer::is_inside_frame`].
+    pub(crate) const fn is_inside_frame(&self, only: Option<Framing>) -> bool {
+        match &self.codec {
+            Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.is_inside_frame(),
+            Codec::ContentLength(codec) if may_be(only, Framing::ContentLength) => {
+                codec.is_inside_frame()
             }
+            Codec::Concatenated(codec) if may_be(only, Framing::Concatenated) => {
+                codec.is_inside_frame()
+            }
+            Codec::Detect(codec) if may_be(only, Framing::Detect) => codec.is_inside_frame(),
+            _ => false,
+        }
+    }
+
+    fn cut_by_codec(
+        &mut self,
+        only: Option<Framing>,
+        limits: Limits,
+        unread: Unread<'_>,
+    ) -> Result<Cut, FramingError> {
+        match &mut self.codec {
+            Codec::Detect(detect) if may_be(only, Framing::Detect) => {
+                match detect.detect(unread)? {
+                    Detected::Not(cut) => return Ok(cut),
+                    Detected::Framing(framing) => self.codec = Codec::new(framing),
+                }
+            }
+            _ => {}
         }
         match &mut self.codec {
-            Codec::Lines(codec) => codec.cut(unread, self.limits),
-            Codec::ContentLength(codec) => codec.cut(unread, self.limits),
-            Codec::Concatenated(codec) => codec.cut(unread, self.limits),
-            Codec::Messages => Ok(messages::cut(unread, self.limits)),
-            // Detection has just ended or returned.
-            Codec::Detect(_) => Ok(Cut::Incomplete { taken: 0 }),
+            Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.cut(unread, limits),
+            Codec::ContentLength(codec) if may_be(only, Framing::ContentLength) => {
+                codec.cut(unread, limits)
+            }
+            Codec::Concatenated(codec) if may_be(only, Framing::Concatenated) => {
+                codec.cut(unread, limits)
+            }
+            // Only whole messages are left: no codec is ever of another framing.
+            _ => Ok(messages::cut(unread, limits)),
         }
+    }
+}
+
+/// Whether a cutter that is only ever of the framing `only` can have the codec of `framing`. Always so where that is
+/// not known.
+const fn may_be(only: Option<Framing>, framing: Framing) -> bool {
+    match only {
+        None => true,
+        Some(Framing::Detect) => !matches!(framing, Framing::Concatenated | Framing::Messages),
+        Some(only) => only as u8 == framing as u8,
     }
 }
 

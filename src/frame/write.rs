@@ -20,6 +20,10 @@ use alloc::vec::Vec;
 const NAME: &[u8] = b"Content-Length: ";
 const BLANK_LINE: &[u8] = b"\r\n\r\n";
 
+/// The headers of nearly all messages, whose numbers are still to be written.
+const TWO_DIGITS: &[u8; 22] = b"Content-Length: 00\r\n\r\n";
+const THREE_DIGITS: &[u8; 23] = b"Content-Length: 000\r\n\r\n";
+
 /// The most digits of a `usize`, at 64 bits.
 const DIGITS_MAX: usize = 20;
 
@@ -31,69 +35,78 @@ pub(crate) struct FrameStart {
     start: usize,
     /// Where its body begins.
     body: usize,
-    /// The body's length that the header in place tells.
-    declared: usize,
 }
 
 /// Begins a frame whose body will have about `body_len` bytes: append it, then [`finish`], which has
 /// nothing to move if the number of digits was right. A frame that is not finished is taken back by
 /// truncating `out`.
+#[inline(always)]
 pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
     let frame_bytes = NAME.len() + DIGITS_MAX + BLANK_LINE.len() + 1;
     out.reserve(body_len.saturating_add(frame_bytes));
-    begin_declared(framing, out, body_len)
+    let start = out.len();
+    if framing == Framing::ContentLength {
+        match body_len {
+            10..100 => out.extend_from_slice(TWO_DIGITS),
+            100..1000 => out.extend_from_slice(THREE_DIGITS),
+            _ => {
+                out.extend_from_slice(NAME);
+                out.extend_from_slice(decimal(body_len, &mut [0; DIGITS_MAX]));
+                out.extend_from_slice(BLANK_LINE);
+            }
+        }
+    }
+    FrameStart {
+        start,
+        body: out.len(),
+    }
 }
 
 /// Ends a frame: sets the header right, appends the delimiter.
 ///
 /// Between `begin` and this, `out` may only have grown.
+#[inline(always)]
 pub(crate) fn finish(start: FrameStart, framing: Framing, out: &mut Vec<u8>) {
     debug_assert!(start.body <= out.len(), "the output shrank under a frame");
     match framing {
-        Framing::ContentLength => correct_header(start, out),
+        Framing::ContentLength => write_length(start, out),
         Framing::Newline | Framing::Concatenated | Framing::Detect => out.push(b'\n'),
         Framing::Messages => {}
     }
 }
 
-fn begin_declared(framing: Framing, out: &mut Vec<u8>, declared: usize) -> FrameStart {
-    let start = out.len();
-    if framing == Framing::ContentLength {
-        let mut digits = [0; DIGITS_MAX];
-        out.extend_from_slice(NAME);
-        out.extend_from_slice(decimal(declared, &mut digits));
-        out.extend_from_slice(BLANK_LINE);
-    }
-    FrameStart {
-        start,
-        body: out.len(),
-        declared,
+/// Writes the true length into the header.
+#[inline(always)]
+fn write_length(start: FrameStart, out: &mut Vec<u8>) {
+    let body_len = out.len().saturating_sub(start.body);
+    let place = start.start + NAME.len()..start.body.saturating_sub(BLANK_LINE.len());
+    // A remainder of ten fits a byte.
+    let digit = |unit: usize| b'0' + (body_len / unit % 10) as u8;
+    match (out.get_mut(place), body_len) {
+        (Some([tens, ones]), 10..100) => (*tens, *ones) = (digit(10), digit(1)),
+        (Some([hundreds, tens, ones]), 100..1000) => {
+            (*hundreds, *tens, *ones) = (digit(100), digit(10), digit(1));
+        }
+        _ => correct_header(start, out, body_len),
     }
 }
 
-/// Writes the true length into the header, moving the body if the number has more or fewer digits than assumed.
-fn correct_header(start: FrameStart, out: &mut Vec<u8>) {
-    let body_len = out.len().saturating_sub(start.body);
-    if body_len == start.declared {
-        return;
-    }
+/// The same for any length, moving the body if the number has more or fewer digits than assumed.
+#[inline(never)]
+fn correct_header(start: FrameStart, out: &mut Vec<u8>, body_len: usize) {
     let mut digits = [0; DIGITS_MAX];
     let digits = decimal(body_len, &mut digits);
     let number = start.start + NAME.len();
-    let place = number..start.body.saturating_sub(BLANK_LINE.len());
-    if place.len() == digits.len() {
-        if let Some(place) = out.get_mut(place) {
-            place.copy_from_slice(digits);
-            return;
-        }
-    }
     let body = number + digits.len() + BLANK_LINE.len();
-    if body > start.body {
-        out.resize(body + body_len, 0);
+    if body != start.body {
+        if body > start.body {
+            out.resize(body + body_len, 0);
+        }
+        // Both ranges lie within `out`: it was at least `start.body + body_len` long before, and now is
+        // `body + body_len`.
+        out.copy_within(start.body..start.body + body_len, body);
+        out.truncate(body + body_len);
     }
-    // Both ranges lie within `out`: it was at least `start.body + body_len` long before, and now is `body + body_len`.
-    out.copy_within(start.body..start.body + body_len, body);
-    out.truncate(body + body_len);
     let header = digits.iter().chain(BLANK_LINE);
     for (place, byte) in out.iter_mut().skip(number).zip(header) {
         *place = *byte;

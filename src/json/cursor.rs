@@ -15,7 +15,7 @@
 //! escapes, in the first block of vector code is done with inline, and so is what stands between
 //! tokens when there are no blanks; everything else is a call away.
 
-use super::plain::{Stops, block_at, free_of_stops, long_stops_at, text_of};
+use super::plain::{WIDTH, WINDOW, Windows, free_of_stops, long_stops_at, stops_behind, text_of};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 
 /// The deepest nesting ever allowed: one bit each in the loop's stack.
@@ -23,10 +23,43 @@ pub(super) const DEPTH_MAX: u8 = 128;
 
 pub(super) struct Cursor<'t> {
     text: &'t [u8],
+    windows: Windows<'t>,
     depth_max: u32,
     line_breaks: bool,
     /// What went wrong, once something has.
     failure: SyntaxError,
+}
+
+/// The bracket that closes what `bracket` opens.
+#[inline(always)]
+fn closing(bracket: u8) -> u8 {
+    // `[` and `]` as well as `{` and `}` have one character between them.
+    bracket + 2
+}
+
+/// Behind a comma and a key, both plainly written: see [`plain_key`].
+#[inline(always)]
+fn plain_next_key(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
+    if window[0] != b',' {
+        return None;
+    }
+    plain_key::<1>(window)
+}
+
+/// Behind a key whose quote is at `AT`, and its colon: where the value begins, and its first byte.
+/// Only if the key is no longer than a block and has no escapes, and there are no blanks; else the
+/// long way knows.
+#[inline(always)]
+fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
+    let n = match AT {
+        0 => stops_behind::<1>(window).first()?,
+        _ => stops_behind::<2>(window).first()?,
+    };
+    let quote = AT + 1 + n;
+    let (end, colon) = (*window.get(quote)?, *window.get(quote + 1)?);
+    let first = *window.get(quote + 2)?;
+    (window[AT] == b'"' && end == b'"' && colon == b':' && first > b' ')
+        .then_some((quote + 2, first))
 }
 
 /// Something went wrong; the cursor knows what. So small that a position or this comes back in
@@ -44,6 +77,7 @@ impl<'t> Cursor<'t> {
     pub(super) fn new(text: &'t [u8], depth_max: u8) -> Self {
         Self {
             text,
+            windows: Windows::of(text),
             depth_max: u32::from(depth_max.clamp(1, DEPTH_MAX)),
             line_breaks: false,
             failure: SyntaxError::NONE,
@@ -72,7 +106,16 @@ impl<'t> Cursor<'t> {
     /// The position of the first byte of the value: behind one byte-order mark and blanks.
     ///
     /// RFC 8259, clause 8.1: a parser may ignore a byte-order mark rather than fail.
+    #[inline]
     pub(super) fn begin(&mut self) -> Result<usize, Failed> {
+        match self.text.first() {
+            Some(b'{' | b'[') => Ok(0),
+            _ => self.begin_slowly(),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_slowly(&mut self) -> Result<usize, Failed> {
         let start = if self.text.starts_with(b"\xEF\xBB\xBF") {
             3
         } else {
@@ -112,14 +155,17 @@ impl<'t> Cursor<'t> {
     /// Checks what can be judged only once the value has ended at `pos`.
     #[inline]
     pub(super) fn finish(&mut self, pos: usize) -> Result<(), Failed> {
-        let pos = self.skip_blanks(pos);
+        if pos == self.text.len() {
+            return Ok(());
+        }
+        let pos = self.skip_blanks_slowly(pos);
         if pos < self.text.len() {
             return Err(self.fail(SyntaxErrorKind::TrailingData, pos));
         }
         Ok(())
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn byte(&self, pos: usize) -> u8 {
         match self.text.get(pos) {
             Some(&byte) => byte,
@@ -133,7 +179,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over blanks: where the next token begins, and its first byte.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn token(&mut self, pos: usize) -> (usize, u8) {
         let byte = self.byte(pos);
         if byte > b' ' {
@@ -157,68 +203,74 @@ impl<'t> Cursor<'t> {
 
     /// Passes over the value that begins at `pos`, inside `open` containers.
     ///
-    /// The stack holds one bit per open container around the innermost: 1 an object, 0 an array.
+    /// The stack holds one bit per container that is open: 1 an object, 0 an array, the innermost
+    /// lowest. The highest bit set stands for no container and says where the stack ends.
     pub(super) fn value(&mut self, pos: usize, open: u32) -> Result<usize, Failed> {
+        let windows = self.windows;
         let mut pos = pos;
-        let mut stack = 0u128;
-        let mut in_object = false;
-        let mut depth = open;
         let mut first = self.byte(pos);
+        let mut depth = open;
+        let mut stack = 1_u64;
         loop {
-            match first {
-                b'"' => pos = self.string(pos)?.end,
-                b'-' | b'0'..=b'9' => pos = self.number(pos, first)?,
-                b'{' => {
-                    self.enter(depth, pos)?;
-                    (pos, first) = self.token(pos + 1);
-                    if first == b'}' {
-                        pos += 1;
-                    } else {
-                        stack = stack << 1 | u128::from(in_object);
-                        in_object = true;
-                        depth += 1;
-                        (pos, first) = self.key(pos, first)?;
-                        continue;
+            if first == b'"' {
+                pos = self.string(pos)?.end;
+            } else if first.is_ascii_digit() {
+                pos = self.number(pos, first)?;
+            } else {
+                match first {
+                    b'{' | b'[' => {
+                        self.enter(depth, pos)?;
+                        let bracket = first;
+                        if stack.leading_zeros() == 0 {
+                            // No bit is left: the rest of this value has a stack of its own.
+                            pos = self.value(pos, depth)?;
+                        } else {
+                            (pos, first) = self.token(pos + 1);
+                            if first == closing(bracket) {
+                                pos += 1;
+                            } else {
+                                depth += 1;
+                                stack <<= 1;
+                                if bracket == b'{' {
+                                    stack |= 1;
+                                    (pos, first) = self.key(pos, first)?;
+                                }
+                                continue;
+                            }
+                        }
                     }
+                    b'-' => pos = self.negative(pos)?,
+                    b't' => pos = self.literal(pos, b"true")?,
+                    b'f' => pos = self.literal(pos, b"false")?,
+                    b'n' => pos = self.literal(pos, b"null")?,
+                    _ => return Err(self.unexpected(pos)),
                 }
-                b'[' => {
-                    self.enter(depth, pos)?;
-                    (pos, first) = self.token(pos + 1);
-                    if first == b']' {
-                        pos += 1;
-                    } else {
-                        stack = stack << 1 | u128::from(in_object);
-                        in_object = false;
-                        depth += 1;
-                        continue;
-                    }
-                }
-                b't' => pos = self.literal(pos, b"true")?,
-                b'f' => pos = self.literal(pos, b"false")?,
-                b'n' => pos = self.literal(pos, b"null")?,
-                _ => return Err(self.unexpected(pos)),
             }
             // A value has ended; so may any number of the containers around it.
             loop {
-                if depth == open {
+                if stack == 1 {
                     return Ok(pos);
                 }
-                (pos, first) = self.token(pos);
-                match first {
-                    b',' => {
-                        (pos, first) = self.token(pos + 1);
-                        if in_object {
-                            (pos, first) = self.key(pos, first)?;
-                        }
+                let in_object = stack & 1 == 1;
+                if in_object {
+                    if let Some((behind, byte)) = windows.at(pos).and_then(plain_next_key) {
+                        (pos, first) = (pos + behind, byte);
                         break;
                     }
-                    b'}' if in_object => {}
-                    b']' if !in_object => {}
-                    _ => return Err(self.unexpected(pos)),
+                }
+                (pos, first) = self.token(pos);
+                if first == b',' {
+                    (pos, first) = self.token(pos + 1);
+                    if in_object {
+                        (pos, first) = self.key(pos, first)?;
+                    }
+                    break;
+                }
+                if first != closing(if in_object { b'{' } else { b'[' }) {
+                    return Err(self.unexpected(pos));
                 }
                 pos += 1;
                 depth -= 1;
-                in_object = stack & 1 == 1;
                 stack >>= 1;
             }
         }
@@ -237,6 +289,16 @@ impl<'t> Cursor<'t> {
     /// begins, and its first byte.
     #[inline(always)]
     fn key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
+        match self.windows.at(pos).and_then(plain_key::<0>) {
+            Some((behind, byte)) => Ok((pos + behind, byte)),
+            None => self.any_key(pos, first),
+        }
+    }
+
+    /// Does the same for a key that is long, escaped or at the end of the text, has blanks behind
+    /// it, or is none.
+    #[inline(never)]
+    fn any_key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
         if first != b'"' {
             return Err(self.unexpected(pos));
         }
@@ -255,36 +317,47 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over the string whose opening quote is at `pos`.
-    #[inline(always)]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
-        let start = pos + 1;
-        if let Some(block) = block_at(self.text, start) {
-            if let Some(n) = Stops::of(block).first() {
-                if block.get(n) == Some(&b'"') {
-                    let end = start + n + 1;
+        let mut plain = pos + 1;
+        if let Some(window) = self.windows.at(pos) {
+            plain += match stops_behind::<1>(window).first() {
+                Some(n) if window.get(n + 1) == Some(&b'"') => {
+                    let end = pos + n + 2;
                     let escaped = false;
                     return Ok(StringToken { end, escaped });
                 }
-            }
+                Some(n) => n,
+                None => WIDTH,
+            };
         }
-        self.long_string(start)
+        self.long_string(plain)
     }
 
     /// Does the same for a string that is longer than a block, has escapes, or stands at the end
-    /// of the text. Its first byte is at `pos`.
+    /// of the text. What stands in it before `pos` is plain.
     #[inline(never)]
     fn long_string(&mut self, mut pos: usize) -> Result<StringToken, Failed> {
         let mut escaped = false;
         let mut plain_blocks = 0;
         loop {
             let (mut stops, mut next) = long_stops_at(self.text, pos);
-            plain_blocks = if stops.first().is_none() {
-                plain_blocks + 1
-            } else {
-                0
+            let Some(first) = stops.first() else {
+                if next >= self.text.len() {
+                    return Err(self.bad_string_byte(self.text.len()));
+                }
+                pos = next;
+                // Only a string that has gone on for long is likely to go on for longer.
+                plain_blocks += 1;
+                if plain_blocks > 2 {
+                    pos += free_of_stops(self.text, pos);
+                }
+                continue;
             };
+            plain_blocks = 0;
             // All stops of a block are met before the next block is looked at.
-            while let Some(n) = stops.first() {
+            let mut n = first;
+            loop {
                 let at = pos + n;
                 match self.byte(at) {
                     b'"' => {
@@ -299,15 +372,15 @@ impl<'t> Cursor<'t> {
                     }
                     _ => return Err(self.bad_string_byte(at)),
                 }
+                match stops.first() {
+                    Some(another) => n = another,
+                    None => break,
+                }
             }
             if next >= self.text.len() {
                 return Err(self.bad_string_byte(self.text.len()));
             }
             pos = next;
-            // Only a string that has gone on for long is likely to go on for longer.
-            if plain_blocks > 2 {
-                pos += free_of_stops(self.text, pos);
-            }
         }
     }
 
@@ -332,46 +405,53 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over the number that begins at `pos` with `first`. The byte at hand is always the one
-    /// at `pos`, so that none is read twice.
-    #[inline(always)]
+    /// Passes over the number that begins at `pos` with `first`, a digit. The byte at hand is always
+    /// the one at `pos`, so that none is read twice.
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn number(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        let (mut pos, mut byte) = (pos, first);
-        if byte == b'-' {
-            pos += 1;
-            byte = self.byte(pos);
-        }
-        if byte == b'0' {
-            pos += 1;
-            byte = self.byte(pos);
+        let (mut pos, mut byte) = (pos + 1, self.byte(pos + 1));
+        while byte.is_ascii_digit() {
             // RFC 8259, clause 6: leading zeros are not allowed.
-            if byte.is_ascii_digit() {
+            if first == b'0' {
                 return Err(self.fail(SyntaxErrorKind::BadNumber, pos));
             }
-        } else {
-            (pos, byte) = self.digits(pos, byte)?;
-        }
-        if byte == b'.' {
-            let first = self.byte(pos + 1);
-            (pos, byte) = self.digits(pos + 1, first)?;
-        }
-        if byte | 0x20 == b'e' {
             pos += 1;
             byte = self.byte(pos);
-            if matches!(byte, b'+' | b'-') {
-                pos += 1;
-                byte = self.byte(pos);
-            }
-            (pos, _) = self.digits(pos, byte)?;
+        }
+        if matches!(byte, b'.' | b'e' | b'E') {
+            return self.fraction(pos, byte);
         }
         Ok(pos)
     }
 
-    /// Passes over one digit or more, of which `first` is to be the first: where they end, and the
-    /// byte there.
+    /// Passes over the number whose minus sign is at `pos`.
+    #[inline(never)]
+    fn negative(&mut self, pos: usize) -> Result<usize, Failed> {
+        let first = self.byte(pos + 1);
+        if !first.is_ascii_digit() {
+            return Err(self.missing_digit(pos + 1));
+        }
+        self.number(pos + 1, first)
+    }
+
+    /// Passes over what may stand behind a whole number; `byte` is the one at `pos`.
+    #[inline(never)]
+    fn fraction(&mut self, pos: usize, byte: u8) -> Result<usize, Failed> {
+        let (mut pos, mut byte) = (pos, byte);
+        if byte == b'.' {
+            (pos, byte) = self.digits(pos + 1)?;
+        }
+        if byte | 0x20 == b'e' {
+            let sign = matches!(self.byte(pos + 1), b'+' | b'-');
+            (pos, _) = self.digits(pos + 1 + usize::from(sign))?;
+        }
+        Ok(pos)
+    }
+
+    /// Passes over one digit or more: where they end, and the byte there.
     #[inline(always)]
-    fn digits(&mut self, mut pos: usize, first: u8) -> Result<(usize, u8), Failed> {
-        let mut byte = first;
+    fn digits(&mut self, mut pos: usize) -> Result<(usize, u8), Failed> {
+        let mut byte = self.byte(pos);
         if !byte.is_ascii_digit() {
             return Err(self.missing_digit(pos));
         }

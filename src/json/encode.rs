@@ -15,17 +15,25 @@ use super::text::Json;
 
 /// Appends a string with its quotes.
 pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {
-    out.reserve(s.len() + 2);
     out.push(b'"');
-    if skip_plain(s.as_bytes(), 0) == s.len() {
-        out.extend_from_slice(s.as_bytes());
-    } else {
-        write_escaped(out, s);
-    }
+    write_inside(out, s);
     out.push(b'"');
 }
 
+/// Appends the inside of a string, behind its quote. It is judged where it stands in the output: there a block of
+/// bytes ends with it even if it is short.
+#[inline]
+pub(crate) fn write_inside(out: &mut Vec<u8>, s: &str) {
+    let start = out.len();
+    out.extend_from_slice(s.as_bytes());
+    if skip_plain(out, start) < out.len() {
+        out.truncate(start);
+        write_escaped(out, s);
+    }
+}
+
 /// Appends the inside of a string. What must be escaped is just what stops `skip_plain`.
+#[inline(never)]
 pub(super) fn write_escaped(out: &mut Vec<u8>, s: &str) {
     let text = s.as_bytes();
     let mut start = 0;

@@ -8,7 +8,7 @@ use core::fmt;
 
 use serde::ser::{Serialize, Serializer};
 
-use super::encode::EncodeError;
+use super::encode::{EncodeError, write_str};
 use super::serializer::write_value;
 use super::syntax::{JsonKind, SyntaxError};
 use super::text::Json;
@@ -55,6 +55,19 @@ impl OwnedJson {
                 text: text.into_boxed_str(),
             })
             .map_err(|_| EncodeError::invalid_text())
+    }
+
+    /// The JSON string that says `text`.
+    pub(crate) fn of_str(text: &str) -> Self {
+        let mut quoted = Vec::new();
+        write_str(&mut quoted, text);
+        Self {
+            line_breaks: false,
+            // A string with some bytes of ASCII put in is one still.
+            text: String::from_utf8(quoted)
+                .unwrap_or_default()
+                .into_boxed_str(),
+        }
     }
 
     /// Validates a text and keeps the value in it, without the blanks around.

@@ -19,6 +19,7 @@ use core::ops::Range;
 use super::cursor::{Cursor, Failed, StringToken};
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
+use crate::target::SMALL;
 
 /// A stretch of the scanned text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -309,6 +310,9 @@ fn next_slot(
 /// How nearly every message begins, compared at once.
 const HEAD: &[u8; 16] = br#"{"jsonrpc":"2.0""#;
 
+/// A member of an envelope up to its value: what its name says, and a position behind its colon.
+type Named = (Option<Key>, usize);
+
 /// Reads the object at `start`, member by member; returns the position behind it.
 #[inline]
 fn scan_object(
@@ -318,47 +322,49 @@ fn scan_object(
     envelope: &mut Envelope,
 ) -> Result<usize, Failed> {
     cursor.enter(open, start)?;
-    let (mut pos, mut byte) = if has_head(cursor.text(), start) {
+    let open = open + 1;
+    let mut pos = start + HEAD.len();
+    if has_head(cursor.text(), start) {
         envelope.version = Version::V2;
-        cursor.token(start + HEAD.len())
     } else {
-        let (pos, byte) = cursor.token(start + 1);
+        let (key, byte) = cursor.token(start + 1);
         if byte == b'}' {
-            return Ok(pos + 1);
+            return Ok(key + 1);
         }
-        // The first member has no comma before it: begin as if there were one.
-        (pos.wrapping_sub(1), b',')
-    };
+        let named = any_key(cursor, key)?;
+        pos = scan_member(cursor, named, open, envelope)?;
+    }
     loop {
-        match byte {
-            b',' => {}
-            b'}' => return Ok(pos + 1),
-            _ => return Err(cursor.unexpected(pos)),
-        }
-        pos = cursor.skip_blanks(pos.wrapping_add(1));
-        pos = scan_member(cursor, pos, open + 1, envelope)?;
-        (pos, byte) = cursor.token(pos);
+        let named = match plain_key(cursor.text(), pos) {
+            Some((key, value)) => (Some(key), value),
+            None => {
+                if cursor.byte(pos) == b'}' {
+                    return Ok(pos + 1);
+                }
+                match next_key(cursor, pos)? {
+                    Ok(named) => named,
+                    Err(end) => return Ok(end),
+                }
+            }
+        };
+        pos = scan_member(cursor, named, open, envelope)?;
     }
 }
 
 #[inline(always)]
 fn has_head(text: &[u8], start: usize) -> bool {
-    text.get(start..).and_then(|rest| rest.first_chunk()) == Some(HEAD)
+    !SMALL && text.get(start..).and_then(|rest| rest.first_chunk()) == Some(HEAD)
 }
 
-/// Reads one member of an envelope; returns the position behind its value.
+/// Reads the value of a member of an envelope; returns the position behind it.
 #[inline(always)]
 fn scan_member(
     cursor: &mut Cursor<'_>,
-    start: usize,
+    (key, behind): Named,
     open: u32,
     envelope: &mut Envelope,
 ) -> Result<usize, Failed> {
-    let (key, end) = match plain_key(cursor.text(), start) {
-        Some((key, end)) => (Some(key), end),
-        None => any_key(cursor, start)?,
-    };
-    let (value, first) = cursor.token(end);
+    let (value, first) = cursor.token(behind);
     let mut escaped = false;
     let (end, kind) = match first {
         b'"' => {
@@ -367,6 +373,8 @@ fn scan_member(
             (string.end, JsonKind::String)
         }
         b'0'..=b'9' => (cursor.number(value, first)?, JsonKind::Number),
+        b'{' => (cursor.value(value, open)?, JsonKind::Object),
+        b'[' => (cursor.value(value, open)?, JsonKind::Array),
         _ => (cursor.value(value, open)?, JsonKind::of_first_byte(first)),
     };
     let Some(key) = key else { return Ok(end) };
@@ -385,32 +393,51 @@ fn scan_member(
     Ok(end)
 }
 
-/// Names a key that is written plainly, with its colon directly behind: eight bytes from the quote
-/// on say which of five it is. Also gives the position behind the colon.
+/// Names a key behind a comma at `pos`, if all is written plainly: eight bytes from the comma on say
+/// which of five it is. Also gives the position behind its colon.
 #[inline(always)]
-fn plain_key(text: &[u8], start: usize) -> Option<(Key, usize)> {
-    const ID: [u8; 5] = *b"\"id\":";
-    const METHOD: u64 = u64::from_le_bytes(*b"\"method\"");
-    const PARAMS: u64 = u64::from_le_bytes(*b"\"params\"");
-    const RESULT: u64 = u64::from_le_bytes(*b"\"result\"");
-    const ERROR: u64 = u64::from_le_bytes(*b"\"error\":");
-    let token = text.get(start..)?;
-    if token.first_chunk() == Some(&ID) {
-        return Some((Key::Id, start + ID.len()));
+fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
+    const METHOD: u64 = u64::from_le_bytes(*b",\"method");
+    const PARAMS: u64 = u64::from_le_bytes(*b",\"params");
+    const RESULT: u64 = u64::from_le_bytes(*b",\"result");
+    const ERROR: u64 = u64::from_le_bytes(*b",\"error\"");
+    const ID: u64 = u64::from_le_bytes(*b",\"id\":\0\0");
+    if SMALL {
+        return None;
     }
-    let key = match u64::from_le_bytes(*token.first_chunk()?) {
+    let rest = text.get(pos..)?;
+    let word = u64::from_le_bytes(*rest.first_chunk()?);
+    if word << 16 == ID << 16 {
+        return Some((Key::Id, pos + 6));
+    }
+    let key = match word {
         METHOD => Key::Method,
         PARAMS => Key::Params,
         RESULT => Key::Result,
-        ERROR => return Some((Key::Error, start + 8)),
+        ERROR => return (rest.get(8) == Some(&b':')).then_some((Key::Error, pos + 9)),
         _ => return None,
     };
-    (token.get(8) == Some(&b':')).then_some((key, start + 9))
+    let &[.., quote, colon] = rest.first_chunk::<10>()?;
+    (quote == b'"' && colon == b':').then_some((key, pos + 10))
+}
+
+/// Finds what stands behind a member at `pos`: the next one's key, or the end of the object.
+#[inline(never)]
+fn next_key(cursor: &mut Cursor<'_>, pos: usize) -> Result<Result<Named, usize>, Failed> {
+    let (pos, byte) = cursor.token(pos);
+    match byte {
+        b',' => {
+            let pos = cursor.skip_blanks(pos + 1);
+            any_key(cursor, pos).map(Ok)
+        }
+        b'}' => Ok(Err(pos + 1)),
+        _ => Err(cursor.unexpected(pos)),
+    }
 }
 
 /// Names any key, and gives a position behind its colon.
 #[inline(never)]
-fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<(Option<Key>, usize), Failed> {
+fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<Named, Failed> {
     if cursor.byte(start) != b'"' {
         return Err(cursor.unexpected(start));
     }
@@ -422,7 +449,7 @@ fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<(Option<Key>, usize)
 /// Which envelope member a key names; `start` and `end` enclose the quotes.
 fn key_of(text: &[u8], start: usize, end: usize, escaped: bool) -> Option<Key> {
     let token = text.get(start..end)?;
-    if escaped {
+    if escaped || SMALL {
         return key_of_escaped(escaped_string(token));
     }
     match token {
@@ -460,13 +487,13 @@ fn escaped_string(token: &[u8]) -> JsonString<'_> {
 
 fn version_of(text: &[u8], member: Member, escaped: bool) -> Version {
     let token = text.get(member.span.range()).unwrap_or_default();
-    if token == b"\"2.0\"" {
+    if !SMALL && token == b"\"2.0\"" {
         return Version::V2;
     }
-    if token == b"\"1.0\"" {
+    if !SMALL && token == b"\"1.0\"" {
         return Version::V1;
     }
-    if escaped {
+    if escaped || SMALL {
         let string = escaped_string(token);
         if string.eq_str("2.0") {
             return Version::V2;

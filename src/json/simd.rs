@@ -13,9 +13,11 @@
 
 use core::arch::x86_64::{
     __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
-    _mm_set1_epi8, _mm_xor_si128,
+    _mm_set1_epi8, _mm_setzero_si128, _mm_xor_si128,
 };
 use core::str::Utf8Error;
+
+use super::plain::WINDOW;
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 16;
@@ -60,6 +62,32 @@ impl Stops {
     }
 }
 
+/// A text that is looked at through windows: at any place, the next so many bytes at once.
+#[derive(Clone, Copy)]
+pub(super) struct Windows<'t> {
+    text: &'t [u8],
+    /// One behind the last place that has so many bytes before it; 0 if there is none.
+    end: usize,
+}
+
+impl<'t> Windows<'t> {
+    #[inline(always)]
+    pub(super) fn of(text: &'t [u8]) -> Self {
+        Self {
+            text,
+            end: text.len().saturating_sub(WINDOW - 1),
+        }
+    }
+
+    /// The next [`WINDOW`] bytes from `pos` on, if so many are left.
+    #[inline(always)]
+    pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
+        // SAFETY: `pos` is below the length less `WINDOW - 1`, so that `pos + WINDOW` is at most the length, and an array
+        // of bytes has no alignment to keep.
+        (pos < self.end).then(|| unsafe { &*self.text.as_ptr().add(pos).cast() })
+    }
+}
+
 /// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop.
 #[inline(always)]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
@@ -82,6 +110,15 @@ pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     count
 }
 
+/// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
+#[inline(always)]
+pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    let value = text.as_bytes().get(start..end)?;
+    let is_cut_well = (value.first()? | value.last()?).is_ascii();
+    // SAFETY: an ASCII character is one byte, so that characters end before the first byte and behind the last.
+    is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
+}
+
 /// The text, if it is UTF-8. One that is all ASCII, as most are, is read once and at the speed of memory.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
@@ -92,34 +129,35 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     core::str::from_utf8(bytes)
 }
 
+/// Whatever is left behind whole blocks is covered by blocks at the end, which may overlap those before.
 #[inline]
 fn is_ascii(bytes: &[u8]) -> bool {
-    let Some(last) = bytes.last_chunk::<WIDTH>() else {
-        return bytes.iter().fold(0, |or, byte| or | byte) < 0x80;
-    };
-    let mut rest = bytes;
-    // Four blocks at a time; what is left are at most four more, the last of which may overlap the one before.
-    while let Some((four, tail)) = rest.split_first_chunk::<{ 4 * WIDTH }>() {
-        let [a, b, c, d] = parts(four);
-        // SAFETY: as above.
-        let high = unsafe {
-            let ab = _mm_or_si128(load(a), load(b));
-            let cd = _mm_or_si128(load(c), load(d));
-            _mm_movemask_epi8(_mm_or_si128(ab, cd))
-        };
-        if high != 0 {
-            return false;
-        }
-        rest = tail;
+    if let Some(last) = bytes.last_chunk::<{ 4 * WIDTH }>() {
+        let mut blocks = bytes
+            .chunks_exact(4 * WIDTH)
+            .filter_map(<[u8]>::first_chunk);
+        return blocks.all(are_ascii::<{ 4 * WIDTH }, 4>) && are_ascii::<_, 4>(last);
     }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<LONG>(), bytes.last_chunk::<LONG>()) {
+        return are_ascii::<_, 2>(first) && are_ascii::<_, 2>(last);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<WIDTH>(), bytes.last_chunk::<WIDTH>()) {
+        return are_ascii::<_, 1>(first) && are_ascii::<_, 1>(last);
+    }
+    bytes.iter().fold(0, |or, byte| or | byte) < 0x80
+}
+
+#[inline(always)]
+fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
+    let parts: [_; BLOCKS] = parts(blocks);
     // SAFETY: as above.
-    let mut high = unsafe { _mm_movemask_epi8(load(last)) };
-    while let Some((block, tail)) = rest.split_first_chunk::<WIDTH>() {
-        // SAFETY: as above.
-        high |= unsafe { _mm_movemask_epi8(load(block)) };
-        rest = tail;
+    unsafe {
+        let none = _mm_setzero_si128();
+        let all = parts
+            .into_iter()
+            .fold(none, |all, part| _mm_or_si128(all, load(part)));
+        _mm_movemask_epi8(all) == 0
     }
-    high == 0
 }
 
 /// The blocks behind each other in a longer one.

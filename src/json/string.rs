@@ -8,6 +8,8 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt;
 
+use crate::target::SMALL;
+
 /// Borrows one string of a JSON text: a key or a value, quotes stripped, escapes still in place.
 ///
 /// `Debug` prints the length only, for strings of a message may be secrets.
@@ -35,7 +37,11 @@ impl<'a> JsonString<'a> {
     /// Whether any character is escaped; if not, [`raw`](Self::raw) is the string itself.
     #[must_use]
     pub fn has_escapes(self) -> bool {
-        self.raw.as_bytes().contains(&b'\\')
+        let bytes = self.raw.as_bytes();
+        if SMALL {
+            return bytes.iter().any(|&byte| byte == b'\\');
+        }
+        bytes.contains(&b'\\')
     }
 
     /// Whether the string denotes exactly `other`, after unescaping.

@@ -6,6 +6,8 @@
 
 use core::str::Utf8Error;
 
+use super::plain::WINDOW;
+
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 8;
 
@@ -51,6 +53,25 @@ impl Stops {
     }
 }
 
+/// A text that is looked at through windows: at any place, the next so many bytes at once.
+#[derive(Clone, Copy)]
+pub(super) struct Windows<'t> {
+    text: &'t [u8],
+}
+
+impl<'t> Windows<'t> {
+    #[inline(always)]
+    pub(super) fn of(text: &'t [u8]) -> Self {
+        Self { text }
+    }
+
+    /// The next [`WINDOW`] bytes from `pos` on, if so many are left.
+    #[inline(always)]
+    pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
+        self.text.get(pos..)?.first_chunk()
+    }
+}
+
 /// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop. All bytes are judged and none
 /// branched on, which lets the compiler use what vector code the target has.
 #[inline(always)]
@@ -66,6 +87,19 @@ pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
         count += 4 * WIDTH;
     }
     count
+}
+
+/// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
+#[inline]
+pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    let is_ascii = |value: &str| {
+        value
+            .as_bytes()
+            .first()
+            .zip(value.as_bytes().last())
+            .is_some_and(|(first, last)| (first | last).is_ascii())
+    };
+    text.get(start..end).filter(|value| is_ascii(value))
 }
 
 /// The text, if it is UTF-8.

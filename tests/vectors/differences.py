@@ -10,6 +10,7 @@ right and why; a difference without an explanation below fails in either case. E
 is. 2: wrong usage. 3: the peers are not installed.
 """
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -28,6 +29,9 @@ PEERS = {
     "jayson": ("jayson 4.3.0, JavaScript, Tedde Lundgren", f"node {HERE}/peers/with_jayson.cjs", CACHE / "npm" / "node_modules" / "jayson"),
 }
 PLAYED_MIN = 280
+# An answer is shown whole unless it is longer than this; then so many characters of either end.
+WHOLE_BYTES_MAX = 4096
+END = 120
 
 ONLY = "(jsonrpcserver|jayson) "
 # What differs, by peer and vector; who is right; and why.
@@ -38,6 +42,7 @@ EXPLAINED = [
     (ONLY + "json: number: (an integer|a fraction|an exponent)", "both",
      "the values are equal, and RFC 8259 §6 says nothing of their spelling; ours is passed on as it stood"),
     ("jsonrpcserver .*(NaN|[Ii]nfinity)", "ours", "RFC 8259 §6: infinity and NaN are not permitted"),
+    (ONLY + ".*lone surrogate in a method", "both", "RFC 8259 §8.2 leaves open what a lone surrogate means; ours takes no name that is no text"),
     (ONLY + ".*(UTF-8|surrogate in)", "ours", "RFC 8259 §8.1: the text is UTF-8. The library is given text, and the bytes that "
      "are none were replaced before it saw them"),
     (ONLY + ".*byte order mark", "both", "RFC 8259 §8.1 lets a parser ignore a mark; it need not"),
@@ -50,11 +55,14 @@ EXPLAINED = [
     ("jsonrpcserver traps: trap: the ids 1,", "both", "the values are equal, and JSON-RPC 2.0 §5 asks for the value, not the spelling"),
     (ONLY + ".*(repeated|duplicate keys)", "both", "RFC 8259 §4: names should be unique, and readers differ where they are not. "
      "Theirs takes the last, ours refuses, so that nobody before or behind it can read another message"),
-    ("jsonrpcserver .*(bad element|invalid batch|empty batch|nothing is owed|unknown_id)", "ours", "JSON-RPC 2.0 §6 and its example: "
+    ("jayson traps: trap: an empty batch", "ours", "JSON-RPC 2.0 §6 and its example: what is in a batch and no valid request is answered with "
+     "−32600; theirs answers nothing at all where that is an array"),
+    ("jayson server: each bad element", "ours", "JSON-RPC 2.0 §5: the id is null if it could not be detected; in the third it could, and theirs is "
+     "null all the same. §6: the last is answered too; theirs leaves it out, for it is an array"),
+    ("jsonrpcserver .*(bad element|invalid batch|empty batch|unknown_id)", "ours", "JSON-RPC 2.0 §6 and its example: "
      "one invalid element is answered alone; theirs refuses the whole batch"),
     (ONLY + ".*(a response with an unknown id|nothing is owed)", "both", "the specification does not say what a server does with a "
      "response; ours answers none, or two peers could trade errors for ever"),
-    (ONLY + ".*lone surrogate in a method", "both", "RFC 8259 §8.2 leaves open what a lone surrogate means; ours takes no name that is no text"),
     ("jsonrpcserver .*differ by case", "both", "the specification does not say what unknown members do; theirs refuses them, ours ignores them"),
     (ONLY + "(errors: an invalid|knobs: (null_params|invalid_request_id)|messages: (a call with version|a version|D-13|a m(issing|ethod)|params "
      "that|an object that)|server: each bad|traps: trap: an empty batch|version1: V2Only)", "ours",
@@ -70,10 +78,16 @@ def explanation(peer, name):
 
 
 def shown(data):
-    text = data.decode("utf-8", "backslashreplace") if isinstance(data, bytes) else data
-    text = text if len(text) <= 240 else f"{text[:200]}… ({len(text)} characters)"
-    text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-    return "`` " + text.replace("|", "\\|").replace("`", "'") + " ``" if text else "nothing"
+    """All of it, in a cell of the table; of what is very long the two ends, its length and its hash."""
+    whole = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
+    text = whole.decode("utf-8", "backslashreplace")
+    about = ""
+    if len(whole) > WHOLE_BYTES_MAX:
+        about = f" ({len(whole)} bytes, SHA-256 {hashlib.sha256(whole).hexdigest()}; shown are {END} characters of either end)"
+        text = f"{text[:END]} … {text[-END:]}"
+    # What ends a cell or its code, or cannot be seen, is written as JSON escapes it.
+    text = "".join(c if c.isprintable() and c != "`" else f"\\u{ord(c):04x}" if c == "`" else json.dumps(c)[1:-1] for c in text)
+    return "`` " + text.replace("|", "\\|") + " ``" + about if text else "nothing"
 
 
 def rows_of(peer, command):
@@ -125,7 +139,9 @@ def main():
     text = ["# What other implementations answer otherwise", "",
             "Made by `differences.py --write`, which plays the vectors of strict 2.0, one message a line, against servers that `.ci/peers`",
             "installs. Every vector that is not here is answered alike. An answer is shown without that to the probe behind the case;",
-            "where a method is not one of the standard ones, ours is the −32601 that is wanted of any server.", ""]
+            "where a method is not one of the standard ones, ours is the −32601 that is wanted of any server. Messages are shown whole,",
+            f"byte for byte; only one of more than {WHOLE_BYTES_MAX} bytes is shown by its length, its hash and its two ends. Line ends, what cannot",
+            "be printed and a backtick are escaped as JSON does; a byte that is no UTF-8 stands as `\\xNN`; a bar is `\\|`.", ""]
     new, missing = 0, []
     known = TABLE.read_text(encoding="utf-8").split("\n") if TABLE.exists() else []
     for peer, (what, command, _) in PEERS.items():

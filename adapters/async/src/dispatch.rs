@@ -6,98 +6,147 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use antiphon::{Closed, OwnedRequest, RequestKey};
-use antiphon_session::{Report, Request, Session, Work};
+use antiphon_session::{Report, Request, Responder, Session, Work};
+use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::peer::Peer;
 use crate::runtime::Task;
 use crate::service::Service;
 
+/// A handler that is running.
+type Handler = Pin<Box<dyn Future<Output = Option<()>> + Send>>;
+
 /// The work of one session, on its way.
 pub(crate) struct Dispatch {
     session: Arc<Session>,
     service: Box<dyn Serve>,
-    peer: Peer,
     /// The service has been told of the connection.
     is_begun: bool,
     /// What must be done with before anything else begins.
     ordered: Option<Task>,
-    running: FuturesUnordered<Task>,
+    running: FuturesUnordered<Handler>,
     /// Requests that wait for others to end.
     waiting: VecDeque<OwnedRequest>,
 }
 
-/// A [`Service`] without its type.
+/// A [`Service`] without its type, and the peer that it is shown.
 trait Serve: Send {
-    fn opened(&self, peer: &Peer) -> Task;
-    fn serve(&self, session: &Arc<Session>, peer: &Peer, work: Work) -> Started;
-    fn closed(&self, peer: &Peer, why: Closed);
-    fn panicked(&self, peer: &Peer);
+    fn opened(&self) -> Task;
+    /// Begins a request. What waits for something comes back.
+    fn request(&mut self, cx: &mut Context<'_>, request: Request, reply: Responder) -> Started;
+    fn serve(&self, work: Work) -> Started;
+    fn closed(&self, why: Closed);
+    fn panicked(&self);
+    /// Lets go of what was kept for the next request.
+    fn rest(&mut self);
 }
 
 enum Started {
     Done,
-    Request(Task),
+    Request(Handler),
     Ordered(Task),
 }
 
-/// The service, shared among its handlers.
-struct Shared<S>(Arc<S>);
+/// What handlers are made of.
+struct Sides<S> {
+    service: Arc<S>,
+    peer: Peer,
+}
 
-impl<S: Service> Serve for Shared<S> {
-    fn opened(&self, peer: &Peer) -> Task {
-        let (service, peer) = (Arc::clone(&self.0), peer.clone());
-        Box::pin(async move { service.opened(&peer).await })
+/// Begins handlers, of which `begin` makes the futures.
+struct Serving<S, B, F> {
+    sides: Arc<Sides<S>>,
+    begin: B,
+    /// Where a handler was that was through at once: the next one needs no memory of its own.
+    spare: Option<Pin<Box<OptionFuture<F>>>>,
+}
+
+impl<S, B, F> Serve for Serving<S, B, F>
+where
+    S: Service,
+    B: Fn(Arc<Sides<S>>, Request, Responder) -> F + Send,
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn opened(&self) -> Task {
+        let sides = Arc::clone(&self.sides);
+        Box::pin(async move { sides.service.opened(&sides.peer).await })
     }
 
-    fn serve(&self, session: &Arc<Session>, peer: &Peer, work: Work) -> Started {
-        let service = Arc::clone(&self.0);
-        match work {
-            Work::Request(request) => {
-                let peer = peer.clone();
-                let (request, reply) = Request::split(session, request);
-                return Started::Request(Box::pin(async move {
-                    service.request(&peer, request, reply).await;
-                }));
+    fn request(&mut self, cx: &mut Context<'_>, request: Request, reply: Responder) -> Started {
+        let sides = Arc::clone(&self.sides);
+        let future = OptionFuture::from(Some((self.begin)(sides, request, reply)));
+        let mut handler = match self.spare.take() {
+            Some(mut spare) => {
+                spare.set(future);
+                spare
             }
+            None => Box::pin(future),
+        };
+        // Most handlers are through at once and need no place among the others.
+        if handler.as_mut().poll(cx).is_pending() {
+            return Started::Request(handler);
+        }
+        handler.set(OptionFuture::from(None));
+        self.spare = Some(handler);
+        Started::Done
+    }
+
+    fn serve(&self, work: Work) -> Started {
+        let (service, peer) = (&self.sides.service, &self.sides.peer);
+        match work {
             Work::Notification(notification) => {
-                let peer = peer.clone();
+                let sides = Arc::clone(&self.sides);
                 return Started::Ordered(Box::pin(async move {
-                    service.notification(&peer, notification).await;
+                    let Sides { service, peer } = &*sides;
+                    service.notification(peer, notification).await;
                 }));
             }
             Work::Cancelled(key, reason) => service.cancelled(peer, key, reason),
             Work::Settled(then, outcome) => then(outcome),
             Work::Report(report) => service.report(peer, report),
-            // The queue tells it as a report.
-            Work::Dropped => {}
+            // Requests are begun by `request`; the queue tells what it dropped as a report.
+            Work::Request(_) | Work::Dropped => {}
         }
         Started::Done
     }
 
-    fn closed(&self, peer: &Peer, why: Closed) {
-        self.0.closed(peer, why);
+    fn closed(&self, why: Closed) {
+        self.sides.service.closed(&self.sides.peer, why);
     }
 
-    fn panicked(&self, peer: &Peer) {
-        self.0.report(peer, Report::Panicked);
+    fn panicked(&self) {
+        let Sides { service, peer } = &*self.sides;
+        service.report(peer, Report::Panicked);
     }
+
+    fn rest(&mut self) {
+        self.spare = None;
+    }
+}
+
+async fn begin<S: Service>(sides: Arc<Sides<S>>, request: Request, reply: Responder) {
+    sides.service.request(&sides.peer, request, reply).await;
 }
 
 impl Dispatch {
     pub(crate) fn new<S: Service>(session: Arc<Session>, peer: Peer, service: Arc<S>) -> Self {
-        let service = Shared(service);
+        let serving = Serving {
+            sides: Arc::new(Sides { service, peer }),
+            begin: begin::<S>,
+            spare: None,
+        };
         Self {
             ordered: None,
             session,
-            service: Box::new(service),
-            peer,
+            service: Box::new(serving),
             is_begun: false,
             running: FuturesUnordered::new(),
             waiting: VecDeque::new(),
@@ -112,13 +161,14 @@ impl Dispatch {
         let mut progress = self.poll_running(cx);
         loop {
             if let Some(task) = &mut self.ordered {
-                if poll_guarded(task, cx, &*self.service, &self.peer).is_pending() {
+                if poll_guarded(task, cx, &*self.service).is_pending() {
                     return progress;
                 }
                 self.ordered = None;
                 progress = true;
             }
             let Some(work) = self.next() else {
+                self.service.rest();
                 return progress;
             };
             progress = true;
@@ -134,7 +184,7 @@ impl Dispatch {
             drop(state);
             self.is_begun = is_open || is_over;
             if is_open {
-                self.ordered = Some(self.service.opened(&self.peer));
+                self.ordered = Some(self.service.opened());
             }
         }
         self.is_begun
@@ -160,27 +210,28 @@ impl Dispatch {
     }
 
     fn begin(&mut self, cx: &mut Context<'_>, work: Work) {
-        let work = match work {
+        let started = match work {
             Work::Request(request) if self.running.len() >= self.session.options().handlers_max => {
                 self.waiting.push_back(request);
                 return;
             }
+            Work::Request(request) => {
+                let (request, reply) = Request::split(&self.session, request);
+                catch_unwind(AssertUnwindSafe(|| {
+                    self.service.request(cx, request, reply)
+                }))
+            }
             Work::Cancelled(key, _) if self.give_up(key) => return,
-            work => work,
+            work => catch_unwind(AssertUnwindSafe(|| self.service.serve(work))),
         };
-        let (session, service, peer) = (&self.session, &self.service, &self.peer);
-        let started = catch_unwind(AssertUnwindSafe(|| service.serve(session, peer, work)));
         match started {
             Ok(Started::Done) => {}
             Ok(Started::Ordered(task)) => self.ordered = Some(task),
-            Ok(Started::Request(mut task)) => {
-                // Most handlers are through at once and need no place among the others.
-                if poll_guarded(&mut task, cx, &**service, peer).is_pending() {
-                    self.running.push(task);
-                    self.poll_running(cx);
-                }
+            Ok(Started::Request(handler)) => {
+                self.running.push(handler);
+                self.poll_running(cx);
             }
-            Err(_) => tell_panic(&**service, peer),
+            Err(_) => tell_panic(&*self.service),
         }
     }
 
@@ -191,7 +242,7 @@ impl Dispatch {
             match catch_unwind(AssertUnwindSafe(|| running.poll_next(cx))) {
                 Ok(Poll::Pending) => break,
                 Ok(Poll::Ready(_)) => {}
-                Err(_) => tell_panic(&*self.service, &self.peer),
+                Err(_) => tell_panic(&*self.service),
             }
             progress = true;
             self.begin_waiting(cx);
@@ -229,31 +280,26 @@ impl Dispatch {
             self.running.clear();
             self.waiting.clear();
         }));
-        let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(&self.peer, why)));
+        let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));
         if dropped.is_err() || told.is_err() {
-            tell_panic(&*self.service, &self.peer);
+            tell_panic(&*self.service);
         }
     }
 }
 
-fn poll_guarded(
-    task: &mut Task,
-    cx: &mut Context<'_>,
-    service: &dyn Serve,
-    peer: &Peer,
-) -> Poll<()> {
+fn poll_guarded(task: &mut Task, cx: &mut Context<'_>, service: &dyn Serve) -> Poll<()> {
     match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
         Ok(polled) => polled,
         Err(_) => {
-            tell_panic(service, peer);
+            tell_panic(service);
             Poll::Ready(())
         }
     }
 }
 
-fn tell_panic(service: &dyn Serve, peer: &Peer) {
+fn tell_panic(service: &dyn Serve) {
     // A report that panics itself is not reported again.
-    let _ = catch_unwind(AssertUnwindSafe(|| service.panicked(peer)));
+    let _ = catch_unwind(AssertUnwindSafe(|| service.panicked()));
 }
 
 impl fmt::Debug for Dispatch {

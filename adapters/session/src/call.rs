@@ -37,20 +37,32 @@ impl Slot {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, outcome: OwnedOutcome) {
-        self.lock().outcome = Some(outcome);
-    }
-
-    /// Wakes whoever waits here.
-    pub(crate) fn wake(&self) {
+    /// Puts the outcome where it is awaited. Whoever waits there already is still to be woken.
+    fn put(self: Arc<Self>, outcome: OwnedOutcome) -> Option<Waiter> {
         let mut inside = self.lock();
-        let (threads, waker) = (inside.threads, inside.waker.take());
+        inside.outcome = Some(outcome);
+        let (threads, task) = (inside.threads, inside.waker.take());
         drop(inside);
-        if threads > 0 {
-            self.ready.notify_all();
+        let slot = (threads > 0).then_some(self);
+        (slot.is_some() || task.is_some()).then_some(Waiter { slot, task })
+    }
+}
+
+/// Who waited for a call when it settled.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    /// Where threads wait.
+    slot: Option<Arc<Slot>>,
+    task: Option<Waker>,
+}
+
+impl Waiter {
+    pub(crate) fn wake(self) {
+        if let Some(slot) = self.slot {
+            slot.ready.notify_all();
         }
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(task) = self.task {
+            task.wake();
         }
     }
 }
@@ -71,19 +83,17 @@ impl Settle {
         (settle, slot)
     }
 
-    /// Puts the outcome where it is awaited. Whoever waits there is still to be woken.
-    pub(crate) fn settle(mut self, outcome: OwnedOutcome) -> Option<Arc<Slot>> {
-        let slot = self.slot.take()?;
-        slot.put(outcome);
-        Some(slot)
+    /// Puts the outcome where it is awaited. Whoever waits there already is still to be woken.
+    pub(crate) fn settle(mut self, outcome: OwnedOutcome) -> Option<Waiter> {
+        self.slot.take()?.put(outcome)
     }
 }
 
 impl Drop for Settle {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            slot.put(OwnedOutcome::Aborted);
-            slot.wake();
+        let slot = self.slot.take();
+        if let Some(waiter) = slot.and_then(|slot| slot.put(OwnedOutcome::Aborted)) {
+            waiter.wake();
         }
     }
 }

@@ -211,8 +211,7 @@ impl Handle {
     ) -> Result<R, (SendError, Option<V>)> {
         let mut state = self.session.lock();
         loop {
-            let now = self.session.now();
-            state.conn.handle_timeout(now);
+            self.session.tell_time_to_output(&mut state);
             let (error, back) = match send(&mut state, value) {
                 Ok(sent) => {
                     self.session.wake(&mut state);
@@ -222,7 +221,7 @@ impl Handle {
             };
             match (room, back) {
                 (Room::Wait(deadline), Some(back))
-                    if error == SendError::Full && now < deadline =>
+                    if error == SendError::Full && self.session.now() < deadline =>
                 {
                     value = back;
                     state = self.session.wait(Signal::Changed, state, deadline);

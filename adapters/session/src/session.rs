@@ -151,7 +151,10 @@ impl State {
 
     /// Forgets a request that is answered, or that nobody will answer.
     pub(crate) fn let_go(&mut self, request: RequestKey, bytes: usize) {
-        self.cancelled.remove(&request);
+        // Mostly nothing is cancelled, and the set is not worth its hash.
+        if !self.cancelled.is_empty() {
+            self.cancelled.remove(&request);
+        }
         self.queue.release(bytes);
     }
 
@@ -273,6 +276,15 @@ impl State {
         true
     }
 
+    /// Whether whoever writes or keeps time waits, and has not been woken yet.
+    fn is_anybody_asleep(&self) -> bool {
+        let waits = |signal: Signal| {
+            let at = signal as usize;
+            self.waiting[at] > 0 && !self.is_signalled[at]
+        };
+        self.task.is_some() || waits(Signal::Writable) || waits(Signal::Turn)
+    }
+
     /// Has a task woken at the next change; it looks again then.
     pub fn watch(&mut self, waker: &Waker) {
         if !self.watchers.iter().any(|known| known.will_wake(waker)) {
@@ -371,8 +383,29 @@ impl Session {
         result
     }
 
+    /// Queues one message, and wakes whom it concerns. The time is told only where it matters: what
+    /// is queued behind other output has its deadline with it, and telling the time costs as much
+    /// as writing a message.
+    pub(crate) fn send<R>(&self, send: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        self.tell_time_to_output(&mut state);
+        let result = send(&mut state);
+        self.wake(&mut state);
+        result
+    }
+
+    /// Tells the time, if that is when the next output begins to wait.
+    pub(crate) fn tell_time_to_output(&self, state: &mut State) {
+        if state.conn.poll_transmit().is_none() {
+            state.conn.handle_timeout(self.now());
+        }
+    }
+
     /// Wakes those who have something to do now.
     pub fn wake(&self, state: &mut State) {
+        if !state.is_anybody_asleep() {
+            return;
+        }
         if state.writing_since.is_none() && state.has_output() {
             self.signal(state, Signal::Writable);
         }
@@ -703,8 +736,8 @@ fn settle(state: &mut State, response: Response<'_, Tag>) {
         Tag::Once(_) | Tag::Then(_) => match response.tag {
             // Whoever stopped waiting does not need the outcome.
             Tag::Once(waiter) => {
-                if let Some(slot) = waiter.settle(response.outcome.into_owned()) {
-                    state.wakes.settled(slot);
+                if let Some(waiter) = waiter.settle(response.outcome.into_owned()) {
+                    state.wakes.settled(waiter);
                 }
             }
             Tag::Then(then) => {

@@ -4,14 +4,15 @@
 //!   antiphon-linear NAME BYTES[,BYTES…] server|client whole|bytes
 //!
 //! Prints what it did and how much memory the connection held. Only what `measured` does is the
-//! connection's; making the input is not. Exit code 1: memory above `memory_bytes_max`. 2: usage.
+//! connection's; making the input is not, so there is a line before it and one behind it, for a counter
+//! that knows no names. Exit code 1: memory above `memory_bytes_max`. 2: usage.
 
 mod inputs;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use antiphon::{
     Config, Connection, Event, Id, Input, Json, OwnedJson, ReadBuffer, ReplyToken, Role,
@@ -23,10 +24,28 @@ struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
+/// What is allocated now is the driver's input buffer, which the bound is not about.
+static OF_DRIVER: AtomicBool = AtomicBool::new(false);
 
 fn grow(bytes: usize) {
-    let live = LIVE.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    PEAK.fetch_max(live, Ordering::Relaxed);
+    if !OF_DRIVER.load(Ordering::Relaxed) {
+        let live = LIVE.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        PEAK.fetch_max(live, Ordering::Relaxed);
+    }
+}
+
+fn shrink(bytes: usize) {
+    if !OF_DRIVER.load(Ordering::Relaxed) {
+        LIVE.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Does something to the driver's buffer: what that allocates and frees is not counted.
+fn as_driver<R>(act: impl FnOnce() -> R) -> R {
+    OF_DRIVER.store(true, Ordering::Relaxed);
+    let done = act();
+    OF_DRIVER.store(false, Ordering::Relaxed);
+    done
 }
 
 // SAFETY: every call is passed on to the system's allocator unchanged; counting touches no memory
@@ -39,14 +58,14 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        shrink(layout.size());
         // SAFETY: the caller's promise is passed on.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         grow(size);
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        shrink(layout.size());
         // SAFETY: the caller's promise is passed on.
         unsafe { System.realloc(block, layout, size) }
     }
@@ -101,10 +120,10 @@ fn show(play: &mut Play, bytes: &[u8]) -> usize {
 fn measured(play: &mut Play, bytes: &[u8], buffer: &mut ReadBuffer, by_bytes: bool) {
     if by_bytes {
         for byte in bytes {
-            buffer.spare()[0] = *byte;
+            as_driver(|| buffer.spare()[0] = *byte);
             buffer.advance(1);
             let consumed = show(play, buffer.filled());
-            buffer.consume(consumed);
+            as_driver(|| buffer.consume(consumed));
         }
         play.conn.handle_eof();
         show(play, buffer.filled());
@@ -150,10 +169,6 @@ fn play(name: &str, bytes: usize, role: Role, by_bytes: bool) -> bool {
     let input = worst(name, bytes);
     let config: Config = input.config.with_role(role);
     let mut buffer = ReadBuffer::new(config.input_bytes_max());
-    if by_bytes {
-        // The buffer is the driver's: it is as large as it will be before anything counts.
-        buffer.spare();
-    }
     let result = input
         .answer
         .map(|bytes| OwnedJson::from_value(&"r".repeat(bytes)).expect("text has a JSON form"));
@@ -167,15 +182,18 @@ fn play(name: &str, bytes: usize, role: Role, by_bytes: bool) -> bool {
         result,
         events: 0,
     };
+    println!("open");
     let before = LIVE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
     open(&mut play.conn, name, &input);
+    println!("playing");
     measured(
         black_box(&mut play),
         black_box(&input.bytes),
         &mut buffer,
         by_bytes,
     );
+    println!("played");
     let held = PEAK.load(Ordering::Relaxed) - before;
     // An event may own an unescaped copy of its method, and the ids that callers chose are their own.
     let extra = input.bytes.len()

@@ -5,11 +5,11 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, MutexGuard};
+use std::sync::MutexGuard;
 use std::task::Waker;
 
 use super::{Session, Signal, State};
-use crate::call::Slot;
+use crate::call::Waiter;
 
 /// Who is to be woken.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Wakes {
     is_some: bool,
     signals: [bool; 4],
     task: Option<Waker>,
-    settled: Option<Arc<Slot>>,
+    settled: Option<Waiter>,
 }
 
 impl Wakes {
@@ -33,9 +33,9 @@ impl Wakes {
     }
 
     /// Takes one that waits for a call. Of several the last is kept for later.
-    pub(crate) fn settled(&mut self, slot: Arc<Slot>) {
+    pub(crate) fn settled(&mut self, waiter: Waiter) {
         self.is_some = true;
-        if let Some(before) = self.settled.replace(slot) {
+        if let Some(before) = self.settled.replace(waiter) {
             before.wake();
         }
     }
@@ -58,8 +58,8 @@ impl Wakes {
         if let Some(task) = self.task {
             task.wake();
         }
-        if let Some(slot) = self.settled {
-            slot.wake();
+        if let Some(waiter) = self.settled {
+            waiter.wake();
         }
     }
 }

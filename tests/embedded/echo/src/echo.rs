@@ -1,0 +1,40 @@
+//! The loop of an echo peer: every request is answered with its params, through a `Connection`, from a fixed input buffer.
+
+use core::convert::Infallible;
+
+use crate::board;
+use antiphon::{Connection, ErrorObject, Event, Input, Instant, Settings};
+
+/// The largest message, and the whole of the input buffer.
+pub const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Answers whatever comes in, for ever.
+pub fn serve<S: Settings>(mut conn: Connection<Infallible, S>) -> ! {
+    let mut buffer = [0; MESSAGE_BYTES_MAX + 64];
+    let mut filled = 0;
+    loop {
+        // A buffer of `input_bytes_max` is never full without progress.
+        while let (Some(slot), Some(byte)) = (buffer.get_mut(filled), board::receive()) {
+            *slot = byte;
+            filled += 1;
+        }
+        let now = u64::from(board::milliseconds());
+        conn.handle_timeout(Instant::from_millis(now));
+        let mut input = Input::stream(&buffer[..filled]);
+        while let Some(event) = conn.poll_event(&mut input) {
+            if let Event::Request(request) = event {
+                // A result too large for the output is answered by nobody: the peer's own limit.
+                if let Err(refused) = conn.respond(request.token, request.params) {
+                    let _ = conn.respond_err(refused.value, &ErrorObject::internal_error());
+                }
+            }
+        }
+        let consumed = input.consumed();
+        buffer.copy_within(consumed..filled, 0);
+        filled -= consumed;
+        while let Some(&byte) = conn.poll_transmit().and_then(<[u8]>::first) {
+            board::send(byte);
+            conn.consume_transmit(1);
+        }
+    }
+}
