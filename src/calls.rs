@@ -539,4 +539,17 @@ mod tests {
             assert_eq!(calls.open_between(low, high), found, "{low} to {high}");
         }
     }
+
+    #[test]
+    fn the_oldest_call_is_found_again_after_another_was_made() {
+        let mut calls = Calls::new(1);
+        for number in 1..=30 {
+            open(&mut calls, NEVER);
+            assert_eq!(calls.oldest(), Some(1), "{number}");
+        }
+        for number in 1..30 {
+            calls.take(number);
+            assert_eq!(calls.oldest(), Some(number + 1));
+        }
+    }
 }
