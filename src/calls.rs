@@ -496,4 +496,82 @@ mod tests {
         assert_eq!((calls.open(), calls.next()), (1, 2));
         assert_eq!(open(&mut calls, NEVER), 2);
     }
+
+    #[test]
+    fn the_ring_doubles_at_seven_eighths_and_is_never_larger_than_its_limit() {
+        let mut calls = Calls::new(1);
+        for opened in 1..=1024u64 {
+            open(&mut calls, NEVER);
+            let enough = [8, 16, 32, 64, 128, 256, 512].into_iter();
+            let enough = enough.filter(|len| opened <= len / 8 * 7).min();
+            assert_eq!(calls.slots.len() as u64, enough.unwrap_or(1024), "{opened}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_full_stays_below_its_bound_and_comes_half_way() {
+        for calls_max in [1, 7, 8, 9, 64, 65, 1024, 4096] {
+            let mut calls = Calls::new(1);
+            while let Some(number) = calls.reserve(calls_max, CALL_NUMBER_MAX) {
+                calls.open_call(number, 5, number);
+            }
+            let slots = calls.slots.capacity() * size_of::<super::Slot<u64>>();
+            let words = calls.occupied.capacity() * size_of::<u64>();
+            let bound = Calls::<u64>::heap_bytes_max(calls_max);
+            let held = slots + words;
+            assert!(held <= bound && bound <= 2 * held, "{held} of {bound}");
+        }
+        // A limit that no memory can hold is a bound that none can, not a small one.
+        assert_eq!(Calls::<u64>::heap_bytes_max(usize::MAX), usize::MAX);
+    }
+
+    #[test]
+    fn a_call_is_found_between_two_others_whether_they_lie_close_or_far_apart() {
+        let mut calls = Calls::new(1);
+        for _ in 0..64 {
+            open(&mut calls, NEVER);
+        }
+        (1..=64)
+            .filter(|number| ![20, 40].contains(number))
+            .for_each(|number| {
+                calls.take(number);
+            });
+        // Far apart are numbers that more numbers lie between than there are slots.
+        for _ in 0..1000 {
+            let number = open(&mut calls, NEVER);
+            calls.take(number);
+        }
+        let last = open(&mut calls, NEVER);
+        let far = u64::MAX;
+        for (low, high, found) in [
+            (0, 19, None),
+            (0, 20, Some(20)),
+            (19, 20, Some(20)),
+            (20, 20, None),
+            (20, 39, None),
+            (20, 40, Some(40)),
+            (40, last - 1, None),
+            (40, last, Some(last)),
+            (40, far, Some(last)),
+            (last, far, None),
+            (last - 1, far, Some(last)),
+            (20, far, Some(40)),
+            (0, far, Some(20)),
+        ] {
+            assert_eq!(calls.open_between(low, high), found, "{low} to {high}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_call_is_found_again_after_another_was_made() {
+        let mut calls = Calls::new(1);
+        for number in 1..=30 {
+            open(&mut calls, NEVER);
+            assert_eq!(calls.oldest(), Some(1), "{number}");
+        }
+        for number in 1..30 {
+            calls.take(number);
+            assert_eq!(calls.oldest(), Some(number + 1));
+        }
+    }
 }

@@ -176,11 +176,16 @@ pub struct Config {
 /// What a [`Connection`](crate::Connection) keeps to: a [`Config`] that it holds, or a type with a
 /// [`FixedConfig`]. There are no others.
 pub trait Settings {
+    /// The framing, where it is known when the program is built.
+    const FRAMING: Option<Framing>;
+
     /// The configuration, always the same.
     fn config(&self) -> &Config;
 }
 
 impl Settings for Config {
+    const FRAMING: Option<Framing> = None;
+
     #[inline(always)]
     fn config(&self) -> &Config {
         self
@@ -215,6 +220,8 @@ pub trait FixedConfig {
 }
 
 impl<F: FixedConfig> Settings for F {
+    const FRAMING: Option<Framing> = Some(F::CONFIG.framing);
+
     #[inline(always)]
     fn config(&self) -> &Config {
         const { &F::CONFIG }

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::codes::{self, ErrorKind};
 use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson};
+use crate::target::SMALL;
 
 /// An error object, borrowed from a message or made for an answer.
 ///
@@ -155,7 +156,8 @@ impl<'a> ErrorObject<'a> {
     /// Reads a 2.0 error object: an integer code within 64 bits and a string message are
     /// required. JSON-RPC 2.0 §5.1.
     pub(crate) fn read(json: Json<'a>) -> Option<Self> {
-        read_plain(json).or_else(|| Self::read_any(json))
+        let plain = if SMALL { None } else { read_plain(json) };
+        plain.or_else(|| Self::read_any(json))
     }
 
     #[inline(never)]
@@ -266,9 +268,31 @@ pub(crate) fn with_number(before: &str, number: usize, behind: &str) -> String {
 /// Reads a JSON number that is a whole number within 64 bits, written as digits only.
 fn read_integer(json: Json<'_>) -> Option<i64> {
     match json.kind() {
-        JsonKind::Number => json.as_str().parse().ok(),
+        JsonKind::Number => whole_number(json.as_bytes()),
         _ => None,
     }
+}
+
+/// Reads the digits of a JSON number, which has no zeros in front; none for another sign than minus.
+fn whole_number(text: &[u8]) -> Option<i64> {
+    // The largest number of 64 bits with a sign has nineteen digits, and any nineteen fit without one.
+    const DIGITS_MAX: usize = 19;
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.len() > DIGITS_MAX {
+        return None;
+    }
+    let mut number: u64 = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + u64::from(digit);
+    }
+    if digits.len() == text.len() {
+        return i64::try_from(number).ok();
+    }
+    0_i64.checked_sub_unsigned(number)
 }
 
 impl fmt::Display for ErrorObject<'_> {
@@ -359,6 +383,32 @@ mod tests {
         let mut out = Vec::new();
         error.write(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_code_is_read_as_any_integer_of_64_bits_is() {
+        let edges = [i64::MAX, i64::MIN, -32700, 0, 9, 1_000_000_000];
+        let mut texts: Vec<String> = edges.iter().map(|edge| alloc::format!("{edge}")).collect();
+        texts.extend(
+            [
+                "9223372036854775808",
+                "-9223372036854775809",
+                "9999999999999999999",
+                "-9999999999999999999",
+                "10000000000000000000",
+                "18446744073709551616",
+                "-0",
+                "1.0",
+                "1e2",
+                "-1E1",
+                "123456789012345678901234567890",
+            ]
+            .map(String::from),
+        );
+        for text in texts {
+            let json = Json::parse_str(&text).unwrap();
+            assert_eq!(super::read_integer(json), text.parse().ok(), "{text}");
+        }
     }
 
     // MSG-16

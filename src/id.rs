@@ -92,20 +92,23 @@ impl<'a> Id<'a> {
 
     /// A hash of type and value: equal ids have equal hashes. Never used to decide equality.
     pub(crate) fn value_hash(&self) -> u32 {
-        let mut hash = Fnv::new();
-        self.feed(&mut |byte| hash.push(byte));
-        hash.0
+        if let Some(number) = read_canonical(self.json.as_bytes()) {
+            return hash_of_number(number);
+        }
+        let mut hash = HashOfBytes::default();
+        let number = self.feed(&mut |bytes| hash.push(bytes));
+        number.map_or_else(|| hash.finish(), hash_of_number)
     }
 
     /// Writes type and value in a form in which equal ids, and only they, are the same bytes, and
     /// gives its [`value_hash`](Self::value_hash).
     pub(crate) fn normal_form(&self, out: &mut Vec<u8>) -> u32 {
-        let mut hash = Fnv::new();
-        self.feed(&mut |byte| {
-            hash.push(byte);
-            out.push(byte);
+        let mut hash = HashOfBytes::default();
+        let number = self.feed(&mut |bytes| {
+            hash.push(bytes);
+            out.extend_from_slice(bytes);
         });
-        hash.0
+        number.map_or_else(|| hash.finish(), hash_of_number)
     }
 
     /// Whether a string id and a number id have the same text (`cancel_match = ExactThenText`).
@@ -118,19 +121,94 @@ impl<'a> Id<'a> {
         bare(self.json.as_bytes())
     }
 
-    fn feed(&self, push: &mut dyn FnMut(u8)) {
+    /// Hands out the bytes of the normal form. Also gives the value of a number that is written with
+    /// at most 16 digits, however it is written here.
+    fn feed(&self, push: &mut dyn FnMut(&[u8])) -> Option<u64> {
         match self.kind() {
             JsonKind::String => {
-                push(b'"');
-                if let Some(string) = self.json.as_string() {
-                    for point in string.code_points() {
-                        point.to_le_bytes().into_iter().for_each(&mut *push);
+                match self.json.as_string() {
+                    Some(string) if string.has_escapes() => {
+                        string
+                            .code_points()
+                            .for_each(|point| push_utf8(point, push));
                     }
+                    Some(string) => push(string.raw().as_bytes()),
+                    None => {}
                 }
+                push(b"\"");
+                None
             }
-            JsonKind::Number => Decimal::read(self.json.as_bytes()).feed(push),
-            _ => self.json.as_bytes().iter().copied().for_each(push),
+            JsonKind::Number => {
+                let decimal = Decimal::read(self.json.as_bytes());
+                decimal.feed(&mut |byte| push(&[byte]));
+                decimal.to_u64().filter(|&number| number < DIGITS_16)
+            }
+            _ => {
+                push(self.json.as_bytes());
+                None
+            }
         }
+    }
+}
+
+/// Hands out a code point in UTF-8, and a lone surrogate in the three bytes that it would have there.
+fn push_utf8(point: u32, push: &mut dyn FnMut(&[u8])) {
+    match char::from_u32(point) {
+        Some(char) => push(char.encode_utf8(&mut [0; 4]).as_bytes()),
+        None => push(&[
+            0xe0 | (point >> 12) as u8,
+            0x80 | (point >> 6 & 0x3f) as u8,
+            0x80 | (point & 0x3f) as u8,
+        ]),
+    }
+}
+
+/// The first number of 17 digits: [`read_canonical`] reads all below it.
+const DIGITS_16: u64 = 10_000_000_000_000_000;
+
+/// Spreads numbers, which often follow each other, over all bits.
+fn hash_of_number(number: u64) -> u32 {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 32)) as u32
+}
+
+/// A hash of bytes, eight at a time, however they are handed over: small, and good enough to tell
+/// ids apart before they are compared.
+#[derive(Default)]
+struct HashOfBytes {
+    hash: u64,
+    /// The last bytes, fewer than eight.
+    word: u64,
+    len: u32,
+}
+
+impl HashOfBytes {
+    fn push(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        if self.len % 8 == 0 {
+            while let Some((eight, tail)) = rest.split_first_chunk() {
+                self.mix(u64::from_le_bytes(*eight));
+                self.len = self.len.wrapping_add(8);
+                rest = tail;
+            }
+        }
+        for &byte in rest {
+            self.word |= u64::from(byte) << (8 * (self.len % 8));
+            self.len = self.len.wrapping_add(1);
+            if self.len % 8 == 0 {
+                let word = core::mem::take(&mut self.word);
+                self.mix(word);
+            }
+        }
+    }
+
+    fn mix(&mut self, word: u64) {
+        self.hash = (self.hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(mut self) -> u32 {
+        self.mix(self.word ^ u64::from(self.len) << 56);
+        hash_of_number(self.hash)
     }
 }
 
@@ -257,19 +335,6 @@ impl fmt::Display for OwnedId {
 impl fmt::Debug for OwnedId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.as_id(), f)
-    }
-}
-
-/// FNV-1a, 32 bits: small, good enough to tell ids apart before they are compared.
-struct Fnv(u32);
-
-impl Fnv {
-    fn new() -> Self {
-        Self(0x811c_9dc5)
-    }
-
-    fn push(&mut self, byte: u8) {
-        self.0 = (self.0 ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     }
 }
 

@@ -13,7 +13,10 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 use core::mem;
+
+use crate::config::Settings;
 
 use crate::frame::Framing;
 use crate::frame::write::{self, FrameStart};
@@ -34,8 +37,9 @@ impl Part {
 }
 
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct Outbox<S> {
     framing: Framing,
+    settings: PhantomData<fn() -> S>,
     buf: Vec<u8>,
     head: usize,
     /// Where the last complete frame ends in `buf`. Beyond it stands a frame that is being written.
@@ -51,10 +55,11 @@ pub(crate) struct Outbox {
     keep_bytes: usize,
 }
 
-impl Outbox {
+impl<S: Settings> Outbox<S> {
     pub(crate) const fn new(framing: Framing, keep_bytes: usize) -> Self {
         Self {
             framing,
+            settings: PhantomData,
             buf: Vec::new(),
             head: 0,
             committed: 0,
@@ -92,6 +97,15 @@ impl Outbox {
         self.framing = framing;
     }
 
+    /// The framing written in: known when the program is built, where the settings are.
+    #[inline(always)]
+    fn framing(&self) -> Framing {
+        match S::FRAMING {
+            None | Some(Framing::Detect) => self.framing,
+            Some(framing) => framing,
+        }
+    }
+
     /// Starts a frame of about `body_hint` bytes. What is appended to [`body`](Self::body) next is
     /// the message. An open frame that was never completed is gone.
     #[inline(always)]
@@ -102,7 +116,7 @@ impl Outbox {
             self.committed -= self.head;
             self.head = 0;
         }
-        write::begin(self.framing, &mut self.buf, body_hint)
+        write::begin(self.framing(), &mut self.buf, body_hint)
     }
 
     /// The buffer, to append to while a frame is open.
@@ -114,9 +128,9 @@ impl Outbox {
     #[inline(always)]
     pub(crate) fn commit(&mut self, frame: FrameStart, last_call: Option<u64>) {
         let begin = self.queued();
-        write::finish(frame, self.framing, &mut self.buf);
+        write::finish(frame, self.framing(), &mut self.buf);
         self.committed = self.buf.len();
-        if last_call.is_some() || self.framing == Framing::Messages {
+        if last_call.is_some() || self.framing() == Framing::Messages {
             self.parts.push_back(Part {
                 begin,
                 end: self.queued(),
@@ -149,7 +163,7 @@ impl Outbox {
             .buf
             .get(self.head..self.committed)
             .filter(|waiting| !waiting.is_empty())?;
-        Some(match (self.framing, self.parts.front()) {
+        Some(match (self.framing(), self.parts.front()) {
             (Framing::Messages, Some(part)) => {
                 let len = usize::try_from(part.end - self.done).unwrap_or(waiting.len());
                 waiting.get(..len).unwrap_or(waiting)
@@ -286,10 +300,11 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::Outbox;
+    use crate::config::Config;
     use crate::frame::Framing;
     use alloc::vec::Vec;
 
-    fn put(outbox: &mut Outbox, body: &[u8], last_call: Option<u64>) {
+    fn put(outbox: &mut Outbox<Config>, body: &[u8], last_call: Option<u64>) {
         let frame = outbox.begin(body.len());
         outbox.body().extend_from_slice(body);
         outbox.commit(frame, last_call);
@@ -298,7 +313,7 @@ mod tests {
     // TRN-07
     #[test]
     fn a_stream_shows_everything_and_takes_partial_writes() {
-        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
         put(&mut outbox, b"one", Some(1));
         put(&mut outbox, b"two", None);
         assert_eq!(outbox.peek(), Some(&b"one\ntwo\n"[..]));
@@ -319,7 +334,7 @@ mod tests {
 
     #[test]
     fn whole_messages_are_shown_one_by_one() {
-        let mut outbox = Outbox::new(Framing::Messages, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
         put(&mut outbox, b"one", Some(1));
         put(&mut outbox, b"two", None);
         put(&mut outbox, b"three", Some(3));
@@ -334,7 +349,7 @@ mod tests {
 
     #[test]
     fn calls_behind_a_frame_boundary_have_not_begun() {
-        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
         put(&mut outbox, b"one", Some(1));
         put(&mut outbox, b"two", Some(2));
         outbox.consume(4);
@@ -345,7 +360,7 @@ mod tests {
 
     #[test]
     fn taking_swaps_the_buffers_when_nothing_else_waits() {
-        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
         let mut into = Vec::with_capacity(99);
         put(&mut outbox, b"one", Some(1));
         assert!(outbox.take(&mut into));
@@ -363,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_frame_not_completed_is_neither_shown_nor_kept() {
-        let mut outbox = Outbox::new(Framing::ContentLength, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::ContentLength, 1024);
         put(&mut outbox, b"one", Some(1));
         let before = outbox.peek().unwrap().to_vec();
         let _ = outbox.begin(10);
@@ -379,7 +394,7 @@ mod tests {
 
     #[test]
     fn unsent_calls_can_be_dropped_from_between_answers() {
-        let mut outbox = Outbox::new(Framing::Newline, 1024);
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
         for (body, call) in [
             (b"a1", Some(1)),
             (b"r1", None),

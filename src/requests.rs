@@ -7,7 +7,7 @@
 //! the newest request first, those that the peer has given up last, so that a flood of cancels for
 //! one id finds what is left to cancel, or that nothing is, at the front. Ids made to share a bucket
 //! cost a pass over it, `requests_max` slots at most. Most requests are answered before anyone looks
-//! for one, so a request stands in the ring of the fresh until somebody does, and is sorted once.
+//! for one, so a request is only noted as fresh until somebody does, and is sorted once.
 
 use alloc::vec::Vec;
 
@@ -19,6 +19,9 @@ use crate::json::Json;
 
 /// No batch; no next free slot.
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// So many more fresh ones are noted before those are left out that stand there for nothing.
+const FRESH_MIN: usize = 16;
 
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
 const ID_INLINE: usize = 40;
@@ -36,7 +39,7 @@ pub(crate) struct OpenRequest {
     pub(crate) cancelled: bool,
     generation: u32,
     is_open: bool,
-    /// Whether it stands in the ring of its bucket, and no more in that of the fresh.
+    /// Whether it stands in the ring of its bucket.
     is_sorted: bool,
     /// The next slot of the bucket's ring, or the next free one.
     next: u32,
@@ -64,8 +67,9 @@ pub(crate) struct Requests {
     hashes: Vec<u32>,
     /// The first slot of each bucket, or [`NONE`]. As many as a power of two, and no fewer than slots.
     buckets: Vec<u32>,
-    /// The newest of those that nobody has looked for yet, or [`NONE`].
-    fresh: u32,
+    /// The slots that were opened since somebody looked for a request, the oldest first. A slot that
+    /// was used again stands here again; one whose request is over stands here for nothing.
+    fresh: Vec<u32>,
     free: u32,
     open: usize,
     /// No request is open in a slot before this one: how far [`any`](Self::any) has searched.
@@ -78,25 +82,26 @@ impl Requests {
             slots: Vec::new(),
             hashes: Vec::new(),
             buckets: Vec::new(),
-            fresh: NONE,
+            fresh: Vec::new(),
             free: NONE,
             open: 0,
             searched: 0,
         }
     }
 
-    /// The most heap that `requests_max` requests keep: slots, hashes and buckets, twice for growth
-    /// by doubling, and the ids.
+    /// The most heap that `requests_max` requests keep: slots, hashes, buckets and twice as many
+    /// fresh, all twice for growth by doubling, and the ids.
     pub(crate) const fn heap_bytes_max(requests_max: usize, id_bytes_max: usize) -> usize {
         let id = match id_bytes_max.checked_next_power_of_two() {
             Some(bytes) if id_bytes_max > ID_INLINE => bytes,
             Some(_) => 0,
             None => usize::MAX,
         };
-        let slot = 2 * (size_of::<OpenRequest>() + 2 * size_of::<u32>());
+        let slot = 2 * (size_of::<OpenRequest>() + 4 * size_of::<u32>());
         requests_max
             .saturating_mul(slot.saturating_add(id))
             .saturating_add(id)
+            .saturating_add(FRESH_MIN * size_of::<u32>())
     }
 
     /// How many requests are open.
@@ -121,7 +126,7 @@ impl Requests {
             (slot.style, slot.batch, slot.position) = (style, batch, position);
             (slot.cancelled, slot.is_open, slot.is_sorted) = (false, true, false);
             let generation = slot.generation;
-            self.link(index, true);
+            self.note_fresh(index);
             return (index, generation);
         }
         let index = self.slots.len() as u32;
@@ -138,26 +143,59 @@ impl Requests {
             before: NONE,
         });
         self.hashes.push(0);
-        self.link(index, true);
+        // Room for twice as many as there can be, so that only more requests than ever ask for more.
+        let room = 2 * self.slots.capacity() + FRESH_MIN;
+        self.fresh
+            .reserve_exact(room.saturating_sub(self.fresh.len()));
+        self.note_fresh(index);
         (index, 0)
+    }
+
+    #[inline]
+    fn note_fresh(&mut self, index: u32) {
+        if self.fresh.len() == self.fresh.capacity() {
+            self.forget_stale();
+        }
+        self.fresh.push(index);
+    }
+
+    /// Leaves of the fresh those that are open and not sorted, each where it stands for the last time.
+    #[inline(never)]
+    fn forget_stale(&mut self) {
+        // Who is kept is marked as sorted meanwhile, so that what stands before it is left out.
+        let mut kept = self.fresh.len();
+        for at in (0..self.fresh.len()).rev() {
+            let index = self.fresh[at];
+            let slot = &mut self.slots[index as usize];
+            if slot.is_open && !slot.is_sorted {
+                slot.is_sorted = true;
+                kept -= 1;
+                self.fresh[kept] = index;
+            }
+        }
+        self.fresh.drain(..kept);
+        for &index in &self.fresh {
+            self.slots[index as usize].is_sorted = false;
+        }
     }
 
     /// Puts the fresh into their buckets, the oldest first, before one is looked for.
     fn sort(&mut self) {
-        if self.fresh == NONE {
+        if self.fresh.is_empty() {
             return;
         }
+        self.forget_stale();
         if self.slots.len() > self.buckets.len() {
             self.spread();
         }
-        while let Some(newest) = self.slots.get(self.fresh as usize) {
-            let oldest = newest.before;
-            self.unlink(oldest);
-            let slot = &mut self.slots[oldest as usize];
+        for at in 0..self.fresh.len() {
+            let index = self.fresh[at];
+            let slot = &mut self.slots[index as usize];
             slot.is_sorted = true;
-            self.hashes[oldest as usize] = slot.as_id().value_hash();
-            self.link(oldest, true);
+            self.hashes[index as usize] = slot.as_id().value_hash();
+            self.link(index, true);
         }
+        self.fresh.clear();
     }
 
     /// Doubles the buckets. Each old one is divided among new ones, its last slot first, so that
@@ -183,13 +221,10 @@ impl Requests {
         hash as usize & (self.buckets.len() - 1)
     }
 
-    /// Where the ring of a slot begins: its bucket's, or that of the fresh.
+    /// Where the ring of a sorted slot begins.
     fn head(&mut self, index: u32) -> &mut u32 {
-        if self.slots[index as usize].is_sorted {
-            let bucket = self.bucket(self.hashes[index as usize]);
-            return &mut self.buckets[bucket];
-        }
-        &mut self.fresh
+        let bucket = self.bucket(self.hashes[index as usize]);
+        &mut self.buckets[bucket]
     }
 
     /// Puts a slot into its ring, as the first or the last.
@@ -249,14 +284,11 @@ impl Requests {
 
     /// Ends the request; its slot may be used again under the next generation.
     pub(crate) fn remove(&mut self, slot: u32) {
-        if !self
-            .slots
-            .get(slot as usize)
-            .is_some_and(|request| request.is_open)
-        {
-            return;
+        match self.slots.get(slot as usize) {
+            Some(request) if request.is_open && request.is_sorted => self.unlink(slot),
+            Some(request) if request.is_open => {}
+            _ => return,
         }
-        self.unlink(slot);
         let request = &mut self.slots[slot as usize];
         request.is_open = false;
         request.generation = request.generation.wrapping_add(1);

@@ -27,10 +27,12 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
 /// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 says what is public.
-const HOUSE: [Room; 30] = [
+const HOUSE: [Room; 32] = [
+    room(0, "target", &[]),
     room(0, "time", &[]),
-    room(0, "json", &[]),
-    room(0, "frame", &[]),
+    // What is built small depends on what it is built for.
+    room(0, "json", &["target"]),
+    room(0, "frame", &["target"]),
     room(0, "buffer", &[]),
     room(1, "codes", &[]),
     room(1, "id", &[]),
@@ -67,6 +69,7 @@ const HOUSE: [Room; 30] = [
     room(4, "http", &["answer", "websocket"]),
     room(4, "keepalive", &[]),
     room(4, "lifecycle", &[]),
+    room(4, "reader", &[]),
     room(4, "reconnect", &[]),
     room(4, "shutdown", &[]),
     // Part of what a WebSocket can be told is when to ping.

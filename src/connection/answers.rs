@@ -128,8 +128,9 @@ impl<T, S: Settings> Connection<T, S> {
             let id = request.id();
             match self
                 .batches
-                .add(batch, position, batch_budget, |out| write(out, style, id))
-            {
+                .add(batch, position, hint, batch_budget, |out| {
+                    write(out, style, id)
+                }) {
                 Ok(true) => {}
                 Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),
                 Err(error) => return Err(Rejected::new(to, error)),

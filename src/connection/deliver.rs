@@ -203,7 +203,8 @@ impl<T, S: Settings> Connection<T, S> {
                 })
             }
             (kind, None) => {
-                if let CallKind::Acknowledged = kind {
+                let acknowledged = matches!(kind, CallKind::Acknowledged);
+                if acknowledged && self.config.version.allows_v1() {
                     self.answer_null(Style::V1, Id::NULL, place);
                 }
                 let (method, params) = (call.method_text(), call.params);
@@ -299,9 +300,13 @@ impl<T, S: Settings> Connection<T, S> {
         match place {
             Some(place) => {
                 let write = |out: &mut _| encode::success(out, style, id, ());
-                let _ = self
-                    .batches
-                    .add(place.batch, place.position, usize::MAX, write);
+                let _ = self.batches.add(
+                    place.batch,
+                    place.position,
+                    id.len() + 64,
+                    usize::MAX,
+                    write,
+                );
             }
             None => self.queue_reply(id.len() + 64, |out| {
                 let _ = encode::success(out, style, id, ());

@@ -39,7 +39,8 @@ impl Config {
             .saturating_add(self.batch_reply_bytes_max / 4);
         let batches_max = self.requests_max.saturating_add(1);
         let batch_bytes_max = self.batch_reply_bytes_max;
-        let (output, parts) = Outbox::heap_bytes_max(self.framing, output_max, self.calls_max);
+        let (output, parts) =
+            Outbox::<Config>::heap_bytes_max(self.framing, output_max, self.calls_max);
         let our_batches = match self.null_id_error {
             NullIdError::FailSole => OurBatches::heap_bytes_max(self.calls_max),
             _ => 0,

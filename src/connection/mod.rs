@@ -43,6 +43,7 @@ use crate::input::Input;
 use crate::json::Envelope;
 use crate::outbox::Outbox;
 use crate::requests::Requests;
+use crate::target::SMALL;
 use crate::time::Instant;
 
 use plain::Ready;
@@ -96,7 +97,7 @@ pub struct Connection<T = (), S = Config> {
     requests: Requests,
     batches: Batches,
     our_batches: OurBatches,
-    outbox: Outbox,
+    outbox: Outbox<S>,
     /// The objects of the message being read, and what is to become of each.
     envelopes: Vec<Envelope>,
     fates: Vec<Fate>,
@@ -188,7 +189,7 @@ impl<T, F: FixedConfig> Connection<T, F> {
     }
 }
 
-impl<T, S> Connection<T, S> {
+impl<T, S: Settings> Connection<T, S> {
     const fn begin(config: &Config, settings: Settled<S>) -> Self {
         Self {
             config: settings,
@@ -228,6 +229,10 @@ impl<T, S: Settings> Connection<T, S> {
     /// one by one, after the whole batch has been checked. Deadlines are judged once no whole
     /// message is left, so an answer that is already in the buffer wins over its deadline.
     pub fn poll_event<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
+        if SMALL {
+            // The short cut makes no decision of its own, so it can be left out.
+            return self.poll_any(input, Ready::Nothing);
+        }
         match self.poll_plain(input) {
             Ok(event) => Some(event),
             Err(Ready::Drained) if self.is_quiet() => None,
@@ -474,7 +479,7 @@ const fn kept_bytes(config: &Config) -> usize {
     }
 }
 
-impl<T, S> fmt::Debug for Connection<T, S> {
+impl<T, S: Settings> fmt::Debug for Connection<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("calls_open", &self.calls.open())

@@ -119,7 +119,6 @@ impl<T, S: Settings> Connection<T, S> {
                 input.take_message();
                 return Err(Some(self.refuse_oversize(Some(bytes))));
             }
-            (InputKind::Stream, Ready::Drained) => return Err(None),
             (InputKind::Stream, Ready::Cut(cut)) => cut,
             (InputKind::Stream, _) => self.cut(rest),
         };
@@ -138,7 +137,7 @@ impl<T, S: Settings> Connection<T, S> {
                 })
             }
             Ok(Cut::Oversize { bytes, taken }) => {
-                if !self.cutter.is_inside_frame(self.config.framing) {
+                if !self.cutter.is_inside_frame(S::FRAMING) {
                     self.deadlines.frame = NEVER;
                 }
                 input.take(taken);
@@ -170,9 +169,9 @@ impl<T, S: Settings> Connection<T, S> {
     /// then on, also in the answer to a frame that is too large.
     #[inline(always)]
     pub(super) fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
-        let (framing, limits) = (self.config.framing, self.config.frame_limits());
-        let cut = self.cutter.cut(framing, limits, rest, self.at_end);
-        if framing == Framing::Detect {
+        let limits = self.config.frame_limits();
+        let cut = self.cutter.cut(S::FRAMING, limits, rest, self.at_end);
+        if self.config.framing == Framing::Detect {
             self.outbox.set_framing(self.cutter.framing());
         }
         cut

@@ -59,7 +59,7 @@ impl<T, S: Settings> Connection<T, S> {
             && own.write > now
             && own.drain > now
             && own.frame == NEVER
-            && !self.cutter.is_inside_frame(self.config.framing)
+            && !self.cutter.is_inside_frame(S::FRAMING)
     }
 
     /// How a call ends that was open when the connection did.
@@ -129,7 +129,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Acts on the deadlines that are not of calls.
     fn check_deadlines(&mut self, now: u64) {
-        if self.ended.is_none() && self.cutter.is_inside_frame(self.config.framing) {
+        if self.ended.is_none() && self.cutter.is_inside_frame(S::FRAMING) {
             if self.deadlines.frame == NEVER {
                 self.deadlines.frame = self.after(self.config.frame_time_max);
             }

@@ -3,6 +3,8 @@
 //! Here: the next line feed, the end of a run of blanks or of plain text. Not here: what either means. The naive twins stand in the
 //! tests below.
 
+use crate::target::SMALL;
+
 /// JSON's white space, and the only bytes ever skipped between frames.
 pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
@@ -36,6 +38,9 @@ pub(super) fn plain_text(bytes: &[u8]) -> usize {
 /// holds the hit, and short inputs, go by words of 8.
 #[inline(always)]
 fn first_of<const N: usize>(needles: [u8; N], bytes: &[u8]) -> Option<usize> {
+    if SMALL {
+        return bytes.iter().position(|byte| needles.contains(byte));
+    }
     let mut rest = bytes;
     while let Some((block, tail)) = rest.split_first_chunk::<32>() {
         let hit = block.iter().fold(0, |hit, &byte| {

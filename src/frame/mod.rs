@@ -313,7 +313,7 @@ impl Framer {
     /// A [`FramingError`] when the place of the next frame cannot be known. It is final: every later call returns the
     /// same, until [`reset`](Self::reset).
     pub fn cut(&mut self, unread: &[u8], at_end: bool) -> Result<Cut, FramingError> {
-        self.cutter.cut(self.framing, self.limits, unread, at_end)
+        self.cutter.cut(None, self.limits, unread, at_end)
     }
 
     /// Returns to the start of a new stream: state, detection and offsets are forgotten, limits are kept.
@@ -332,7 +332,7 @@ impl Framer {
     /// Ending the stream now would cut it short. Use it to judge a peer that stalls.
     #[must_use]
     pub const fn is_inside_frame(&self) -> bool {
-        self.cutter.is_inside_frame(self.framing)
+        self.cutter.is_inside_frame(None)
     }
 
     /// The most bytes that ever have to be presented at once: after [`Cut::Incomplete`] fewer than this remain
@@ -364,10 +364,10 @@ impl Cutter {
         }
     }
 
-    /// See [`Framer::cut`]; `asked` is the framing that it was made with, always.
+    /// See [`Framer::cut`]; `only` is the framing that it was made with, where that is known when the program is built.
     pub(crate) fn cut(
         &mut self,
-        asked: Framing,
+        only: Option<Framing>,
         limits: Limits,
         unread: &[u8],
         at_end: bool,
@@ -380,7 +380,7 @@ impl Cutter {
             at_end,
             position: self.position,
         };
-        let cut = self.cut_by_codec(asked, limits, unread);
+        let cut = self.cut_by_codec(only, limits, unread);
         match &cut {
             Ok(cut) => self.position = unread.offset(cut.taken()),
             Err(error) => self.failed = Some(*error),
@@ -400,37 +400,56 @@ impl Cutter {
     }
 
     /// See [`Framer::is_inside_frame`].
-    pub(crate) const fn is_inside_frame(&self, asked: Framing) -> bool {
-        use Framing::{Concatenated, ContentLength, Detect, Newline};
-        match (asked, &self.codec) {
-            (Newline | Detect, Codec::Lines(codec)) => codec.is_inside_frame(),
-            (ContentLength | Detect, Codec::ContentLength(codec)) => codec.is_inside_frame(),
-            (Concatenated, Codec::Concatenated(codec)) => codec.is_inside_frame(),
-            (Detect, Codec::Detect(codec)) => codec.is_inside_frame(),
+    pub(crate) const fn is_inside_frame(&self, only: Option<Framing>) -> bool {
+        match &self.codec {
+            Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.is_inside_frame(),
+            Codec::ContentLength(codec) if may_be(only, Framing::ContentLength) => {
+                codec.is_inside_frame()
+            }
+            Codec::Concatenated(codec) if may_be(only, Framing::Concatenated) => {
+                codec.is_inside_frame()
+            }
+            Codec::Detect(codec) if may_be(only, Framing::Detect) => codec.is_inside_frame(),
             _ => false,
         }
     }
 
     fn cut_by_codec(
         &mut self,
-        asked: Framing,
+        only: Option<Framing>,
         limits: Limits,
         unread: Unread<'_>,
     ) -> Result<Cut, FramingError> {
-        use Framing::{Concatenated, ContentLength, Detect, Newline};
-        if let (Detect, Codec::Detect(detect)) = (asked, &mut self.codec) {
-            match detect.detect(unread)? {
-                Detected::Not(cut) => return Ok(cut),
-                Detected::Framing(framing) => self.codec = Codec::new(framing),
+        match &mut self.codec {
+            Codec::Detect(detect) if may_be(only, Framing::Detect) => {
+                match detect.detect(unread)? {
+                    Detected::Not(cut) => return Ok(cut),
+                    Detected::Framing(framing) => self.codec = Codec::new(framing),
+                }
             }
+            _ => {}
         }
-        match (asked, &mut self.codec) {
-            (Newline | Detect, Codec::Lines(codec)) => codec.cut(unread, limits),
-            (ContentLength | Detect, Codec::ContentLength(codec)) => codec.cut(unread, limits),
-            (Concatenated, Codec::Concatenated(codec)) => codec.cut(unread, limits),
+        match &mut self.codec {
+            Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.cut(unread, limits),
+            Codec::ContentLength(codec) if may_be(only, Framing::ContentLength) => {
+                codec.cut(unread, limits)
+            }
+            Codec::Concatenated(codec) if may_be(only, Framing::Concatenated) => {
+                codec.cut(unread, limits)
+            }
             // Only whole messages are left: no codec is ever of another framing.
             _ => Ok(messages::cut(unread, limits)),
         }
+    }
+}
+
+/// Whether a cutter that is only ever of the framing `only` can have the codec of `framing`. Always so where that is
+/// not known.
+const fn may_be(only: Option<Framing>, framing: Framing) -> bool {
+    match only {
+        None => true,
+        Some(Framing::Detect) => !matches!(framing, Framing::Concatenated | Framing::Messages),
+        Some(only) => only as u8 == framing as u8,
     }
 }
 

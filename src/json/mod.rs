@@ -1,7 +1,7 @@
 //! JSON text: checked once, sliced, never reprinted.
 //!
 //! Lives here: the validating scanner (`scan` over `cursor` and `plain`, whose blocks are judged by
-//! the vector code of `simd` or its portable twin `swar`), [`Json`] and what can be
+//! the vector code of `simd` or its twins `swar` and `bytes`), [`Json`] and what can be
 //! read from it (`text`, `string`, `walk`), the way into a caller's types (`decode`) and the way
 //! out of them (`encode`, `serializer`, `number`), the exact value of a number (`decimal`), and text
 //! that outlives its input (`owned`, `kept`).
@@ -17,6 +17,8 @@
 //!   bytes ◀─────────── encode ◀── Json<'a> or the caller's value
 //! ```
 
+#[cfg(any(antiphon_small, target_os = "none"))]
+mod bytes;
 mod cursor;
 mod decimal;
 mod decode;
@@ -28,13 +30,21 @@ mod plain;
 mod scan;
 mod serializer;
 mod serializer_parts;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(
+    target_arch = "x86_64",
+    target_feature = "sse2",
+    not(any(antiphon_small, target_os = "none"))
+))]
 mod simd;
 mod string;
 #[cfg(any(
     test,
     antiphon_portable,
-    not(all(target_arch = "x86_64", target_feature = "sse2"))
+    not(any(
+        all(target_arch = "x86_64", target_feature = "sse2"),
+        antiphon_small,
+        target_os = "none"
+    ))
 ))]
 mod swar;
 mod syntax;
@@ -55,6 +65,6 @@ pub use walk::{Elements, Members};
 pub(crate) use decimal::Decimal;
 pub(crate) use encode::{write_inside, write_json, write_str};
 pub(crate) use number::{write_i64, write_u64};
-pub(crate) use plain::{plain_end, text_of};
+pub(crate) use plain::{inside_of, plain_end, text_of, value_of};
 pub(crate) use scan::{Envelope, Member, Names, Scanned, Shape, Span, Version, scan};
 pub(crate) use serializer::write_value;

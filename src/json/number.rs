@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::ops::RangeInclusive;
 
+use crate::target::SMALL;
+
 /// The pairs `00` to `99`.
 const PAIRS: [[u8; 2]; 100] = pairs();
 
@@ -34,14 +36,24 @@ pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
 
 fn write_long_u64(out: &mut Vec<u8>, n: u64) {
     let mut digits = [0u8; 20];
+    let start = if SMALL {
+        digits_one_by_one(&mut digits, n)
+    } else {
+        digits_by_pairs(&mut digits, n)
+    };
+    out.extend_from_slice(digits.get(start..).unwrap_or_default());
+}
+
+/// Puts the digits of a number at the end; gives where they begin.
+#[inline(always)]
+fn digits_by_pairs(digits: &mut [u8; 20], n: u64) -> usize {
     let mut rest = n;
     // 20 digits hold any u64, so `start` never passes 0 and every index below is good.
     let mut start = digits.len();
     while rest >= 100 {
         start -= 2;
-        let pair;
-        (rest, pair) = by_hundred(rest);
-        digits[start..start + 2].copy_from_slice(&PAIRS[pair as usize]);
+        digits[start..start + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        rest /= 100;
     }
     if rest >= 10 {
         start -= 2;
@@ -50,32 +62,29 @@ fn write_long_u64(out: &mut Vec<u8>, n: u64) {
         start -= 1;
         digits[start] = b'0' + rest as u8;
     }
-    out.extend_from_slice(&digits[start..]);
+    start
 }
 
-/// Quotient and remainder.
-#[inline(always)]
-fn by_hundred(n: u64) -> (u64, u64) {
-    if cfg!(all(
-        target_pointer_width = "32",
-        not(target_family = "wasm")
-    )) {
-        return by_hundred_in_steps(n);
+/// The same in steps that a small machine has an instruction for, and without a table: a library's
+/// division of 64 bits is larger than all else that writes numbers.
+fn digits_one_by_one(digits: &mut [u8; 20], n: u64) -> usize {
+    let mut number = n.to_be_bytes();
+    let mut start = digits.len();
+    for digit in digits.iter_mut().rev() {
+        let mut rest = 0;
+        for byte in &mut number {
+            // The rest is below 10, so the quotient fits a byte.
+            let part = rest << 8 | u32::from(*byte);
+            *byte = (part / 10) as u8;
+            rest = part % 10;
+        }
+        *digit = b'0' + rest as u8;
+        start -= 1;
+        if number == [0; 8] {
+            break;
+        }
     }
-    (n / 100, n % 100)
-}
-
-/// The same in steps that a small machine has an instruction for: its library's division of 64 bits
-/// is larger than all else that writes numbers.
-fn by_hundred_in_steps(n: u64) -> (u64, u64) {
-    let (mut quotient, mut rest) = (0, 0);
-    for digit in n.to_be_bytes() {
-        // The rest is below 100.
-        let part = rest << 8 | u32::from(digit);
-        quotient = quotient << 8 | u64::from(part / 100);
-        rest = part % 100;
-    }
-    (quotient, u64::from(rest))
+    start
 }
 
 /// Writes a signed number.
@@ -264,20 +273,21 @@ impl Write for Scientific {
 
 #[cfg(test)]
 mod tests {
-    use super::by_hundred_in_steps;
+    use super::{digits_by_pairs, digits_one_by_one};
 
     #[test]
-    fn a_number_is_divided_in_steps_as_it_is_at_once() {
+    fn digits_one_by_one_are_those_by_pairs() {
         for shift in 0..64 {
             for n in [
                 u64::MAX >> shift,
                 1 << shift,
                 0xfedc_ba98_7654_3210 >> shift,
-                99,
-                100,
-                101,
+                shift,
             ] {
-                assert_eq!(by_hundred_in_steps(n), (n / 100, n % 100), "{n}");
+                let (mut ours, mut pairs) = ([b' '; 20], [b' '; 20]);
+                let start = digits_one_by_one(&mut ours, n);
+                assert_eq!(start, digits_by_pairs(&mut pairs, n));
+                assert_eq!(ours, pairs, "{n}");
             }
         }
     }

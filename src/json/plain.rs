@@ -4,24 +4,39 @@
 //! Rule guarded: a search stops at the first byte that is a quote, a backslash or a control character, or at the end, and
 //! nowhere else.
 //!
-//! `simd` is used on x86-64; `swar` everywhere else, and where the crate is built with `--cfg antiphon_portable`, by which
-//! the portable code is measured and tested.
+//! `simd` is used on x86-64, `bytes` on bare metal, `swar` everywhere else. Built with `--cfg antiphon_portable` or
+//! `--cfg antiphon_small` the crate uses `swar` or `bytes` anywhere, by which they are measured and tested.
 
+#[cfg(any(target_os = "none", antiphon_small))]
+use super::bytes as twin;
 #[cfg(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
+    not(any(target_os = "none", antiphon_small)),
+    all(target_arch = "x86_64", target_feature = "sse2"),
     not(antiphon_portable)
 ))]
 use super::simd as twin;
-#[cfg(not(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
-    not(antiphon_portable)
-)))]
+#[cfg(all(
+    not(any(target_os = "none", antiphon_small)),
+    any(
+        antiphon_portable,
+        not(all(target_arch = "x86_64", target_feature = "sse2"))
+    )
+))]
 use super::swar as twin;
 
-pub(crate) use twin::text_of;
-pub(super) use twin::{LONG, Stops, WIDTH, WINDOW, Windows, free_of_stops};
+pub(super) use twin::{LONG, Stops, WIDTH, Windows, free_of_stops};
+pub(crate) use twin::{text_of, value_of};
+
+/// A comma, a quote, a block, and what may stand behind a name in it: quote, colon and the first byte
+/// of a value.
+pub(super) const WINDOW: usize = WIDTH + 5;
+
+/// A string of a text without its quotes.
+#[inline(always)]
+pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    let string = value_of(text, start, end)?;
+    string.get(1..string.len().checked_sub(1)?)
+}
 
 /// The stops of the block that begins behind the first `BEFORE` bytes of a window.
 #[inline(always)]

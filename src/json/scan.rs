@@ -19,6 +19,7 @@ use core::ops::Range;
 use super::cursor::{Cursor, Failed, StringToken};
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
+use crate::target::SMALL;
 
 /// A stretch of the scanned text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -272,7 +273,10 @@ fn scan_item(
     envelopes: &mut Vec<Envelope>,
     envelopes_max: usize,
 ) -> Result<usize, Failed> {
-    let kind = JsonKind::of_first_byte(cursor.byte(start));
+    let kind = match cursor.byte(start) {
+        b'{' => JsonKind::Object,
+        first => JsonKind::of_first_byte(first),
+    };
     let Some(envelope) = next_slot(envelopes, envelopes_max, kind) else {
         return cursor.value(start, open);
     };
@@ -352,7 +356,7 @@ fn scan_object(
 
 #[inline(always)]
 fn has_head(text: &[u8], start: usize) -> bool {
-    text.get(start..).and_then(|rest| rest.first_chunk()) == Some(HEAD)
+    !SMALL && text.get(start..).and_then(|rest| rest.first_chunk()) == Some(HEAD)
 }
 
 /// Reads the value of a member of an envelope; returns the position behind it.
@@ -401,6 +405,9 @@ fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     const RESULT: u64 = u64::from_le_bytes(*b",\"result");
     const ERROR: u64 = u64::from_le_bytes(*b",\"error\"");
     const ID: u64 = u64::from_le_bytes(*b",\"id\":\0\0");
+    if SMALL {
+        return None;
+    }
     let rest = text.get(pos..)?;
     let word = u64::from_le_bytes(*rest.first_chunk()?);
     if word << 16 == ID << 16 {
@@ -445,7 +452,7 @@ fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<Named, Failed> {
 /// Which envelope member a key names; `start` and `end` enclose the quotes.
 fn key_of(text: &[u8], start: usize, end: usize, escaped: bool) -> Option<Key> {
     let token = text.get(start..end)?;
-    if escaped {
+    if escaped || SMALL {
         return key_of_escaped(escaped_string(token));
     }
     match token {
@@ -483,13 +490,13 @@ fn escaped_string(token: &[u8]) -> JsonString<'_> {
 
 fn version_of(text: &[u8], member: Member, escaped: bool) -> Version {
     let token = text.get(member.span.range()).unwrap_or_default();
-    if token == b"\"2.0\"" {
+    if !SMALL && token == b"\"2.0\"" {
         return Version::V2;
     }
-    if token == b"\"1.0\"" {
+    if !SMALL && token == b"\"1.0\"" {
         return Version::V1;
     }
-    if escaped {
+    if escaped || SMALL {
         let string = escaped_string(token);
         if string.eq_str("2.0") {
             return Version::V2;

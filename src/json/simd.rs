@@ -13,15 +13,14 @@
 
 use core::arch::x86_64::{
     __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
-    _mm_set1_epi8, _mm_xor_si128,
+    _mm_set1_epi8, _mm_setzero_si128, _mm_xor_si128,
 };
 use core::str::Utf8Error;
 
+use super::plain::WINDOW;
+
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 16;
-
-/// A comma, a quote, a block, and what may stand behind a name in it: quote, colon and the first byte of a value.
-pub(super) const WINDOW: usize = WIDTH + 5;
 
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = 2 * WIDTH;
@@ -111,6 +110,15 @@ pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     count
 }
 
+/// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
+#[inline(always)]
+pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    let value = text.as_bytes().get(start..end)?;
+    let is_cut_well = (value.first()? | value.last()?).is_ascii();
+    // SAFETY: an ASCII character is one byte, so that characters end before the first byte and behind the last.
+    is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
+}
+
 /// The text, if it is UTF-8. One that is all ASCII, as most are, is read once and at the speed of memory.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
@@ -121,37 +129,34 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     core::str::from_utf8(bytes)
 }
 
+/// Whatever is left behind whole blocks is covered by blocks at the end, which may overlap those before.
 #[inline]
 fn is_ascii(bytes: &[u8]) -> bool {
-    // Whatever is left behind the whole blocks is covered by the last block, which may overlap the one before.
     if let Some(last) = bytes.last_chunk::<{ 4 * WIDTH }>() {
-        return bytes
+        let mut blocks = bytes
             .chunks_exact(4 * WIDTH)
-            .all(|four| four.first_chunk().is_some_and(is_ascii_four))
-            && is_ascii_four(last);
+            .filter_map(<[u8]>::first_chunk);
+        return blocks.all(are_ascii::<{ 4 * WIDTH }, 4>) && are_ascii::<_, 4>(last);
     }
-    let Some(last) = bytes.last_chunk::<WIDTH>() else {
-        return bytes.iter().fold(0, |or, byte| or | byte) < 0x80;
-    };
-    let mut rest = bytes;
-    // SAFETY: as above.
-    let mut high = unsafe { _mm_movemask_epi8(load(last)) };
-    while let Some((block, tail)) = rest.split_first_chunk::<WIDTH>() {
-        // SAFETY: as above.
-        high |= unsafe { _mm_movemask_epi8(load(block)) };
-        rest = tail;
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<LONG>(), bytes.last_chunk::<LONG>()) {
+        return are_ascii::<_, 2>(first) && are_ascii::<_, 2>(last);
     }
-    high == 0
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<WIDTH>(), bytes.last_chunk::<WIDTH>()) {
+        return are_ascii::<_, 1>(first) && are_ascii::<_, 1>(last);
+    }
+    bytes.iter().fold(0, |or, byte| or | byte) < 0x80
 }
 
 #[inline(always)]
-fn is_ascii_four(blocks: &[u8; 4 * WIDTH]) -> bool {
-    let [a, b, c, d] = parts(blocks);
+fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
+    let parts: [_; BLOCKS] = parts(blocks);
     // SAFETY: as above.
     unsafe {
-        let ab = _mm_or_si128(load(a), load(b));
-        let cd = _mm_or_si128(load(c), load(d));
-        _mm_movemask_epi8(_mm_or_si128(ab, cd)) == 0
+        let none = _mm_setzero_si128();
+        let all = parts
+            .into_iter()
+            .fold(none, |all, part| _mm_or_si128(all, load(part)));
+        _mm_movemask_epi8(all) == 0
     }
 }
 

@@ -6,11 +6,10 @@
 
 use core::str::Utf8Error;
 
+use super::plain::WINDOW;
+
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 8;
-
-/// A comma, a quote, a block, and what may stand behind a name in it: quote, colon and the first byte of a value.
-pub(super) const WINDOW: usize = WIDTH + 5;
 
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = WIDTH;
@@ -88,6 +87,19 @@ pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
         count += 4 * WIDTH;
     }
     count
+}
+
+/// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
+#[inline]
+pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    let is_ascii = |value: &str| {
+        value
+            .as_bytes()
+            .first()
+            .zip(value.as_bytes().last())
+            .is_some_and(|(first, last)| (first | last).is_ascii())
+    };
+    text.get(start..end).filter(|value| is_ascii(value))
 }
 
 /// The text, if it is UTF-8.

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::io::Write;
 
 use antiphon::{
-    CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson,
+    CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson, Reader,
     ReplyToken,
 };
 use serde::Serialize;
@@ -54,7 +54,12 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
     };
     for item in corpus {
         let (short, bytes) = (item.name, item.bytes() / item.messages.len());
-        add(format!("parse {short}"), bytes, Box::new(Parse::new(item)));
+        add(format!("parse {short}"), bytes, Box::new(Read::new(item)));
+        add(
+            format!("receive {short}"),
+            bytes,
+            Box::new(Receive::new(item)),
+        );
         add(format!("serde {short}"), bytes, Box::new(Serde::new(item)));
     }
     let notification = r#"{"jsonrpc":"2.0","method":"update","params":[1,2.5,"three",null]}"#;
@@ -179,9 +184,59 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
     all
 }
 
+/// Item by item to what it says, by itself.
+struct Read {
+    messages: Vec<String>,
+    times: usize,
+    reader: Reader,
+    /// Where the next run begins: as many of the mix are read in a run as are received in one.
+    next: usize,
+}
+
+impl Read {
+    fn new(item: &Item) -> Self {
+        let mut config = Config::new();
+        config.message_bytes_max = 2 << 20;
+        Self {
+            messages: item.messages.clone(),
+            times: times(item),
+            reader: Reader::new(config),
+            next: 0,
+        }
+    }
+}
+
+impl Operation for Read {
+    fn run(&mut self) {
+        for _ in 0..self.times {
+            let end = (self.next + PART).min(self.messages.len());
+            for text in &self.messages[self.next..end] {
+                let text = text.as_bytes();
+                #[cfg(feature = "extra_pass")]
+                black_box(text.iter().copied().map(u64::from).sum::<u64>());
+                let messages = self
+                    .reader
+                    .read(black_box(text))
+                    .expect("the corpus is valid");
+                for message in messages {
+                    drop(black_box(message));
+                }
+            }
+        }
+    }
+
+    fn between(&mut self) {
+        self.next = (self.next + PART) % self.messages.len().max(PART);
+    }
+
+    fn count(&self) -> u64 {
+        (self.times * self.messages.len().min(PART)) as u64
+    }
+}
+
 /// Item by item through `poll_event`. Calls go to a server, answers to a client that has asked: between the runs the
 /// server answers, and new clients ask.
-struct Parse {
+struct Receive {
     messages: Vec<Message>,
     times: usize,
     server: Connection,
@@ -210,7 +265,7 @@ fn times(item: &Item) -> usize {
     }
 }
 
-impl Parse {
+impl Receive {
     fn new(item: &Item) -> Self {
         let message = |text: &String| {
             let json = Json::parse_str(text).expect("the corpus is valid");
@@ -257,7 +312,7 @@ impl Parse {
     }
 }
 
-impl Operation for Parse {
+impl Operation for Receive {
     fn run(&mut self) {
         for time in 0..self.times {
             let end = (self.next + PART).min(self.messages.len());

@@ -147,7 +147,8 @@ fn what_is_free_of_stops_is_free_of_stops() {
         }
         // It does not stop short: less than four blocks are left before the stop.
         let left = stop.saturating_sub(pos);
-        assert!(left - plain::free_of_stops(&text, pos) < 4 * plain::WIDTH);
+        // Where a block is one byte, there is nothing faster to do.
+        assert!(plain::WIDTH == 1 || left - plain::free_of_stops(&text, pos) < 4 * plain::WIDTH);
         assert!(left - swar::free_of_stops(&text, pos) < 4 * swar::WIDTH);
     }
 }
@@ -189,15 +190,40 @@ fn a_window_is_whole_or_there_is_none() {
         let text = letters[..length].to_vec().into_boxed_slice();
         let (ours, twin) = (plain::Windows::of(&text), swar::Windows::of(&text));
         for pos in (0..length + 40).chain([usize::MAX - 1, usize::MAX]) {
-            assert_eq!(
-                ours.at(pos),
-                window_by_hand(&text, pos),
-                "{pos} of {length}"
-            );
+            // Where a block is one byte, there are no windows.
+            if plain::WIDTH > 1 {
+                assert_eq!(
+                    ours.at(pos),
+                    window_by_hand(&text, pos),
+                    "{pos} of {length}"
+                );
+            }
             assert_eq!(
                 twin.at(pos),
                 window_by_hand(&text, pos),
                 "{pos} of {length}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_value_is_cut_out_only_between_characters() {
+    let text = "a\"é\u{10348}b\"\u{7f}ü";
+    for start in 0..=text.len() + 1 {
+        for end in 0..=text.len() + 1 {
+            let is_ascii = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii);
+            let fits = start < end && is_ascii(start) && is_ascii(end - 1);
+            let value = fits.then(|| &text[start..end]);
+            assert_eq!(plain::value_of(text, start, end), value);
+            assert_eq!(swar::value_of(text, start, end), value);
+            let inside = value
+                .filter(|value| value.len() > 1)
+                .map(|value| &value[1..value.len() - 1]);
+            assert_eq!(
+                plain::inside_of(text, start, end),
+                inside,
+                "{start} to {end}"
             );
         }
     }

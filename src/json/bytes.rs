@@ -1,0 +1,92 @@
+//! One byte at a time: the twin of the vector module for machines where flash is dearer than time.
+//!
+//! What bare-metal targets run, and any target with `--cfg antiphon_small`, by which it is measured and tested. Same names,
+//! same answers as the other twins; see there. Rule guarded: a block is one byte, so every search ends where it should
+//! without a case for what is shorter than a block.
+
+use core::marker::PhantomData;
+use core::str::Utf8Error;
+
+/// Bytes judged at once.
+pub(super) const WIDTH: usize = 1;
+
+/// The length of what is looked at through [`Windows`].
+pub(super) const WINDOW: usize = WIDTH + 5;
+
+/// Bytes judged at once where a string goes on for long.
+pub(super) const LONG: usize = WIDTH;
+
+/// Whether the byte of a block is a quote, a backslash or a control character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stops(bool);
+
+impl Stops {
+    #[inline]
+    pub(super) fn of(&[byte]: &[u8; WIDTH]) -> Self {
+        Self(byte < b' ' || byte == b'"' || byte == b'\\')
+    }
+
+    /// The stops of a long block.
+    #[inline]
+    pub(super) fn of_long(block: &[u8; LONG]) -> Self {
+        Self::of(block)
+    }
+
+    /// The first stop's index.
+    #[inline]
+    pub(super) fn first(self) -> Option<usize> {
+        self.0.then_some(0)
+    }
+
+    /// Without the stops before the byte at `index`, which may lie outside the block.
+    #[inline]
+    pub(super) fn from(self, index: usize) -> Self {
+        Self(self.0 && index == 0)
+    }
+
+    /// As seen from the byte at `index`, which becomes the first; at most the width.
+    #[inline]
+    pub(super) fn behind(self, index: usize) -> Self {
+        self.from(index)
+    }
+}
+
+/// A text without windows: what is looked for through one, the long way finds as well.
+#[derive(Clone, Copy)]
+pub(super) struct Windows<'t>(PhantomData<&'t ()>);
+
+impl<'t> Windows<'t> {
+    #[inline]
+    pub(super) fn of(_: &'t [u8]) -> Self {
+        Self(PhantomData)
+    }
+
+    /// Never a window.
+    #[inline]
+    pub(super) fn at(self, _: usize) -> Option<&'t [u8; WINDOW]> {
+        None
+    }
+}
+
+/// How many bytes can be passed over faster than by blocks: none.
+#[inline]
+pub(super) fn free_of_stops(_: &[u8], _: usize) -> usize {
+    0
+}
+
+/// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
+#[inline]
+pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    let value = text.get(start..end)?;
+    match value.as_bytes() {
+        [first, .., last] if (first | last).is_ascii() => Some(value),
+        [only] if only.is_ascii() => Some(value),
+        _ => None,
+    }
+}
+
+/// The text, if it is UTF-8.
+#[inline]
+pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
+    core::str::from_utf8(bytes)
+}

@@ -1,0 +1,7 @@
+//! What the crate is built for, where that matters: speed, or machines where flash is dearer than time.
+//!
+//! The rule guarded here: nothing that can be seen from outside depends on it.
+
+/// Whether to be small: on bare metal, and anywhere with `--cfg antiphon_small`, by which that is
+/// measured and tested.
+pub(crate) const SMALL: bool = cfg!(any(target_os = "none", antiphon_small));
