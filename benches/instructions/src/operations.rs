@@ -219,7 +219,7 @@ impl Operation for Read {
                     .read(black_box(text))
                     .expect("the corpus is valid");
                 for message in messages {
-                    drop(black_box(message));
+                    black_box(&message);
                 }
             }
         }
