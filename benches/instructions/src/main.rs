@@ -14,6 +14,7 @@ mod corpus;
 mod counting;
 mod operations;
 mod serde_typed;
+mod tables;
 mod timing;
 
 use std::hint::black_box;
