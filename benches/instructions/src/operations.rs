@@ -42,7 +42,7 @@ const FRAMINGS: [Framing; 4] = [
 ];
 const FAR: Option<Instant> = Some(Instant::from_millis(1 << 40));
 
-/// Reading each item: by itself, on a connection, and by serde_json, in turn.
+/// Reading each item, by itself and by serde_json in turn.
 pub fn reading(corpus: &[Item]) -> Vec<Named> {
     let mut reading = Vec::new();
     for item in corpus {
@@ -55,7 +55,6 @@ pub fn reading(corpus: &[Item]) -> Vec<Named> {
             });
         };
         add(format!("parse {short}"), Box::new(Read::new(item)));
-        add(format!("receive {short}"), Box::new(Receive::new(item)));
         add(format!("serde {short}"), Box::new(Serde::new(item)));
     }
     reading
@@ -71,6 +70,11 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
             operation,
         });
     };
+    for item in corpus {
+        let bytes = item.bytes() / item.messages.len();
+        let name = format!("receive {}", item.name);
+        add(name, bytes, Box::new(Receive::new(item)));
+    }
     let notification = r#"{"jsonrpc":"2.0","method":"update","params":[1,2.5,"three",null]}"#;
     add(
         "dispatch notification, drained".into(),
