@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn answers_that_came_in_the_opposite_order_are_turned_round() {
-        let mut batches = Batches::new(64);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         for (position, text) in [(2, b"c"), (1, b"b"), (0, b"a")] {
             assert!(add(&mut batches, batch, position, text));
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn batches_that_are_over_keep_no_more_than_they_may_and_lend_it_to_the_next() {
-        let mut batches = Batches::new(0);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         add(&mut batches, batch, 0, b"12345");
         let one = held(&batches);
@@ -405,13 +405,14 @@ mod tests {
             (2 * one - 1, one),
             (2 * one, 2 * one),
         ] {
-            let mut batches = Batches::new(may_keep);
+            let mut batches = Batches::new();
             for _ in 0..3 {
                 let both = [batches.begin(), batches.begin()];
                 for batch in both {
                     add(&mut batches, batch, 0, b"12345");
                 }
-                both.into_iter().for_each(|batch| batches.end(batch));
+                both.into_iter()
+                    .for_each(|batch| batches.end(batch, may_keep));
                 assert_eq!(held(&batches), kept, "{may_keep}");
             }
         }
@@ -419,7 +420,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_taken_back_gives_its_room_back() {
-        let mut batches = Batches::new(0);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         add(&mut batches, batch, 0, b"1234");
         let fail = |out: &mut Vec<u8>, bytes: usize| {
@@ -427,11 +428,14 @@ mod tests {
             Err::<(), ()>(())
         };
         // Half of the room is in use, so it is no waste.
+        assert!(batches.add(batch, 1, 4, 100, |out| fail(out, 4)).is_err());
         let room = batches.slots[0].text.capacity();
         assert_eq!(room, 8);
-        assert!(batches.add(batch, 1, 100, |out| fail(out, 4)).is_err());
-        assert_eq!(batches.slots[0].text.capacity(), room);
-        assert!(batches.add(batch, 1, 100, |out| fail(out, 4096)).is_err());
+        assert!(
+            batches
+                .add(batch, 1, 4, 100, |out| fail(out, 4096))
+                .is_err()
+        );
         assert!(batches.slots[0].text.capacity() <= room);
         assert_eq!((batches.gathered(), batches.reply_bytes(batch)), (4, 6));
     }

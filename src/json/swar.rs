@@ -72,15 +72,28 @@ impl<'t> Windows<'t> {
     }
 }
 
+/// Whether the compiler may use vector code of the target's for loops over bytes.
+const VECTORS: bool = cfg!(any(
+    target_feature = "sse2",
+    target_feature = "neon",
+    target_feature = "simd128"
+));
+
 /// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop. All bytes are judged and none
-/// branched on, which lets the compiler use what vector code the target has.
+/// branched on, which lets the compiler use what vector code the target has; words are faster where it has none.
 #[inline(always)]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     let mut rest = text.get(pos..).unwrap_or_default();
     let mut count = 0;
     while let Some((block, tail)) = rest.split_first_chunk::<{ 4 * WIDTH }>() {
         let is_stop = |byte: u8| u8::from((byte ^ 0x02) < 0x21) | u8::from(byte == b'\\');
-        if block.iter().fold(0, |found, &byte| found | is_stop(byte)) != 0 {
+        let stops = if VECTORS {
+            block.iter().fold(0, |found, &byte| found | is_stop(byte)) != 0
+        } else {
+            let words = block.chunks_exact(WIDTH).filter_map(<[u8]>::first_chunk);
+            words.fold(0, |found, word| found | Stops::of(word).0) != 0
+        };
+        if stops {
             break;
         }
         rest = tail;
