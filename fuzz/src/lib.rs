@@ -46,9 +46,9 @@ pub struct Target {
 pub const TARGETS: [Target; 10] = [
     target("json", json::run, 542),
     target("frames", frames::run, 248),
-    target("client", client::run, 769),
-    target("server", server::run, 602),
-    target("encode", encode::run, 788),
+    target("client", client::run, 770),
+    target("server", server::run, 603),
+    target("encode", encode::run, 789),
     target("operations", operations::run, 583),
     target("peers", peers::run, 222),
     target("drivers", drivers::run, 283),

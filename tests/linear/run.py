@@ -10,7 +10,8 @@ whole and byte by byte. Instructions are counted exactly and the same every time
 `count.c` beside this file, which is fast enough for 64 MiB, or by valgrind's callgrind, which needs nothing
 built and is what `--quick` takes. `--quick` takes the small sizes. `--to` ends at so many MiB instead of 64,
 `--bytes-to` does so for what is fed byte by byte. `--only=client,bytes` counts one role, fed in one way.
-`--keep` writes `counts.csv` and `counts.svg` beside this file, and leaves there what it did not count. `--compare` counts the same runs both ways
+`--keep` writes `counts.csv` and `counts.svg` beside this file, and leaves there what it did not count.
+`--compare` counts the same runs both ways
 and writes `compared.csv`.
 
 Linear means: doubling the input costs at most 2.2 times the instructions, at every doubling.
@@ -99,7 +100,8 @@ def sizes_to(binary, name, role, mode, end):
     size, items = play([binary, name, str(1 << 20), role, "whole"])[0][:2]
     if items > 100:
         # Numbers grow longer, so what a million items take is come nearer to until they are there.
-        while items < ITEMS_MAX and size < end:
+        last = min(1 << 20, end)
+        while items < ITEMS_MAX and last < end:
             last = min(end, size + (ITEMS_MAX - items) * size // items + 1024)
             size, items = play([binary, name, str(last), role, "whole"])[0][:2]
     wanted = sorted({FIRST[mode], 2 * FIRST[mode], MIDDLE, 2 * MIDDLE, last // 2, last})
