@@ -73,17 +73,15 @@ pub(crate) struct Batches {
     gathered: usize,
     /// Bytes of buffers kept by batches that are over, for the next ones.
     kept: usize,
-    keep_bytes: usize,
 }
 
 impl Batches {
-    pub(crate) const fn new(keep_bytes: usize) -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             slots: Vec::new(),
             free: NONE,
             gathered: 0,
             kept: 0,
-            keep_bytes,
         }
     }
 
@@ -223,15 +221,16 @@ impl Batches {
         out.push(b']');
     }
 
-    /// Forgets the batch; its slot and buffer may be used again.
-    pub(crate) fn end(&mut self, index: u32) {
+    /// Forgets the batch; its slot and buffer may be used again. Buffers of `keep_bytes` at most are
+    /// kept for the next ones.
+    pub(crate) fn end(&mut self, index: u32, keep_bytes: usize) {
         let Some(batch) = self.slots.get_mut(index as usize) else {
             return;
         };
         self.gathered = self.gathered.saturating_sub(batch.text.len());
         batch.text.clear();
         batch.replies.clear();
-        if self.kept + batch.capacity() > self.keep_bytes {
+        if self.kept + batch.capacity() > keep_bytes {
             batch.text = Vec::new();
             batch.replies = Vec::new();
         }
@@ -322,7 +321,7 @@ impl OurBatches {
 
 #[cfg(test)]
 mod tests {
-    use super::Batches;
+    use super::{Batches, OurBatch, OurBatches, Reply};
     use crate::config::BatchOrder;
     use alloc::vec::Vec;
 
@@ -337,7 +336,7 @@ mod tests {
     // SRV-20 SRV-21
     #[test]
     fn answers_leave_in_request_order_or_as_they_came() {
-        let mut batches = Batches::new(64);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         for (position, text) in [(2, b"c"), (0, b"a"), (1, b"b")] {
             assert!(add(&mut batches, batch, position, text));
@@ -347,7 +346,7 @@ mod tests {
         batches.write(batch, BatchOrder::Completion, &mut out);
         assert_eq!(out, b"[a,b,c][c,a,b]");
         assert_eq!((batches.gathered(), batches.reply_bytes(batch)), (3, 7));
-        batches.end(batch);
+        batches.end(batch, 64);
         assert_eq!(batches.gathered(), 0);
         assert_eq!(batches.begin(), batch);
         assert!(!batches.has_replies(batch));
@@ -355,7 +354,7 @@ mod tests {
 
     #[test]
     fn an_answer_over_the_budget_leaves_no_trace() {
-        let mut batches = Batches::new(64);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         assert!(add(&mut batches, batch, 0, b"12345"));
         assert!(!add(&mut batches, batch, 1, b"1234"));
@@ -365,10 +364,141 @@ mod tests {
 
     #[test]
     fn a_batch_is_over_after_its_last_release() {
-        let mut batches = Batches::new(0);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         batches.retain(batch);
         assert!(!batches.release(batch));
         assert!(batches.release(batch));
+    }
+
+    #[test]
+    fn answers_that_came_in_the_opposite_order_are_turned_round() {
+        let mut batches = Batches::new();
+        let batch = batches.begin();
+        for (position, text) in [(2, b"c"), (1, b"b"), (0, b"a")] {
+            assert!(add(&mut batches, batch, position, text));
+        }
+        let mut out = Vec::new();
+        batches.write(batch, BatchOrder::Request, &mut out);
+        assert_eq!(out, b"[a,b,c]");
+    }
+
+    /// Bytes of heap that the buffers of all batches hold.
+    fn held(batches: &Batches) -> usize {
+        let buffers = batches.slots.iter();
+        buffers
+            .map(|batch| batch.text.capacity() + batch.replies.capacity() * size_of::<Reply>())
+            .sum()
+    }
+
+    #[test]
+    fn batches_that_are_over_keep_no_more_than_they_may_and_lend_it_to_the_next() {
+        let mut batches = Batches::new();
+        let batch = batches.begin();
+        add(&mut batches, batch, 0, b"12345");
+        let one = held(&batches);
+        assert!(one > 0);
+        for (may_keep, kept) in [
+            (0, 0),
+            (one - 1, 0),
+            (one, one),
+            (2 * one - 1, one),
+            (2 * one, 2 * one),
+        ] {
+            let mut batches = Batches::new();
+            for _ in 0..3 {
+                let both = [batches.begin(), batches.begin()];
+                for batch in both {
+                    add(&mut batches, batch, 0, b"12345");
+                }
+                both.into_iter()
+                    .for_each(|batch| batches.end(batch, may_keep));
+                assert_eq!(held(&batches), kept, "{may_keep}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_taken_back_gives_its_room_back() {
+        let mut batches = Batches::new();
+        let batch = batches.begin();
+        add(&mut batches, batch, 0, b"1234");
+        let fail = |out: &mut Vec<u8>, bytes: usize| {
+            out.resize(out.len() + bytes, b'x');
+            Err::<(), ()>(())
+        };
+        // Half of the room is in use, so it is no waste.
+        assert!(batches.add(batch, 1, 4, 100, |out| fail(out, 4)).is_err());
+        let room = batches.slots[0].text.capacity();
+        assert_eq!(room, 8);
+        assert!(
+            batches
+                .add(batch, 1, 4, 100, |out| fail(out, 4096))
+                .is_err()
+        );
+        assert!(batches.slots[0].text.capacity() <= room);
+        assert_eq!((batches.gathered(), batches.reply_bytes(batch)), (4, 6));
+    }
+
+    #[test]
+    fn lists_of_answers_are_bounded_by_their_number_and_by_the_output() {
+        let bound = |batches, items, output| Batches::heap_bytes_max(batches, items, output, 0);
+        // With room for ten of the shortest answers it does not matter how many there might be.
+        let lists = |output| bound(1000, 1000, output) - bound(1000, 1000, 0);
+        assert_eq!(lists(320), 2 * 10 * size_of::<Reply>());
+        assert_eq!(lists(640), 2 * lists(320));
+        assert_eq!(bound(1000, 1000, 1 << 40), bound(1000, 1000, 1 << 41));
+        assert_eq!(lists(1 << 40), 2 * 1_000_000 * size_of::<Reply>());
+    }
+
+    #[test]
+    fn a_call_is_found_in_the_batch_that_it_was_made_in() {
+        let mut ours = OurBatches::new();
+        ours.push(3, 5, 3);
+        ours.push(8, 8, 1);
+        let around: Vec<_> = (2..=9).map(|number| ours.around(number)).collect();
+        let (first, alone) = ((3, 5, 3), |number| (number, number, 1));
+        let expected = [
+            alone(2),
+            first,
+            first,
+            first,
+            alone(6),
+            alone(7),
+            alone(8),
+            alone(9),
+        ];
+        assert_eq!(around, expected);
+        for (number, open) in [(4, 2), (8, 2), (3, 1), (7, 1), (5, 0)] {
+            ours.end_call(number);
+            assert_eq!(ours.around(5), (3, 5, open), "{number}");
+        }
+        assert_eq!(ours.around(8), (8, 8, 0));
+    }
+
+    #[test]
+    fn our_batches_stay_below_their_bound_and_come_near_it() {
+        let calls_max = 100;
+        let mut ours = OurBatches::new();
+        for number in 0..calls_max as u64 {
+            ours.push(number, number, 1);
+        }
+        // From now on each new batch begins when an old one is over; one is never over.
+        for number in calls_max as u64..10_000 {
+            ours.end_call(number - calls_max as u64 + 1);
+            ours.push(number, number, 1);
+            assert_eq!(ours.around(0), (0, 0, 1));
+            assert_eq!(ours.around(number), (number, number, 1));
+        }
+        let bytes = ours.batches.capacity() * size_of::<OurBatch>();
+        let bound = OurBatches::heap_bytes_max(calls_max);
+        assert!(bytes <= bound && bound <= 2 * bytes, "{bytes} of {bound}");
+        // As soon as none is open the list is short again.
+        (0..10_000).for_each(|number| ours.end_call(number));
+        (10_000..10_300).for_each(|number| {
+            ours.push(number, number, 1);
+            ours.end_call(number);
+        });
+        assert!(ours.batches.len() <= 2);
     }
 }

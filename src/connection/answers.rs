@@ -180,7 +180,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
             self.outbox.commit(frame, None);
         }
-        self.batches.end(batch);
+        self.batches.end(batch, self.config.batch_reply_bytes_max);
     }
 
     /// Holds the output to its hard limit after something was answered.

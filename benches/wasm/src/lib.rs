@@ -11,6 +11,9 @@ mod corpus;
 mod operations;
 #[path = "../../instructions/src/serde_typed.rs"]
 mod serde_typed;
+#[path = "../../instructions/src/tables.rs"]
+#[allow(dead_code, reason = "only the reading is measured here")]
+mod tables;
 
 use std::cell::RefCell;
 
@@ -24,7 +27,7 @@ fn with<R>(index: usize, what: impl FnOnce(&mut Named) -> R) -> Option<R> {
     OPERATIONS.with_borrow_mut(|operations| operations.get_mut(index).map(what))
 }
 
-/// How many operations there are: reading each item, antiphon first and serde_json behind it.
+/// How many operations there are: reading each item, by antiphon alone, within a conversation, and by serde_json.
 #[unsafe(no_mangle)]
 pub extern "C" fn operations() -> usize {
     OPERATIONS.with_borrow(Vec::len)

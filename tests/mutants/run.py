@@ -1,0 +1,556 @@
+#!/usr/bin/env python3
+"""Wakes one mutant of the core after another and expects a test to notice.
+
+    tests/mutants/run.py                     everything; writes SUMMARY.md
+    tests/mutants/run.py --again             the same, without what the last run caught in files unchanged since
+    tests/mutants/run.py --files id calls    only mutants of files whose path contains a word; writes nothing
+    tests/mutants/run.py --sample 40 --seed 7
+                                             so many mutants that SUMMARY.md does not list as survivors,
+                                             drawn by the seed; each must be caught
+    tests/mutants/run.py --survivors         only those that SUMMARY.md lists as survivors; writes nothing
+
+Fails if fewer than 95 of 100 viable mutants of floors 1 to 3 are caught, or if a survivor stands
+without a reason in reasons.txt. README.md says how it works.
+"""
+
+import argparse
+import collections
+import filecmp
+import hashlib
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+TARGET = os.path.abspath(os.environ.get("CARGO_TARGET_DIR") or os.path.join(ROOT, "target"))
+WORK = os.path.join(TARGET, "mutants")
+COPY = os.path.join(WORK, "copy")
+SUMMARY = os.path.join(HERE, "SUMMARY.md")
+REASONS = os.path.join(HERE, "reasons.txt")
+
+CAUGHT_PERCENT_MIN = 95
+# How we name the vectors of one file.
+VECTORS = ".jsonl"
+# The test binaries of the core. Not among them: those that read the source instead of running it
+# (floors, api), build programs (examples), or play a few conversations a hundred thousand times (allocations).
+TESTS = ["abandoned", "bugs", "deviations", "end_of_input", "interpreted", "limits", "memory", "model",
+         "owned", "promises", "review", "scripts", "splits", "vectors"]
+# Together at most so many seconds of tests in the first run for a mutant, in the second, and so on.
+ROUNDS = [0.05, 0.5, 4.0, float("inf")]
+# A run may take so many times as long as without a mutant, and so many seconds on top; of the processor, and in all.
+TIMES_MAX, SECONDS_MORE = 4, 0.3
+WAIT_TIMES_MAX, WAIT_SECONDS_MAX = 40, 60
+MEMORY_BYTES_MAX = 3 << 30
+BUILD_SECONDS_MAX = 1800
+# A test that takes longer alone is left out: it would run for every survivor.
+TEST_SECONDS_MAX = 10
+# How often the compiler may complain before we give up.
+BUILDS_MAX = 40
+
+Mutant = collections.namedtuple("Mutant", "number floor file line column function what")
+Test = collections.namedtuple("Test", "binary name seconds reached")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", nargs="+", default=[])
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--floors", nargs="+", type=int, default=[0, 1, 2, 3])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--survivors", action="store_true")
+    parser.add_argument("--again", action="store_true",
+                        help="keeps what was caught in the last whole run, where the file has not changed since")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--nice", type=int, default=10)
+    parser.add_argument("--no-fuzz", action="store_true", help="without the replay of the fuzz corpora")
+    options = parser.parse_args()
+    began = time.monotonic()
+    mutants, dropped, binaries = build(not options.no_fuzz)
+    os.nice(options.nice)
+    tests = measure(binaries)
+    viable = [mutant for mutant in mutants if mutant.number not in dropped]
+    say(f"{len(mutants)} mutants, {len(viable)} viable, {len(tests)} tests")
+    chosen = choose(viable, options)
+    kept = read_log() if options.again else {}
+    verdicts = {mutant.number: kept[key] for mutant, key in zip(chosen, keys(mutants, chosen)) if key in kept}
+    whole = not (options.sample or options.files or options.survivors)
+
+    def keep():
+        names = zip(keys(mutants, chosen), chosen)
+        save("verdicts.json", load("verdicts.json", {}) | {key: verdicts[mutant.number] for key, mutant in names})
+
+    run_all([mutant for mutant in chosen if mutant.number not in verdicts], tests, options.jobs, verdicts, keep)
+    cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
+    say(f"{(time.monotonic() - began) / 60:.0f} minutes, {(cpu.ru_utime + cpu.ru_stime) / 60:.0f} of a processor")
+    survivors = [mutant for mutant in chosen if verdicts[mutant.number][0] == "survived"]
+    for mutant in survivors:
+        say(f"survived: {title(mutant)}")
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} caught")
+    if not whole:
+        return 1 if survivors and not options.survivors else 0
+    if set(options.floors) != {0, 1, 2, 3}:
+        kept = load("verdicts.json", {})
+        for mutant, key in zip(viable, keys(mutants, viable)):
+            verdicts.setdefault(mutant.number, tuple(kept.get(key, ("not run", ""))))
+    return write_summary(mutants, dropped, verdicts)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def title(mutant):
+    return f"{mutant.file}:{mutant.line}:{mutant.column} {mutant.function}: {mutant.what}"
+
+
+def choose(viable, options):
+    """Which mutants are run."""
+    viable = [mutant for mutant in viable if mutant.floor in options.floors]
+    if options.files:
+        return [mutant for mutant in viable if any(word in mutant.file for word in options.files)]
+    if options.sample or options.survivors:
+        text = read(SUMMARY)
+        is_listed = lambda mutant: f"`{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}" in text
+        if options.survivors:
+            return list(filter(is_listed, viable))
+        rest = [mutant for mutant in viable if mutant.floor >= 1 and not is_listed(mutant)]
+        return random.Random(options.seed).sample(rest, min(options.sample, len(rest)))
+    return viable
+
+
+# Building
+
+
+def environment(**more):
+    env = dict(os.environ, CARGO_TARGET_DIR=os.path.join(WORK, "target"), CARGO_INCREMENTAL="0", RUST_BACKTRACE="0",
+               CARGO_PROFILE_DEV_DEBUG="0", CARGO_PROFILE_DEV_OPT_LEVEL="1", RUSTC_BOOTSTRAP="1", **more)
+    return env
+
+
+def build(with_fuzz):
+    """The mutants, the numbers of those that do not compile, and the test binaries by name."""
+    tool_target = os.path.join(WORK, "tool")
+    subprocess.run(["cargo", "build", "-q", "--locked", "-j2"], cwd=HERE, check=True, timeout=BUILD_SECONDS_MAX,
+                   env=dict(os.environ, CARGO_TARGET_DIR=tool_target))
+    copy_tree()
+    dropped_path = os.path.join(WORK, "dropped")
+    tool = [os.path.join(tool_target, "debug/antiphon-mutants"), ROOT, COPY, dropped_path]
+    # What did not compile last time is not tried again where the file is the same.
+    mutants = read_mutants(subprocess.run(tool[:2], check=True, text=True, capture_output=True).stdout)
+    known = load("unviable.json", [])
+    dropped = {mutant.number for mutant, key in zip(mutants, keys(mutants, mutants)) if key in known}
+    commands = [(COPY, ["cargo", "check", "--lib"]),
+                (COPY, ["cargo", "test", "--no-run", "--lib"] + [word for name in TESTS for word in ("--test", name)])]
+    if with_fuzz:
+        commands.append((os.path.join(COPY, "fuzz"), ["cargo", "test", "--no-run", "--no-default-features",
+                                                      "--test", "replay"]))
+    binaries = {}
+    for folder, command in commands:
+        for _ in range(BUILDS_MAX):
+            write(dropped_path, "\n".join(map(str, sorted(dropped))))
+            subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
+            ran = subprocess.run([*command, "-j2", "--offline", "--message-format=json"], cwd=folder, env=environment(),
+                                 text=True, capture_output=True, timeout=BUILD_SECONDS_MAX)
+            messages = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+            if ran.returncode == 0:
+                break
+            guilty = guilty_mutants(messages)
+            if not guilty - dropped:
+                sys.exit("it does not compile, and no mutant is to blame:\n"
+                         + "\n".join(rendered(messages)[:5] or [ran.stderr]))
+            say(f"{len(guilty - dropped)} mutants do not compile")
+            dropped |= guilty
+        else:
+            sys.exit("it does not compile, however many mutants are dropped")
+        for message in messages:
+            if message.get("reason") == "compiler-artifact" and message["executable"]:
+                name = message["target"]["name"]
+                name = "unit" if "lib" in message["target"]["kind"] else name
+                binaries[name] = (message["executable"], os.path.dirname(message["manifest_path"]))
+    unviable = [mutant for mutant in mutants if mutant.number in dropped]
+    save("unviable.json", keys(mutants, unviable))
+    return mutants, dropped, binaries
+
+
+def copy_tree():
+    """Copies what is in the tree to where it is mutated; what is not needed there is not declared there."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True, capture_output=True,
+                            check=True).stdout.split("\n")
+    for name in filter(None, listed):
+        source, copy = os.path.join(ROOT, name), os.path.join(COPY, name)
+        # The tool writes src/; what is patched is written below.
+        if name.startswith("src/") or name in PATCHED or not os.path.isfile(source):
+            continue
+        if not (os.path.isfile(copy) and filecmp.cmp(source, copy, shallow=False)):
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            shutil.copyfile(source, copy)
+    text = read(os.path.join(ROOT, "Cargo.toml"))
+    text = re.sub(r'members = \[.*?\]', 'members = [".", "adapters/session", "adapters/async"]', text, flags=re.S)
+    text = re.sub(r'\[\[bench\]\]\n(\w.*\n)*', "", text)
+    text = re.sub(r'\[target\.[^\n]*dev-dependencies\]\n(\w.*\n)*', "", text)
+    text = re.sub(r'antiphon-blocking = .*\n', "", text)
+    text = re.sub(r'\[profile\.(?!release)[^\n]*\]\n(\w.*\n)*', "", text)
+    # A failed case ends its process, as with the usual harness; and one file of vectors can be read alone.
+    patch("tests/support/harness.rs", 'println!("test {} ... {verdict}", name(case));',
+          'println!("test {} ... {verdict}", name(case)); if played.is_err() { return ExitCode::from(101); }')
+    patch("tests/support/vector.rs", 'kind == "jsonl"',
+          'kind == "jsonl" && std::env::var("ANTIPHON_VECTORS").map_or(true, |only| path.ends_with(only + ".jsonl"))')
+    manifest = os.path.join(COPY, "Cargo.toml")
+    if not os.path.isfile(manifest) or read(manifest) != text:
+        write(manifest, text)
+
+
+def patch(name, old, new):
+    """Copies a file with one change."""
+    text, copy = read(os.path.join(ROOT, name)), os.path.join(COPY, name)
+    if old not in text:
+        sys.exit(f"{name}: what is changed in its copy is not there: {old}")
+    text = text.replace(old, new)
+    if not os.path.isfile(copy) or read(copy) != text:
+        write(copy, text)
+
+
+PATCHED = ("tests/support/harness.rs", "tests/support/vector.rs", "Cargo.toml")
+
+
+def read_mutants(text):
+    mutants = []
+    for line in text.splitlines():
+        number, floor, file, at, column, function, what = line.split("\t")
+        mutants.append(Mutant(int(number), int(floor), file, int(at), int(column), function, what))
+    return mutants
+
+
+def rendered(messages):
+    return [message["message"]["rendered"] for message in messages
+            if message.get("reason") == "compiler-message" and message["message"]["level"] == "error"]
+
+
+def guilty_mutants(messages):
+    """The mutants at whose places the compiler found errors: the changes where it names one, else the place."""
+    guilty, texts = set(), {}
+    for message in messages:
+        if message.get("reason") != "compiler-message" or message["message"]["level"] != "error":
+            continue
+        for span in sorted(message["message"]["spans"], key=lambda span: not span["is_primary"]):
+            path = os.path.join(COPY, span["file_name"])
+            if not os.path.isfile(path):
+                continue
+            if path not in texts:
+                with open(path, "rb") as file:
+                    texts[path] = file.read()
+            found = enclosing(texts[path], span["byte_start"])
+            if found:
+                guilty |= found
+                break
+    return guilty
+
+
+def enclosing(text, position):
+    """The numbers of the innermost change or place around a position."""
+    stack = []
+    for mark in re.finditer(rb"/\*<([\d,]+)\*/|/\*>\*/", text):
+        if mark.start() > position:
+            break
+        if mark.group(1):
+            stack.append(mark.group(1))
+        else:
+            stack.pop()
+    return set(map(int, stack[-1].split(b","))) if stack else set()
+
+
+# Running
+
+
+class Running:
+    """One process of a test binary with some of its tests, held to limits of time and memory."""
+
+    def __init__(self, binary, names, seconds, more=SECONDS_MORE, **env):
+        executable, folder = binary
+        self.seconds = seconds * TIMES_MAX + more
+        bounded = lambda: (signal.setitimer(signal.ITIMER_PROF, self.seconds),
+                           resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX)),
+                           resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+        words = ["--exact", *names]
+        if names == [": "]:
+            words = names
+        if names[0].endswith(VECTORS):
+            env["ANTIPHON_VECTORS"], words = names[0].removesuffix(VECTORS), [": "]
+        # Always the same random cases; a failing one is neither kept nor made smaller.
+        self.output = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            [executable, "--test-threads=1", "-Zunstable-options", "--fail-fast", *words], cwd=folder, stdin=subprocess.DEVNULL, stdout=self.output,
+            stderr=subprocess.DEVNULL, preexec_fn=bounded, start_new_session=True,
+            env=environment(PROPTEST_RNG_SEED="1", PROPTEST_CASES="96", PROPTEST_MAX_SHRINK_ITERS="0", **env))
+
+    def verdict(self):
+        """What became of the mutant, and the tests that failed."""
+        try:
+            code = self.process.wait(timeout=WAIT_SECONDS_MAX + self.seconds * WAIT_TIMES_MAX)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            code = self.process.wait()
+        self.output.seek(0)
+        failed = re.findall(r"^test (.*) \.\.\. FAILED$", self.output.read().decode(errors="replace"), re.M)
+        self.output.close()
+        if code in (-signal.SIGPROF, -signal.SIGKILL):
+            return "timeout", failed
+        return "survived" if code == 0 else "caught", failed
+
+
+def listed_tests(name, binary):
+    """The names of a binary's tests; of the vectors the names of their files, for reading all takes longest."""
+    if name == "vectors":
+        folder = os.path.join(COPY, "tests/vectors")
+        return sorted(file.removesuffix(".jsonl") + VECTORS for file in os.listdir(folder) if file.endswith(".jsonl"))
+    if name == "scripts":
+        return [": "]
+    ran = subprocess.run([binary[0], "--list"], cwd=binary[1], text=True, capture_output=True, check=True,
+                         env=environment(), timeout=60)
+    return re.findall(r"^(.*): test$", ran.stdout, re.M)
+
+
+def measure(binaries):
+    """Runs every test alone with no mutant awake: what it reaches, and how long it takes."""
+    Test.binaries = binaries
+    # What is known of a binary stays known as long as it is the same.
+    built = {name: [digest(path), TEST_SECONDS_MAX] for name, (path, _) in binaries.items()}
+    known = load("tests.json", {"built": {}, "tests": []})
+    same = {name for name in built if known["built"].get(name) == built[name]}
+    tests = [Test(*test[:3], frozenset(test[3])) for test in known["tests"] if test[0] in same]
+    wanted = [(name, test) for name, binary in binaries.items() if name not in same
+              for test in listed_tests(name, binary)]
+    lock = threading.Lock()
+
+    def one(job):
+        name, test = job
+        path = os.path.join(WORK, f"reached.{threading.get_ident()}")
+        open(path, "wb").close()
+        running = Running(binaries[name], [test], 0, TEST_SECONDS_MAX, ANTIPHON_MUTANTS_REACHED=path)
+        _, status, used = os.wait4(running.process.pid, 0)
+        running.process.returncode = os.waitstatus_to_exitcode(status)
+        running.output.close()
+        with open(path, "rb") as file:
+            reached = frozenset(number for number, in struct.iter_unpack("<I", file.read()))
+        with lock:
+            if running.process.returncode in (-signal.SIGPROF, -signal.SIGKILL):
+                say(f"left out, for it takes longer than {TEST_SECONDS_MAX} s: {name}: {test}")
+            elif running.process.returncode != 0:
+                say(f"left out, for it fails in the copy with no mutant awake: {name}: {test}")
+            elif reached:
+                tests.append(Test(name, test, used.ru_utime + used.ru_stime, reached))
+
+    began = time.monotonic()
+    in_parallel(one, wanted, 2)
+    say(f"measured {len(wanted)} tests, {sum(test.seconds for test in tests):.0f} s of a processor, "
+        f"{time.monotonic() - began:.0f} s")
+    tests.sort(key=lambda test: (test.seconds, test.binary, test.name))
+    save("tests.json", {"built": built, "tests": [[*test[:3], sorted(test.reached)] for test in tests]})
+    return tests
+
+
+def in_parallel(one, jobs, count):
+    jobs = collections.deque(jobs)
+    errors = []
+
+    def work():
+        while jobs and not errors:
+            try:
+                job = jobs.popleft()
+            except IndexError:
+                return
+            try:
+                one(job)
+            except Exception as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def rounds(tests):
+    """The tests in rounds, the quickest first."""
+    left, plan = collections.deque(tests), []
+    for most in ROUNDS:
+        seconds, chosen = 0.0, []
+        while left and seconds + left[0].seconds <= most:
+            seconds += left[0].seconds
+            chosen.append(left.popleft())
+        plan.append(chosen)
+    return plan
+
+
+def run_all(mutants, tests, jobs, verdicts, keep):
+    """Adds what became of each mutant, and which binary noticed it."""
+    # What has caught mutants of the same function goes first.
+    liked = collections.defaultdict(list)
+    plans = {}
+    left, done, began = [], [], 0
+    for mutant in mutants:
+        reaching = [test for test in tests if mutant.number in test.reached]
+        verdicts[mutant.number] = ("survived", "" if reaching else "not reached")
+        plans[mutant.number] = rounds(reaching)
+
+    def one(mutant, count, done):
+        done.append(mutant)
+        if len(done) % 200 == 0:
+            keep()
+            say(f"{len(done)} of {len(left)}, {time.monotonic() - began:.0f} s")
+        place = (mutant.file, mutant.function)
+        plan = plans[mutant.number]
+        groups = [plan[count]]
+        if count == 0:
+            reaching = {test for some in plan for test in some}
+            first = [test for test in liked[place] if test in reaching]
+            groups = [first, [test for test in plan[0] if test not in first]]
+        for (binary, _), some in (job for some in groups for job in grouped(some)):
+            running = Running(Test.binaries[binary], [test.name for test in some],
+                              sum(test.seconds for test in some), ANTIPHON_MUTANT=str(mutant.number))
+            how, failed = running.verdict()
+            if how != "survived":
+                verdicts[mutant.number] = (how, binary)
+                found = [test for test in some if test.name in failed][:2]
+                liked[place] = (found + [test for test in liked[place] if test not in found])[:6]
+                return
+
+    for count, most in enumerate(ROUNDS):
+        left = [mutant for mutant in mutants if verdicts[mutant.number][0] == "survived" and plans[mutant.number][count]]
+        began, done = time.monotonic(), []
+        in_parallel(lambda mutant: one(mutant, count, done), left, jobs)
+        keep()
+        found = collections.Counter(verdicts[mutant.number][0] for mutant in left)
+        say(f"round {count + 1}: {len(left)} mutants, tests of at most {most} s: {found['caught']} caught, "
+            f"{found['timeout']} out of time, {time.monotonic() - began:.0f} s")
+
+
+def grouped(tests):
+    """The tests by their binary, as far as one process can run them; most of them first."""
+    chosen = collections.defaultdict(list)
+    for test in tests:
+        chosen[test.binary, test.name if test.name.endswith(VECTORS) else ""].append(test)
+    return sorted(chosen.items(), key=lambda job: -len(job[1]))
+
+
+# What is kept
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def keys(mutants, chosen):
+    """What names a mutant as long as its file does not change: the file's text, and which one in it."""
+    firsts, hashes, names = {}, {}, []
+    for mutant in mutants:
+        firsts.setdefault(mutant.file, mutant.number)
+    for mutant in chosen:
+        if mutant.file not in hashes:
+            # Unit tests stand at the end and change nothing.
+            text = read(os.path.join(ROOT, mutant.file)).split("\n#[cfg(test)]\nmod ")[0]
+            hashes[mutant.file] = hashlib.sha256(text.encode()).hexdigest()[:16]
+        names.append(f"{mutant.file} {hashes[mutant.file]} {mutant.number - firsts[mutant.file]}")
+    return names
+
+
+def read_log():
+    """The mutants that the last whole run caught."""
+    kept = load("verdicts.json", {})
+    return {key: tuple(verdict) for key, verdict in kept.items() if verdict[0] != "survived"}
+
+
+def load(name, otherwise):
+    path = os.path.join(WORK, name)
+    return json.loads(read(path)) if os.path.isfile(path) else otherwise
+
+
+def save(name, value):
+    write(os.path.join(WORK, name), json.dumps(value, indent=0))
+
+
+def read_reasons():
+    """Why survivors stay: by file, function and change."""
+    reasons = {}
+    with open(REASONS, encoding="utf-8") as file:
+        for line in file:
+            if line.strip() and not line.startswith("#"):
+                file_name, function, what, reason = (part.strip() for part in line.split(" ;; "))
+                reasons[file_name, function, what] = reason
+    return reasons
+
+
+def write_summary(mutants, dropped, verdicts):
+    """Writes SUMMARY.md; 1 if too few are caught, or a survivor or a reason stands alone."""
+    reasons, used = read_reasons(), set()
+    files, floors = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+    for mutant in mutants:
+        how = "unviable" if mutant.number in dropped else verdicts[mutant.number][0]
+        for table, row in ((files, (mutant.floor, mutant.file)), (floors, mutant.floor)):
+            table[row][how] += 1
+    upper = sum((floors[floor] for floor in floors if floor >= 1), collections.Counter())
+    head = ["mutants", "unviable", "caught", "out of time", "survived", "not run", "of viable caught"]
+    lines = ["# What became of the mutants", "", "Written by `run.py`; `README.md` says what is counted.", ""]
+    lines += ["| floor | " + " | ".join(head) + " |", "|---|" + "---:|" * len(head)]
+    lines += [row(str(floor), floors[floor]) for floor in sorted(floors)]
+    lines += [row("**1 to 3**", upper), "", "| floor | file | " + " | ".join(head) + " |", "|---|---|" + "---:|" * len(head)]
+    lines += [row(f"{floor} | `{name}`", files[floor, name]) for floor, name in sorted(files)]
+    survivors = [mutant for mutant in mutants if verdicts.get(mutant.number, ("",))[0] == "survived"]
+    alone = 0
+    for floor in sorted(floors):
+        lines += ["", f"## Survivors of floor {floor}", ""]
+        for mutant in survivors:
+            if mutant.floor != floor:
+                continue
+            key = (mutant.file, mutant.function, mutant.what)
+            reason = reasons.get(key)
+            used.add(key)
+            alone += reason is None and floor >= 1
+            reached = " Not reached." if verdicts[mutant.number][1] else ""
+            lines.append(f"- `{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}."
+                         f"{reached} {reason or '**Not yet killed.**'}")
+    write(SUMMARY, "\n".join(lines) + "\n")
+    for key in reasons.keys() - used:
+        say("a reason for no survivor: " + " ;; ".join(key))
+    say(f"floors 1 to 3: {percent(upper):.1f} of 100 viable mutants caught")
+    return 1 if percent(upper) < CAUGHT_PERCENT_MIN or alone or reasons.keys() - used else 0
+
+
+def row(name, counted):
+    numbers = [counted.total(), counted["unviable"], counted["caught"], counted["timeout"], counted["survived"],
+               counted["not run"]]
+    return f"| {name} | " + " | ".join(map(str, numbers)) + f" | {percent(counted):.1f} % |"
+
+
+def percent(counted):
+    viable = counted.total() - counted["unviable"] - counted["not run"]
+    return 100 * (counted["caught"] + counted["timeout"]) / max(1, viable)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,281 @@
+//! What outlives its message says the same as what came in; and what is printed for a person says
+//! what happened.
+//!
+//! Owned events keep several texts in one piece of memory, so a mistake by one byte gives one of
+//! them a piece of its neighbour. Checked with texts of every length from none on.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+
+use antiphon::{
+    Closed, Config, Connection, ConnectionError, ErrorObject, Event, Framing, FramingError, Id,
+    Input, InvalidReason, Json, Outcome, OwnedError, OwnedId, OwnedOutcome, SendError,
+};
+
+fn each_event(config: Config, input: &str, mut look: impl FnMut(Event<'_, ()>)) {
+    let mut conn: Connection = Connection::new(config);
+    let mut input = Input::stream(input.as_bytes());
+    while let Some(event) = conn.poll_event(&mut input) {
+        look(event);
+    }
+}
+
+#[test]
+fn an_owned_request_and_an_owned_notification_say_what_came_in() {
+    for method in ["m", "method", "m\u{e9}thode"] {
+        for params in [None, Some("[]"), Some("[1,2]"), Some("{\"a\": [true]}")] {
+            let member = params.map_or(String::new(), |params| format!(",\"params\":{params}"));
+            for id in ["1", "\"text\"", "1.50", "\"\""] {
+                let text = format!(
+                    "{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"{member},\"id\":{id}}}\n"
+                );
+                let mut seen = 0;
+                each_event(Config::new(), &text, |event| {
+                    let Event::Request(request) = event else {
+                        panic!("{event:?}");
+                    };
+                    let origin = request.origin;
+                    let owned = request.into_owned();
+                    assert_eq!((owned.method(), owned.id().text()), (method, id));
+                    assert_eq!(owned.params().map(Json::as_str), params);
+                    assert_eq!(owned.origin(), origin);
+                    let shown = format!("{owned:?}");
+                    assert!(shown.contains(method), "{shown}");
+                    let key = owned.key();
+                    let (token, told) = owned.split();
+                    assert_eq!(token.key(), key);
+                    assert_eq!((told.method(), told.origin()), (method, origin));
+                    assert_eq!(told.params().map(Json::as_str), params);
+                    seen += 1;
+                });
+                assert_eq!(seen, 1);
+            }
+            let text = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"{member}}}\n");
+            each_event(Config::new(), &text, |event| {
+                let Event::Notification(told) = event else {
+                    panic!("{event:?}");
+                };
+                let owned = told.into_owned();
+                assert_eq!(owned.method(), method);
+                assert_eq!(owned.params().map(Json::as_str), params);
+            });
+        }
+    }
+}
+
+#[test]
+fn an_owned_outcome_says_what_came_in() {
+    let mut conn: Connection<u8> = Connection::new(Config::new());
+    for tag in 1..=3 {
+        conn.call("m", (), None, tag).expect("there is room");
+    }
+    let text = "{\"jsonrpc\":\"2.0\",\"result\":[7],\"id\":1}\n\
+        {\"jsonrpc\":\"2.0\",\"error\":{\"code\":-5,\"message\":\"no\",\"data\":{\"a\":1}},\"id\":2}\n\
+        {\"jsonrpc\":\"2.0\",\"result\":1,\"error\":1,\"id\":3}\n";
+    let mut input = Input::stream(text.as_bytes());
+    let mut seen = Vec::new();
+    while let Some(event) = conn.poll_event(&mut input) {
+        let Event::Response(response) = event else {
+            panic!("{event:?}");
+        };
+        seen.push((response.tag, response.outcome.is_ok()));
+        match (response.tag, response.outcome.into_owned()) {
+            (1, OwnedOutcome::Ok(result)) => assert_eq!(result.as_json().as_str(), "[7]"),
+            (2, OwnedOutcome::Err(error)) => {
+                assert_eq!((error.code(), error.message()), (-5, "no"));
+                assert_eq!(error.as_error().data().map(Json::as_str), Some("{\"a\":1}"));
+                assert_eq!(error.to_string(), "no (-5)");
+            }
+            (3, OwnedOutcome::Invalid(reason)) => assert_eq!(reason, InvalidReason::BothOutcomes),
+            (tag, outcome) => panic!("{tag}: {outcome:?}"),
+        }
+    }
+    assert_eq!(seen, [(1, true), (2, false), (3, false)]);
+    assert!(!Outcome::TimedOut.is_ok());
+}
+
+#[test]
+fn an_owned_id_equals_and_hashes_as_the_id_does() {
+    let ids = [
+        "1",
+        "1.0",
+        "10e-1",
+        "\"1\"",
+        "\"\\u0031\"",
+        "2",
+        "null",
+        "\"\"",
+        "\"é\"",
+    ];
+    let class = |text: &str| match text {
+        "1" | "1.0" | "10e-1" => "one",
+        "\"1\"" | "\"\\u0031\"" => "text one",
+        _ => "alone",
+    };
+    let hashes = RandomState::new();
+    let id =
+        |text: &'static str| Id::new(Json::parse(text.as_bytes()).expect("JSON")).expect("an id");
+    for ours in ids {
+        assert_eq!(id(ours).to_string(), ours);
+        assert_eq!(id(ours).into_owned().to_string(), ours);
+        assert_eq!(
+            format!("{:?}", id(ours)),
+            format!("{:?}", id(ours).into_owned())
+        );
+        assert!(format!("{:?}", id(ours)).contains(ours));
+        for theirs in ids {
+            let is_same = ours == theirs || class(ours) == class(theirs) && class(ours) != "alone";
+            assert_eq!(id(ours) == id(theirs), is_same, "{ours} {theirs}");
+            let owned = (id(ours).into_owned(), id(theirs).into_owned());
+            assert_eq!(owned.0 == owned.1, is_same, "{ours} {theirs}");
+            if is_same {
+                assert_eq!(
+                    hashes.hash_one(id(ours)),
+                    hashes.hash_one(&owned.1),
+                    "{ours} {theirs}"
+                );
+            }
+        }
+    }
+    // A hash that tells nothing apart would make every map a list.
+    let apart: BTreeSet<u64> = (0..100u64)
+        .map(|number| hashes.hash_one(OwnedId::from(number)))
+        .collect();
+    assert!(apart.len() > 90, "{}", apart.len());
+    assert_eq!(OwnedId::from("a\"b").as_id().text(), "\"a\\\"b\"");
+    assert_eq!(OwnedId::from(u64::MAX).as_id().as_u64(), Some(u64::MAX));
+    assert_eq!(id("\"\\u0031é\"").as_text().as_deref(), Some("1é"));
+    assert_eq!(id("\"\\ud800\"").as_text(), None);
+    assert_eq!(id("1").as_text(), None);
+}
+
+#[test]
+fn errors_say_in_words_what_happened_each_in_its_own() {
+    let mut words = BTreeSet::new();
+    let mut add = |text: String| {
+        assert!(text.len() > 8 && !text.ends_with('.'), "{text}");
+        assert!(words.insert(text.clone()), "twice: {text}");
+    };
+    let send = [
+        SendError::Closed,
+        SendError::Full,
+        SendError::TooManyCalls,
+        SendError::TooLarge,
+        SendError::IdsUsedUp,
+        SendError::IdInUse,
+        SendError::IdNotAllowed,
+        SendError::BlankMethod,
+        SendError::ParamsScalar,
+        SendError::NotOpen,
+        SendError::NoPush,
+        SendError::BatchesOff,
+        SendError::BatchTooLong,
+        SendError::BatchEmpty,
+        SendError::ReservedCode,
+    ];
+    send.iter().for_each(|error| add(error.to_string()));
+    let connection = [
+        ConnectionError::Truncated,
+        ConnectionError::FrameTimedOut,
+        ConnectionError::WriteTimedOut,
+        ConnectionError::DrainTimedOut,
+        ConnectionError::OutboxFull,
+        ConnectionError::TooManyStrays,
+        ConnectionError::TooManyMalformed,
+    ];
+    connection.iter().for_each(|error| add(error.to_string()));
+    let reasons = [
+        InvalidReason::NotAnObject,
+        InvalidReason::EmptyBatch,
+        InvalidReason::BatchesOff,
+        InvalidReason::RepeatedMember,
+        InvalidReason::Version,
+        InvalidReason::Unrecognisable,
+        InvalidReason::MethodType,
+        InvalidReason::MethodText,
+        InvalidReason::ParamsType,
+        InvalidReason::ParamsByName,
+        InvalidReason::IdType,
+        InvalidReason::IdMissing,
+        InvalidReason::V1InBatch,
+        InvalidReason::NoOutcome,
+        InvalidReason::BothOutcomes,
+        InvalidReason::ErrorShape,
+    ];
+    for reason in reasons {
+        assert_eq!(reason.to_string(), reason.as_str());
+        add(reason.to_string());
+    }
+    let error = ErrorObject::new(7, "seven");
+    assert_eq!(error.to_string(), "seven (7)");
+    assert_eq!(OwnedError::new(7, "seven").to_string(), "seven (7)");
+    assert_eq!(
+        (
+            OwnedError::new(7, "seven").code(),
+            OwnedError::new(7, "seven").message()
+        ),
+        (7, "seven")
+    );
+}
+
+#[test]
+fn the_end_of_a_connection_passes_on_the_words_of_its_framing() {
+    let mut config = Config::new();
+    config.framing = Framing::ContentLength;
+    let mut said = Vec::new();
+    each_event(config, "Content-Length: x\r\n\r\n", |event| {
+        if let Event::Closed(Closed::Failed(error)) = event {
+            said.push(error.to_string());
+        }
+    });
+    let error = FramingError::LengthInvalid { offset: 0 };
+    assert_eq!(said, [error.to_string()]);
+    let error = FramingError::HeaderTooLong { offset: 7 };
+    assert_eq!(
+        ConnectionError::Framing(error).to_string(),
+        error.to_string()
+    );
+}
+
+#[test]
+fn a_refused_call_says_why_and_shows_no_tag() {
+    struct Secret;
+    let mut conn: Connection<Secret> = Connection::new(Config::new());
+    let rejected = conn
+        .call(" ", (), None, Secret)
+        .expect_err("the method is blank");
+    assert_eq!(rejected.to_string(), SendError::BlankMethod.to_string());
+    assert_eq!(format!("{rejected:?}"), "Rejected(BlankMethod)");
+}
+
+#[test]
+fn a_batch_counts_its_entries_and_sends_what_was_added() {
+    let mut conn: Connection<u8> = Connection::new(Config::new());
+    let mut batch = conn.batch(None);
+    assert!(batch.is_empty());
+    batch.notify("told", ()).expect("there is room");
+    assert!(!batch.is_empty());
+    assert_eq!(batch.len(), 1);
+    let handles = batch
+        .call_all::<u8, _>([("a", &[1], 1), ("b", &[2], 2)])
+        .expect("there is room");
+    assert_eq!(batch.len(), 3);
+    assert!(format!("{batch:?}").contains('3'));
+    batch.send().expect("it is not empty");
+    let numbers: Vec<u64> = handles
+        .iter()
+        .map(|handle| handle.call().number())
+        .collect();
+    assert_eq!(numbers, [1, 2]);
+    assert_eq!(format!("{:?}", handles[1]), "Handle(2)");
+    let mut sent = Vec::new();
+    while let Some(bytes) = conn.poll_transmit() {
+        sent.extend_from_slice(bytes);
+        let taken = bytes.len();
+        conn.consume_transmit(taken);
+    }
+    let expected = "[{\"jsonrpc\":\"2.0\",\"method\":\"told\"},\
+        {\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[1],\"id\":1},\
+        {\"jsonrpc\":\"2.0\",\"method\":\"b\",\"params\":[2],\"id\":2}]\n";
+    assert_eq!(String::from_utf8(sent).expect("text"), expected);
+}
