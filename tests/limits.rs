@@ -87,3 +87,59 @@ fn every_limit_has_a_case_at_it_and_one_beyond_in_bytes_and_in_text_beyond_ascii
     );
     println!("{} limits, each at its value and one beyond", listed.len());
 }
+
+/// What `text` says a default is, in the unit of its field: `8 KiB`, `65 536`, `60 s`, `u64::MAX`.
+fn documented(text: &str) -> u64 {
+    let words: Vec<&str> = text.split([' ', ',', ':', ';']).collect();
+    let number = |word: &str| word.parse::<u64>().ok();
+    let mut value = match words[0].trim_matches('`') {
+        "u64" => return u64::MAX,
+        word => number(word.trim_end_matches('.')).unwrap_or_else(|| panic!("no number: {text}")),
+    };
+    match words.get(1).map(|word| word.trim_end_matches('.')) {
+        Some("KiB") => value <<= 10,
+        Some("MiB") => value <<= 20,
+        // A number in groups of three.
+        Some(word) if word.len() == 3 => {
+            value = number(word).map_or(value, |low| value * 1000 + low)
+        }
+        _ => {}
+    }
+    value
+}
+
+#[test]
+fn every_limit_is_by_default_what_its_documentation_says() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config.rs");
+    let source = fs::read_to_string(source).expect("the source");
+    let shown = format!("{:?}", Config::new());
+    for limit in limits() {
+        let (before, _) = source
+            .split_once(&format!("    pub {limit}: "))
+            .expect("it is a field");
+        let docs = before
+            .rsplit("\n    pub ")
+            .next()
+            .expect("what stands above it");
+        let docs: Vec<&str> = docs
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("///"))
+            .collect();
+        let docs = docs.concat();
+        let (_, default) = docs
+            .split_once("Default ")
+            .unwrap_or_else(|| panic!("{limit}: no default"));
+        let (_, value) = shown
+            .split_once(&format!(" {limit}: "))
+            .expect("it is shown");
+        let value = value.trim_start_matches("Some(");
+        let digits = value
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(value.len());
+        assert_eq!(
+            value[..digits].parse(),
+            Ok(documented(default)),
+            "{limit}: {default}"
+        );
+    }
+}

@@ -9,7 +9,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use antiphon::{
     Closed, Config, Connection, ConnectionError, ErrorObject, Event, Framing, FramingError, Id,
-    Input, InvalidReason, Json, Outcome, OwnedError, OwnedId, OwnedOutcome, SendError,
+    IdScheme, Input, InvalidReason, Json, MethodName, Outcome, OwnedError, OwnedId, OwnedOutcome,
+    SendError,
 };
 
 fn each_event(config: Config, input: &str, mut look: impl FnMut(Event<'_, ()>)) {
@@ -278,4 +279,42 @@ fn a_batch_counts_its_entries_and_sends_what_was_added() {
         {\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[1],\"id\":1},\
         {\"jsonrpc\":\"2.0\",\"method\":\"b\",\"params\":[2],\"id\":2}]\n";
     assert_eq!(String::from_utf8(sent).expect("text"), expected);
+}
+
+#[test]
+fn a_method_name_keeps_its_text_and_knows_the_system_s() {
+    for (name, is_system) in [
+        ("rpc.discover", true),
+        ("rpc.", true),
+        ("rpc", false),
+        ("Rpc.x", false),
+        (" a", false),
+    ] {
+        let checked = MethodName::new(name).expect("it is not blank");
+        assert_eq!((checked.as_str(), checked.is_system()), (name, is_system));
+    }
+    assert_eq!(["", " ", "\t\n"].map(MethodName::new), [None; 3]);
+}
+
+#[test]
+fn a_long_prefix_of_ids_is_cut_at_64_bytes_between_two_characters() {
+    const LETTERS: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef++";
+    const SPLIT: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd\u{20ac}++";
+    for (prefix, used) in [(LETTERS, 64), (SPLIT, 62)] {
+        let mut config = Config::new();
+        config.id_scheme = IdScheme::Prefixed(prefix);
+        let mut conn: Connection<u8> = Connection::new(config);
+        conn.call("m", (), None, 1).expect("there is room");
+        let sent =
+            String::from_utf8(conn.poll_transmit().expect("the call").to_vec()).expect("text");
+        let id = format!("\"{}1\"", &prefix[..used]);
+        assert!(sent.contains(&format!("\"id\":{id}")), "{sent}");
+        let answer = format!("{{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":{id}}}\n");
+        let mut input = Input::stream(answer.as_bytes());
+        let event = conn.poll_event(&mut input);
+        assert!(
+            matches!(&event, Some(Event::Response(response)) if response.tag == 1),
+            "{event:?}"
+        );
+    }
 }

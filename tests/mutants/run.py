@@ -42,6 +42,7 @@ REASONS = os.path.join(HERE, "reasons.txt")
 CAUGHT_PERCENT_MIN = 95
 # How we name the vectors of one file.
 VECTORS = ".jsonl"
+NOT_RUN = ("not run", "")
 # The test binaries of the core. Not among them: those that read the source instead of running it
 # (floors, api), build programs (examples), or play a few conversations a hundred thousand times (allocations).
 TESTS = ["abandoned", "bugs", "deviations", "end_of_input", "interpreted", "limits", "memory", "model",
@@ -74,7 +75,10 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--nice", type=int, default=10)
     parser.add_argument("--no-fuzz", action="store_true", help="without the replay of the fuzz corpora")
+    parser.add_argument("--report", action="store_true", help="runs nothing; writes SUMMARY.md from what was kept")
     options = parser.parse_args()
+    if options.report:
+        return report()
     began = time.monotonic()
     mutants, dropped, binaries = build(not options.no_fuzz)
     os.nice(options.nice)
@@ -82,27 +86,38 @@ def main():
     viable = [mutant for mutant in mutants if mutant.number not in dropped]
     say(f"{len(mutants)} mutants, {len(viable)} viable, {len(tests)} tests")
     chosen = choose(viable, options)
-    kept = read_log() if options.again else {}
-    verdicts = {mutant.number: kept[key] for mutant, key in zip(chosen, keys(mutants, chosen)) if key in kept}
-    whole = not (options.sample or options.files or options.survivors)
+    kept = load("verdicts.json", {}) if options.again else {}
+    verdicts = {mutant.number: tuple(kept[key]) for mutant, key in zip(chosen, keys(mutants, chosen))
+                if kept.get(key, NOT_RUN)[0] in ("caught", "timeout")}
 
     def keep():
-        names = zip(keys(mutants, chosen), chosen)
-        save("verdicts.json", load("verdicts.json", {}) | {key: verdicts[mutant.number] for key, mutant in names})
+        with keeping:
+            names = zip(keys(mutants, chosen), chosen)
+            save("verdicts.json", load("verdicts.json", {}) | {key: verdicts[mutant.number] for key, mutant in names})
 
+    keeping = threading.Lock()
     run_all([mutant for mutant in chosen if mutant.number not in verdicts], tests, options.jobs, verdicts, keep)
     cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
     say(f"{(time.monotonic() - began) / 60:.0f} minutes, {(cpu.ru_utime + cpu.ru_stime) / 60:.0f} of a processor")
     survivors = [mutant for mutant in chosen if verdicts[mutant.number][0] == "survived"]
     for mutant in survivors:
         say(f"survived: {title(mutant)}")
-    print(f"{len(chosen) - len(survivors)} of {len(chosen)} caught")
-    if not whole:
+    say(f"{len(chosen) - len(survivors)} of {len(chosen)} caught")
+    if options.sample or options.files or options.survivors:
         return 1 if survivors and not options.survivors else 0
-    if set(options.floors) != {0, 1, 2, 3}:
-        kept = load("verdicts.json", {})
-        for mutant, key in zip(viable, keys(mutants, viable)):
-            verdicts.setdefault(mutant.number, tuple(kept.get(key, ("not run", ""))))
+    return report()
+
+
+def report():
+    """Writes SUMMARY.md from what was kept."""
+    tool = os.path.join(WORK, "tool/debug/antiphon-mutants")
+    mutants = read_mutants(subprocess.run([tool, ROOT], check=True, text=True, capture_output=True).stdout)
+    unviable, kept = set(load("unviable.json", [])), load("verdicts.json", {})
+    dropped, verdicts = set(), {}
+    for mutant, key in zip(mutants, keys(mutants, mutants)):
+        if key in unviable:
+            dropped.add(mutant.number)
+        verdicts[mutant.number] = tuple(kept.get(key, NOT_RUN))
     return write_summary(mutants, dropped, verdicts)
 
 
@@ -414,7 +429,7 @@ def run_all(mutants, tests, jobs, verdicts, keep):
     left, done, began = [], [], 0
     for mutant in mutants:
         reaching = [test for test in tests if mutant.number in test.reached]
-        verdicts[mutant.number] = ("survived", "" if reaching else "not reached")
+        verdicts[mutant.number] = NOT_RUN if reaching else ("survived", "not reached")
         plans[mutant.number] = rounds(reaching)
 
     def one(mutant, count, done):
@@ -440,13 +455,17 @@ def run_all(mutants, tests, jobs, verdicts, keep):
                 return
 
     for count, most in enumerate(ROUNDS):
-        left = [mutant for mutant in mutants if verdicts[mutant.number][0] == "survived" and plans[mutant.number][count]]
+        left = [mutant for mutant in mutants if verdicts[mutant.number] == NOT_RUN and plans[mutant.number][count]]
         began, done = time.monotonic(), []
         in_parallel(lambda mutant: one(mutant, count, done), left, jobs)
         keep()
         found = collections.Counter(verdicts[mutant.number][0] for mutant in left)
         say(f"round {count + 1}: {len(left)} mutants, tests of at most {most} s: {found['caught']} caught, "
             f"{found['timeout']} out of time, {time.monotonic() - began:.0f} s")
+    for mutant in mutants:
+        if verdicts[mutant.number] == NOT_RUN:
+            verdicts[mutant.number] = ("survived", "")
+    keep()
 
 
 def grouped(tests):
@@ -477,12 +496,6 @@ def keys(mutants, chosen):
             hashes[mutant.file] = hashlib.sha256(text.encode()).hexdigest()[:16]
         names.append(f"{mutant.file} {hashes[mutant.file]} {mutant.number - firsts[mutant.file]}")
     return names
-
-
-def read_log():
-    """The mutants that the last whole run caught."""
-    kept = load("verdicts.json", {})
-    return {key: tuple(verdict) for key, verdict in kept.items() if verdict[0] != "survived"}
 
 
 def load(name, otherwise):
@@ -521,7 +534,7 @@ def write_summary(mutants, dropped, verdicts):
     lines += [row("**1 to 3**", upper), "", "| floor | file | " + " | ".join(head) + " |", "|---|---|" + "---:|" * len(head)]
     lines += [row(f"{floor} | `{name}`", files[floor, name]) for floor, name in sorted(files)]
     survivors = [mutant for mutant in mutants if verdicts.get(mutant.number, ("",))[0] == "survived"]
-    alone = 0
+    alone = upper["not run"]
     for floor in sorted(floors):
         lines += ["", f"## Survivors of floor {floor}", ""]
         for mutant in survivors:
@@ -535,6 +548,11 @@ def write_summary(mutants, dropped, verdicts):
             lines.append(f"- `{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}."
                          f"{reached} {reason or '**Not yet killed.**'}")
     write(SUMMARY, "\n".join(lines) + "\n")
+    left = [mutant for mutant in mutants if verdicts[mutant.number] == NOT_RUN and mutant.number not in dropped]
+    if left:
+        lines += ["", "## Not run to the end", "", "The quickest tests have not caught them; the others have not run.", ""]
+        lines += [f"- `{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}" for mutant in left]
+        write(SUMMARY, "\n".join(lines) + "\n")
     for key in reasons.keys() - used:
         say("a reason for no survivor: " + " ;; ".join(key))
     say(f"floors 1 to 3: {percent(upper):.1f} of 100 viable mutants caught")
@@ -548,7 +566,7 @@ def row(name, counted):
 
 
 def percent(counted):
-    viable = counted.total() - counted["unviable"] - counted["not run"]
+    viable = counted.total() - counted["unviable"]
     return 100 * (counted["caught"] + counted["timeout"]) / max(1, viable)
 
 

@@ -42,12 +42,12 @@ const FRAMINGS: [Framing; 4] = [
 ];
 const FAR: Option<Instant> = Some(Instant::from_millis(1 << 40));
 
-/// Reading each item: ours alone, within a conversation, and by serde_json.
+/// Reading each item, by itself and by serde_json in turn.
 pub fn reading(corpus: &[Item]) -> Vec<Named> {
     let mut reading = Vec::new();
     for item in corpus {
         let (short, bytes) = (item.name, item.bytes() / item.messages.len());
-        let mut add = |name, operation| {
+        let mut add = |name, operation: Box<dyn Operation>| {
             reading.push(Named {
                 name,
                 bytes,
@@ -55,15 +55,25 @@ pub fn reading(corpus: &[Item]) -> Vec<Named> {
             });
         };
         add(format!("parse {short}"), Box::new(Read::new(item)));
-        add(format!("receive {short}"), Box::new(Receive::new(item)));
         add(format!("serde {short}"), Box::new(Serde::new(item)));
     }
     reading
 }
 
+/// Receiving each item within a conversation.
+pub fn receiving(corpus: &[Item]) -> Vec<Named> {
+    let receive = |item: &Item| Named {
+        name: format!("receive {}", item.name),
+        bytes: item.bytes() / item.messages.len(),
+        operation: Box::new(Receive::new(item)),
+    };
+    corpus.iter().map(receive).collect()
+}
+
 /// Every operation, in the order of the tables.
 pub fn all(corpus: &[Item]) -> Vec<Named> {
     let mut all = reading(corpus);
+    all.extend(receiving(corpus));
     let mut add = |name: String, bytes: usize, operation: Box<dyn Operation>| {
         all.push(Named {
             name,
@@ -228,7 +238,7 @@ impl Operation for Read {
                     .read(black_box(text))
                     .expect("the corpus is valid");
                 for message in messages {
-                    drop(black_box(message));
+                    black_box(&message);
                 }
             }
         }

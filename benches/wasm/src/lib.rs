@@ -20,7 +20,20 @@ use std::cell::RefCell;
 use operations::Named;
 
 thread_local! {
-    static OPERATIONS: RefCell<Vec<Named>> = RefCell::new(operations::reading(&corpus::corpus()));
+    static OPERATIONS: RefCell<Vec<Named>> = RefCell::new(operations_in_turn());
+}
+
+/// Each item by antiphon alone, within a conversation, and by serde_json.
+fn operations_in_turn() -> Vec<Named> {
+    let corpus = corpus::corpus();
+    let mut reading = operations::reading(&corpus).into_iter();
+    let mut all = Vec::new();
+    for receive in operations::receiving(&corpus) {
+        all.extend(reading.next());
+        all.push(receive);
+        all.extend(reading.next());
+    }
+    all
 }
 
 fn with<R>(index: usize, what: impl FnOnce(&mut Named) -> R) -> Option<R> {
