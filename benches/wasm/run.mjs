@@ -5,7 +5,7 @@
 // --count  counts instructions, in the fuel of an interpreter (count/): these repeat, times do not
 //
 // Builds this folder for wasm32-unknown-unknown and runs it under Node: fifteen rounds, each reads every item with
-// antiphon and with serde_json in turn. Prints the medians, and the median of the ratios of each round with the spread
+// antiphon, alone and within a conversation, and with serde_json in turn. Prints the medians, and the median of the ratios of each round with the spread
 // of its middle half. Item 14 is row 8 of benches/speed.md.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -59,24 +59,27 @@ const measure = (index) => {
 };
 const at = (values, share) => [...values].sort((a, b) => a - b)[Math.floor((values.length - 1) * share)];
 
-const pairs = [];
-for (let index = 0; index < wasm.operations(); index += 2) {
-  pairs.push({ index, ours: [], serde: [] });
+const KINDS = ["read", "receive", "serde"];
+const items = [];
+for (let index = 0; index < wasm.operations(); index += KINDS.length) {
+  items.push({ index, times: KINDS.map(() => []) });
 }
 for (let round = -WARM_ROUNDS; round < ROUNDS; round += 1) {
-  for (const pair of pairs) {
-    const [ours, serde] = [measure(pair.index), measure(pair.index + 1)];
+  for (const { index, times } of items) {
+    const measured = KINDS.map((_, kind) => measure(index + kind));
     if (round >= 0) {
-      pair.ours.push(ours);
-      pair.serde.push(serde);
+      measured.forEach((time, kind) => times[kind].push(time));
     }
   }
 }
-console.log(`node ${process.version}, V8 ${process.versions.v8}, ${ROUNDS} rounds`);
-console.log("antiphon ns  serde ns  ratio  middle half  item");
-for (const { index, ours, serde } of pairs) {
-  const ratios = ours.map((time, round) => time / serde[round]);
-  const middle = `${at(ratios, 0.25).toFixed(2)}–${at(ratios, 0.75).toFixed(2)}`;
-  const columns = [at(ours, 0.5).toFixed(0), at(serde, 0.5).toFixed(0), at(ratios, 0.5).toFixed(2), middle];
-  console.log(columns.map((column, n) => column.padStart([11, 9, 6, 12][n])).join(" "), ` ${nameOf(index).replace("parse ", "")}`);
+console.log(`node ${process.version}, V8 ${process.versions.v8}, ${ROUNDS} rounds; nanoseconds a message, ratios to serde`);
+console.log("     read   receive     serde   read  middle half  receive  middle half  item");
+for (const { index, times } of items) {
+  const medians = times.map((values) => at(values, 0.5).toFixed(0).padStart(9)).join(" ");
+  const ratios = [0, 1].map((kind) => {
+    const all = times[kind].map((time, round) => time / times[2][round]);
+    const middle = `${at(all, 0.25).toFixed(2)}–${at(all, 0.75).toFixed(2)}`;
+    return `${at(all, 0.5).toFixed(2).padStart(6)}  ${middle.padStart(11)}`;
+  });
+  console.log(`${medians} ${ratios.join("   ")}  ${nameOf(index).replace("parse ", "")}`);
 }

@@ -29,7 +29,7 @@ pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
     match n {
         // What is short is copied at a fixed size.
         0..10 => out.push(b'0' + n as u8),
-        10..100 => out.extend_from_slice(&PAIRS[n as usize]),
+        10..100 if !SMALL => out.extend_from_slice(&PAIRS[n as usize]),
         _ => write_long_u64(out, n),
     }
 }

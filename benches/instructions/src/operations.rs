@@ -60,9 +60,20 @@ pub fn reading(corpus: &[Item]) -> Vec<Named> {
     reading
 }
 
+/// Receiving each item within a conversation.
+pub fn receiving(corpus: &[Item]) -> Vec<Named> {
+    let receive = |item: &Item| Named {
+        name: format!("receive {}", item.name),
+        bytes: item.bytes() / item.messages.len(),
+        operation: Box::new(Receive::new(item)),
+    };
+    corpus.iter().map(receive).collect()
+}
+
 /// Every operation, in the order of the tables.
 pub fn all(corpus: &[Item]) -> Vec<Named> {
     let mut all = reading(corpus);
+    all.extend(receiving(corpus));
     let mut add = |name: String, bytes: usize, operation: Box<dyn Operation>| {
         all.push(Named {
             name,
@@ -70,11 +81,6 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
             operation,
         });
     };
-    for item in corpus {
-        let bytes = item.bytes() / item.messages.len();
-        let name = format!("receive {}", item.name);
-        add(name, bytes, Box::new(Receive::new(item)));
-    }
     let notification = r#"{"jsonrpc":"2.0","method":"update","params":[1,2.5,"three",null]}"#;
     add(
         "dispatch notification, drained".into(),

@@ -70,6 +70,8 @@ fn every_byte_in_every_place_is_judged_alike() {
                 let expected = stops_by_hand(&text);
                 assert_eq!(stops_by_long_blocks(&text), [&expected[..], &expected]);
                 assert_eq!(stops_by_swar(&text), expected, "{byte} at {at} in {filler}");
+                assert_eq!(swar::has_stops_by_words(&text), !expected.is_empty());
+                assert_eq!(swar::has_stops_by_bytes(&text), !expected.is_empty());
                 assert_eq!(
                     stops_by_blocks(&text),
                     expected,

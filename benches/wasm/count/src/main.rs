@@ -3,6 +3,9 @@
 //!
 //! usage: antiphon-bench-wasm-count MODULE
 //!
+//! Columns: a message read by itself, received within a conversation, read by serde_json; and the
+//! first two as parts of the third.
+//!
 //! The rule guarded: only `run` is counted; what makes ready for it is not.
 
 use std::process::ExitCode;
@@ -76,12 +79,16 @@ fn count(path: &str) -> Result<(), Error> {
     let mut host = Host::new(&module)?;
     let operations: TypedFunc<(), i32> = host.instance.get_typed_func(&host.store, "operations")?;
     let operations = operations.call(&mut host.store, ())?;
-    println!("   antiphon       serde  ratio  item");
-    for index in (0..operations).step_by(2) {
-        let (ours, serde) = (host.measure(index)?, host.measure(index + 1)?);
-        let name = host.name(index)?;
-        let name = name.trim_start_matches("parse ");
-        println!("{ours:11.0} {serde:11.0}  {:5.2}  {name}", ours / serde);
+    println!("       read     receive       serde   read  receive  item");
+    for index in (0..operations).step_by(3) {
+        let (read, receive) = (host.measure(index)?, host.measure(index + 1)?);
+        let (serde, name) = (host.measure(index + 2)?, host.name(index)?);
+        println!(
+            "{read:11.0} {receive:11.0} {serde:11.0}  {:5.2}    {:5.2}  {}",
+            read / serde,
+            receive / serde,
+            name.trim_start_matches("parse ")
+        );
     }
     Ok(())
 }
