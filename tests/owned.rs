@@ -318,3 +318,62 @@ fn a_long_prefix_of_ids_is_cut_at_64_bytes_between_two_characters() {
         );
     }
 }
+
+#[test]
+fn ids_that_hold_different_lone_surrogates_are_different_ids() {
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    for unit in (0xd800..0xe000_u32).step_by(5) {
+        let text = format!("\"a\\u{unit:04x}\"");
+        let id = Id::new(Json::parse(text.as_bytes()).expect("JSON")).expect("an id");
+        let made = conn.call_with_id(id, "m", (), None, unit);
+        made.unwrap_or_else(|rejected| panic!("{text}: {rejected}"));
+        while let Some(bytes) = conn.poll_transmit() {
+            let taken = bytes.len();
+            conn.consume_transmit(taken);
+        }
+    }
+    for unit in (0xd800..0xe000_u32).step_by(5) {
+        // The same id in another spelling.
+        let answer =
+            format!("{{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":\"\\u0061\\u{unit:04X}\"}}\n");
+        let mut input = Input::stream(answer.as_bytes());
+        let event = conn.poll_event(&mut input);
+        assert!(
+            matches!(&event, Some(Event::Response(response)) if response.tag == unit),
+            "{event:?}"
+        );
+    }
+}
+
+#[test]
+fn a_connection_says_how_much_it_has_borne_and_whether_it_wants_more() {
+    let mut config = Config::new();
+    config.outbox_bytes_soft = 100;
+    let mut conn: Connection<u8> = Connection::new(config);
+    assert!(conn.wants_input());
+    let mut feed = |text: &str| {
+        let mut input = Input::stream(text.as_bytes());
+        while conn.poll_event(&mut input).is_some() {}
+        (conn.strays(), conn.malformed(), conn.wants_input())
+    };
+    assert_eq!(
+        feed("{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":7}\n"),
+        (1, 0, true)
+    );
+    assert_eq!(
+        feed("{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":8}\n"),
+        (2, 0, true)
+    );
+    // Each is answered with some 80 bytes that nobody takes.
+    assert_eq!(feed("x\n"), (2, 1, true));
+    assert_eq!(feed("y\n"), (2, 2, false));
+    // A call that is open waits for an answer, which must be read before output can be expected to go.
+    let mut conn: Connection<u8> = Connection::new(config);
+    conn.call("m", (), None, 1).expect("there is room");
+    let mut input = Input::stream(b"x\ny\nz\n");
+    while conn.poll_event(&mut input).is_some() {}
+    assert!(conn.wants_input());
+    conn.handle_eof();
+    while conn.poll_event(&mut input).is_some() {}
+    assert!(!conn.wants_input());
+}
