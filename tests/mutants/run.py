@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("--again", action="store_true",
-                        help="keeps what was caught in the last whole run, where the file has not changed since")
+                        help="keeps what was caught before, where the file has not changed since, and survivors with a reason")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--nice", type=int, default=10)
     parser.add_argument("--no-fuzz", action="store_true", help="without the replay of the fuzz corpora")
@@ -91,6 +91,10 @@ def main():
     kept = load("verdicts.json", {}) if options.again else {}
     verdicts = {mutant.number: tuple(kept[key]) for mutant, key in zip(chosen, keys(mutants, chosen))
                 if kept.get(key, NOT_RUN)[0] in ("caught", "timeout")}
+    if options.again:
+        reasons = read_reasons()
+        verdicts |= {mutant.number: ("survived", "") for mutant in chosen
+                     if mutant.number not in verdicts and (mutant.file, mutant.function, mutant.what) in reasons}
 
     def keep():
         with keeping:
