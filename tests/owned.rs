@@ -318,3 +318,132 @@ fn a_long_prefix_of_ids_is_cut_at_64_bytes_between_two_characters() {
         );
     }
 }
+
+#[test]
+fn ids_that_hold_different_lone_surrogates_are_different_ids() {
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    for unit in (0xd800..0xe000_u32).step_by(5) {
+        let text = format!("\"a\\u{unit:04x}\"");
+        let id = Id::new(Json::parse(text.as_bytes()).expect("JSON")).expect("an id");
+        let made = conn.call_with_id(id, "m", (), None, unit);
+        made.unwrap_or_else(|rejected| panic!("{text}: {rejected}"));
+        while let Some(bytes) = conn.poll_transmit() {
+            let taken = bytes.len();
+            conn.consume_transmit(taken);
+        }
+    }
+    for unit in (0xd800..0xe000_u32).step_by(5) {
+        // The same id in another spelling.
+        let answer =
+            format!("{{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":\"\\u0061\\u{unit:04X}\"}}\n");
+        let mut input = Input::stream(answer.as_bytes());
+        let event = conn.poll_event(&mut input);
+        assert!(
+            matches!(&event, Some(Event::Response(response)) if response.tag == unit),
+            "{event:?}"
+        );
+    }
+}
+
+#[test]
+fn a_connection_says_how_much_it_has_borne_and_whether_it_wants_more() {
+    let mut config = Config::new();
+    config.outbox_bytes_soft = 100;
+    let mut conn: Connection<u8> = Connection::new(config);
+    assert!(conn.wants_input());
+    let mut feed = |text: &str| {
+        let mut input = Input::stream(text.as_bytes());
+        while conn.poll_event(&mut input).is_some() {}
+        (conn.strays(), conn.malformed(), conn.wants_input())
+    };
+    assert_eq!(
+        feed("{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":7}\n"),
+        (1, 0, true)
+    );
+    assert_eq!(
+        feed("{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":8}\n"),
+        (2, 0, true)
+    );
+    // Each is answered with some 80 bytes that nobody takes.
+    assert_eq!(feed("x\n"), (2, 1, true));
+    assert_eq!(feed("y\n"), (2, 2, false));
+    // A call that is open waits for an answer, which must be read before output can be expected to go.
+    let mut conn: Connection<u8> = Connection::new(config);
+    conn.call("m", (), None, 1).expect("there is room");
+    let mut input = Input::stream(b"x\ny\nz\n");
+    while conn.poll_event(&mut input).is_some() {}
+    assert!(conn.wants_input());
+    conn.handle_eof();
+    while conn.poll_event(&mut input).is_some() {}
+    assert!(!conn.wants_input());
+}
+
+#[test]
+fn equal_texts_hash_alike_however_they_are_spelled_and_however_long() {
+    let hashes = RandomState::new();
+    for length in 0..40_usize {
+        for first_escaped in 0..=length {
+            let plain: String = (0..length)
+                .map(|at| char::from(b'a' + (at % 26) as u8))
+                .collect();
+            let escape = |(at, char): (usize, char)| match at < first_escaped {
+                true => char.to_string(),
+                false => format!("\\u{:04x}", u32::from(char)),
+            };
+            let escaped: String = plain.chars().enumerate().map(escape).collect();
+            let texts = [format!("\"{plain}\""), format!("\"{escaped}\"")];
+            let [ours, theirs] = texts
+                .each_ref()
+                .map(|text| Id::new(Json::parse_str(text).expect("JSON")).expect("an id"));
+            assert_eq!(ours, theirs);
+            assert_eq!(hashes.hash_one(ours), hashes.hash_one(theirs), "{escaped}");
+        }
+    }
+}
+
+#[test]
+fn a_member_between_code_and_message_is_not_taken_for_part_of_the_code() {
+    for (error, code) in [
+        ("{\"code\":1,\"a\":234,\"message\":\"m\"}", 1),
+        ("{\"code\":9,\"a\":\"x\",\"message\":\"m\"}", 9),
+        ("{\"code\":-19,\"\":123,\"message\":\"m\"}", -19),
+        ("{\"code\":123456789,\"message\":\"m\"}", 123_456_789),
+        ("{\"code\":1234567890,\"message\":\"m\"}", 1_234_567_890),
+    ] {
+        let mut conn: Connection<u8> = Connection::new(Config::new());
+        conn.call("m", (), None, 1).expect("there is room");
+        let text = format!("{{\"jsonrpc\":\"2.0\",\"error\":{error},\"id\":1}}\n");
+        let mut input = Input::stream(text.as_bytes());
+        match conn.poll_event(&mut input) {
+            Some(Event::Response(response)) => match response.outcome {
+                Outcome::Err(error) => assert_eq!((error.code(), error.message()), (code, "m")),
+                outcome => panic!("{error}: {outcome:?}"),
+            },
+            event => panic!("{error}: {event:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_request_with_the_longest_id_is_answered_with_the_shortest_answers() {
+    let id = format!("\"{}\"", "i".repeat(2046));
+    for is_error in [false, true] {
+        let mut conn: Connection<u8> = Connection::new(Config::new());
+        let text = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":{id}}}\n");
+        let mut input = Input::stream(text.as_bytes());
+        let Some(Event::Request(request)) = conn.poll_event(&mut input) else {
+            panic!("it is a request");
+        };
+        let answered = match is_error {
+            true => conn.respond_err(request.token, &ErrorObject::new(1, "")),
+            false => conn.respond(request.token, &1),
+        };
+        answered.expect("it is open");
+        let sent = conn.poll_transmit().expect("the answer").to_vec();
+        assert!(
+            String::from_utf8(sent)
+                .expect("text")
+                .ends_with(&format!("\"id\":{id}}}\n"))
+        );
+    }
+}

@@ -51,6 +51,8 @@ TESTS = ["abandoned", "bugs", "deviations", "end_of_input", "interpreted", "limi
 ROUNDS = [0.05, 0.5, 4.0, float("inf")]
 # A run may take so many times as long as without a mutant, and so many seconds on top; of the processor, and in all.
 TIMES_MAX, SECONDS_MORE = 4, 0.3
+# About what a process costs before its first test.
+PROCESS_SECONDS = 0.003
 WAIT_TIMES_MAX, WAIT_SECONDS_MAX = 40, 60
 MEMORY_BYTES_MAX = 3 << 30
 BUILD_SECONDS_MAX = 1800
@@ -71,7 +73,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("--again", action="store_true",
-                        help="keeps what was caught in the last whole run, where the file has not changed since")
+                        help="keeps what was caught before, where the file has not changed since, and survivors with a reason")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--nice", type=int, default=10)
     parser.add_argument("--no-fuzz", action="store_true", help="without the replay of the fuzz corpora")
@@ -89,6 +91,10 @@ def main():
     kept = load("verdicts.json", {}) if options.again else {}
     verdicts = {mutant.number: tuple(kept[key]) for mutant, key in zip(chosen, keys(mutants, chosen))
                 if kept.get(key, NOT_RUN)[0] in ("caught", "timeout")}
+    if options.again:
+        reasons = read_reasons()
+        verdicts |= {mutant.number: ("survived", "") for mutant in chosen
+                     if mutant.number not in verdicts and (mutant.file, mutant.function, mutant.what) in reasons}
 
     def keep():
         with keeping:
@@ -424,33 +430,36 @@ def rounds(tests):
 def run_all(mutants, tests, jobs, verdicts, keep):
     """Adds what became of each mutant, and which binary noticed it."""
     # What has caught mutants of the same function goes first.
-    liked = collections.defaultdict(list)
-    plans = {}
+    liked, wins, plans = collections.defaultdict(list), collections.Counter(), {}
     left, done, began = [], [], 0
     for mutant in mutants:
         reaching = [test for test in tests if mutant.number in test.reached]
         verdicts[mutant.number] = NOT_RUN if reaching else ("survived", "not reached")
         plans[mutant.number] = rounds(reaching)
 
+    def merit(job):
+        """The processes first that catch the most for what they cost."""
+        return -sum(1 + wins[test] for test in job[1]) / sum(test.seconds + PROCESS_SECONDS for test in job[1])
+
     def one(mutant, count, done):
         done.append(mutant)
-        if len(done) % 200 == 0:
+        if len(done) % 50 == 0:
             keep()
             say(f"{len(done)} of {len(left)}, {time.monotonic() - began:.0f} s")
         place = (mutant.file, mutant.function)
         plan = plans[mutant.number]
-        groups = [plan[count]]
-        if count == 0:
-            reaching = {test for some in plan for test in some}
-            first = [test for test in liked[place] if test in reaching]
-            groups = [first, [test for test in plan[0] if test not in first]]
-        for (binary, _), some in (job for some in groups for job in grouped(some)):
+        # Tests of earlier rounds have run.
+        due = {test for some in plan for test in some} if count == 0 else set(plan[count])
+        first = [test for test in liked[place] if test in due]
+        jobs = grouped(first) + sorted(grouped(test for test in plan[count] if test not in first), key=merit)
+        for binary, some in jobs:
             running = Running(Test.binaries[binary], [test.name for test in some],
                               sum(test.seconds for test in some), ANTIPHON_MUTANT=str(mutant.number))
             how, failed = running.verdict()
             if how != "survived":
                 verdicts[mutant.number] = (how, binary)
-                found = [test for test in some if test.name in failed][:2]
+                found = [test for test in some if test.name in failed or len(some) == 1][:2]
+                wins.update(found)
                 liked[place] = (found + [test for test in liked[place] if test not in found])[:6]
                 return
 
@@ -469,11 +478,11 @@ def run_all(mutants, tests, jobs, verdicts, keep):
 
 
 def grouped(tests):
-    """The tests by their binary, as far as one process can run them; most of them first."""
+    """The tests by their binary, as far as one process can run them."""
     chosen = collections.defaultdict(list)
     for test in tests:
         chosen[test.binary, test.name if test.name.endswith(VECTORS) else ""].append(test)
-    return sorted(chosen.items(), key=lambda job: -len(job[1]))
+    return [(binary, some) for (binary, _), some in chosen.items()]
 
 
 # What is kept
