@@ -149,8 +149,8 @@ def write_list(rows):
         "Made by `tests/ten_bugs.py`, which makes each edit in a copy of the tree and runs the layers there: "
         + ", ".join(LAYERS) + ". The time is that of the whole layer, building not counted; behind it is what the layer named "
         "first; live fuzzing takes its targets one after the other (" + ", ".join(FUZZED) + "), at most five seconds of the processor "
-        "each, and ends a target at its first find. `3 of 9` means that nine layers were run and three of them noticed; the script fails "
-        "below two.", "",
+        "each, and ends a target at its first find. `3 of 9` means that nine layers were run and three of them noticed; a line with fewer "
+        "than nine is from a run of those layers alone (`--layers`). The script fails below two.", "",
         "| bug | what it does, and who has had it | where it is put | noticed by | which, how long, and by what |",
         "|---|---|---|---|---|", *(known[bug] for bug, _, _, _ in BUGS if bug in known), ""]), encoding="utf-8")
 
