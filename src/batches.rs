@@ -28,6 +28,16 @@ struct Batch {
 }
 
 impl Batch {
+    /// Makes room for about `room` more bytes: as vectors grow, but not beyond what may come in all.
+    fn make_room(&mut self, room: usize, bytes_max: usize) {
+        let (len, capacity) = (self.text.len(), self.text.capacity());
+        let wanted = len.saturating_add(room);
+        if wanted > capacity {
+            let doubled = capacity.saturating_mul(2).min(bytes_max);
+            self.text.reserve_exact(wanted.max(doubled) - len);
+        }
+    }
+
     /// Takes an answer back, and with it the room that it made.
     fn take_back(&mut self, start: usize) {
         self.text.truncate(start);
@@ -63,17 +73,15 @@ pub(crate) struct Batches {
     gathered: usize,
     /// Bytes of buffers kept by batches that are over, for the next ones.
     kept: usize,
-    keep_bytes: usize,
 }
 
 impl Batches {
-    pub(crate) const fn new(keep_bytes: usize) -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             slots: Vec::new(),
             free: NONE,
             gathered: 0,
             kept: 0,
-            keep_bytes,
         }
     }
 
@@ -139,12 +147,14 @@ impl Batches {
         }
     }
 
-    /// Adds the answer of the item at `position`, which `write` appends to the buffer. If `write`
+    /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about `room`
+    /// bytes. If `write`
     /// fails, or the array of all answers would then pass `bytes_max`, nothing is added.
     pub(crate) fn add<E>(
         &mut self,
         batch: u32,
         position: u32,
+        room: usize,
         bytes_max: usize,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<bool, E> {
@@ -152,6 +162,7 @@ impl Batches {
             return Ok(false);
         };
         let start = batch.text.len();
+        batch.make_room(room, bytes_max);
         write(&mut batch.text).inspect_err(|_| batch.take_back(start))?;
         // One comma fewer than there are answers, and two brackets.
         let answer_bytes = batch.text.len() + batch.replies.len() + 2;
@@ -210,15 +221,16 @@ impl Batches {
         out.push(b']');
     }
 
-    /// Forgets the batch; its slot and buffer may be used again.
-    pub(crate) fn end(&mut self, index: u32) {
+    /// Forgets the batch; its slot and buffer may be used again. Buffers of `keep_bytes` at most are
+    /// kept for the next ones.
+    pub(crate) fn end(&mut self, index: u32, keep_bytes: usize) {
         let Some(batch) = self.slots.get_mut(index as usize) else {
             return;
         };
         self.gathered = self.gathered.saturating_sub(batch.text.len());
         batch.text.clear();
         batch.replies.clear();
-        if self.kept + batch.capacity() > self.keep_bytes {
+        if self.kept + batch.capacity() > keep_bytes {
             batch.text = Vec::new();
             batch.replies = Vec::new();
         }
@@ -318,13 +330,13 @@ mod tests {
             out.extend_from_slice(text);
             Ok::<(), ()>(())
         };
-        batches.add(batch, position, 11, write).unwrap()
+        batches.add(batch, position, 4, 11, write).unwrap()
     }
 
     // SRV-20 SRV-21
     #[test]
     fn answers_leave_in_request_order_or_as_they_came() {
-        let mut batches = Batches::new(64);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         for (position, text) in [(2, b"c"), (0, b"a"), (1, b"b")] {
             assert!(add(&mut batches, batch, position, text));
@@ -334,7 +346,7 @@ mod tests {
         batches.write(batch, BatchOrder::Completion, &mut out);
         assert_eq!(out, b"[a,b,c][c,a,b]");
         assert_eq!((batches.gathered(), batches.reply_bytes(batch)), (3, 7));
-        batches.end(batch);
+        batches.end(batch, 64);
         assert_eq!(batches.gathered(), 0);
         assert_eq!(batches.begin(), batch);
         assert!(!batches.has_replies(batch));
@@ -342,7 +354,7 @@ mod tests {
 
     #[test]
     fn an_answer_over_the_budget_leaves_no_trace() {
-        let mut batches = Batches::new(64);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         assert!(add(&mut batches, batch, 0, b"12345"));
         assert!(!add(&mut batches, batch, 1, b"1234"));
@@ -352,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_over_after_its_last_release() {
-        let mut batches = Batches::new(0);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         batches.retain(batch);
         assert!(!batches.release(batch));
@@ -361,7 +373,7 @@ mod tests {
 
     #[test]
     fn answers_that_came_in_the_opposite_order_are_turned_round() {
-        let mut batches = Batches::new(64);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         for (position, text) in [(2, b"c"), (1, b"b"), (0, b"a")] {
             assert!(add(&mut batches, batch, position, text));
@@ -381,7 +393,7 @@ mod tests {
 
     #[test]
     fn batches_that_are_over_keep_no_more_than_they_may_and_lend_it_to_the_next() {
-        let mut batches = Batches::new(0);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         add(&mut batches, batch, 0, b"12345");
         let one = held(&batches);
@@ -393,13 +405,14 @@ mod tests {
             (2 * one - 1, one),
             (2 * one, 2 * one),
         ] {
-            let mut batches = Batches::new(may_keep);
+            let mut batches = Batches::new();
             for _ in 0..3 {
                 let both = [batches.begin(), batches.begin()];
                 for batch in both {
                     add(&mut batches, batch, 0, b"12345");
                 }
-                both.into_iter().for_each(|batch| batches.end(batch));
+                both.into_iter()
+                    .for_each(|batch| batches.end(batch, may_keep));
                 assert_eq!(held(&batches), kept, "{may_keep}");
             }
         }
@@ -407,7 +420,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_taken_back_gives_its_room_back() {
-        let mut batches = Batches::new(0);
+        let mut batches = Batches::new();
         let batch = batches.begin();
         add(&mut batches, batch, 0, b"1234");
         let fail = |out: &mut Vec<u8>, bytes: usize| {
@@ -415,11 +428,14 @@ mod tests {
             Err::<(), ()>(())
         };
         // Half of the room is in use, so it is no waste.
+        assert!(batches.add(batch, 1, 4, 100, |out| fail(out, 4)).is_err());
         let room = batches.slots[0].text.capacity();
         assert_eq!(room, 8);
-        assert!(batches.add(batch, 1, 100, |out| fail(out, 4)).is_err());
-        assert_eq!(batches.slots[0].text.capacity(), room);
-        assert!(batches.add(batch, 1, 100, |out| fail(out, 4096)).is_err());
+        assert!(
+            batches
+                .add(batch, 1, 4, 100, |out| fail(out, 4096))
+                .is_err()
+        );
         assert!(batches.slots[0].text.capacity() <= room);
         assert_eq!((batches.gathered(), batches.reply_bytes(batch)), (4, 6));
     }

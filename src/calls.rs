@@ -43,7 +43,8 @@ pub(crate) struct Calls<T> {
     next: u64,
     /// How far `oldest` has searched, and at which `next`: nothing is open before that.
     searched: (u64, usize),
-    foreign: Foreign,
+    /// Mostly there are none, and then they take no room.
+    foreign: Option<Box<Foreign>>,
 }
 
 /// Ids that callers chose themselves, in their two directions.
@@ -89,10 +90,7 @@ impl<T> Calls<T> {
             first: if first == 0 { 1 } else { first },
             next: if first == 0 { 1 } else { first },
             searched: (0, 0),
-            foreign: Foreign {
-                numbers: BTreeMap::new(),
-                names: BTreeMap::new(),
-            },
+            foreign: None,
         }
     }
 
@@ -134,20 +132,33 @@ impl<T> Calls<T> {
         (self.first..self.next).contains(&number)
     }
 
+    /// The next number, if nothing stands in its way: a limit, a call that still holds its slot, an
+    /// id that a caller chose, a ring that is to grow.
+    #[inline(always)]
+    pub(crate) fn reserve_next(&self, calls_max: usize) -> Option<u64> {
+        let slot = self.slots.get(self.next as usize & self.mask())?;
+        let has_room = self.open < calls_max && self.open < self.slots.len() / 8 * 7;
+        let is_plain = has_room && slot.tag.is_none() && self.foreign.is_none();
+        is_plain.then_some(self.next)
+    }
+
     /// The number for the next call; none when numbers up to `number_max` are used up. `is_taken`
     /// tells numbers whose spelling a caller-chosen id already has.
     pub(crate) fn reserve(&mut self, calls_max: usize, number_max: u64) -> Option<u64> {
-        let slots_max = Self::slots_max(calls_max);
-        if self.open >= self.slots.len() / 8 * 7 && self.slots.len() < slots_max {
+        if self.open >= self.slots.len() / 8 * 7 && self.slots.len() < Self::slots_max(calls_max) {
             self.grow();
         }
-        let mask = self.mask();
-        let skip = self.free_distance(self.next as usize & mask)?;
+        let from = self.next as usize & self.mask();
+        let skip = match self.slots.get(from)?.tag {
+            None => 0,
+            Some(_) => self.free_distance(from)?,
+        };
         let number = self.next.checked_add(skip as u64)?;
         (number <= number_max).then_some(number)
     }
 
     /// Opens the call with the number that [`reserve`](Self::reserve) gave.
+    #[inline(always)]
     pub(crate) fn open_call(&mut self, number: u64, deadline: u64, tag: T) {
         let index = number as usize & self.mask();
         let Some(slot) = self.slots.get_mut(index) else {
@@ -175,9 +186,10 @@ impl<T> Calls<T> {
     /// Makes `number` known under an id that the caller chose.
     pub(crate) fn name(&mut self, number: u64, id: Id<'_>) {
         let key = NameKey::of(id);
-        self.foreign.numbers.insert(key.clone(), number);
+        let foreign = self.foreign.get_or_insert_default();
+        foreign.numbers.insert(key.clone(), number);
         let text = id.text().as_bytes().into();
-        self.foreign.names.insert(number, Name { text, key });
+        foreign.names.insert(number, Name { text, key });
     }
 
     /// The open call that a caller gave this id.
@@ -185,20 +197,19 @@ impl<T> Calls<T> {
         if !Self::POSSIBLE {
             return None;
         }
-        if self.foreign.numbers.is_empty() {
-            return None;
-        }
-        self.foreign.numbers.get(&NameKey::of(id)).copied()
+        let foreign = self.foreign.as_ref()?;
+        foreign.numbers.get(&NameKey::of(id)).copied()
     }
 
     /// The id that the caller gave the open call, as it was sent.
     pub(crate) fn name_of(&self, number: u64) -> Option<&[u8]> {
-        self.foreign.names.get(&number).map(|name| &*name.text)
+        let foreign = self.foreign.as_ref()?;
+        foreign.names.get(&number).map(|name| &*name.text)
     }
 
     /// Whether any open call has an id that its caller chose.
     pub(crate) fn has_names(&self) -> bool {
-        !self.foreign.numbers.is_empty()
+        self.foreign.is_some()
     }
 
     /// Whether the call is open.
@@ -210,6 +221,7 @@ impl<T> Calls<T> {
     }
 
     /// Ends the call and gives back its tag.
+    #[inline]
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
         if !Self::POSSIBLE {
             return None;
@@ -224,11 +236,22 @@ impl<T> Calls<T> {
         self.occupied[index / 64] &= !(1 << (index % 64));
         self.open -= 1;
         if self.has_names() {
-            if let Some(name) = self.foreign.names.remove(&number) {
-                self.foreign.numbers.remove(&name.key);
-            }
+            self.forget_name(number);
         }
         Some(tag)
+    }
+
+    #[inline(never)]
+    fn forget_name(&mut self, number: u64) {
+        let Some(foreign) = &mut self.foreign else {
+            return;
+        };
+        if let Some(name) = foreign.names.remove(&number) {
+            foreign.numbers.remove(&name.key);
+        }
+        if foreign.numbers.is_empty() {
+            self.foreign = None;
+        }
     }
 
     /// Moves the deadline of an open call; false if it is not open.
@@ -334,10 +357,8 @@ impl<T> Calls<T> {
     }
 
     /// How far the next free slot lies ahead of slot `from`; none when the ring is full.
+    #[inline(never)]
     fn free_distance(&self, from: usize) -> Option<usize> {
-        if self.slots.get(from)?.tag.is_none() {
-            return Some(0);
-        }
         let len = self.slots.len();
         let after = self.find_bit(from, len, |word| !word);
         let index = after.or_else(|| self.find_bit(0, from, |word| !word))?;
@@ -363,6 +384,7 @@ impl<T> Calls<T> {
     }
 
     /// Doubles the ring. Numbers that differed under the old mask differ under the new one.
+    #[inline(never)]
     fn grow(&mut self) {
         let len = (self.slots.len() * 2).max(SLOTS_MIN);
         let mut slots = Vec::with_capacity(len);

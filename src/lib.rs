@@ -54,6 +54,7 @@
 //! | speak a dialect (LSP, MCP, Ethereum, Bitcoin, …) | [`Config`] and its presets |
 //! | send several at once and fetch results by type | [`Connection::batch`], [`Collector`] |
 //! | answer one message where there is no connection | [`answer`] |
+//! | only know what a message says: route it, log it, test it | [`Reader`] |
 //! | know what a bad peer can do | [`Config::memory_bytes_max`], [`Malformed`], [`Refused`], [`Stray`] |
 //! | cut other protocols' messages out of a stream | [`Framer`] |
 //! | read and write JSON text without trees | [`Json`], [`OwnedJson`], [`Payload`] |
@@ -102,6 +103,7 @@ mod lifecycle;
 mod message;
 mod outbox;
 mod presets;
+mod reader;
 mod reconnect;
 mod requests;
 mod shutdown;
@@ -137,6 +139,7 @@ pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
 pub use lifecycle::{Lifecycle, LinkState, Sending};
 pub use message::MethodName;
 pub use presets::{AcpVersion, McpRevision};
+pub use reader::{Message, Messages, ReadError, Reader};
 pub use reconnect::{
     InvalidStrategy, RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends,
 };

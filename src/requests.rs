@@ -20,7 +20,7 @@ use crate::json::Json;
 /// No batch; no next free slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// So many fresh ones are noted before those are left out that stand there for nothing.
+/// So many more fresh ones are noted before those are left out that stand there for nothing.
 const FRESH_MIN: usize = 16;
 
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
@@ -101,7 +101,7 @@ impl Requests {
         requests_max
             .saturating_mul(slot.saturating_add(id))
             .saturating_add(id)
-            .saturating_add(2 * FRESH_MIN * size_of::<u32>())
+            .saturating_add(FRESH_MIN * size_of::<u32>())
     }
 
     /// How many requests are open.
@@ -143,13 +143,17 @@ impl Requests {
             before: NONE,
         });
         self.hashes.push(0);
+        // Room for twice as many as there can be, so that only more requests than ever ask for more.
+        let room = 2 * self.slots.capacity() + FRESH_MIN;
+        self.fresh
+            .reserve_exact(room.saturating_sub(self.fresh.len()));
         self.note_fresh(index);
         (index, 0)
     }
 
     #[inline]
     fn note_fresh(&mut self, index: u32) {
-        if self.fresh.len() >= 2 * self.slots.len() + FRESH_MIN {
+        if self.fresh.len() == self.fresh.capacity() {
             self.forget_stale();
         }
         self.fresh.push(index);

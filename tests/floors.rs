@@ -27,7 +27,7 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
 /// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 says what is public.
-const HOUSE: [Room; 31] = [
+const HOUSE: [Room; 32] = [
     room(0, "target", &[]),
     room(0, "time", &[]),
     // What is built small depends on what it is built for.
@@ -69,6 +69,7 @@ const HOUSE: [Room; 31] = [
     room(4, "http", &["answer", "websocket"]),
     room(4, "keepalive", &[]),
     room(4, "lifecycle", &[]),
+    room(4, "reader", &[]),
     room(4, "reconnect", &[]),
     room(4, "shutdown", &[]),
     // Part of what a WebSocket can be told is when to ping.

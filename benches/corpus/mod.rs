@@ -74,6 +74,21 @@ pub fn corpus() -> Vec<Item> {
     ]
 }
 
+/// Item 15: what went between real peers, as `recorded.py` took it from conversations of `tests/interop`.
+///
+/// Language servers (clangd, ruff, typescript-language-server, python-lsp-server, pygls), peers of MCP (its TypeScript SDK,
+/// server-everything) and libraries of JavaScript and Python over pipes; both directions of each. It is there to say
+/// whether item 14 is like them.
+pub fn recorded() -> Item {
+    Item {
+        name: "15 recorded",
+        messages: include_str!("recorded.jsonl")
+            .lines()
+            .map(String::from)
+            .collect(),
+    }
+}
+
 /// SplitMix64: small, seeded, the same everywhere.
 pub struct Random(u64);
 

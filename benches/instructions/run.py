@@ -73,7 +73,7 @@ def count(binary):
 
 
 def guarded(name):
-    return not name.startswith(("serde ", "copy ")) and not name.endswith("by serde_json")
+    return not name.startswith(("serde ", "copy ", "table ")) and not name.endswith("by serde_json")
 
 
 def read_figures():

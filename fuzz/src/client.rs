@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use antiphon::{
     CallId, Config, Connection, ErrorObject, Event, Id, Input, Instant, Json, StrayKind,
+    VersionPolicy,
 };
 
 use crate::bytes::Bytes;
@@ -94,6 +95,13 @@ fn is_lost(event: &Event<'_, u64>, in_pieces: bool) -> bool {
     crate::PLANTED && in_pieces && matches!(stray.kind, StrayKind::Unknown(_))
 }
 
+/// A 1.0 peer may answer a notification with a null under a null id: nobody's fault.
+fn is_acknowledgement(config: Config, kind: &StrayKind<'_>) -> bool {
+    let is_null =
+        matches!(kind, StrayKind::NullId(antiphon::Outcome::Ok(result)) if result.is_null());
+    is_null && config.version != VersionPolicy::V2Only
+}
+
 fn receive(
     config: Config,
     calls: [u8; 3],
@@ -120,8 +128,9 @@ fn receive(
                     assert_eq!(tag, Some(response.tag), "a call settles once");
                 }
                 Event::Request(request) => answer(&mut conn, request),
-                // The limit is for answers.
+                // The limit is for answers, and for none that acknowledges a notification.
                 Event::Stray(stray) if matches!(stray.kind, StrayKind::Cancel) => {}
+                Event::Stray(stray) if is_acknowledgement(config, &stray.kind) => {}
                 Event::Stray(_) => strays += 1,
                 Event::Malformed(_) => malformed += 1,
                 Event::Closed(_) => ends += 1,

@@ -8,6 +8,7 @@ mod bytes;
 pub mod client;
 mod config;
 pub mod conversations;
+mod corners;
 pub mod corpus;
 pub mod drivers;
 pub mod encode;
@@ -45,14 +46,14 @@ pub struct Target {
 pub const TARGETS: [Target; 10] = [
     target("json", json::run, 542),
     target("frames", frames::run, 248),
-    target("client", client::run, 764),
-    target("server", server::run, 595),
-    target("encode", encode::run, 778),
+    target("client", client::run, 770),
+    target("server", server::run, 603),
+    target("encode", encode::run, 789),
     target("operations", operations::run, 583),
     target("peers", peers::run, 222),
     target("drivers", drivers::run, 283),
     target("conversations", conversations::run, 232),
-    target("values", values::run, 458),
+    target("values", values::run, 467),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), cases_min: usize) -> Target {

@@ -10,6 +10,7 @@ use antiphon::{
 };
 
 use crate::bytes::Bytes;
+use crate::corners;
 use crate::naive;
 
 pub fn run(data: &[u8]) {
@@ -273,6 +274,7 @@ fn refusals(bytes: &mut Bytes<'_>) {
     ] {
         assert!(format!("{error}").len() > 8);
     }
+    corners::run(bytes.byte());
 }
 
 /// The announced bounds grow with the limits, and hold what a connection announces at once.

@@ -128,8 +128,9 @@ impl<T, S: Settings> Connection<T, S> {
             let id = request.id();
             match self
                 .batches
-                .add(batch, position, batch_budget, |out| write(out, style, id))
-            {
+                .add(batch, position, hint, batch_budget, |out| {
+                    write(out, style, id)
+                }) {
                 Ok(true) => {}
                 Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),
                 Err(error) => return Err(Rejected::new(to, error)),
@@ -179,7 +180,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
             self.outbox.commit(frame, None);
         }
-        self.batches.end(batch);
+        self.batches.end(batch, self.config.batch_reply_bytes_max);
     }
 
     /// Holds the output to its hard limit after something was answered.

@@ -5,6 +5,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::num::NonZeroU64;
 
 use super::Connection;
 use super::commands::{Rejected, SendError};
@@ -86,7 +87,8 @@ impl<T, S: Settings> Connection<T, S> {
             }
         });
         let frame = allowed.map(|()| {
-            self.building = Some(first);
+            // The sequence begins at 1.
+            self.building = NonZeroU64::new(first);
             self.outbox.begin(256)
         });
         let start = self.outbox.body().len();
@@ -108,7 +110,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Takes back a batch that was neither sent nor dropped.
     pub(super) fn forget_builder(&mut self) {
         if let Some(first) = self.building.take() {
-            self.calls.rollback(first);
+            self.calls.rollback(first.get());
             self.outbox.rollback();
         }
     }

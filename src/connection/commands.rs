@@ -188,6 +188,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    #[inline(always)]
     fn open_call(&mut self, number: u64, deadline: Option<Instant>, tag: T) -> CallId {
         self.calls
             .open_call(number, deadline.map_or(NEVER, Instant::as_nanos), tag);
@@ -420,7 +421,19 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// The number of the next call, which is to have `id` if the caller chose one.
+    #[inline(always)]
     pub(super) fn next_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
+        // Nearly always the next number's slot is free.
+        match self.calls.reserve_next(self.config.calls_max) {
+            Some(number) if id.is_none() && number <= self.config.id_scheme.number_max() => {
+                Ok(number)
+            }
+            _ => self.search_call(id),
+        }
+    }
+
+    #[inline(never)]
+    fn search_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
         if self.calls.open() >= self.config.calls_max {
             return Err(SendError::TooManyCalls);
         }

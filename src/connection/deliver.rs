@@ -300,9 +300,13 @@ impl<T, S: Settings> Connection<T, S> {
         match place {
             Some(place) => {
                 let write = |out: &mut _| encode::success(out, style, id, ());
-                let _ = self
-                    .batches
-                    .add(place.batch, place.position, usize::MAX, write);
+                let _ = self.batches.add(
+                    place.batch,
+                    place.position,
+                    id.len() + 64,
+                    usize::MAX,
+                    write,
+                );
             }
             None => self.queue_reply(id.len() + 64, |out| {
                 let _ = encode::success(out, style, id, ());

@@ -255,7 +255,7 @@ fn add_failure(
     id: Option<&[u8]>,
     error: &ErrorObject<'_>,
 ) {
-    let _ = batches.add(batch, position, usize::MAX, |out| {
+    let _ = batches.add(batch, position, 128, usize::MAX, |out| {
         encode::failure(out, style, id, error);
         Ok::<(), core::convert::Infallible>(())
     });

@@ -25,9 +25,11 @@ mod receive;
 mod refuse;
 mod settle;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::Range;
 use core::time::Duration;
 
@@ -102,9 +104,10 @@ pub struct Connection<T = (), S = Config> {
     /// A message that has more to give than one event.
     reading: Option<Reading>,
     /// The first call number of a batch builder that has neither been sent nor dropped.
-    building: Option<u64>,
+    building: Option<NonZeroU64>,
     /// Numbers of calls whose frames were not delivered: above the first, up to the second.
-    failed: VecDeque<(u64, u64)>,
+    /// Mostly there are none, and then they take no room.
+    failed: Option<Box<Failed>>,
     deadlines: OwnDeadlines,
     strays: u64,
     malformed: u64,
@@ -119,6 +122,10 @@ pub struct Connection<T = (), S = Config> {
     /// `Event::Closed` has been given.
     told: bool,
 }
+
+/// Ranges of call numbers: above the first, up to the second.
+#[derive(Debug, Default)]
+struct Failed(VecDeque<(u64, u64)>);
 
 /// A message of which part has been delivered.
 #[derive(Debug)]
@@ -190,14 +197,14 @@ impl<T, S: Settings> Connection<T, S> {
             cutter: Cutter::new(config.framing),
             calls: Calls::new(config.first_call),
             requests: Requests::new(),
-            batches: Batches::new(config.batch_reply_bytes_max),
+            batches: Batches::new(),
             our_batches: OurBatches::new(),
             outbox: Outbox::new(config.framing, kept_bytes(config)),
             envelopes: Vec::new(),
             fates: Vec::new(),
             reading: None,
             building: None,
-            failed: VecDeque::new(),
+            failed: None,
             deadlines: OwnDeadlines {
                 frame: NEVER,
                 write: NEVER,
@@ -228,6 +235,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
         match self.poll_plain(input) {
             Ok(event) => Some(event),
+            Err(Ready::Drained) if self.is_quiet() => None,
             Err(Ready::Drained) => self.settle_next(),
             Err(ready) => self.poll_any(input, ready),
         }
@@ -330,7 +338,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.forget_builder();
         if self.config.framing == Framing::Messages {
             if let Some(range) = self.outbox.fail() {
-                self.failed.push_back(range);
+                let failed = self.failed.get_or_insert_default();
+                failed.0.push_back(range);
             }
             self.deadlines.write = NEVER;
             self.watch_write();

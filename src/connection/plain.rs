@@ -9,64 +9,16 @@
 
 use super::receive::Frame;
 use super::{Connection, Fate};
-use crate::config::{Config, DuplicateIds, Settings, VersionPolicy};
+use crate::config::{DuplicateIds, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::Style;
-use crate::error_object::ErrorObject;
 use crate::event::{Event, Notification, Origin, Outcome, Request, Response};
 use crate::frame::{Cut, FramingError};
 use crate::id::Id;
 use crate::input::{Input, InputKind};
-use crate::json::{Envelope, Json, JsonKind, Scanned, Shape, SyntaxError, Version};
-use crate::message::Text;
+use crate::json::{Envelope, Scanned, Shape, SyntaxError};
+use crate::message::{PlainCall, Text, is_plain, plain_response};
 use crate::requests::NONE;
-
-/// A call that is plainly valid.
-struct PlainCall<'a> {
-    method: &'a str,
-    params: Option<Json<'a>>,
-    id: Option<Id<'a>>,
-}
-
-impl<'a> PlainCall<'a> {
-    #[inline(always)]
-    fn read(text: Text<'a>, envelope: &Envelope, config: &Config) -> Option<Self> {
-        let method = envelope.method()?;
-        if method.kind != JsonKind::String || envelope.method_escaped {
-            return None;
-        }
-        let method = text.inside(method.span)?;
-        let params = match envelope.params() {
-            None => None,
-            Some(params) if matches!(params.kind, JsonKind::Array | JsonKind::Object) => {
-                Some(text.json(params.span))
-            }
-            Some(_) => return None,
-        };
-        let id = match envelope.id() {
-            None => None,
-            Some(id) if matches!(id.kind, JsonKind::Number | JsonKind::String) => {
-                Id::new(text.json(id.span))
-            }
-            Some(_) => return None,
-        };
-        if let Some((cancel, _)) = config.cancel_receive.names() {
-            if method == cancel {
-                return None;
-            }
-        }
-        let is_long = method.len() > config.method_bytes_max;
-        (!is_long).then_some(Self { method, params, id })
-    }
-}
-
-/// Whether an object claims version 2.0, is allowed to, and has every member once.
-#[inline(always)]
-fn is_plain(envelope: &Envelope, config: &Config) -> bool {
-    envelope.version == Version::V2
-        && envelope.repeated.is_empty()
-        && config.version != VersionPolicy::V1Only
-}
 
 /// How far a turn has come when the short cut gives up: none of it is done again.
 pub(super) enum Ready<'a> {
@@ -171,7 +123,10 @@ impl<T, S: Settings> Connection<T, S> {
     /// A plain call that meets no limit.
     #[inline(always)]
     fn plain_call<'a>(&self, text: Text<'a>) -> Option<PlainCall<'a>> {
-        let call = PlainCall::read(text, self.envelopes.first()?, &self.config)?;
+        let call = PlainCall::read(text, self.envelopes.first()?)?;
+        if !self.is_plain_method(call.method) {
+            return None;
+        }
         let has_room = call.id.is_none_or(|id| self.has_room_for(id));
         has_room.then_some(call)
     }
@@ -188,7 +143,11 @@ impl<T, S: Settings> Connection<T, S> {
         if !is_plain(envelope, &self.config) {
             return None;
         }
-        let Some(id) = PlainCall::read(text, envelope, &self.config)?.id else {
+        let call = PlainCall::read(text, envelope)?;
+        if !self.is_plain_method(call.method) {
+            return None;
+        }
+        let Some(id) = call.id else {
             return Some(Fate::Notification);
         };
         if !self.has_room_for(id) {
@@ -197,6 +156,16 @@ impl<T, S: Settings> Connection<T, S> {
         let (slot, _) = self.requests.insert(id, Style::V2, batch, position);
         self.batches.retain(batch);
         Some(Fate::Request { slot })
+    }
+
+    /// Whether a method is no cancel and within its limit.
+    #[inline(always)]
+    fn is_plain_method(&self, method: &str) -> bool {
+        let is_cancel = match self.config.cancel_receive.names() {
+            Some((cancel, _)) => method == cancel,
+            None => false,
+        };
+        !is_cancel && method.len() <= self.config.method_bytes_max
     }
 
     /// Whether a request with this id meets no limit.
@@ -211,17 +180,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// A valid answer, and the number of the open call that it is to.
     #[inline(always)]
     fn plain_response<'a>(&self, text: Text<'a>) -> Option<(u64, Outcome<'a>)> {
-        let envelope = self.envelopes.first()?;
-        let id = envelope.id()?;
-        if !matches!(id.kind, JsonKind::Number | JsonKind::String) {
-            return None;
-        }
-        let number = self.find_call(Id::new(text.json(id.span))?)?;
-        let outcome = match (envelope.result(), envelope.error()) {
-            (Some(result), None) => Outcome::Ok(text.json(result.span)),
-            (None, Some(error)) => Outcome::Err(ErrorObject::read(text.json(error.span))?),
-            _ => return None,
-        };
-        Some((number, outcome))
+        let (id, outcome) = plain_response(text, self.envelopes.first()?)?;
+        Some((self.find_call(id)?, outcome))
     }
 }

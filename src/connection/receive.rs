@@ -119,7 +119,6 @@ impl<T, S: Settings> Connection<T, S> {
                 input.take_message();
                 return Err(Some(self.refuse_oversize(Some(bytes))));
             }
-            (InputKind::Stream, Ready::Drained) => return Err(None),
             (InputKind::Stream, Ready::Cut(cut)) => cut,
             (InputKind::Stream, _) => self.cut(rest),
         };

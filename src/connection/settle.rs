@@ -47,6 +47,21 @@ impl<T, S: Settings> Connection<T, S> {
         Some(Event::Closed(why))
     }
 
+    /// Whether `settle_next` would find nothing to tell and nothing to change: mostly so.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        let own = &self.deadlines;
+        let now = self.now.as_nanos();
+        self.failed.is_none()
+            && self.ended.is_none()
+            && !self.draining
+            && self.calls.earliest_deadline() > now
+            && own.write > now
+            && own.drain > now
+            && own.frame == NEVER
+            && !self.cutter.is_inside_frame(S::FRAMING)
+    }
+
     /// How a call ends that was open when the connection did.
     fn last_outcome<'a>(&self, number: u64) -> Outcome<'a> {
         if number > self.outbox.begun_call() {
@@ -84,12 +99,14 @@ impl<T, S: Settings> Connection<T, S> {
         if !Calls::<T>::POSSIBLE {
             return None;
         }
-        while let Some(&(low, high)) = self.failed.front() {
+        let failed = self.failed.as_mut()?;
+        while let Some(&(low, high)) = failed.0.front() {
             if let Some(number) = self.calls.open_between(low, high) {
                 return Some(number);
             }
-            self.failed.pop_front();
+            failed.0.pop_front();
         }
+        self.failed = None;
         None
     }
 

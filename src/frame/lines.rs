@@ -32,7 +32,17 @@ impl Lines {
         }
     }
 
+    #[inline(always)]
     pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
+        // Nearly all lines begin where the last one ended, and with a bracket.
+        if self.scanned == 0 && !self.skipping && matches!(unread.bytes, [b'{' | b'[', ..]) {
+            return self.cut_line(0, unread.bytes, unread, limits);
+        }
+        self.cut_any(unread, limits)
+    }
+
+    #[inline(never)]
+    fn cut_any(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
         let mut start = 0;
         if self.skipping {
             let Some(line_feed) = find::line_feed(unread.bytes) else {
@@ -64,6 +74,7 @@ impl Lines {
     }
 
     /// Cuts `line`, which begins at `start` with a byte that is not blank and runs to the end of what there is.
+    #[inline(always)]
     fn cut_line(
         &mut self,
         start: usize,

@@ -43,7 +43,10 @@ pub(crate) struct FrameStart {
 #[inline(always)]
 pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
     let frame_bytes = NAME.len() + DIGITS_MAX + BLANK_LINE.len() + 1;
-    out.reserve(body_len.saturating_add(frame_bytes));
+    let room = body_len.saturating_add(frame_bytes);
+    if room > out.capacity() - out.len() {
+        grow(out, room);
+    }
     let start = out.len();
     if framing == Framing::ContentLength {
         match body_len {
@@ -60,6 +63,16 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
         start,
         body: out.len(),
     }
+}
+
+/// Makes room in the output. Where nothing waits in it, the old memory goes before the new comes.
+#[cold]
+#[inline(never)]
+fn grow(out: &mut Vec<u8>, room: usize) {
+    if out.is_empty() {
+        *out = Vec::new();
+    }
+    out.reserve(room);
 }
 
 /// Ends a frame: sets the header right, appends the delimiter.

@@ -74,6 +74,17 @@ pub(super) fn free_of_stops(_: &[u8], _: usize) -> usize {
     0
 }
 
+/// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
+#[inline]
+pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    let value = text.get(start..end)?;
+    match value.as_bytes() {
+        [first, .., last] if (first | last).is_ascii() => Some(value),
+        [only] if only.is_ascii() => Some(value),
+        _ => None,
+    }
+}
+
 /// The text, if it is UTF-8.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {

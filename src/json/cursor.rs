@@ -46,9 +46,9 @@ fn plain_next_key(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
     plain_key::<1>(window)
 }
 
-/// Behind a key whose quote is at `AT`, and its colon: where the value begins, and its first byte.
-/// Only if the key is no longer than a block and has no escapes, and there are no blanks; else the
-/// long way knows.
+/// Behind a key whose quote is at `AT`, and its colon: where the value or a blank begins, and the byte
+/// there. Only if the key is no longer than a block and has no escapes, and its colon follows at
+/// once; else the long way knows.
 #[inline(always)]
 fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
     let n = match AT {
@@ -58,8 +58,14 @@ fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
     let quote = AT + 1 + n;
     let (end, colon) = (*window.get(quote)?, *window.get(quote + 1)?);
     let first = *window.get(quote + 2)?;
-    (window[AT] == b'"' && end == b'"' && colon == b':' && first > b' ')
-        .then_some((quote + 2, first))
+    (window[AT] == b'"' && end == b'"' && colon == b':').then_some((quote + 2, first))
+}
+
+/// How many of eight bytes are spaces, before one that is none.
+#[inline(always)]
+fn leading_spaces(eight: &[u8; 8]) -> usize {
+    let others = u64::from_le_bytes(*eight) ^ u64::from_le_bytes([b' '; 8]);
+    (others.trailing_zeros() / 8) as usize
 }
 
 /// Something went wrong; the cursor knows what. So small that a position or this comes back in
@@ -181,7 +187,12 @@ impl<'t> Cursor<'t> {
     /// Passes over blanks: where the next token begins, and its first byte.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn token(&mut self, pos: usize) -> (usize, u8) {
-        let byte = self.byte(pos);
+        self.blanks_before(pos, self.byte(pos))
+    }
+
+    /// The same, with the byte at `pos` at hand.
+    #[inline(always)]
+    fn blanks_before(&mut self, pos: usize, byte: u8) -> (usize, u8) {
         if byte > b' ' {
             return (pos, byte);
         }
@@ -193,7 +204,13 @@ impl<'t> Cursor<'t> {
     fn skip_blanks_slowly(&mut self, mut pos: usize) -> usize {
         loop {
             match self.byte(pos) {
-                b' ' | b'\t' => {}
+                b' ' => {
+                    // Indentation is long, and seen eight spaces at a time.
+                    let eight = self.windows.at(pos).and_then(|window| window.first_chunk());
+                    pos += eight.map_or(1, leading_spaces);
+                    continue;
+                }
+                b'\t' => {}
                 b'\n' | b'\r' => self.line_breaks = true,
                 _ => return pos,
             }
@@ -239,7 +256,13 @@ impl<'t> Cursor<'t> {
                             }
                         }
                     }
-                    b'-' => pos = self.negative(pos)?,
+                    b'-' => {
+                        let digit = self.byte(pos + 1);
+                        if !digit.is_ascii_digit() {
+                            return Err(self.missing_digit(pos + 1));
+                        }
+                        pos = self.number(pos + 1, digit)?;
+                    }
                     b't' => pos = self.literal(pos, b"true")?,
                     b'f' => pos = self.literal(pos, b"false")?,
                     b'n' => pos = self.literal(pos, b"null")?,
@@ -254,7 +277,7 @@ impl<'t> Cursor<'t> {
                 let in_object = stack & 1 == 1;
                 if in_object {
                     if let Some((behind, byte)) = windows.at(pos).and_then(plain_next_key) {
-                        (pos, first) = (pos + behind, byte);
+                        (pos, first) = self.blanks_before(pos + behind, byte);
                         break;
                     }
                 }
@@ -290,7 +313,7 @@ impl<'t> Cursor<'t> {
     #[inline(always)]
     fn key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
         match self.windows.at(pos).and_then(plain_key::<0>) {
-            Some((behind, byte)) => Ok((pos + behind, byte)),
+            Some((behind, byte)) => Ok(self.blanks_before(pos + behind, byte)),
             None => self.any_key(pos, first),
         }
     }
@@ -422,16 +445,6 @@ impl<'t> Cursor<'t> {
             return self.fraction(pos, byte);
         }
         Ok(pos)
-    }
-
-    /// Passes over the number whose minus sign is at `pos`.
-    #[inline(never)]
-    fn negative(&mut self, pos: usize) -> Result<usize, Failed> {
-        let first = self.byte(pos + 1);
-        if !first.is_ascii_digit() {
-            return Err(self.missing_digit(pos + 1));
-        }
-        self.number(pos + 1, first)
     }
 
     /// Passes over what may stand behind a whole number; `byte` is the one at `pos`.

@@ -50,10 +50,27 @@ pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D,
 /// A string can hold a `$` only as itself or as `\u0024`. Most texts have neither, and finding
 /// that out is much cheaper than looking at every key.
 fn may_hold_dollar(text: &[u8]) -> bool {
-    if text.contains(&b'$') {
-        return true;
+    // Without a branch inside a block this becomes vector code.
+    let is_suspect = |bytes: &[u8; 32]| {
+        let found = |found, &byte| found | (byte == b'$') | (byte == b'\\');
+        bytes.iter().fold(false, found)
+    };
+    let mut rest = text;
+    while let Some((block, behind)) = rest.split_first_chunk() {
+        if is_suspect(block) {
+            return has_dollar(text);
+        }
+        rest = behind;
     }
-    text.contains(&b'\\') && text.windows(2).any(|pair| pair == b"\\u")
+    let mut block = [0; 32];
+    if let Some(place) = block.get_mut(..rest.len()) {
+        place.copy_from_slice(rest);
+    }
+    is_suspect(&block) && has_dollar(text)
+}
+
+fn has_dollar(text: &[u8]) -> bool {
+    text.contains(&b'$') || text.windows(2).any(|pair| pair == b"\\u")
 }
 
 /// Whether a key at any depth begins with [`RESERVED`], after unescaping.

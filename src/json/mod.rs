@@ -3,7 +3,8 @@
 //! Lives here: the validating scanner (`scan` over `cursor` and `plain`, whose blocks are judged by
 //! the vector code of `simd` or its twins `swar` and `bytes`), [`Json`] and what can be
 //! read from it (`text`, `string`, `walk`), the way into a caller's types (`decode`) and the way
-//! out of them (`encode`, `serializer`, `number`), and the exact value of a number (`decimal`).
+//! out of them (`encode`, `serializer`, `number`), the exact value of a number (`decimal`), and text
+//! that outlives its input (`owned`, `kept`).
 //! Does not live here: what a JSON-RPC message means. The scanner knows the six member names of an
 //! envelope and nothing else of the protocol.
 //!
@@ -22,6 +23,7 @@ mod cursor;
 mod decimal;
 mod decode;
 mod encode;
+mod kept;
 mod number;
 mod owned;
 mod plain;

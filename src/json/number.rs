@@ -26,6 +26,15 @@ const fn pairs() -> [[u8; 2]; 100] {
 /// Writes an unsigned number.
 #[inline]
 pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
+    match n {
+        // What is short is copied at a fixed size.
+        0..10 => out.push(b'0' + n as u8),
+        10..100 if !SMALL => out.extend_from_slice(&PAIRS[n as usize]),
+        _ => write_long_u64(out, n),
+    }
+}
+
+fn write_long_u64(out: &mut Vec<u8>, n: u64) {
     let mut digits = [0u8; 20];
     let start = if SMALL {
         digits_one_by_one(&mut digits, n)

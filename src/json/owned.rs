@@ -1,7 +1,5 @@
 //! `OwnedJson`: the same as `Json`, with its own copy of the text.
 
-use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,11 +7,13 @@ use core::fmt;
 use serde::ser::{Serialize, Serializer};
 
 use super::encode::{EncodeError, write_str};
+use super::kept::Kept;
 use super::serializer::write_value;
 use super::syntax::{JsonKind, SyntaxError};
 use super::text::Json;
 
-/// Holds one valid JSON value in an allocation of exactly its size.
+/// Holds one valid JSON value: in place up to 30 bytes, otherwise in an allocation of exactly its
+/// size.
 ///
 /// Serialise a value once into one of these to send it to any number of peers.
 ///
@@ -26,13 +26,13 @@ use super::text::Json;
 /// ```
 #[derive(Clone)]
 pub struct OwnedJson {
-    text: Box<str>,
+    text: Kept<30>,
     /// As in [`Json`].
     line_breaks: bool,
 }
 
 impl Json<'_> {
-    /// Copies the text, in one allocation.
+    /// Copies the text, in one allocation at most.
     #[must_use]
     pub fn to_owned_json(self) -> OwnedJson {
         OwnedJson::from(self)
@@ -52,7 +52,7 @@ impl OwnedJson {
             .map(|text| Self {
                 // What is written here stands on one line.
                 line_breaks: false,
-                text: text.into_boxed_str(),
+                text: text.into(),
             })
             .map_err(|_| EncodeError::invalid_text())
     }
@@ -64,9 +64,7 @@ impl OwnedJson {
         Self {
             line_breaks: false,
             // A string with some bytes of ASCII put in is one still.
-            text: String::from_utf8(quoted)
-                .unwrap_or_default()
-                .into_boxed_str(),
+            text: String::from_utf8(quoted).unwrap_or_default().into(),
         }
     }
 
@@ -79,8 +77,10 @@ impl OwnedJson {
         let json = Json::parse_str(&text)?;
         if json.len() == text.len() {
             let line_breaks = json.has_line_breaks();
-            let text = text.into_boxed_str();
-            return Ok(Self { text, line_breaks });
+            return Ok(Self {
+                text: text.into(),
+                line_breaks,
+            });
         }
         Ok(Self::from(json))
     }
@@ -88,13 +88,13 @@ impl OwnedJson {
     /// The value, to look into.
     #[must_use]
     pub fn as_json(&self) -> Json<'_> {
-        Json::from_scanned(&self.text, self.line_breaks)
+        Json::from_scanned(self.text.as_str(), self.line_breaks)
     }
 
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.text.as_str()
     }
 
     /// The kind of the value.
@@ -113,7 +113,7 @@ impl OwnedJson {
 impl From<Json<'_>> for OwnedJson {
     fn from(json: Json<'_>) -> Self {
         Self {
-            text: json.as_str().to_owned().into_boxed_str(),
+            text: Kept::new(json.as_str()),
             line_breaks: json.has_line_breaks(),
         }
     }
@@ -122,7 +122,7 @@ impl From<Json<'_>> for OwnedJson {
 impl PartialEq for OwnedJson {
     /// Compares the texts.
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.as_str() == other.as_str()
     }
 }
 
@@ -134,14 +134,14 @@ impl fmt::Debug for OwnedJson {
             f,
             "OwnedJson({}, {} bytes)",
             self.kind().as_str(),
-            self.text.len()
+            self.as_str().len()
         )
     }
 }
 
 impl fmt::Display for OwnedJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.as_str())
     }
 }
 

@@ -273,7 +273,10 @@ fn scan_item(
     envelopes: &mut Vec<Envelope>,
     envelopes_max: usize,
 ) -> Result<usize, Failed> {
-    let kind = JsonKind::of_first_byte(cursor.byte(start));
+    let kind = match cursor.byte(start) {
+        b'{' => JsonKind::Object,
+        first => JsonKind::of_first_byte(first),
+    };
     let Some(envelope) = next_slot(envelopes, envelopes_max, kind) else {
         return cursor.value(start, open);
     };

@@ -72,21 +72,45 @@ impl<'t> Windows<'t> {
     }
 }
 
-/// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop. All bytes are judged and none
-/// branched on, which lets the compiler use what vector code the target has.
+/// Whether the compiler may use vector code of the target's for loops over bytes.
+const VECTORS: bool = cfg!(any(
+    target_feature = "sse2",
+    target_feature = "neon",
+    target_feature = "simd128"
+));
+
+/// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop.
 #[inline(always)]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     let mut rest = text.get(pos..).unwrap_or_default();
     let mut count = 0;
-    while let Some((block, tail)) = rest.split_first_chunk::<{ 4 * WIDTH }>() {
-        let is_stop = |byte: u8| u8::from((byte ^ 0x02) < 0x21) | u8::from(byte == b'\\');
-        if block.iter().fold(0, |found, &byte| found | is_stop(byte)) != 0 {
+    while let Some((block, tail)) = rest.split_first_chunk() {
+        let has_stops = if VECTORS {
+            has_stops_by_bytes(block)
+        } else {
+            has_stops_by_words(block)
+        };
+        if has_stops {
             break;
         }
         rest = tail;
         count += 4 * WIDTH;
     }
     count
+}
+
+/// All bytes are judged and none branched on, which lets the compiler use what vector code the target has.
+#[inline(always)]
+pub(super) fn has_stops_by_bytes(blocks: &[u8; 4 * WIDTH]) -> bool {
+    let is_stop = |byte: u8| u8::from((byte ^ 0x02) < 0x21) | u8::from(byte == b'\\');
+    blocks.iter().fold(0, |found, &byte| found | is_stop(byte)) != 0
+}
+
+/// The same where it has none.
+#[inline(always)]
+pub(super) fn has_stops_by_words(blocks: &[u8; 4 * WIDTH]) -> bool {
+    let words = blocks.chunks_exact(WIDTH).filter_map(<[u8]>::first_chunk);
+    words.fold(0, |found, word| found | Stops::of(word).0) != 0
 }
 
 /// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.

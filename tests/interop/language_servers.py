@@ -12,6 +12,7 @@ import shutil
 import time
 
 from raw_client import Client
+from record import between
 from suite import LSP, MODULES, PEER, PEERS, case
 from wire import PATIENCE, Process, Timeout, temporary_folder
 
@@ -93,7 +94,7 @@ class ThroughProxy:
     """An editor of our own before `antiphon-peer proxy`."""
 
     def __init__(self, command, folder):
-        self.process = Process([PEER, "proxy", *command], cwd=folder)
+        self.process = Process([PEER, "proxy", *between(command)], cwd=folder)
         self.wire = self.process.wire("lsp")
         self.next_id = 0
         self.asked, self.told, self.answers = [], [], {}

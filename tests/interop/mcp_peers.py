@@ -3,6 +3,7 @@
 from checklist import TEXT, but, client_sees, same, shown
 from libraries import NODE, PEERS_HERE
 from raw_client import Client
+from record import between
 from suite import MCP, MODULES, PEER, PROFILE, TARGET, Skip, case, node_env, rust
 from wire import run_once
 
@@ -23,7 +24,7 @@ MCP_PACKAGE = ("npm:@modelcontextprotocol/sdk",)
 # TST-16 EXA-04
 @case("MCP TypeScript SDK as client of antiphon's mcp", MCP_PACKAGE)
 def mcp_sdk():
-    return checks([NODE, PEERS_HERE / "mcp_client.cjs", MCP])
+    return checks([NODE, PEERS_HERE / "mcp_client.cjs", *between([MCP])])
 
 
 # EXA-04 SEC-13

@@ -8,6 +8,7 @@ import threading
 import time
 
 from raw_server import FORMS, Server
+from record import between
 from suite import HERE, PEER, RUNTIME, case
 from wire import PATIENCE, Process, Timeout, accepted_wire, run_once
 
@@ -18,6 +19,10 @@ class Client:
     """A running `antiphon-peer client`: one operation in, one answer out."""
 
     def __init__(self, *words, options=(), env=None):
+        if words[0].startswith("stdio:"):
+            framing, program = words[0].split(":", 2)[1:]
+            program, *rest = between([program, *words[1:]])
+            words = (f"stdio:{framing}:{program}", *rest)
         self.process = Process([PEER, *RUNTIME, *options, "client", *words], env=env)
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()

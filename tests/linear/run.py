@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Counts the instructions that the worst inputs cost, for doubling sizes, and draws them.
 
-    tests/linear/run.py BINARY [--quick] [--keep] [--to=MIB] [--counter=qemu|callgrind] [NAME…]
+    tests/linear/run.py BINARY [--quick] [--keep] [--to=MIB] [--bytes-to=MIB] [--only=ROLE,FED]
+                                [--counter=qemu|callgrind] [NAME…]
     tests/linear/run.py BINARY --compare [NAME…]
 
 BINARY is `antiphon-linear`, built with --release. Every input is played by a server and by a client,
 whole and byte by byte. Instructions are counted exactly and the same every time: by QEMU's user mode with
 `count.c` beside this file, which is fast enough for 64 MiB, or by valgrind's callgrind, which needs nothing
-built and is what `--quick` takes. `--quick` takes the small sizes. `--to` ends at so many MiB instead of 64.
-`--keep` writes `counts.csv` and `counts.svg` beside this file, and leaves there what it did not count. `--compare` counts the same runs both ways
+built and is what `--quick` takes. `--quick` takes the small sizes. `--to` ends at so many MiB instead of 64,
+`--bytes-to` does so for what is fed byte by byte. `--only=client,bytes` counts one role, fed in one way.
+`--keep` writes `counts.csv` and `counts.svg` beside this file, and leaves there what it did not count.
+`--compare` counts the same runs both ways
 and writes `compared.csv`.
 
 Linear means: doubling the input costs at most 2.2 times the instructions, at every doubling.
@@ -97,7 +100,8 @@ def sizes_to(binary, name, role, mode, end):
     size, items = play([binary, name, str(1 << 20), role, "whole"])[0][:2]
     if items > 100:
         # Numbers grow longer, so what a million items take is come nearer to until they are there.
-        while items < ITEMS_MAX and size < end:
+        last = min(1 << 20, end)
+        while items < ITEMS_MAX and last < end:
             last = min(end, size + (ITEMS_MAX - items) * size // items + 1024)
             size, items = play([binary, name, str(last), role, "whole"])[0][:2]
     wanted = sorted({FIRST[mode], 2 * FIRST[mode], MIDDLE, 2 * MIDDLE, last // 2, last})
@@ -232,12 +236,14 @@ def main(words):
     options = {word for word in words if word.startswith("--")}
     words = [word for word in words if not word.startswith("--")]
     given = {key: [word.split("=", 1)[1] for word in options if word.startswith(f"--{key}=")]
-             for key in ("to", "counter")}
+             for key in ("to", "bytes-to", "only", "counter")}
     options = {word for word in options if "=" not in word}
     is_quick = "--quick" in options
     counter = (given["counter"] or ["callgrind" if is_quick else "qemu"])[-1]
     end = (given["to"] or [str(LAST >> 20)])[-1]
-    if not words or options - {"--quick", "--keep", "--compare"} or counter not in COUNTERS or not end.isdigit():
+    ends = {"whole": end, "bytes": (given["bytes-to"] or [end])[-1]}
+    is_known = counter in COUNTERS and all(end.isdigit() for end in ends.values())
+    if not words or options - {"--quick", "--keep", "--compare"} or not is_known:
         print(__doc__, file=sys.stderr)
         return 2
     used = COUNTERS if "--compare" in options else {counter: COUNTERS[counter]}
@@ -250,11 +256,11 @@ def main(words):
     names = subprocess.run([binary, "--names"], capture_output=True, text=True, check=True, timeout=60)
     names = [name for name in names.stdout.split() if not wanted or name in wanted]
     jobs = [(name, role, mode) for role in ("server", "client") for mode in ("whole", "bytes")
-            for name in names]
+            for name in names if not given["only"] or f"{role},{mode}" in given["only"]]
 
     def sizes_of(name, role, mode):
         if not is_quick:
-            return sizes_to(binary, name, role, mode, int(end) << 20)
+            return sizes_to(binary, name, role, mode, int(ends[mode]) << 20)
         return QUICK_SEARCHES if name in SEARCHES and mode == "whole" else QUICK[mode]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         if "--compare" in options:

@@ -5,114 +5,34 @@
 //! every other.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    CallId, Collector, DecodeError, InvalidReason, OwnedError, OwnedJson, OwnedOutcome, Response,
-    SendError,
+    CallId, Collector, DecodeError, Instant, InvalidReason, OwnedError, OwnedJson, OwnedOutcome,
+    Response, SendError,
 };
 
 use crate::handle::Handle;
+use crate::places::Place;
 use crate::session::Tag;
-
-/// Where one outcome is awaited, by a thread or by a task.
-#[derive(Debug, Default)]
-pub struct Slot {
-    inside: Mutex<Inside>,
-    ready: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Inside {
-    outcome: Option<OwnedOutcome>,
-    waker: Option<Waker>,
-    threads: u32,
-}
-
-impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Nothing that can panic runs under the lock.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts the outcome where it is awaited. Whoever waits there already is still to be woken.
-    fn put(self: Arc<Self>, outcome: OwnedOutcome) -> Option<Waiter> {
-        let mut inside = self.lock();
-        inside.outcome = Some(outcome);
-        let (threads, task) = (inside.threads, inside.waker.take());
-        drop(inside);
-        let slot = (threads > 0).then_some(self);
-        (slot.is_some() || task.is_some()).then_some(Waiter { slot, task })
-    }
-}
-
-/// Who waited for a call when it settled.
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    /// Where threads wait.
-    slot: Option<Arc<Slot>>,
-    task: Option<Waker>,
-}
-
-impl Waiter {
-    pub(crate) fn wake(self) {
-        if let Some(slot) = self.slot {
-            slot.ready.notify_all();
-        }
-        if let Some(task) = self.task {
-            task.wake();
-        }
-    }
-}
-
-/// Settles one call, at the latest when it is dropped.
-#[derive(Debug)]
-pub struct Settle {
-    slot: Option<Arc<Slot>>,
-}
-
-impl Settle {
-    /// One end settles, the other waits.
-    pub fn new() -> (Self, Arc<Slot>) {
-        let slot = Arc::new(Slot::default());
-        let settle = Self {
-            slot: Some(Arc::clone(&slot)),
-        };
-        (settle, slot)
-    }
-
-    /// Puts the outcome where it is awaited. Whoever waits there already is still to be woken.
-    pub(crate) fn settle(mut self, outcome: OwnedOutcome) -> Option<Waiter> {
-        self.slot.take()?.put(outcome)
-    }
-}
-
-impl Drop for Settle {
-    fn drop(&mut self) {
-        let slot = self.slot.take();
-        if let Some(waiter) = slot.and_then(|slot| slot.put(OwnedOutcome::Aborted)) {
-            waiter.wake();
-        }
-    }
-}
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
 pub struct Pending {
     handle: Handle,
     call: CallId,
-    slot: Arc<Slot>,
+    place: Place,
     is_settled: bool,
 }
 
 impl Pending {
-    pub(crate) fn new(handle: Handle, call: CallId, slot: Arc<Slot>) -> Self {
+    pub(crate) fn new(handle: Handle, call: CallId, place: Place) -> Self {
         Self {
             handle,
             call,
-            slot,
+            place,
             is_settled: false,
         }
     }
@@ -124,47 +44,48 @@ impl Pending {
 
     /// Lets the thread wait for the end of the call, whatever it is.
     pub fn wait(mut self) -> OwnedOutcome {
-        let mut inside = self.slot.lock();
-        let outcome = loop {
-            if let Some(outcome) = inside.outcome.take() {
-                break outcome;
-            }
-            // The deadline is the connection's to keep.
-            inside.threads += 1;
-            let waited = self.slot.ready.wait(inside);
-            inside = waited.unwrap_or_else(PoisonError::into_inner);
-            inside.threads -= 1;
-        };
-        drop(inside);
-        self.is_settled = true;
-        outcome
+        // The deadline is the connection's to keep.
+        self.wait_until(Instant::FAR_FUTURE)
+            .unwrap_or(OwnedOutcome::Aborted)
     }
 
     /// The same for `span` at most; the call stays open if it takes longer. The outcome is given
     /// once.
     pub fn wait_for(&mut self, span: Duration) -> Option<OwnedOutcome> {
-        let mut inside = self.slot.lock();
-        if inside.outcome.is_none() {
-            inside.threads += 1;
-            let wanted = |inside: &mut Inside| inside.outcome.is_none();
-            let waited = self.slot.ready.wait_timeout_while(inside, span, wanted);
-            inside = waited.unwrap_or_else(PoisonError::into_inner).0;
-            inside.threads -= 1;
+        self.wait_until(self.handle.deadline(Some(span)))
+    }
+
+    /// None if it takes longer, or the outcome has been given.
+    fn wait_until(&mut self, deadline: Instant) -> Option<OwnedOutcome> {
+        if self.is_settled {
+            return None;
         }
-        let outcome = inside.outcome.take();
-        drop(inside);
-        self.is_settled |= outcome.is_some();
-        outcome
+        let session = self.handle.session();
+        let mut state = session.lock();
+        loop {
+            if let Some(outcome) = state.places.take(&self.place) {
+                self.is_settled = true;
+                return Some(outcome);
+            }
+            if deadline != Instant::FAR_FUTURE && session.now() >= deadline {
+                return None;
+            }
+            let condition = state.places.condition(&self.place);
+            state = session.wait_on(&condition, state, deadline);
+        }
     }
 
     /// The same for a task. The outcome is given once.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<OwnedOutcome> {
-        let mut inside = self.slot.lock();
-        let Some(outcome) = inside.outcome.take() else {
-            inside.waker = Some(cx.waker().clone());
+        if self.is_settled {
+            return Poll::Pending;
+        }
+        let mut state = self.handle.session().lock();
+        let Some(outcome) = state.places.take(&self.place) else {
+            state.places.watch(&self.place, cx.waker());
             return Poll::Pending;
         };
-        drop(inside);
+        drop(state);
         self.is_settled = true;
         Poll::Ready(outcome)
     }
@@ -181,7 +102,7 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.handle.cancel(self.call);
+            self.handle.give_up(self.call, &self.place);
         }
     }
 }

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use antiphon::{Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, Payload, SendError};
+use antiphon::{
+    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, OwnedOutcome, Payload, SendError,
+};
 
-use crate::call::{CallRefused, Gathering, Pending, Settle};
+use crate::call::{CallRefused, Gathering, Pending};
 use crate::context::Context;
+use crate::places::Place;
 use crate::request::Responder;
 use crate::session::{Session, Signal, State, Tag, Then};
 
@@ -106,10 +109,15 @@ impl Handle {
         deadline: Instant,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
-        let (settle, slot) = Settle::new();
-        let call = self.send(method, params, deadline, Tag::Once(settle), room);
-        let call = call.map_err(|(error, _)| error)?;
-        Ok(Pending::new(self.to_unowned(), call, slot))
+        let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
+        let sent = self.with_room(room, (), |state, ()| {
+            let tag = Tag::Once(state.places.next());
+            let sent = state.conn.call(method, params, due, tag);
+            sent.map(|call| (call, state.places.open()))
+                .map_err(|rejected| (rejected.error, Some(())))
+        });
+        let (call, place) = sent.map_err(|(error, _)| error)?;
+        Ok(Pending::new(self.to_unowned(), call, place))
     }
 
     /// Begins a call and runs `then` when it ends, with the service's other work and in its
@@ -126,28 +134,17 @@ impl Handle {
         room: Room<'_>,
         then: Then,
     ) -> Result<CallId, CallRefused> {
-        let sent = self.send(method, params, deadline, Tag::Then(then), room);
+        let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
+        let sent = self.with_room(room, Tag::Then(then), |state, tag| {
+            let sent = state.conn.call(method, params, due, tag);
+            sent.map_err(|rejected| (rejected.error, Some(rejected.value)))
+        });
         sent.map_err(|(error, tag)| match tag {
             Some(Tag::Then(then)) => CallRefused { error, then },
             Some(Tag::Once(_) | Tag::Batch(_)) | None => CallRefused {
                 error,
                 then: Box::new(drop),
             },
-        })
-    }
-
-    fn send(
-        &self,
-        method: &str,
-        params: impl Payload + Copy,
-        deadline: Instant,
-        tag: Tag,
-        room: Room<'_>,
-    ) -> Result<CallId, (SendError, Option<Tag>)> {
-        let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
-        self.with_room(room, tag, |state, tag| {
-            let sent = state.conn.call(method, params, due, tag);
-            sent.map_err(|rejected| (rejected.error, Some(rejected.value)))
         })
     }
 
@@ -328,8 +325,23 @@ impl Handle {
     /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
     pub fn cancel(&self, call: CallId) -> bool {
         // What the tag holds is dropped without the lock: it may be a responder.
-        let tag = self.session.act(|state| state.conn.cancel(call));
+        let tag = self.session.act(|state| {
+            let tag = state.conn.cancel(call);
+            if let Some(Tag::Once(place)) = &tag {
+                state.settle(place, OwnedOutcome::Aborted);
+            }
+            tag
+        });
         tag.is_some()
+    }
+
+    /// The same for a call that nobody waits for any more.
+    pub(crate) fn give_up(&self, call: CallId, place: &Place) {
+        self.session.act(|state| {
+            // Whoever waited was the one who gives up.
+            let _ = state.conn.cancel(call);
+            state.places.close(place);
+        });
     }
 
     /// Moves the deadline of a call to `timeout` from now; none for never.

@@ -21,6 +21,7 @@ mod handle;
 pub mod http;
 mod machine;
 mod options;
+mod places;
 mod pool;
 mod process;
 mod queue;
@@ -36,12 +37,13 @@ mod unix;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
-pub use call::{CallError, CallRefused, Gathering, Pending, Settle, Slot};
+pub use call::{CallError, CallRefused, Gathering, Pending};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
 pub use machine::{Machine, ThreadMachine, Turn};
 pub use options::Options;
+pub use places::Place;
 pub use pool::{Job, Pool};
 pub use process::{ChildOptions, Process};
 pub use queue::{Queue, Work};

@@ -110,17 +110,18 @@ impl Queue {
 
     /// The next thing to do.
     pub fn pop(&mut self) -> Option<Work> {
-        let (work, bytes) = self.items.pop_front()?;
+        let (work, bytes) = self.items.front()?;
         self.bytes -= bytes;
         match work {
             Work::Notification(_) | Work::Report(_) => self.messages -= 1,
             Work::Dropped => {
+                self.items.pop_front();
                 let messages = std::mem::take(&mut self.dropped);
                 return Some(Work::Report(Report::Dropped { messages }));
             }
             Work::Request(_) | Work::Cancelled(..) | Work::Settled(..) => {}
         }
-        Some(work)
+        self.items.pop_front().map(|(work, _)| work)
     }
 
     /// Whether there is nothing to do.

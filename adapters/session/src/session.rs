@@ -25,12 +25,13 @@ use antiphon::{
     RequestKey, Response,
 };
 
-use crate::call::{Gathering, Settle};
+use crate::call::Gathering;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::machine::Turn;
 use crate::options::Options;
+use crate::places::{Place, Places};
 use crate::queue::Queue;
 use crate::report::Report;
 #[cfg(feature = "websocket")]
@@ -45,7 +46,7 @@ pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
 /// Who waits for a call.
 pub enum Tag {
     /// One caller.
-    Once(Settle),
+    Once(Place),
     /// Whoever waits for a whole batch.
     Batch(Arc<Gathering>),
     /// A function that goes on.
@@ -97,6 +98,8 @@ pub struct State {
     /// What is between the messages and the bytes, if anything is.
     #[cfg(feature = "websocket")]
     pub(crate) layer: Option<Box<Layer>>,
+    /// Where callers wait.
+    pub(crate) places: Places,
     /// What waits for the service.
     pub queue: Queue,
     /// Requests in the service's hands that were given up.
@@ -285,6 +288,13 @@ impl State {
         self.task.is_some() || waits(Signal::Writable) || waits(Signal::Turn)
     }
 
+    /// Puts an outcome where it is awaited.
+    pub(crate) fn settle(&mut self, place: &Place, outcome: OwnedOutcome) {
+        if let Some(waiter) = self.places.settle(place, outcome) {
+            self.wakes.settled(waiter);
+        }
+    }
+
     /// Has a task woken at the next change; it looks again then.
     pub fn watch(&mut self, waker: &Waker) {
         if !self.watchers.iter().any(|known| known.will_wake(waker)) {
@@ -306,6 +316,7 @@ impl Session {
                 conn: Connection::new(options.config),
                 #[cfg(feature = "websocket")]
                 layer,
+                places: Places::default(),
                 queue: Queue::new(&options),
                 cancelled: HashSet::new(),
                 taken: 0,
@@ -431,16 +442,33 @@ impl Session {
 
     /// Lets the thread wait for `signal` until `deadline`, and takes the lock again. One thread
     /// waits for a signal at a time, but for [`Signal::Changed`].
-    pub fn wait<'s>(&'s self, signal: Signal, state: Guard<'s>, deadline: Instant) -> Guard<'s> {
+    pub fn wait<'s>(
+        &'s self,
+        signal: Signal,
+        mut state: Guard<'s>,
+        deadline: Instant,
+    ) -> Guard<'s> {
         let at = signal as usize;
-        let Some(mut state) = state.into_inner() else {
-            return self.lock();
-        };
-        let condition = &self.conditions[at];
         state.waiting[at] += 1;
         // Who has been woken before was another.
         state.is_signalled[at] = false;
-        let mut state = if deadline == Instant::FAR_FUTURE {
+        let mut state = self.wait_on(&self.conditions[at], state, deadline);
+        state.waiting[at] -= 1;
+        state.is_signalled[at] = false;
+        state
+    }
+
+    /// Lets the thread wait for `condition` until `deadline`, and takes the lock again.
+    pub(crate) fn wait_on<'s>(
+        &'s self,
+        condition: &Condvar,
+        state: Guard<'s>,
+        deadline: Instant,
+    ) -> Guard<'s> {
+        let Some(state) = state.into_inner() else {
+            return self.lock();
+        };
+        let state = if deadline == Instant::FAR_FUTURE {
             let waited = condition.wait(state);
             waited.unwrap_or_else(PoisonError::into_inner)
         } else {
@@ -448,8 +476,6 @@ impl Session {
             let waited = condition.wait_timeout(state, span);
             waited.unwrap_or_else(PoisonError::into_inner).0
         };
-        state.waiting[at] -= 1;
-        state.is_signalled[at] = false;
         Guard::new(self, state)
     }
 
@@ -734,12 +760,7 @@ fn settle(state: &mut State, response: Response<'_, Tag>) {
             gathering.insert(response);
         }
         Tag::Once(_) | Tag::Then(_) => match response.tag {
-            // Whoever stopped waiting does not need the outcome.
-            Tag::Once(waiter) => {
-                if let Some(waiter) = waiter.settle(response.outcome.into_owned()) {
-                    state.wakes.settled(waiter);
-                }
-            }
+            Tag::Once(place) => state.settle(&place, response.outcome.into_owned()),
             Tag::Then(then) => {
                 let outcome = response.outcome.into_owned();
                 state.queue.push_settled(then, outcome);

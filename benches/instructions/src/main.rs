@@ -14,6 +14,7 @@ mod corpus;
 mod counting;
 mod operations;
 mod serde_typed;
+mod tables;
 mod timing;
 
 use std::hint::black_box;
@@ -66,7 +67,8 @@ fn count(operations: &mut [Named]) {
 }
 
 fn main() -> ExitCode {
-    let corpus = corpus::corpus();
+    let mut corpus = corpus::corpus();
+    corpus.push(corpus::recorded());
     let mode = std::env::args().nth(1);
     let wanted = std::env::args().nth(2).unwrap_or_default();
     let chosen = || {

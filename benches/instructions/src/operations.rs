@@ -7,13 +7,14 @@ use std::hint::black_box;
 use std::io::Write;
 
 use antiphon::{
-    CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson,
+    CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson, Reader,
     ReplyToken,
 };
 use serde::Serialize;
 
 use crate::corpus::Item;
 use crate::serde_typed;
+use crate::tables::{CallAndGiveUp, HashAndHeap};
 
 /// Something that is measured.
 pub trait Operation {
@@ -41,9 +42,38 @@ const FRAMINGS: [Framing; 4] = [
 ];
 const FAR: Option<Instant> = Some(Instant::from_millis(1 << 40));
 
+/// Reading each item, by itself and by serde_json in turn.
+pub fn reading(corpus: &[Item]) -> Vec<Named> {
+    let mut reading = Vec::new();
+    for item in corpus {
+        let (short, bytes) = (item.name, item.bytes() / item.messages.len());
+        let mut add = |name, operation: Box<dyn Operation>| {
+            reading.push(Named {
+                name,
+                bytes,
+                operation,
+            });
+        };
+        add(format!("parse {short}"), Box::new(Read::new(item)));
+        add(format!("serde {short}"), Box::new(Serde::new(item)));
+    }
+    reading
+}
+
+/// Receiving each item within a conversation.
+pub fn receiving(corpus: &[Item]) -> Vec<Named> {
+    let receive = |item: &Item| Named {
+        name: format!("receive {}", item.name),
+        bytes: item.bytes() / item.messages.len(),
+        operation: Box::new(Receive::new(item)),
+    };
+    corpus.iter().map(receive).collect()
+}
+
 /// Every operation, in the order of the tables.
 pub fn all(corpus: &[Item]) -> Vec<Named> {
-    let mut all = Vec::new();
+    let mut all = reading(corpus);
+    all.extend(receiving(corpus));
     let mut add = |name: String, bytes: usize, operation: Box<dyn Operation>| {
         all.push(Named {
             name,
@@ -51,11 +81,6 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
             operation,
         });
     };
-    for item in corpus {
-        let (short, bytes) = (item.name, item.bytes() / item.messages.len());
-        add(format!("parse {short}"), bytes, Box::new(Parse::new(item)));
-        add(format!("serde {short}"), bytes, Box::new(Serde::new(item)));
-    }
     let notification = r#"{"jsonrpc":"2.0","method":"update","params":[1,2.5,"three",null]}"#;
     add(
         "dispatch notification, drained".into(),
@@ -127,6 +152,28 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
     add("notify".into(), 0, Box::new(NotifyOnly::new()));
     add("settle".into(), 0, Box::new(Settle::new(true)));
     add("stray".into(), 0, Box::new(Settle::new(false)));
+    add(
+        "encode request ContentLength".into(),
+        61,
+        Box::new(EncodeRequest::new()),
+    );
+    add(
+        "encode request by serde_json".into(),
+        61,
+        Box::new(SerdeRequest::new()),
+    );
+    for open in [1, 10_000, 1_000_000] {
+        add(
+            format!("call and give up, {open} open"),
+            0,
+            Box::new(CallAndGiveUp::new(open)),
+        );
+        add(
+            format!("table of hash and heap, {open} open"),
+            0,
+            Box::new(HashAndHeap::new(open)),
+        );
+    }
     for open in [1, 100, 10_000, 1_000_000] {
         add(
             format!("call and settle, {open} open"),
@@ -156,9 +203,59 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
     all
 }
 
+/// Item by item to what it says, by itself.
+struct Read {
+    messages: Vec<String>,
+    times: usize,
+    reader: Reader,
+    /// Where the next run begins: as many of the mix are read in a run as are received in one.
+    next: usize,
+}
+
+impl Read {
+    fn new(item: &Item) -> Self {
+        let mut config = Config::new();
+        config.message_bytes_max = 2 << 20;
+        Self {
+            messages: item.messages.clone(),
+            times: times(item),
+            reader: Reader::new(config),
+            next: 0,
+        }
+    }
+}
+
+impl Operation for Read {
+    fn run(&mut self) {
+        for _ in 0..self.times {
+            let end = (self.next + PART).min(self.messages.len());
+            for text in &self.messages[self.next..end] {
+                let text = text.as_bytes();
+                #[cfg(feature = "extra_pass")]
+                black_box(text.iter().copied().map(u64::from).sum::<u64>());
+                let messages = self
+                    .reader
+                    .read(black_box(text))
+                    .expect("the corpus is valid");
+                for message in messages {
+                    black_box(&message);
+                }
+            }
+        }
+    }
+
+    fn between(&mut self) {
+        self.next = (self.next + PART) % self.messages.len().max(PART);
+    }
+
+    fn count(&self) -> u64 {
+        (self.times * self.messages.len().min(PART)) as u64
+    }
+}
+
 /// Item by item through `poll_event`. Calls go to a server, answers to a client that has asked: between the runs the
 /// server answers, and new clients ask.
-struct Parse {
+struct Receive {
     messages: Vec<Message>,
     times: usize,
     server: Connection,
@@ -187,7 +284,7 @@ fn times(item: &Item) -> usize {
     }
 }
 
-impl Parse {
+impl Receive {
     fn new(item: &Item) -> Self {
         let message = |text: &String| {
             let json = Json::parse_str(text).expect("the corpus is valid");
@@ -234,7 +331,7 @@ impl Parse {
     }
 }
 
-impl Operation for Parse {
+impl Operation for Receive {
     fn run(&mut self) {
         for time in 0..self.times {
             let end = (self.next + PART).min(self.messages.len());
@@ -573,6 +670,102 @@ impl Operation for SerdeEncode {
                 .expect("a vector takes all");
             self.out.extend_from_slice(&self.body);
             black_box(&self.out);
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// The request of item 01 with Content-Length, table of calls and all.
+struct EncodeRequest {
+    params: OwnedJson,
+    conn: Connection<u64>,
+}
+
+impl EncodeRequest {
+    fn new() -> Self {
+        Self {
+            params: OwnedJson::from(Json::parse_str("[42,23]").expect("it is JSON")),
+            conn: Connection::new(Config::new().with_framing(Framing::ContentLength)),
+        }
+    }
+}
+
+impl Operation for EncodeRequest {
+    fn run(&mut self) {
+        for tag in 0..32 {
+            let params = black_box(self.params.as_json());
+            let sent = self.conn.call("subtract", params, None, tag);
+            black_box(sent.expect("there is room"));
+            black_box(self.conn.poll_transmit());
+            self.conn.consume_transmit(usize::MAX);
+        }
+    }
+
+    fn between(&mut self) {
+        let mut framed = Vec::new();
+        let mut reply = Vec::new();
+        let call = self.conn.call("last", (), None, 0).expect("there is room");
+        self.conn.consume_transmit(usize::MAX);
+        let mut number = call.number();
+        while self.conn.calls_open() > 0 {
+            answer(&mut reply, number);
+            framed.clear();
+            write!(framed, "Content-Length: {}\r\n\r\n", reply.len()).expect("a vector takes all");
+            framed.extend_from_slice(&reply);
+            let mut input = Input::stream(&framed);
+            while self.conn.poll_event(&mut input).is_some() {}
+            number -= 1;
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// The same by a struct.
+struct SerdeRequest {
+    like: SerdeEncode,
+    id: u64,
+}
+
+#[derive(Serialize)]
+struct SerdeCall<'a> {
+    jsonrpc: &'a str,
+    method: &'a str,
+    params: &'a serde_json::value::RawValue,
+    id: u64,
+}
+
+impl SerdeRequest {
+    fn new() -> Self {
+        Self {
+            like: SerdeEncode::new(),
+            id: 1,
+        }
+    }
+}
+
+impl Operation for SerdeRequest {
+    fn run(&mut self) {
+        let SerdeEncode { params, body, out } = &mut self.like;
+        for _ in 0..32 {
+            body.clear();
+            out.clear();
+            let message = SerdeCall {
+                jsonrpc: "2.0",
+                method: "subtract",
+                params: black_box(params),
+                id: self.id,
+            };
+            self.id += 1;
+            serde_json::to_writer(&mut *body, black_box(&message)).expect("it has a JSON form");
+            write!(out, "Content-Length: {}\r\n\r\n", body.len()).expect("a vector takes all");
+            out.extend_from_slice(body);
+            black_box(&*out);
         }
     }
 

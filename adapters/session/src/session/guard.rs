@@ -9,7 +9,7 @@ use std::sync::MutexGuard;
 use std::task::Waker;
 
 use super::{Session, Signal, State};
-use crate::call::Waiter;
+use crate::places::Waiter;
 
 /// Who is to be woken.
 #[derive(Default)]

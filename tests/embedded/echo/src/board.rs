@@ -21,6 +21,8 @@ struct Blocks {
 
 struct State {
     used: usize,
+    #[cfg(feature = "measured")]
+    asked: measured::Asked,
     free: [*mut u8; BLOCK_SIZES.len()],
     heap: [u64; HEAP_BYTES / 8],
 }
@@ -42,6 +44,8 @@ unsafe impl GlobalAlloc for Blocks {
         };
         // SAFETY: nobody else holds a reference; see `Sync`.
         let state = unsafe { &mut *self.state.get() };
+        #[cfg(feature = "measured")]
+        state.asked.more(layout.size());
         let head = state.free[class];
         if !head.is_null() {
             // SAFETY: a free block begins with the address of the next one.
@@ -64,6 +68,8 @@ unsafe impl GlobalAlloc for Blocks {
         // SAFETY: as above; the block is large enough for an address and nobody's any more.
         unsafe {
             let state = &mut *self.state.get();
+            #[cfg(feature = "measured")]
+            state.asked.less(layout.size());
             block.cast::<*mut u8>().write(state.free[class]);
             state.free[class] = block;
         }
@@ -74,6 +80,8 @@ unsafe impl GlobalAlloc for Blocks {
 static HEAP: Blocks = Blocks {
     state: UnsafeCell::new(State {
         used: 0,
+        #[cfg(feature = "measured")]
+        asked: measured::Asked { now: 0, most: 0 },
         free: [ptr::null_mut(); BLOCK_SIZES.len()],
         heap: [0; HEAP_BYTES / 8],
     }),
@@ -179,6 +187,23 @@ mod measured {
     pub(super) const END_OF_TRANSMISSION: u8 = 4;
     const PAINT: u32 = 0xdead_10cc;
 
+    /// Bytes that were asked for and not given back.
+    pub(super) struct Asked {
+        pub(super) now: usize,
+        pub(super) most: usize,
+    }
+
+    impl Asked {
+        pub(super) fn more(&mut self, bytes: usize) {
+            self.now += bytes;
+            self.most = self.most.max(self.now);
+        }
+
+        pub(super) fn less(&mut self, bytes: usize) {
+            self.now -= bytes;
+        }
+    }
+
     /// Fills what is free of the stack.
     ///
     /// # Safety
@@ -212,9 +237,14 @@ mod measured {
     pub(super) fn report() -> ! {
         let stack = stack_used();
         // SAFETY: nobody else holds a reference; see `Sync`.
-        let heap = unsafe { (*HEAP.state.get()).used };
+        let (asked, taken) = unsafe {
+            let state = HEAP.state.get();
+            ((*state).asked.most, (*state).used)
+        };
         text(b"heap ");
-        number(heap);
+        number(asked);
+        text(b" taken ");
+        number(taken);
         text(b" stack ");
         number(stack);
         end(b"\n")

@@ -1,0 +1,218 @@
+//! What an idle connection holds of the heap, after it has been used: the core alone, and each adapter
+//! over TCP, as a server and as a client.
+//!
+//! ```text
+//!   idle        the table
+//! ```
+//!
+//! The rule guarded here: the other side is a socket of the standard library, which holds nothing
+//! of the heap, so that what is counted belongs to one side. Stacks of threads and the kernel's
+//! buffers are not of the heap.
+
+#[path = "../../counting/mod.rs"]
+mod counting;
+#[path = "runtime.rs"]
+#[allow(dead_code, reason = "nothing is spawned here")]
+mod runtime;
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use antiphon::{Config, Connection, Event, Input};
+use antiphon_tokio::{Peer, Request, Responder, Service};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use runtime::Runtime;
+
+mod row {
+    /// What can go wrong, all of which ends the program.
+    pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+}
+use row::Outcome;
+
+/// How many connections are opened; their number divides what they hold together.
+const CONNECTIONS: usize = 200;
+
+const REQUEST: &[u8] =
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"hello\"],\"id\":1}\n";
+const ANSWER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"result\":\"hello\",\"id\":1}\n";
+
+struct Echo;
+
+impl Service for Echo {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        echo(&request, reply);
+    }
+}
+
+impl antiphon_blocking::Service for Echo {
+    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        echo(&request, reply);
+    }
+}
+
+fn echo(request: &Request, reply: Responder) {
+    let params = request.params().map(|params| params.decode::<(&str,)>());
+    let Some(Ok((word,))) = params else { return };
+    if let Err(error) = reply.ok(word) {
+        eprintln!("an answer was not sent: {error}");
+    }
+}
+
+/// Prints what each of the connections holds that `open` opens and uses, while they are open.
+fn show<C>(name: &str, open: impl Fn() -> Outcome<C>) -> Outcome<()> {
+    // What is made once, and not for each connection.
+    let first = open()?;
+    let before = counting::held();
+    let mut all = Vec::with_capacity(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        all.push(open()?);
+    }
+    let list = (CONNECTIONS * size_of::<C>()) as i64;
+    let held = (counting::held() - before - list) / CONNECTIONS as i64;
+    println!("| {name} | {held} |");
+    drop((first, all));
+    Ok(())
+}
+
+/// A socket of the standard library that has asked a server once.
+fn ask(server: std::net::SocketAddr) -> Outcome<TcpStream> {
+    let mut socket = TcpStream::connect(server)?;
+    socket.write_all(REQUEST)?;
+    let mut answer = vec![0; ANSWER.len()];
+    socket.read_exact(&mut answer)?;
+    if answer != ANSWER {
+        return Err("the server did not echo".into());
+    }
+    Ok(socket)
+}
+
+/// The other side of a client that has called once: afterwards a socket of the standard library.
+async fn serve(listener: &tokio::net::TcpListener) -> std::io::Result<TcpStream> {
+    let (mut socket, _) = listener.accept().await?;
+    let mut request = vec![0; REQUEST.len()];
+    socket.read_exact(&mut request).await?;
+    socket.write_all(ANSWER).await?;
+    socket.into_std()
+}
+
+fn core() -> Outcome<()> {
+    let config = Config::new();
+    println!(
+        "| `size_of::<Connection>()`, of it `Config` {} | {} |",
+        size_of::<Config>(),
+        size_of::<Connection>()
+    );
+    show("core, fresh", || {
+        Ok(Box::new(Connection::<()>::new(config)))
+    })?;
+    show("core, has answered", || {
+        let mut conn = Box::new(Connection::<()>::new(config));
+        let mut input = Input::stream(REQUEST);
+        while let Some(event) = conn.poll_event(&mut input) {
+            let Event::Request(request) = event else {
+                continue;
+            };
+            conn.respond(request.token, request.params)?;
+        }
+        conn.consume_transmit(usize::MAX);
+        Ok(conn)
+    })?;
+    show("core, has called", || {
+        let mut conn = Box::new(Connection::<()>::new(config));
+        conn.call("echo", &("hello",), None, ())?;
+        conn.consume_transmit(usize::MAX);
+        while conn.poll_event(&mut Input::stream(ANSWER)).is_some() {
+            if conn.calls_open() == 0 {
+                break;
+            }
+        }
+        Ok(conn)
+    })
+}
+
+/// The same words for two crates. The server's runtime is one that only this thread's end ends.
+macro_rules! on {
+    ($name:ident, $adapter:ident, $runtime:expr, $title:literal) => {
+        fn $name() -> Outcome<()> {
+            use $adapter::{Link, TcpServer, connect};
+            let (tell, told) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let runtime = $runtime.expect("a runtime can be made");
+                runtime.block_on(async {
+                    let server = TcpServer::bind("127.0.0.1:0").await;
+                    let server = server.expect("a port is free");
+                    tell.send(server.local_addr()).expect("it is awaited");
+                    let _running = server.start(Config::new(), |_| Echo);
+                    std::future::pending::<()>().await;
+                });
+            });
+            let address = told.recv()?;
+            show(concat!($title, " TCP, server"), || ask(address))?;
+            let runtime = $runtime?;
+            let listening = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            let listener = listening.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
+            let address = listener.local_addr()?;
+            std::thread::scope(|scope| {
+                let (done, sockets) = std::sync::mpsc::channel();
+                scope.spawn(move || {
+                    for _ in 0..=CONNECTIONS {
+                        let socket = listening.block_on(serve(&listener));
+                        if done.send(socket).is_err() {
+                            return;
+                        }
+                    }
+                });
+                show(concat!($title, " TCP, client"), || {
+                    let peer = runtime.block_on(async {
+                        let peer = connect(Link::tcp(address).await?, Config::new(), ());
+                        peer.call::<String>("echo", &("hello",)).await?;
+                        Ok::<_, Box<dyn Error>>(peer)
+                    })?;
+                    Ok((peer, sockets.recv()??))
+                })
+            })
+        }
+    };
+}
+
+on!(on_tokio, antiphon_tokio, Runtime::tokio(), "tokio");
+on!(
+    on_smol,
+    antiphon_async_std,
+    Ok::<_, Box<dyn Error>>(Runtime::smol()),
+    "smol"
+);
+
+fn on_threads() -> Outcome<()> {
+    use antiphon_blocking::{Link, TcpServer, connect};
+    let server = TcpServer::bind("127.0.0.1:0")?;
+    let address = server.local_addr()?;
+    let running = server.start(Config::new(), |_| Echo)?;
+    show("blocking TCP, server", || ask(address))?;
+    drop(running);
+    let listening = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let listener = listening.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
+    let address = listener.local_addr()?;
+    show("blocking TCP, client", || {
+        let peer = connect(Link::tcp(address)?, Config::new(), ())?;
+        let call = peer.start_call("echo", &("hello",), None)?;
+        let socket = listening.block_on(serve(&listener))?;
+        call.wait::<String>()?;
+        Ok((peer, socket))
+    })
+}
+
+fn main() -> Outcome<()> {
+    println!("| connection | bytes of heap |");
+    println!("|---|--:|");
+    core()?;
+    on_tokio()?;
+    on_smol()?;
+    on_threads()
+}

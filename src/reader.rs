@@ -1,0 +1,238 @@
+//! Messages read on their own, where there is no conversation: for gateways that route by method, for
+//! logs, and for whoever tests what others write.
+//!
+//! Lives here: a text to what its messages say. Does not live here: whether anybody waits for an
+//! answer, and what is to be answered; for both there is [`Connection`](crate::Connection).
+//!
+//! The rule guarded here: a message is read as a connection with the same configuration reads it.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::config::Config;
+use crate::event::{InvalidReason, Outcome};
+use crate::id::Id;
+use crate::json::{self, Envelope, Json, Shape, SyntaxError};
+use crate::message::{self, CallKind, PlainCall, Text, is_plain, plain_response};
+
+/// Reads one text after another, each a message or a batch, and keeps only the room that it needs for
+/// that.
+///
+/// The whole text is validated before anything of it is handed out. Of the configuration it keeps to
+/// the version policy, what is let pass (`null_params`, `lenient_responses`, …), `depth_max` and
+/// `batch_items_max`. It does not ask how long a text, a method or an id is: whoever calls it has them
+/// already.
+///
+/// ```
+/// use antiphon::{Config, Message, Reader};
+///
+/// let mut reader = Reader::new(Config::new());
+/// let text = br#"[{"jsonrpc":"2.0","method":"log","params":["hi"]},{"jsonrpc":"2.0","method":"sum","id":1}]"#;
+/// let messages = reader.read(text)?;
+/// assert!(messages.is_batch());
+/// let mut asked = Vec::new();
+/// for message in messages {
+///     match message {
+///         Message::Request { method, id, .. } => asked.push(format!("{method} as {id}")),
+///         Message::Notification { method, .. } => asked.push(format!("{method}, unanswered")),
+///         _ => {}
+///     }
+/// }
+/// assert_eq!(asked, ["log, unanswered", "sum as 1"]);
+/// # Ok::<(), antiphon::ReadError>(())
+/// ```
+pub struct Reader {
+    config: Config,
+    envelopes: Vec<Envelope>,
+}
+
+/// One message, read on its own.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Message<'a> {
+    /// A call that wants an answer.
+    Request {
+        /// The method, unescaped.
+        method: Cow<'a, str>,
+        /// The params, an array or an object, if any were given.
+        params: Option<Json<'a>>,
+        /// The id, exactly as written.
+        id: Id<'a>,
+    },
+    /// A call that wants none.
+    Notification {
+        /// The method, unescaped.
+        method: Cow<'a, str>,
+        /// The params, an array or an object, if any were given.
+        params: Option<Json<'a>>,
+    },
+    /// An answer.
+    Response {
+        /// The id, exactly as written; none if it is missing or no id.
+        id: Option<Id<'a>>,
+        /// What it says: a result, an error, or how it breaks the rules.
+        outcome: Outcome<'a>,
+    },
+    /// What is no response and no valid call.
+    Invalid {
+        /// The rule that is broken.
+        reason: InvalidReason,
+        /// The id, if one of legal type was readable: whoever answers, answers to it.
+        id: Option<Id<'a>>,
+        /// Where in the text the fault lies, in bytes.
+        offset: usize,
+    },
+}
+
+/// Why a text has no messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It is not JSON in UTF-8, or nested too deeply.
+    Syntax(SyntaxError),
+    /// It is a batch without items. JSON-RPC 2.0 §6.
+    EmptyBatch,
+    /// It is a batch, and the configuration has switched them off.
+    BatchesOff,
+    /// It is a batch of more items than `batch_items_max`.
+    BatchTooLong {
+        /// How many it has.
+        items: usize,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Syntax(error) => error.fmt(f),
+            ReadError::EmptyBatch => f.write_str("the batch is empty"),
+            ReadError::BatchesOff => f.write_str("batches are switched off"),
+            ReadError::BatchTooLong { items } => write!(f, "the batch has {items} items, too many"),
+        }
+    }
+}
+
+impl core::error::Error for ReadError {}
+
+impl Reader {
+    /// Makes a reader. Allocates nothing.
+    pub const fn new(config: Config) -> Self {
+        Self {
+            config,
+            envelopes: Vec::new(),
+        }
+    }
+
+    /// Reads a text. It allocates nothing but room for a batch that is longer than all before.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the text is neither a message nor a batch.
+    #[inline]
+    pub fn read<'a>(&'a mut self, text: &'a [u8]) -> Result<Messages<'a>, ReadError> {
+        let (depth_max, items_max) = (self.config.depth_max, self.config.batch_items_max.max(1));
+        let scanned = json::scan(text, depth_max, &mut self.envelopes, items_max);
+        let scanned = scanned.map_err(ReadError::Syntax)?;
+        let is_batch = match scanned.shape {
+            Shape::Single => false,
+            Shape::Batch { .. } if !self.config.batches => return Err(ReadError::BatchesOff),
+            Shape::Batch { items: 0 } => return Err(ReadError::EmptyBatch),
+            Shape::Batch { items } if items > self.envelopes.len() => {
+                return Err(ReadError::BatchTooLong { items });
+            }
+            Shape::Batch { .. } => true,
+        };
+        Ok(Messages {
+            text: Text::whole(scanned.text, scanned.line_breaks),
+            envelopes: self.envelopes.iter(),
+            config: &self.config,
+            is_batch,
+        })
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
+}
+
+/// The messages of a text, in its order. Made by [`Reader::read`].
+pub struct Messages<'a> {
+    text: Text<'a>,
+    envelopes: core::slice::Iter<'a, Envelope>,
+    config: &'a Config,
+    is_batch: bool,
+}
+
+impl Messages<'_> {
+    /// Whether the text is a batch; if not, there is one message.
+    pub fn is_batch(&self) -> bool {
+        self.is_batch
+    }
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Message<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Message<'a>> {
+        let envelope = self.envelopes.next()?;
+        if is_plain(envelope, self.config) {
+            if let Some(PlainCall { method, params, id }) = PlainCall::read(self.text, envelope) {
+                let method = Cow::Borrowed(method);
+                return Some(match id {
+                    Some(id) => Message::Request { method, params, id },
+                    None => Message::Notification { method, params },
+                });
+            }
+            if let Some((id, outcome)) = plain_response(self.text, envelope) {
+                let id = Some(id);
+                return Some(Message::Response { id, outcome });
+            }
+        }
+        Some(self.read_any(envelope))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.envelopes.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Messages<'_> {}
+
+impl<'a> Messages<'a> {
+    #[inline(never)]
+    fn read_any(&self, envelope: &Envelope) -> Message<'a> {
+        match message::classify(self.text, envelope, self.config, self.is_batch) {
+            message::Message::Call(call) => {
+                let (method, params) = (call.method_text(), call.params);
+                match call.kind {
+                    CallKind::Request(id) => Message::Request { method, params, id },
+                    // The acknowledgement of 1.0 goes to nobody: its id is null.
+                    CallKind::Notification | CallKind::Acknowledged => {
+                        Message::Notification { method, params }
+                    }
+                }
+            }
+            message::Message::Response(response) => Message::Response {
+                id: response.id,
+                outcome: response.outcome,
+            },
+            message::Message::Invalid(invalid) => Message::Invalid {
+                reason: invalid.reason,
+                id: invalid.id,
+                offset: invalid.offset,
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Messages<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Messages")
+            .field("is_batch", &self.is_batch)
+            .field("left", &self.envelopes.len())
+            .finish()
+    }
+}
