@@ -533,8 +533,8 @@ def write_summary(mutants, dropped, verdicts):
     files, floors = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
     for mutant in mutants:
         how = "unviable" if mutant.number in dropped else verdicts[mutant.number][0]
-        for table, row in ((files, (mutant.floor, mutant.file)), (floors, mutant.floor)):
-            table[row][how] += 1
+        for table, place in ((files, (mutant.floor, mutant.file)), (floors, mutant.floor)):
+            table[place][how] += 1
     upper = sum((floors[floor] for floor in floors if floor >= 1), collections.Counter())
     head = ["mutants", "unviable", "caught", "out of time", "survived", "not run", "of viable caught"]
     lines = ["# What became of the mutants", "", "Written by `run.py`; `README.md` says what is counted.", ""]
@@ -543,7 +543,7 @@ def write_summary(mutants, dropped, verdicts):
     lines += [row("**1 to 3**", upper), "", "| floor | file | " + " | ".join(head) + " |", "|---|---|" + "---:|" * len(head)]
     lines += [row(f"{floor} | `{name}`", files[floor, name]) for floor, name in sorted(files)]
     survivors = [mutant for mutant in mutants if verdicts.get(mutant.number, ("",))[0] == "survived"]
-    alone = upper["not run"]
+    alone = sum(floors[floor]["not run"] for floor in floors)
     for floor in sorted(floors):
         lines += ["", f"## Survivors of floor {floor}", ""]
         for mutant in survivors:
@@ -560,7 +560,11 @@ def write_summary(mutants, dropped, verdicts):
     left = [mutant for mutant in mutants if verdicts[mutant.number] == NOT_RUN and mutant.number not in dropped]
     if left:
         lines += ["", "## Not run to the end", "", "The quickest tests have not caught them; the others have not run.", ""]
-        lines += [f"- `{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}" for mutant in left]
+        lines += [f"- `{mutant.file}:{mutant.line}:{mutant.column}` {mutant.function}: {mutant.what}" 
+                  for mutant in left if mutant.floor >= 1]
+        below = sum(mutant.floor == 0 for mutant in left)
+        lines.append(f"- and {below} on floor 0")
+        lines[3:3] = [f"**The run was ended early**: {len(left)} mutants have not been run to the end, and count as not caught.", ""]
         write(SUMMARY, "\n".join(lines) + "\n")
     for key in reasons.keys() - used:
         say("a reason for no survivor: " + " ;; ".join(key))
