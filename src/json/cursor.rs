@@ -15,7 +15,9 @@
 //! escapes, in the first block of vector code is done with inline, and so is what stands between
 //! tokens when there are no blanks; everything else is a call away.
 
-use super::plain::{WIDTH, WINDOW, Windows, free_of_stops, long_stops_at, stops_behind, text_of};
+use super::plain::{
+    Stops, WIDTH, WINDOW, Windows, free_of_stops, long_stops_at, stops_behind, text_of,
+};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 
 /// The deepest nesting ever allowed: one bit each in the loop's stack.
@@ -344,8 +346,14 @@ impl<'t> Cursor<'t> {
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
         let mut plain = pos + 1;
         if let Some(window) = self.windows.at(pos) {
-            plain += match stops_behind::<1>(window).first() {
-                Some(n) if window.get(n + 1) == Some(&b'"') => {
+            let mut stop = stops_behind::<1>(window).first();
+            if stop.is_none() {
+                let behind = pos + 1 + WIDTH;
+                let block = self.text.get(behind..).and_then(<[u8]>::first_chunk);
+                stop = block.and_then(|block| Some(WIDTH + Stops::of_long(block).first()?));
+            }
+            plain += match stop {
+                Some(n) if self.text.get(pos + 1 + n) == Some(&b'"') => {
                     let end = pos + n + 2;
                     let escaped = false;
                     return Ok(StringToken { end, escaped });
@@ -448,7 +456,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over what may stand behind a whole number; `byte` is the one at `pos`.
-    #[inline(never)]
+    #[inline(always)]
     fn fraction(&mut self, pos: usize, byte: u8) -> Result<usize, Failed> {
         let (mut pos, mut byte) = (pos, byte);
         if byte == b'.' {

@@ -23,24 +23,24 @@ use super::plain::WINDOW;
 pub(super) const WIDTH: usize = 16;
 
 /// Bytes judged at once where a string goes on for long.
-pub(super) const LONG: usize = 2 * WIDTH;
+pub(super) const LONG: usize = 4 * WIDTH;
 
 /// Which bytes of a block are a quote, a backslash or a control character: a bit each, the first byte's lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stops(u32);
+pub(super) struct Stops(u64);
 
 impl Stops {
     #[inline(always)]
     pub(super) fn of(block: &[u8; WIDTH]) -> Self {
         // SAFETY: x86-64 has SSE2, and this file is compiled only where the target says so.
-        Self(unsafe { _mm_movemask_epi8(marks(load(block))) } as u32)
+        Self(unsafe { _mm_movemask_epi8(marks(load(block))) } as u32 as u64)
     }
 
-    /// The stops of a block of twice the width.
+    /// The stops of a block of four times the width.
     #[inline(always)]
     pub(super) fn of_long(block: &[u8; LONG]) -> Self {
-        let [low, high] = parts(block).map(Self::of);
-        Self(low.0 | high.0 << WIDTH)
+        let [a, b, c, d] = parts(block).map(|part| Self::of(part).0);
+        Self(a | b << WIDTH | c << (2 * WIDTH) | d << (3 * WIDTH))
     }
 
     /// The first stop's index.
@@ -52,7 +52,7 @@ impl Stops {
     /// Without the stops before the byte at `index`, which may lie outside the block.
     #[inline(always)]
     pub(super) fn from(self, index: usize) -> Self {
-        Self(self.0 & u32::MAX.checked_shl(index as u32).unwrap_or(0))
+        Self(self.0 & u64::MAX.checked_shl(index as u32).unwrap_or(0))
     }
 
     /// As seen from the byte at `index`, which becomes the first; at most the width.
@@ -138,7 +138,9 @@ fn is_ascii(bytes: &[u8]) -> bool {
             .filter_map(<[u8]>::first_chunk);
         return blocks.all(are_ascii::<{ 4 * WIDTH }, 4>) && are_ascii::<_, 4>(last);
     }
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<LONG>(), bytes.last_chunk::<LONG>()) {
+    const TWO: usize = 2 * WIDTH;
+    let (first, last) = (bytes.first_chunk::<TWO>(), bytes.last_chunk::<TWO>());
+    if let (Some(first), Some(last)) = (first, last) {
         return are_ascii::<_, 2>(first) && are_ascii::<_, 2>(last);
     }
     if let (Some(first), Some(last)) = (bytes.first_chunk::<WIDTH>(), bytes.last_chunk::<WIDTH>()) {
