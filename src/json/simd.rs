@@ -136,15 +136,15 @@ fn is_ascii(bytes: &[u8]) -> bool {
         let mut blocks = bytes
             .chunks_exact(4 * WIDTH)
             .filter_map(<[u8]>::first_chunk);
-        return blocks.all(are_ascii::<{ 4 * WIDTH }, 4>) && are_ascii::<_, 4>(last);
+        return blocks.all(are_ascii::<{ 4 * WIDTH }, 4>) && are_ascii::<{ 4 * WIDTH }, 4>(last);
     }
     const TWO: usize = 2 * WIDTH;
     let (first, last) = (bytes.first_chunk::<TWO>(), bytes.last_chunk::<TWO>());
     if let (Some(first), Some(last)) = (first, last) {
-        return are_ascii::<_, 2>(first) && are_ascii::<_, 2>(last);
+        return are_ascii::<TWO, 2>(first) && are_ascii::<TWO, 2>(last);
     }
     if let (Some(first), Some(last)) = (bytes.first_chunk::<WIDTH>(), bytes.last_chunk::<WIDTH>()) {
-        return are_ascii::<_, 1>(first) && are_ascii::<_, 1>(last);
+        return are_ascii::<WIDTH, 1>(first) && are_ascii::<WIDTH, 1>(last);
     }
     bytes.iter().fold(0, |or, byte| or | byte) < 0x80
 }
