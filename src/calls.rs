@@ -276,6 +276,13 @@ impl<T> Calls<T> {
         self.deadlines.earliest()
     }
 
+    /// Whether [`due`](Self::due) would find nothing, and no bound that has proved stale. Bounds count
+    /// also while no call is open: the next call's would hide behind them.
+    #[inline]
+    pub(crate) fn is_none_due(&self, now: u64) -> bool {
+        self.deadlines.earliest() > now
+    }
+
     /// An open call whose deadline is `now` or earlier.
     pub(crate) fn due(&mut self, now: u64) -> Option<u64> {
         if !Self::POSSIBLE {

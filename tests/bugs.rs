@@ -163,3 +163,20 @@ fn a_refused_call_does_not_use_up_the_number_that_it_passed_over() {
         assert!(matches!(stray.kind, StrayKind::Unknown(_)), "{stray:?}");
     }
 }
+
+// ARC-06
+#[test]
+fn a_deadline_of_a_call_that_has_settled_does_not_hide_the_next_calls() {
+    let mut conn: Connection<u64> = Connection::new(Config::new());
+    let first = conn.call("ask", (), Some(Instant::from_millis(10)), 0);
+    assert!(first.is_ok());
+    let answer = br#"{"jsonrpc":"2.0","result":1,"id":1}"#;
+    assert_eq!(parts(&mut conn, &[answer, &b"\n"[..]].concat()).len(), 1);
+    // The time of the settled call passes while nothing is open.
+    conn.handle_timeout(Instant::from_millis(20));
+    assert!(conn.poll_event(&mut Input::stream(b"")).is_none());
+    let later = Instant::from_millis(50);
+    conn.call("ask", (), Some(later), 1).unwrap();
+    conn.consume_transmit(usize::MAX);
+    assert_eq!(conn.poll_timeout(), Some(later));
+}

@@ -55,7 +55,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.failed.is_none()
             && self.ended.is_none()
             && !self.draining
-            && self.calls.earliest_deadline() > now
+            && self.calls.is_none_due(now)
             && own.write > now
             && own.drain > now
             && own.frame == NEVER
