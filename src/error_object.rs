@@ -156,11 +156,24 @@ impl<'a> ErrorObject<'a> {
     /// Reads a 2.0 error object: an integer code within 64 bits and a string message are
     /// required. JSON-RPC 2.0 §5.1.
     pub(crate) fn read(json: Json<'a>) -> Option<Self> {
-        let plain = if SMALL { None } else { read_plain(json) };
-        plain.or_else(|| Self::read_any(json))
+        let plain = if SMALL {
+            None
+        } else {
+            read_plain(json, &COMPACT)
+        };
+        plain.or_else(|| Self::read_less_plain(json))
     }
 
     #[inline(never)]
+    fn read_less_plain(json: Json<'a>) -> Option<Self> {
+        let plain = if SMALL {
+            None
+        } else {
+            read_plain(json, &SPACED)
+        };
+        plain.or_else(|| Self::read_any(json))
+    }
+
     fn read_any(json: Json<'a>) -> Option<Self> {
         let (mut code, mut message, mut data) = (None, None, None);
         for (name, value) in json.members() {
@@ -218,12 +231,20 @@ impl<'a> ErrorObject<'a> {
     }
 }
 
-/// Reads an error object as nearly every peer writes it: `{"code":…,"message":"…"}`, without blanks, the message without
-/// escapes, perhaps `"data"` as the last member.
+/// What stands before the code, the message and the data: without blanks, and as Python writes it.
+const COMPACT: [&str; 3] = ["{\"code\":", ",\"message\":\"", "\",\"data\":"];
+const SPACED: [&str; 3] = ["{\"code\": ", ", \"message\": \"", "\", \"data\": "];
+
+/// Reads an error object as nearly every peer writes it: `{"code":…,"message":"…"}`, the message without escapes,
+/// perhaps `"data"` as the last member.
 ///
 /// A fast path and nothing else: the long way reads the same object to the same end.
-fn read_plain(json: Json<'_>) -> Option<ErrorObject<'_>> {
-    let rest = json.as_str().strip_prefix("{\"code\":")?;
+#[inline(always)]
+fn read_plain<'a>(
+    json: Json<'a>,
+    [before_code, before_message, before_data]: &[&str; 3],
+) -> Option<ErrorObject<'a>> {
+    let rest = json.as_str().strip_prefix(before_code)?;
     let (sign, unsigned) = match rest.strip_prefix('-') {
         Some(unsigned) => (-1, unsigned),
         None => (1, rest),
@@ -240,12 +261,12 @@ fn read_plain(json: Json<'_>) -> Option<ErrorObject<'_>> {
         digits += 1;
     }
     // What was no digit, or one too many, fails here.
-    let rest = unsigned.get(digits..)?.strip_prefix(",\"message\":\"")?;
+    let rest = unsigned.get(digits..)?.strip_prefix(before_message)?;
     let end = json::plain_end(rest);
     let (message, rest) = (rest.get(..end)?, rest.get(end..)?);
     let data = match rest {
         "\"}" => None,
-        _ => Some(json.part(rest.strip_prefix("\",\"data\":")?.strip_suffix('}')?)?),
+        _ => Some(json.part(rest.strip_prefix(before_data)?.strip_suffix('}')?)?),
     };
     Some(ErrorObject {
         code: sign * number,
@@ -443,6 +464,35 @@ mod tests {
         assert!(read(r#"{"code":1}"#).is_none());
         assert!(read(r#"{"code":1,"message":2}"#).is_none());
         assert!(read(r#"[1]"#).is_none());
+    }
+
+    // MSG-16
+    #[test]
+    fn short_ways_and_the_long_one_read_the_same() {
+        let parts = [
+            ["-32601", "7", "999999999", "1000000000", "-0"],
+            ["", "Method not found", "\u{e9}", "a\\nb", "\\\"}"],
+            ["null", "{\"a\": \"}\"}", "[1, 2]", "\"x\"", ""],
+        ];
+        let mut read = 0;
+        for [colon, comma] in [[":", ","], [": ", ", "], [":", ", "], [" : ", " ,"]] {
+            for (code, message) in parts[0].iter().flat_map(|code| parts[1].map(|m| (code, m))) {
+                for data in parts[2] {
+                    let data = match data {
+                        "" => String::new(),
+                        data => alloc::format!("{comma}\"data\"{colon}{data}"),
+                    };
+                    let text = alloc::format!(
+                        "{{\"code\"{colon}{code}{comma}\"message\"{colon}\"{message}\"{data}}}"
+                    );
+                    let json = Json::parse_str(&text).unwrap();
+                    let (short, long) = (ErrorObject::read(json), ErrorObject::read_any(json));
+                    assert_eq!(short.unwrap(), long.unwrap(), "{text}");
+                    read += 1;
+                }
+            }
+        }
+        assert_eq!(read, 500);
     }
 
     #[test]
