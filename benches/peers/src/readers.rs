@@ -28,7 +28,8 @@ pub fn all() -> Vec<Row> {
     };
     let plain = |name, read| row(name, Box::new(Plain(read)) as Box<dyn Reader>);
     vec![
-        row("antiphon", Box::new(Antiphon::new())),
+        row(crate::table::OURS, Box::new(ByItself::new())),
+        row("antiphon, on a connection", Box::new(Antiphon::new())),
         plain(crate::table::YARDSTICK, serde_typed),
         plain("serde_json Value", value),
         plain("jsonrpsee-types", jsonrpsee),
@@ -42,6 +43,33 @@ pub fn all() -> Vec<Row> {
         row("simd-json tape", Box::new(SimdJson::new())),
         plain("jiter", jiter),
     ]
+}
+
+/// Messages read without a connection, as all others here read them.
+struct ByItself(antiphon::Reader);
+
+impl ByItself {
+    fn new() -> Self {
+        Self(antiphon::Reader::new(Config::new()))
+    }
+}
+
+impl Reader for ByItself {
+    fn read(&mut self, text: &[u8], _: Kind) -> Option<Kind> {
+        let messages = self.0.read(text).ok()?;
+        let is_batch = messages.is_batch();
+        let mut kind = None;
+        for message in messages {
+            kind = match &message {
+                antiphon::Message::Request { .. } => Some(Kind::Request),
+                antiphon::Message::Notification { .. } => Some(Kind::Notification),
+                antiphon::Message::Response { .. } => Some(Kind::Response),
+                _ => return None,
+            };
+            black_box(&message);
+        }
+        if is_batch { Some(Kind::Batch) } else { kind }
+    }
 }
 
 /// A connection that serves and calls. Requests are answered between the runs.
