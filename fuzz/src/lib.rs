@@ -47,7 +47,7 @@ pub const TARGETS: [Target; 10] = [
     target("json", json::run, 542),
     target("frames", frames::run, 248),
     target("client", client::run, 770),
-    target("server", server::run, 603),
+    target("server", server::run, 604),
     target("encode", encode::run, 789),
     target("operations", operations::run, 583),
     target("peers", peers::run, 222),
