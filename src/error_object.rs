@@ -156,22 +156,12 @@ impl<'a> ErrorObject<'a> {
     /// Reads a 2.0 error object: an integer code within 64 bits and a string message are
     /// required. JSON-RPC 2.0 §5.1.
     pub(crate) fn read(json: Json<'a>) -> Option<Self> {
-        let plain = if SMALL {
-            None
-        } else {
-            read_plain(json, &COMPACT)
-        };
-        plain.or_else(|| Self::read_less_plain(json))
+        read_plain(json, &COMPACT).or_else(|| Self::read_less_plain(json))
     }
 
     #[inline(never)]
     fn read_less_plain(json: Json<'a>) -> Option<Self> {
-        let plain = if SMALL {
-            None
-        } else {
-            read_plain(json, &SPACED)
-        };
-        plain.or_else(|| Self::read_any(json))
+        read_plain(json, &SPACED).or_else(|| Self::read_any(json))
     }
 
     fn read_any(json: Json<'a>) -> Option<Self> {
@@ -244,6 +234,9 @@ fn read_plain<'a>(
     json: Json<'a>,
     [before_code, before_message, before_data]: &[&str; 3],
 ) -> Option<ErrorObject<'a>> {
+    if SMALL {
+        return None;
+    }
     let rest = json.as_str().strip_prefix(before_code)?;
     let (sign, unsigned) = match rest.strip_prefix('-') {
         Some(unsigned) => (-1, unsigned),
