@@ -7,11 +7,10 @@
 use core::marker::PhantomData;
 use core::str::Utf8Error;
 
+use super::plain::WINDOW;
+
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 1;
-
-/// The length of what is looked at through [`Windows`].
-pub(super) const WINDOW: usize = WIDTH + 5;
 
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = WIDTH;

@@ -1,8 +1,9 @@
-//! Reading JSON token by token, and whole values without recursion.
+//! Reading JSON token by token, and whole values with a stack of bits instead of frames.
 //!
 //! Lives here: blanks, strings, numbers, literals, and the loop that passes over one value of any
 //! nesting. Does not live here: which member of a message is which (`scan`). Rules guarded: every
-//! byte is judged by RFC 8259; nesting costs one bit, never a stack frame.
+//! byte is judged by RFC 8259; nesting costs one bit, and one stack frame more after every 63 levels,
+//! of which there are 128 at most.
 //!
 //! A position is passed in and the next one comes back, so the compiler keeps it in a register;
 //! the cursor itself only remembers what the whole text must be told about afterwards.
@@ -16,11 +17,11 @@
 //! tokens when there are no blanks; everything else is a call away.
 
 use super::plain::{
-    Stops, WIDTH, WINDOW, Windows, free_of_stops, long_stops_at, stops_behind, text_of,
+    LONG, Stops, WIDTH, WINDOW, Windows, free_of_stops, long_stops_at, stops_behind, text_of,
 };
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 
-/// The deepest nesting ever allowed: one bit each in the loop's stack.
+/// The deepest nesting ever allowed, whatever is configured.
 pub(super) const DEPTH_MAX: u8 = 128;
 
 pub(super) struct Cursor<'t> {
@@ -346,11 +347,13 @@ impl<'t> Cursor<'t> {
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
         let mut plain = pos + 1;
         if let Some(window) = self.windows.at(pos) {
-            let mut stop = stops_behind::<1>(window).first();
+            let (mut stop, mut seen) = (stops_behind::<1>(window).first(), WIDTH);
             if stop.is_none() {
-                let behind = pos + 1 + WIDTH;
-                let block = self.text.get(behind..).and_then(<[u8]>::first_chunk);
-                stop = block.and_then(|block| Some(WIDTH + Stops::of_long(block).first()?));
+                let rest = self.text.get(pos + 1 + WIDTH..).unwrap_or_default();
+                if let Some(block) = rest.first_chunk() {
+                    stop = Stops::of_long(block).first().map(|n| WIDTH + n);
+                    seen += LONG;
+                }
             }
             plain += match stop {
                 Some(n) if self.text.get(pos + 1 + n) == Some(&b'"') => {
@@ -359,7 +362,7 @@ impl<'t> Cursor<'t> {
                     return Ok(StringToken { end, escaped });
                 }
                 Some(n) => n,
-                None => WIDTH,
+                None => seen,
             };
         }
         self.long_string(plain)
@@ -373,22 +376,13 @@ impl<'t> Cursor<'t> {
         let mut plain_blocks = 0;
         loop {
             let (mut stops, mut next) = long_stops_at(self.text, pos);
-            let Some(first) = stops.first() else {
-                if next >= self.text.len() {
-                    return Err(self.bad_string_byte(self.text.len()));
-                }
-                pos = next;
-                // Only a string that has gone on for long is likely to go on for longer.
-                plain_blocks += 1;
-                if plain_blocks > 2 {
-                    pos += free_of_stops(self.text, pos);
-                }
-                continue;
+            plain_blocks = if stops.first().is_none() {
+                plain_blocks + 1
+            } else {
+                0
             };
-            plain_blocks = 0;
             // All stops of a block are met before the next block is looked at.
-            let mut n = first;
-            loop {
+            while let Some(n) = stops.first() {
                 let at = pos + n;
                 match self.byte(at) {
                     b'"' => {
@@ -403,15 +397,15 @@ impl<'t> Cursor<'t> {
                     }
                     _ => return Err(self.bad_string_byte(at)),
                 }
-                match stops.first() {
-                    Some(another) => n = another,
-                    None => break,
-                }
             }
             if next >= self.text.len() {
                 return Err(self.bad_string_byte(self.text.len()));
             }
             pos = next;
+            // Only a string that has gone on for long is likely to go on for longer.
+            if plain_blocks > 2 {
+                pos += free_of_stops(self.text, pos);
+            }
         }
     }
 
