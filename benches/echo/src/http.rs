@@ -19,9 +19,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::ours::Echo;
 use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check, requests};
 use crate::runtime::Runtime;
+use crate::service::Echo;
 
 /// Longer than any row waits for its turn.
 const IDLE_TIME: Duration = Duration::from_secs(600);

@@ -14,16 +14,17 @@ mod counting;
 #[path = "runtime.rs"]
 #[allow(dead_code, reason = "nothing is spawned here")]
 mod runtime;
+mod service;
 
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use antiphon::{Config, Connection, Event, Input};
-use antiphon_tokio::{Peer, Request, Responder, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use runtime::Runtime;
+use service::Echo;
 
 mod row {
     /// What can go wrong, all of which ends the program.
@@ -37,28 +38,6 @@ const CONNECTIONS: usize = 200;
 const REQUEST: &[u8] =
     b"{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"hello\"],\"id\":1}\n";
 const ANSWER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"result\":\"hello\",\"id\":1}\n";
-
-struct Echo;
-
-impl Service for Echo {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        echo(&request, reply);
-    }
-}
-
-impl antiphon_blocking::Service for Echo {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
-        echo(&request, reply);
-    }
-}
-
-fn echo(request: &Request, reply: Responder) {
-    let params = request.params().map(|params| params.decode::<(&str,)>());
-    let Some(Ok((word,))) = params else { return };
-    if let Err(error) = reply.ok(word) {
-        eprintln!("an answer was not sent: {error}");
-    }
-}
 
 /// Prints what each of the connections holds that `open` opens and uses, while they are open.
 fn show<C>(name: &str, open: impl Fn() -> Outcome<C>) -> Outcome<()> {

@@ -19,6 +19,7 @@ mod ours;
 mod peers;
 mod row;
 mod runtime;
+mod service;
 mod table;
 
 use std::time::Duration;

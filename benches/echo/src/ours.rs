@@ -3,36 +3,11 @@
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_tokio::{CALL_TIMEOUT_DEFAULT, CallError, Options, Peer, Request, Responder, Service};
+use antiphon_tokio::{CALL_TIMEOUT_DEFAULT, CallError, Options, Peer};
 
 use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check};
 use crate::runtime::Runtime;
-
-/// Answers with the one string that it was asked with.
-pub(crate) struct Echo;
-
-fn echo(request: &Request, reply: Responder) {
-    let params = request.params().map(|params| params.decode::<(&str,)>());
-    let answered = match params {
-        Some(Ok((word,))) if request.method() == "echo" => reply.ok(word),
-        _ => reply.unknown_method(request.method()),
-    };
-    if let Err(error) = answered {
-        eprintln!("an answer was not sent: {error}");
-    }
-}
-
-impl Service for Echo {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        echo(&request, reply);
-    }
-}
-
-impl antiphon_blocking::Service for Echo {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
-        echo(&request, reply);
-    }
-}
+use crate::service::Echo;
 
 /// A path for a socket, which nobody else has.
 fn socket(name: &str) -> std::path::PathBuf {

@@ -1,0 +1,28 @@
+//! The service that every table here asks: it answers with the one string that it was asked with.
+
+use antiphon_tokio::{Peer, Request, Responder, Service};
+
+pub(crate) struct Echo;
+
+fn echo(request: &Request, reply: Responder) {
+    let params = request.params().map(|params| params.decode::<(&str,)>());
+    let answered = match params {
+        Some(Ok((word,))) if request.method() == "echo" => reply.ok(word),
+        _ => reply.unknown_method(request.method()),
+    };
+    if let Err(error) = answered {
+        eprintln!("an answer was not sent: {error}");
+    }
+}
+
+impl Service for Echo {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        echo(&request, reply);
+    }
+}
+
+impl antiphon_blocking::Service for Echo {
+    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        echo(&request, reply);
+    }
+}
