@@ -3,7 +3,6 @@
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -145,9 +144,6 @@ def pack(name, folder):
 
 
 def minimise(program, folders, into):
-    """Keeps of many cases the few that reach all that they reach together."""
-    into = pathlib.Path(into)
-    shutil.rmtree(into, ignore_errors=True)
-    into.mkdir(parents=True)
+    """Adds to a folder, of many cases, the few that reach what its own do not."""
     command = [str(program), "-merge=1", "-use_counters=0", str(into), *map(str, folders)]
     subprocess.run(command, check=True, capture_output=True)

@@ -3,8 +3,8 @@
 
     fuzz/live.py [--seconds N] [--keep] [TARGET…]
 
-N seconds of the processor a target, 10 unless told. With --keep, what was learnt is minimised and
-becomes the committed corpus. Needs a nightly Rust and `cargo install cargo-fuzz --locked`; exits 3
+N seconds of the processor a target, 10 unless told. With --keep, the few cases that reach more than
+the committed ones are added to them; those made by hand stay. Needs a nightly Rust and `cargo install cargo-fuzz --locked`; exits 3
 without them. Exits 1 if anything was found, with the case and what it broke.
 """
 
@@ -38,6 +38,7 @@ def main():
                 found += 1
             elif asked.keep:
                 with tempfile.TemporaryDirectory() as into:
+                    engine.unpack(name, into)
                     engine.minimise(programs / name, [folder], into)
                     print(f"{name}: {engine.pack(name, into)} cases kept")
     return 1 if found else 0
