@@ -49,6 +49,12 @@ impl<'a> Id<'a> {
         }
     }
 
+    /// An id whose kind is known already.
+    #[inline(always)]
+    pub(crate) fn of_scalar(json: Json<'a>) -> Self {
+        Self { json }
+    }
+
     /// The id exactly as it was written, quotes included.
     pub fn text(&self) -> &'a str {
         self.json.as_str()

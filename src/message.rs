@@ -168,6 +168,12 @@ impl<'a> Text<'a> {
         inside_of(self.text, self.place(span.start), self.place(span.end))
     }
 
+    /// Any stretch of the text.
+    #[inline]
+    pub(crate) fn stretch(&self, span: Span) -> Option<&'a str> {
+        self.text.get(self.place(span.start)..self.place(span.end))
+    }
+
     /// Where a place in the message is in `text`: no place in it at all, if it is none of this part.
     #[inline(always)]
     fn place(&self, place: u32) -> usize {
@@ -180,8 +186,14 @@ impl<'a> Text<'a> {
 
     #[inline(always)]
     pub(crate) fn json(&self, span: Span) -> Json<'a> {
-        let value = value_of(self.text, self.place(span.start), self.place(span.end));
-        Json::from_scanned(value.unwrap_or("null"), self.line_breaks)
+        self.value(span).unwrap_or(Json::NULL)
+    }
+
+    /// The value at `span`, where it is still the one that was scanned.
+    #[inline(always)]
+    fn value(&self, span: Span) -> Option<Json<'a>> {
+        let value = value_of(self.text, self.place(span.start), self.place(span.end))?;
+        Some(Json::from_scanned(value, self.line_breaks))
     }
 }
 
@@ -203,7 +215,7 @@ pub(crate) fn known_call<'a>(
     let json = |member: Member| text.json(member.span);
     let method = method_text(
         envelope.method().map_or(Json::NULL, json),
-        envelope.method_escaped,
+        envelope.has_escaped_method(),
     );
     // A null that was let pass counts as absent.
     let params = envelope
@@ -229,21 +241,21 @@ impl<'a> PlainCall<'a> {
     #[inline(always)]
     pub(crate) fn read(text: Text<'a>, envelope: &Envelope) -> Option<Self> {
         let method = envelope.method()?;
-        if method.kind != JsonKind::String || envelope.method_escaped {
+        if method.kind != JsonKind::String {
             return None;
         }
         let method = text.inside(method.span)?;
         let params = match envelope.params() {
             None => None,
             Some(params) if matches!(params.kind, JsonKind::Array | JsonKind::Object) => {
-                Some(text.json(params.span))
+                Some(text.value(params.span)?)
             }
             Some(_) => return None,
         };
         let id = match envelope.id() {
             None => None,
             Some(id) if matches!(id.kind, JsonKind::Number | JsonKind::String) => {
-                Id::new(text.json(id.span))
+                Some(Id::of_scalar(text.value(id.span)?))
             }
             Some(_) => return None,
         };
@@ -251,29 +263,54 @@ impl<'a> PlainCall<'a> {
     }
 }
 
-/// The same for an answer that is plainly valid: its id, and what it says.
+/// The id of an answer, if it is a number or a string. With this and one of the two functions behind
+/// it, an answer is read that [is plain](is_plain), as is a call with [`PlainCall`].
 #[inline(always)]
-pub(crate) fn plain_response<'a>(
-    text: Text<'a>,
-    envelope: &Envelope,
-) -> Option<(Id<'a>, Outcome<'a>)> {
+pub(crate) fn plain_answer_id<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Id<'a>> {
     let id = envelope.id()?;
     if envelope.method().is_some() || !matches!(id.kind, JsonKind::Number | JsonKind::String) {
         return None;
     }
-    let outcome = match (envelope.result(), envelope.error()) {
-        (Some(result), None) => Outcome::Ok(text.json(result.span)),
-        (None, Some(error)) => Outcome::Err(ErrorObject::read(text.json(error.span))?),
-        _ => return None,
-    };
-    Some((Id::new(text.json(id.span))?, outcome))
+    text.value(id.span).map(Id::of_scalar)
 }
 
-/// Whether an object claims version 2.0, is allowed to, and has every member once.
+/// The result, if there is no error.
+#[inline(always)]
+pub(crate) fn plain_result<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Json<'a>> {
+    let result = envelope.result()?;
+    match envelope.error() {
+        None => text.value(result.span),
+        Some(_) => None,
+    }
+}
+
+/// The error, if there is no result, and if the scanner has found its parts.
+#[inline(always)]
+pub(crate) fn plain_error<'a>(text: Text<'a>, envelope: &Envelope) -> Option<ErrorObject<'a>> {
+    let (error, parts) = (envelope.error()?, envelope.error_parts()?);
+    if envelope.result().is_some() {
+        return None;
+    }
+    let json = text.value(error.span)?;
+    let data = match parts.data(error.span) {
+        Some(data) => Some(text.value(data)?),
+        None => None,
+    };
+    let message = text.stretch(parts.message)?;
+    Some(ErrorObject::of_parts(
+        parts.code.into(),
+        message,
+        data,
+        json,
+    ))
+}
+
+/// Whether an object claims version 2.0, is allowed to, has every member once and no escapes in its
+/// method.
 #[inline(always)]
 pub(crate) fn is_plain(envelope: &Envelope, config: &Config) -> bool {
     envelope.version == Version::V2
-        && envelope.repeated.is_empty()
+        && envelope.is_plain()
         && config.version != VersionPolicy::V1Only
 }
 
@@ -332,7 +369,7 @@ impl<'a> Object<'a, '_> {
 
     /// The id member as an id, if its type is legal in this version.
     fn id(&self, style: Style) -> Option<Id<'a>> {
-        if self.envelope.repeated.contains(Names::ID) {
+        if self.envelope.repeated().contains(Names::ID) {
             return None;
         }
         let member = self.envelope.id()?;
@@ -364,7 +401,7 @@ impl<'a> Object<'a, '_> {
         let Some(style) = self.style() else {
             return Err(self.invalid(InvalidReason::Version, None, Style::V2));
         };
-        if !envelope.repeated.is_empty() {
+        if !envelope.repeated().is_empty() {
             return Err(self.invalid(InvalidReason::RepeatedMember, None, style));
         }
         if style == Style::V1 && in_batch && !self.config.v1_in_batch {
@@ -376,7 +413,7 @@ impl<'a> Object<'a, '_> {
         else {
             return Err(self.invalid(InvalidReason::MethodType, envelope.method(), style));
         };
-        if envelope.method_escaped
+        if envelope.has_escaped_method()
             && self
                 .json(method)
                 .as_string()
@@ -417,7 +454,7 @@ impl<'a> Object<'a, '_> {
         Ok(Call {
             style,
             method,
-            method_escaped: envelope.method_escaped,
+            method_escaped: envelope.has_escaped_method(),
             params,
             kind,
         })
@@ -446,7 +483,7 @@ impl<'a> Object<'a, '_> {
     fn valid_outcome(&self) -> Result<Outcome<'a>, InvalidReason> {
         let envelope = self.envelope;
         let style = self.style().ok_or(InvalidReason::Version)?;
-        if !envelope.repeated.is_empty() {
+        if !envelope.repeated().is_empty() {
             return Err(InvalidReason::RepeatedMember);
         }
         match envelope.id() {
@@ -480,12 +517,14 @@ impl<'a> Object<'a, '_> {
     }
 
     fn error(&self, error: Member, style: Style) -> Result<Outcome<'a>, InvalidReason> {
-        let json = self.json(error);
+        let read =
+            plain_error(self.text, self.envelope).or_else(|| ErrorObject::read(self.json(error)));
         match style {
-            Style::V2 => ErrorObject::read(json)
-                .map(Outcome::Err)
-                .ok_or(InvalidReason::ErrorShape),
-            Style::V1 => Ok(Outcome::Err(ErrorObject::read_v1(json))),
+            Style::V2 => read.map(Outcome::Err).ok_or(InvalidReason::ErrorShape),
+            Style::V1 => {
+                let read = read.unwrap_or_else(|| ErrorObject::read_v1(self.json(error)));
+                Ok(Outcome::Err(read))
+            }
         }
     }
 }

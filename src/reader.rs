@@ -14,7 +14,9 @@ use crate::config::Config;
 use crate::event::{InvalidReason, Outcome};
 use crate::id::Id;
 use crate::json::{self, Envelope, Json, Shape, SyntaxError};
-use crate::message::{self, CallKind, PlainCall, Text, is_plain, plain_response};
+use crate::message::{
+    self, CallKind, PlainCall, Text, is_plain, plain_answer_id, plain_error, plain_result,
+};
 
 /// Reads one text after another, each a message or a batch, and keeps only the room that it needs for
 /// that.
@@ -131,8 +133,10 @@ impl Reader {
     #[inline]
     pub fn read<'a>(&'a mut self, text: &'a [u8]) -> Result<Messages<'a>, ReadError> {
         let (depth_max, items_max) = (self.config.depth_max, self.config.batch_items_max.max(1));
-        let scanned = json::scan(text, depth_max, &mut self.envelopes, items_max);
-        let scanned = scanned.map_err(ReadError::Syntax)?;
+        let scanned = match json::scan(text, depth_max, &mut self.envelopes, items_max) {
+            Ok(scanned) => scanned,
+            Err(error) => return Err(ReadError::Syntax(error)),
+        };
         let is_batch = match scanned.shape {
             Shape::Single => false,
             Shape::Batch { .. } if !self.config.batches => return Err(ReadError::BatchesOff),
@@ -186,9 +190,16 @@ impl<'a> Iterator for Messages<'a> {
                     None => Message::Notification { method, params },
                 });
             }
-            if let Some((id, outcome)) = plain_response(self.text, envelope) {
-                let id = Some(id);
-                return Some(Message::Response { id, outcome });
+            // Each is built in the place where the caller wants it.
+            if let id @ Some(_) = plain_answer_id(self.text, envelope) {
+                if let Some(result) = plain_result(self.text, envelope) {
+                    let outcome = Outcome::Ok(result);
+                    return Some(Message::Response { id, outcome });
+                }
+                if let Some(error) = plain_error(self.text, envelope) {
+                    let outcome = Outcome::Err(error);
+                    return Some(Message::Response { id, outcome });
+                }
             }
         }
         Some(self.read_any(envelope))

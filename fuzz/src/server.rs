@@ -201,7 +201,13 @@ impl Server {
     /// Takes an answer off those given; the code of one that the connection made itself.
     fn match_up(&mut self, said: Said) -> Option<i64> {
         let Said { id, code, is_null } = said;
-        let is_it = |given: &(String, Option<i64>)| given.0 == id && given.1 == code;
+        // A peer that counts braces gets those of an id escaped, too.
+        let plain = |id: &str| match self.conn.config().escape_braces {
+            true => id.replace("\\u007b", "{").replace("\\u007d", "}"),
+            false => id.into(),
+        };
+        let is_it =
+            |given: &(String, Option<i64>)| plain(&given.0) == plain(&id) && given.1 == code;
         if let Some(place) = self.given.iter().position(is_it) {
             self.given.swap_remove(place);
             return None;

@@ -17,7 +17,7 @@ use crate::frame::{Cut, FramingError};
 use crate::id::Id;
 use crate::input::{Input, InputKind};
 use crate::json::{Envelope, Scanned, Shape, SyntaxError};
-use crate::message::{PlainCall, Text, is_plain, plain_response};
+use crate::message::{PlainCall, Text, is_plain, plain_answer_id, plain_error, plain_result};
 use crate::requests::NONE;
 
 /// How far a turn has come when the short cut gives up: none of it is done again.
@@ -180,7 +180,12 @@ impl<T, S: Settings> Connection<T, S> {
     /// A valid answer, and the number of the open call that it is to.
     #[inline(always)]
     fn plain_response<'a>(&self, text: Text<'a>) -> Option<(u64, Outcome<'a>)> {
-        let (id, outcome) = plain_response(text, self.envelopes.first()?)?;
-        Some((self.find_call(id)?, outcome))
+        let envelope = self.envelopes.first()?;
+        let number = self.find_call(plain_answer_id(text, envelope)?)?;
+        let outcome = match plain_result(text, envelope) {
+            Some(result) => Outcome::Ok(result),
+            None => Outcome::Err(plain_error(text, envelope)?),
+        };
+        Some((number, outcome))
     }
 }

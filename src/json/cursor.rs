@@ -222,55 +222,74 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over the value that begins at `pos`, inside `open` containers.
+    #[inline]
+    pub(super) fn value(&mut self, pos: usize, open: u32) -> Result<usize, Failed> {
+        match self.byte(pos) {
+            bracket @ (b'{' | b'[') => self.container(pos, bracket, open),
+            first => self.scalar(pos, first),
+        }
+    }
+
+    /// Passes over the value that begins at `pos` with `first` and is no container.
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    fn scalar(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
+        if first == b'"' {
+            return self.string(pos).map(|string| string.end);
+        }
+        if first.is_ascii_digit() {
+            return self.number(pos, first);
+        }
+        match first {
+            b'-' => {
+                let digit = self.byte(pos + 1);
+                if !digit.is_ascii_digit() {
+                    return Err(self.missing_digit(pos + 1));
+                }
+                self.number(pos + 1, digit)
+            }
+            b't' => self.literal(pos, b"true"),
+            b'f' => self.literal(pos, b"false"),
+            b'n' => self.literal(pos, b"null"),
+            _ => Err(self.unexpected(pos)),
+        }
+    }
+
+    /// Passes over the array or object that begins at `pos` with `bracket`, inside `open` containers.
     ///
     /// The stack holds one bit per container that is open: 1 an object, 0 an array, the innermost
     /// lowest. The highest bit set stands for no container and says where the stack ends.
-    pub(super) fn value(&mut self, pos: usize, open: u32) -> Result<usize, Failed> {
+    pub(super) fn container(
+        &mut self,
+        pos: usize,
+        bracket: u8,
+        open: u32,
+    ) -> Result<usize, Failed> {
         let windows = self.windows;
-        let mut pos = pos;
-        let mut first = self.byte(pos);
+        let (mut pos, mut first) = (pos, bracket);
         let mut depth = open;
         let mut stack = 1_u64;
         loop {
-            if first == b'"' {
-                pos = self.string(pos)?.end;
-            } else if first.is_ascii_digit() {
-                pos = self.number(pos, first)?;
-            } else {
-                match first {
-                    b'{' | b'[' => {
-                        self.enter(depth, pos)?;
-                        let bracket = first;
-                        if stack.leading_zeros() == 0 {
-                            // No bit is left: the rest of this value has a stack of its own.
-                            pos = self.value(pos, depth)?;
-                        } else {
-                            (pos, first) = self.token(pos + 1);
-                            if first == closing(bracket) {
-                                pos += 1;
-                            } else {
-                                depth += 1;
-                                stack <<= 1;
-                                if bracket == b'{' {
-                                    stack |= 1;
-                                    (pos, first) = self.key(pos, first)?;
-                                }
-                                continue;
-                            }
+            if matches!(first, b'{' | b'[') {
+                self.enter(depth, pos)?;
+                let bracket = first;
+                if stack.leading_zeros() == 0 {
+                    // No bit is left: the rest of this value has a stack of its own.
+                    pos = self.container(pos, bracket, depth)?;
+                } else {
+                    (pos, first) = self.token(pos + 1);
+                    if first != closing(bracket) {
+                        depth += 1;
+                        stack <<= 1;
+                        if bracket == b'{' {
+                            stack |= 1;
+                            (pos, first) = self.key(pos, first)?;
                         }
+                        continue;
                     }
-                    b'-' => {
-                        let digit = self.byte(pos + 1);
-                        if !digit.is_ascii_digit() {
-                            return Err(self.missing_digit(pos + 1));
-                        }
-                        pos = self.number(pos + 1, digit)?;
-                    }
-                    b't' => pos = self.literal(pos, b"true")?,
-                    b'f' => pos = self.literal(pos, b"false")?,
-                    b'n' => pos = self.literal(pos, b"null")?,
-                    _ => return Err(self.unexpected(pos)),
+                    pos += 1;
                 }
+            } else {
+                pos = self.scalar(pos, first)?;
             }
             // A value has ended; so may any number of the containers around it.
             loop {
@@ -443,7 +462,8 @@ impl<'t> Cursor<'t> {
             pos += 1;
             byte = self.byte(pos);
         }
-        if matches!(byte, b'.' | b'e' | b'E') {
+        // A control character that looks like a dot here is none there.
+        if matches!(byte | 0x20, b'.' | b'e') {
             return self.fraction(pos, byte);
         }
         Ok(pos)

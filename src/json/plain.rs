@@ -100,12 +100,6 @@ pub(super) fn skip_plain(text: &[u8], pos: usize) -> usize {
     }
 }
 
-/// How many bytes, the inside of a string, `text` begins with that neither end it nor escape.
-#[inline]
-pub(crate) fn plain_end(text: &str) -> usize {
-    skip_plain(text.as_bytes(), 0)
-}
-
 /// The naive twin that tests compare with.
 #[cfg(test)]
 pub(super) fn skip_plain_naive(text: &[u8], pos: usize) -> usize {

@@ -14,165 +14,12 @@
 //! ```
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use super::cursor::{Cursor, Failed, StringToken};
+use super::envelope::{ESCAPED_METHOD, Envelope, ErrorParts, Key, Names, Span, Version};
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
 use crate::target::SMALL;
-
-/// A stretch of the scanned text, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// The first byte.
-    pub start: u32,
-    /// One past the last byte.
-    pub end: u32,
-}
-
-impl Span {
-    /// `scan` refuses texts longer than `u32::MAX` before it makes any span, so nothing is cut off.
-    #[inline(always)]
-    fn new(start: usize, end: usize) -> Self {
-        Self {
-            start: start as u32,
-            end: end as u32,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn range(self) -> Range<usize> {
-        self.start as usize..self.end as usize
-    }
-
-    /// The stretch of `text`; empty if `text` is not the one that was scanned and is too short.
-    #[inline]
-    pub(crate) fn of(self, text: &str) -> &str {
-        text.get(self.range()).unwrap_or_default()
-    }
-}
-
-/// The value of one envelope member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
-    /// The whole value; the quotes of a string are part of it.
-    pub span: Span,
-    /// What kind of value it is.
-    pub kind: JsonKind,
-}
-
-/// What the member `jsonrpc` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
-    /// There is no such member.
-    Absent,
-    /// The string `2.0`, however it is escaped.
-    V2,
-    /// The string `1.0`.
-    V1,
-    /// Anything else.
-    Other,
-}
-
-/// The name of an envelope member; all but the last have a place among the members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    Id,
-    Method,
-    Params,
-    Result,
-    Error,
-    Jsonrpc,
-}
-
-/// A set of envelope member names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Names(u8);
-
-impl Names {
-    pub(crate) const ID: Self = Self::of(Key::Id);
-    #[cfg(test)]
-    pub(crate) const METHOD: Self = Self::of(Key::Method);
-    #[cfg(test)]
-    pub(crate) const PARAMS: Self = Self::of(Key::Params);
-    #[cfg(test)]
-    pub(crate) const RESULT: Self = Self::of(Key::Result);
-    #[cfg(test)]
-    pub(crate) const ERROR: Self = Self::of(Key::Error);
-    #[cfg(test)]
-    pub(crate) const JSONRPC: Self = Self::of(Key::Jsonrpc);
-
-    const fn of(key: Key) -> Self {
-        Self(1 << key as u8)
-    }
-
-    pub(crate) fn contains(self, name: Self) -> bool {
-        self.0 & name.0 == name.0
-    }
-
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    #[inline]
-    pub(super) fn with(self, name: Self) -> Self {
-        Self(self.0 | name.0)
-    }
-}
-
-/// One top-level value, or one element of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Envelope {
-    /// The whole value.
-    pub span: Span,
-    /// What kind of value it is. Unless it is an object, the rest says nothing.
-    pub kind: JsonKind,
-    pub version: Version,
-    /// By [`Key`].
-    pub(super) members: [Option<Member>; 5],
-    /// Whether `method` is a string with escapes.
-    pub method_escaped: bool,
-    /// The names that occur more than once; the members above hold the first occurrence.
-    pub repeated: Names,
-}
-
-impl Envelope {
-    fn new(kind: JsonKind) -> Self {
-        Self {
-            span: Span::default(),
-            kind,
-            version: Version::Absent,
-            members: [None; 5],
-            method_escaped: false,
-            repeated: Names::default(),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn id(&self) -> Option<Member> {
-        self.members[Key::Id as usize]
-    }
-
-    #[inline]
-    pub(crate) fn method(&self) -> Option<Member> {
-        self.members[Key::Method as usize]
-    }
-
-    #[inline]
-    pub(crate) fn params(&self) -> Option<Member> {
-        self.members[Key::Params as usize]
-    }
-
-    #[inline]
-    pub(crate) fn result(&self) -> Option<Member> {
-        self.members[Key::Result as usize]
-    }
-
-    #[inline]
-    pub(crate) fn error(&self) -> Option<Member> {
-        self.members[Key::Error as usize]
-    }
-}
 
 /// Whether a text is one value or a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,19 +185,23 @@ fn scan_object(
         pos = scan_member(cursor, named, open, envelope)?;
     }
     loop {
-        let named = match plain_key(cursor.text(), pos) {
-            Some((key, value)) => (Some(key), value),
+        pos = match plain_key(cursor.text(), pos) {
+            Some((Key::Id, value)) => scan_id(cursor, value, open, envelope)?,
+            Some((Key::Method, value)) => scan_method(cursor, value, open, envelope)?,
+            Some((key @ (Key::Params | Key::Result), value)) => {
+                scan_body(cursor, key, value, open, envelope)?
+            }
+            Some((key, value)) => scan_member(cursor, (Some(key), value), open, envelope)?,
             None => {
                 if cursor.byte(pos) == b'}' {
                     return Ok(pos + 1);
                 }
                 match next_key(cursor, pos)? {
-                    Ok(named) => named,
+                    Ok(named) => scan_member(cursor, named, open, envelope)?,
                     Err(end) => return Ok(end),
                 }
             }
         };
-        pos = scan_member(cursor, named, open, envelope)?;
     }
 }
 
@@ -359,8 +210,127 @@ fn has_head(text: &[u8], start: usize) -> bool {
     !SMALL && text.get(start..).and_then(|rest| rest.first_chunk()) == Some(HEAD)
 }
 
-/// Reads the value of a member of an envelope; returns the position behind it.
+/// Reads a method, a string as a rule, at `value`; returns the position behind it.
 #[inline(always)]
+fn scan_method(
+    cursor: &mut Cursor<'_>,
+    value: usize,
+    open: u32,
+    envelope: &mut Envelope,
+) -> Result<usize, Failed> {
+    if cursor.byte(value) != b'"' {
+        return scan_member(cursor, (Some(Key::Method), value), open, envelope);
+    }
+    let StringToken { end, escaped } = cursor.string(value)?;
+    if envelope.keep(Key::Method, value, end, JsonKind::String) && escaped {
+        envelope.odd = envelope.odd.with(ESCAPED_METHOD);
+    }
+    Ok(end)
+}
+
+/// Does the same for an id, a number as a rule.
+#[inline(always)]
+fn scan_id(
+    cursor: &mut Cursor<'_>,
+    value: usize,
+    open: u32,
+    envelope: &mut Envelope,
+) -> Result<usize, Failed> {
+    let (end, kind) = match cursor.byte(value) {
+        first @ b'0'..=b'9' => (cursor.number(value, first)?, JsonKind::Number),
+        b'"' => (cursor.string(value)?.end, JsonKind::String),
+        _ => return scan_member(cursor, (Some(Key::Id), value), open, envelope),
+    };
+    envelope.keep(Key::Id, value, end, kind);
+    Ok(end)
+}
+
+/// Does the same for params or a result, an array or an object as a rule.
+#[inline(always)]
+fn scan_body(
+    cursor: &mut Cursor<'_>,
+    key: Key,
+    value: usize,
+    open: u32,
+    envelope: &mut Envelope,
+) -> Result<usize, Failed> {
+    let first = cursor.byte(value);
+    let kind = match first {
+        b'{' => JsonKind::Object,
+        b'[' => JsonKind::Array,
+        _ => return scan_member(cursor, (Some(key), value), open, envelope),
+    };
+    let end = cursor.container(value, first, open)?;
+    envelope.keep(key, value, end, kind);
+    Ok(end)
+}
+
+/// Reads an error object at `start` as nearly every peer writes it: `{"code":…,"message":"…"}`, the message
+/// without escapes, perhaps `"data"` as the last member, nothing between tokens but one blank behind
+/// commas and colons. Gives nothing if it is written otherwise; then the long way judges it.
+#[inline(always)]
+fn error_parts(
+    cursor: &mut Cursor<'_>,
+    start: usize,
+    open: u32,
+) -> Result<Option<(usize, ErrorParts)>, Failed> {
+    let text = cursor.text();
+    let behind = |pos: usize, word: &[u8]| {
+        let begins = text.get(pos..).is_some_and(|rest| rest.starts_with(word));
+        let end = pos + word.len();
+        begins.then(|| end + usize::from(text.get(end) == Some(&b' ')))
+    };
+    if SMALL {
+        return Ok(None);
+    }
+    let Some(code) = behind(start, b"{\"code\":") else {
+        return Ok(None);
+    };
+    cursor.enter(open, start)?;
+    let Some((code, code_end)) = short_number(text, code) else {
+        return Ok(None);
+    };
+    let message = behind(code_end, b",").and_then(|pos| behind(pos, b"\"message\":"));
+    let Some(message) = message.filter(|&pos| text.get(pos) == Some(&b'"')) else {
+        return Ok(None);
+    };
+    let StringToken { mut end, escaped } = cursor.string(message)?;
+    let mut parts = ErrorParts {
+        code,
+        message: Span::new(message + 1, end - 1),
+        data: 0,
+    };
+    if let Some(data) = behind(end, b",").and_then(|pos| behind(pos, b"\"data\":")) {
+        parts.data = data as u32;
+        end = cursor.value(data, open + 1)?;
+    }
+    let is_whole = !escaped && text.get(end) == Some(&b'}');
+    Ok(is_whole.then_some((end + 1, parts)))
+}
+
+/// A whole number of at most nine digits, which cannot overflow, and where it ends.
+#[inline(always)]
+fn short_number(text: &[u8], start: usize) -> Option<(i32, usize)> {
+    let negative = text.get(start) == Some(&b'-');
+    let first = start + usize::from(negative);
+    let (mut pos, mut number) = (first, 0);
+    while let Some(digit @ b'0'..=b'9') = text.get(pos) {
+        if pos - first == 9 {
+            return None;
+        }
+        number = number * 10 + i32::from(digit - b'0');
+        pos += 1;
+    }
+    // No digit, or a zero before others, is no number.
+    let digits = pos - first;
+    if digits == 0 || (digits > 1 && text.get(first) == Some(&b'0')) {
+        return None;
+    }
+    Some((if negative { -number } else { number }, pos))
+}
+
+/// Reads the value of any member of an envelope; returns the position behind it.
+#[inline(never)]
 fn scan_member(
     cursor: &mut Cursor<'_>,
     (key, behind): Named,
@@ -368,30 +338,32 @@ fn scan_member(
     envelope: &mut Envelope,
 ) -> Result<usize, Failed> {
     let (value, first) = cursor.token(behind);
-    let mut escaped = false;
-    let (end, kind) = match first {
+    if key == Some(Key::Error) {
+        if let Some((end, parts)) = error_parts(cursor, value, open)? {
+            if envelope.keep(Key::Error, value, end, JsonKind::Object) {
+                envelope.error_parts = parts;
+            }
+            return Ok(end);
+        }
+    }
+    let (end, escaped) = match first {
         b'"' => {
             let string = cursor.string(value)?;
-            escaped = string.escaped;
-            (string.end, JsonKind::String)
+            (string.end, string.escaped)
         }
-        b'0'..=b'9' => (cursor.number(value, first)?, JsonKind::Number),
-        b'{' => (cursor.value(value, open)?, JsonKind::Object),
-        b'[' => (cursor.value(value, open)?, JsonKind::Array),
-        _ => (cursor.value(value, open)?, JsonKind::of_first_byte(first)),
+        _ => (cursor.value(value, open)?, false),
     };
     let Some(key) = key else { return Ok(end) };
-    let span = Span::new(value, end);
-    let member = Member { span, kind };
-    match envelope.members.get_mut(key as usize) {
-        Some(slot @ None) => {
-            *slot = Some(member);
-            envelope.method_escaped |= escaped & (key == Key::Method);
+    let kind = JsonKind::of_first_byte(first);
+    if key == Key::Jsonrpc {
+        match envelope.version {
+            Version::Absent => {
+                envelope.version = version_of(cursor.text(), value, end, escaped);
+            }
+            _ => envelope.odd = envelope.odd.with(Names::of(key)),
         }
-        None if envelope.version == Version::Absent => {
-            envelope.version = version_of(cursor.text(), member, escaped);
-        }
-        _ => envelope.repeated = envelope.repeated.with(Names::of(key)),
+    } else if envelope.keep(key, value, end, kind) && escaped && key == Key::Method {
+        envelope.odd = envelope.odd.with(ESCAPED_METHOD);
     }
     Ok(end)
 }
@@ -413,15 +385,14 @@ fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     if word << 16 == ID << 16 {
         return Some((Key::Id, pos + 6));
     }
-    let key = match word {
-        METHOD => Key::Method,
-        PARAMS => Key::Params,
-        RESULT => Key::Result,
-        ERROR => return (rest.get(8) == Some(&b':')).then_some((Key::Error, pos + 9)),
-        _ => return None,
-    };
-    let &[.., quote, colon] = rest.first_chunk::<10>()?;
-    (quote == b'"' && colon == b':').then_some((key, pos + 10))
+    let has_end = || matches!(rest.first_chunk::<10>(), Some([.., b'"', b':']));
+    match word {
+        METHOD if has_end() => Some((Key::Method, pos + 10)),
+        PARAMS if has_end() => Some((Key::Params, pos + 10)),
+        RESULT if has_end() => Some((Key::Result, pos + 10)),
+        ERROR if rest.get(8) == Some(&b':') => Some((Key::Error, pos + 9)),
+        _ => None,
+    }
 }
 
 /// Finds what stands behind a member at `pos`: the next one's key, or the end of the object.
@@ -488,8 +459,8 @@ fn escaped_string(token: &[u8]) -> JsonString<'_> {
     JsonString::of_token(core::str::from_utf8(token).unwrap_or_default())
 }
 
-fn version_of(text: &[u8], member: Member, escaped: bool) -> Version {
-    let token = text.get(member.span.range()).unwrap_or_default();
+fn version_of(text: &[u8], start: usize, end: usize, escaped: bool) -> Version {
+    let token = text.get(start..end).unwrap_or_default();
     if !SMALL && token == b"\"2.0\"" {
         return Version::V2;
     }

@@ -113,6 +113,9 @@ pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
 /// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
 #[inline(always)]
 pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    if start >= end {
+        return None;
+    }
     let value = text.as_bytes().get(start..end)?;
     let is_cut_well = (value.first()? | value.last()?).is_ascii();
     // SAFETY: an ASCII character is one byte, so that characters end before the first byte and behind the last.

@@ -11,7 +11,6 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use super::cursor::{Cursor, DEPTH_MAX, Failed};
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError};
-use super::walk::value_end;
 
 /// Borrows one valid JSON value (RFC 8259), exactly as it was received or written.
 ///
@@ -92,17 +91,6 @@ impl<'a> Json<'a> {
     #[inline]
     pub(crate) fn from_scanned(text: &'a str, line_breaks: bool) -> Self {
         Self { text, line_breaks }
-    }
-
-    /// What is left of an object's text before its last bracket, if that is one value and nothing
-    /// more.
-    pub(crate) fn part(self, rest: &'a str) -> Option<Self> {
-        let text = rest.as_bytes();
-        let is_value = text.first()? > &b' ' && value_end(text, 0) == text.len();
-        is_value.then_some(Self {
-            text: rest,
-            line_breaks: self.line_breaks,
-        })
     }
 
     /// The text.

@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use crate::json::scan::{Envelope, Names, Scanned, Shape, Span, Version, scan};
+use crate::json::envelope::{Envelope, Names, Span, Version};
+use crate::json::scan::{Scanned, Shape, scan};
 use crate::json::{JsonKind, SyntaxErrorKind};
 
 fn one(text: &str) -> Envelope {
@@ -33,7 +34,7 @@ fn members_of_a_request_are_found() {
     );
     assert_eq!(cut(text, envelope.id()), Some((JsonKind::Number, "7")));
     assert_eq!((envelope.result(), envelope.error()), (None, None));
-    assert!(envelope.repeated.is_empty() && !envelope.method_escaped);
+    assert!(envelope.is_plain());
     assert_eq!(&text[envelope.span.range()], text);
 }
 
@@ -72,17 +73,17 @@ fn each_repeated_name_is_noticed_and_the_first_kept() {
         for second in [name, escaped.as_str()] {
             let text = format!(r#"{{"{name}":"2.0","{second}":"1.0"}}"#);
             let envelope = one(&text);
-            assert_eq!(envelope.repeated, bit, "{text}");
-            assert!(envelope.repeated.contains(bit));
+            assert_eq!(envelope.repeated(), bit, "{text}");
+            assert!(envelope.repeated().contains(bit));
             let text = format!(r#"{{"{second}":"2.0","{name}":"1.0"}}"#);
-            assert_eq!(one(&text).repeated, bit, "{text}");
+            assert_eq!(one(&text).repeated(), bit, "{text}");
         }
     }
     let text = r#"{"id":1,"id":2,"id":3,"x":4,"x":5}"#;
     assert_eq!(cut(text, one(text).id()), Some((JsonKind::Number, "1")));
     let version = one(r#"{"jsonrpc":"2.0","jsonrpc":"1.0"}"#);
     assert_eq!(
-        (version.version, version.repeated),
+        (version.version, version.repeated()),
         (Version::V2, Names::JSONRPC)
     );
 }
@@ -125,10 +126,10 @@ fn versions_are_told_apart() {
 
 #[test]
 fn escaped_methods_are_marked() {
-    assert!(one(r#"{"method":"a\u0062c"}"#).method_escaped);
-    assert!(!one(r#"{"method":"abc"}"#).method_escaped);
-    assert!(!one(r#"{"method":"abc","method":"\u0061bc"}"#).method_escaped);
-    assert!(!one(r#"{"method":["\n"]}"#).method_escaped);
+    assert!(one(r#"{"method":"a\u0062c"}"#).has_escaped_method());
+    assert!(!one(r#"{"method":"abc"}"#).has_escaped_method());
+    assert!(!one(r#"{"method":"abc","method":"\u0061bc"}"#).has_escaped_method());
+    assert!(!one(r#"{"method":["\n"]}"#).has_escaped_method());
 }
 
 // SER-04
@@ -239,7 +240,7 @@ fn a_hundred_thousand_brackets_and_a_million_keys_are_quick() {
     text.extend_from_slice(b"\"\":0}");
     let scanned = scan(&text, 128, &mut envelopes, 16).unwrap();
     assert_eq!(scanned.shape, Shape::Single);
-    assert_eq!(envelopes[0].repeated, Names::ID);
+    assert_eq!(envelopes[0].repeated(), Names::ID);
 }
 
 // SER-09

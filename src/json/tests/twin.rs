@@ -3,10 +3,14 @@
 //! It shares no code with the scanner but the types of the answer, so that the two are unlikely
 //! to be wrong in the same way. It is slow, it recurses, and it is only ever run in tests.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::json::JsonKind;
-use crate::json::scan::{Envelope, Member, Names, Scanned, Shape, Span, Version};
+use crate::json::envelope::{ESCAPED_METHOD, Envelope, ErrorParts, Names, Span, Version};
+use crate::json::scan::{Scanned, Shape};
+use crate::target::SMALL;
 
 pub(super) struct Wrong;
 
@@ -54,14 +58,14 @@ pub(super) fn scan(
     let mut envelopes = Vec::new();
     let shape = if top.kind == JsonKind::Array {
         for (_, element) in top.children.iter().take(envelopes_max) {
-            envelopes.push(envelope_of(element));
+            envelopes.push(envelope_of(text, element));
         }
         Shape::Batch {
             items: top.children.len(),
         }
     } else {
         if envelopes_max > 0 {
-            envelopes.push(envelope_of(&top));
+            envelopes.push(envelope_of(text, &top));
         }
         Shape::Single
     };
@@ -75,15 +79,9 @@ pub(super) fn scan(
     ))
 }
 
-fn envelope_of(node: &Node) -> Envelope {
-    let mut envelope = Envelope {
-        span: span_of(node),
-        kind: node.kind,
-        version: Version::Absent,
-        members: [None; 5],
-        method_escaped: false,
-        repeated: Names::default(),
-    };
+fn envelope_of(text: &[u8], node: &Node) -> Envelope {
+    let mut envelope = Envelope::new(node.kind);
+    envelope.span = span_of(node);
     if node.kind != JsonKind::Object {
         return envelope;
     }
@@ -101,17 +99,18 @@ fn envelope_of(node: &Node) -> Envelope {
     ];
     for (name, bit) in names {
         if first(name).1 {
-            envelope.repeated = envelope.repeated.with(bit);
+            envelope.odd = envelope.odd.with(bit);
         }
     }
-    let member = |name| {
-        first(name).0.map(|node| Member {
-            span: span_of(node),
-            kind: node.kind,
-        })
-    };
-    envelope.members = ["id", "method", "params", "result", "error"].map(member);
-    envelope.method_escaped = first("method").0.is_some_and(|node| node.escaped);
+    let members = ["id", "method", "params", "result", "error"].map(|name| first(name).0);
+    envelope.spans = members.map(|member| member.map(span_of).unwrap_or_default());
+    envelope.kinds = members.map(|member| member.map(|member| member.kind));
+    if first("method").0.is_some_and(|node| node.escaped) {
+        envelope.odd = envelope.odd.with(ESCAPED_METHOD);
+    }
+    if let Some(error) = first("error").0 {
+        envelope.error_parts = error_parts(text, error).unwrap_or_default();
+    }
     envelope.version = match first("jsonrpc").0 {
         None => Version::Absent,
         Some(node) if node.kind != JsonKind::String => Version::Other,
@@ -120,6 +119,49 @@ fn envelope_of(node: &Node) -> Envelope {
         Some(_) => Version::Other,
     };
     envelope
+}
+
+/// The parts of an error object, if writing them again, with or without a blank behind each comma and
+/// colon, makes the same text.
+fn error_parts(text: &[u8], error: &Node) -> Option<ErrorParts> {
+    let raw = |node: &Node| core::str::from_utf8(&text[node.start..node.end]).ok();
+    let (code, message, data) = match error.children.as_slice() {
+        [(_, code), (_, message)] => (code, message, None),
+        [(_, code), (_, message), (_, data)] => (code, message, Some(data)),
+        _ => return None,
+    };
+    let digits = raw(code)?.trim_start_matches('-').len();
+    if SMALL || message.kind != JsonKind::String || message.escaped || digits > 9 {
+        return None;
+    }
+    let is_written_so = (0_u8..32).any(|blanks| {
+        let blank = |n: u8| if blanks >> n & 1 == 1 { " " } else { "" };
+        let head = format!(
+            "{{\"code\":{}{},{}",
+            blank(0),
+            raw(code).unwrap_or_default(),
+            blank(1)
+        );
+        let middle = format!(
+            "\"message\":{}{}",
+            blank(2),
+            raw(message).unwrap_or_default()
+        );
+        let tail = data.map_or(String::new(), |data| {
+            let data = raw(data).unwrap_or_default();
+            format!(",{}\"data\":{}{data}", blank(3), blank(4))
+        });
+        raw(error) == Some(&format!("{head}{middle}{tail}}}"))
+    });
+    let parts = ErrorParts {
+        code: raw(code)?.parse().ok()?,
+        message: Span {
+            start: message.start as u32 + 1,
+            end: message.end as u32 - 1,
+        },
+        data: data.map_or(0, |data| data.start as u32),
+    };
+    is_written_so.then_some(parts)
 }
 
 fn spells(code_points: &[u32], word: &str) -> bool {

@@ -1,0 +1,229 @@
+//! What is known of one object of a message once it has been scanned: which members there are, where
+//! and what kind each is, and what in it is out of the ordinary.
+//!
+//! Here: the places, by which a message is read later. Not here: how they are found (`scan`), and what
+//! the members mean (floor 1). Rule guarded: of a repeated name the first occurrence is kept, and that it
+//! is repeated is remembered.
+
+use core::ops::Range;
+
+use super::syntax::JsonKind;
+
+/// A stretch of the scanned text, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// `scan` refuses texts longer than `u32::MAX` before it makes any span, so nothing is cut off.
+    #[inline(always)]
+    pub(super) fn new(start: usize, end: usize) -> Self {
+        Self {
+            start: start as u32,
+            end: end as u32,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
+    /// The stretch of `text`; empty if `text` is not the one that was scanned and is too short.
+    #[inline]
+    pub(crate) fn of(self, text: &str) -> &str {
+        text.get(self.range()).unwrap_or_default()
+    }
+}
+
+/// The value of one envelope member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// The whole value; the quotes of a string are part of it.
+    pub span: Span,
+    /// What kind of value it is.
+    pub kind: JsonKind,
+}
+
+/// What the member `jsonrpc` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// There is no such member.
+    Absent,
+    /// The string `2.0`, however it is escaped.
+    V2,
+    /// The string `1.0`.
+    V1,
+    /// Anything else.
+    Other,
+}
+
+/// The name of an envelope member; all but the last have a place among the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    Jsonrpc,
+}
+
+/// A set of envelope member names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names(u8);
+
+impl Names {
+    pub(crate) const ID: Self = Self::of(Key::Id);
+    #[cfg(test)]
+    pub(crate) const METHOD: Self = Self::of(Key::Method);
+    #[cfg(test)]
+    pub(crate) const PARAMS: Self = Self::of(Key::Params);
+    #[cfg(test)]
+    pub(crate) const RESULT: Self = Self::of(Key::Result);
+    #[cfg(test)]
+    pub(crate) const ERROR: Self = Self::of(Key::Error);
+    #[cfg(test)]
+    pub(crate) const JSONRPC: Self = Self::of(Key::Jsonrpc);
+
+    pub(super) const fn of(key: Key) -> Self {
+        Self(1 << key as u8)
+    }
+
+    pub(crate) fn contains(self, name: Self) -> bool {
+        self.0 & name.0 == name.0
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    pub(super) fn with(self, name: Self) -> Self {
+        Self(self.0 | name.0)
+    }
+}
+
+/// One top-level value, or one element of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Envelope {
+    /// The whole value.
+    pub span: Span,
+    /// Where the members' values stand, by [`Key`].
+    pub(super) spans: [Span; 5],
+    /// Which members there are, and what kind of value each is, by [`Key`].
+    pub(super) kinds: [Option<JsonKind>; 5],
+    /// What kind of value the whole is. Unless it is an object, the rest says nothing.
+    pub kind: JsonKind,
+    pub version: Version,
+    /// The names that occur more than once, and [`ESCAPED_METHOD`].
+    pub(super) odd: Names,
+    pub(super) error_parts: ErrorParts,
+}
+
+/// Stands among the names that occur more than once, to be asked for together with them: `method` is
+/// a string with escapes.
+pub(super) const ESCAPED_METHOD: Names = Names(1 << 7);
+
+/// Where the parts of an error object stand that is written as nearly every peer writes it; `scan` says
+/// how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ErrorParts {
+    pub code: i32,
+    /// What stands between the quotes. Its start is 0 if the error is written otherwise, or is none.
+    pub message: Span,
+    /// Where the data begin, which go on to the bracket; 0 if there are none.
+    pub(super) data: u32,
+}
+
+impl ErrorParts {
+    /// The data of the error that stands at `error`.
+    pub(crate) fn data(&self, error: Span) -> Option<Span> {
+        let (start, end) = (self.data, error.end.saturating_sub(1));
+        (start != 0).then_some(Span { start, end })
+    }
+}
+
+impl Envelope {
+    pub(super) fn new(kind: JsonKind) -> Self {
+        Self {
+            span: Span::default(),
+            spans: [Span::default(); 5],
+            kinds: [None; 5],
+            kind,
+            version: Version::Absent,
+            odd: Names::default(),
+            error_parts: ErrorParts::default(),
+        }
+    }
+
+    #[inline]
+    fn member(&self, key: Key) -> Option<Member> {
+        let (span, kind) = (self.spans[key as usize], self.kinds[key as usize]?);
+        Some(Member { span, kind })
+    }
+
+    #[inline]
+    pub(crate) fn id(&self) -> Option<Member> {
+        self.member(Key::Id)
+    }
+
+    #[inline]
+    pub(crate) fn method(&self) -> Option<Member> {
+        self.member(Key::Method)
+    }
+
+    #[inline]
+    pub(crate) fn params(&self) -> Option<Member> {
+        self.member(Key::Params)
+    }
+
+    #[inline]
+    pub(crate) fn result(&self) -> Option<Member> {
+        self.member(Key::Result)
+    }
+
+    #[inline]
+    pub(crate) fn error(&self) -> Option<Member> {
+        self.member(Key::Error)
+    }
+
+    /// Where the parts of the error stand, if it is written as nearly every peer writes it.
+    #[inline]
+    pub(crate) fn error_parts(&self) -> Option<&ErrorParts> {
+        (self.error_parts.message.start != 0).then_some(&self.error_parts)
+    }
+
+    /// The names that occur more than once; the members are the first occurrences.
+    pub(crate) fn repeated(&self) -> Names {
+        Names(self.odd.0 & !ESCAPED_METHOD.0)
+    }
+
+    /// Whether `method` is a string with escapes.
+    pub(crate) fn has_escaped_method(&self) -> bool {
+        self.odd.contains(ESCAPED_METHOD)
+    }
+
+    /// Whether no name occurs twice and the method has no escapes.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.odd.is_empty()
+    }
+
+    /// Keeps a member, unless there is one of its name; whether there was none.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, key: Key, start: usize, end: usize, kind: JsonKind) -> bool {
+        let slot = self.kinds.get_mut(key as usize);
+        let (Some(slot @ None), Some(span)) = (slot, self.spans.get_mut(key as usize)) else {
+            self.odd = self.odd.with(Names::of(key));
+            return false;
+        };
+        *slot = Some(kind);
+        *span = Span::new(start, end);
+        true
+    }
+}
