@@ -37,16 +37,16 @@ impl Stops {
         self.0.then_some(0)
     }
 
-    /// Without the stops before the byte at `index`, which may lie outside the block.
+    /// Without a stop at `index`, which lies in the block, and one right behind it: without any.
     #[inline]
-    pub(super) fn from(self, index: usize) -> Self {
-        Self(self.0 && index == 0)
+    pub(super) fn without_two(self, _: usize) -> Self {
+        Self(false)
     }
 
     /// As seen from the byte at `index`, which becomes the first; at most the width.
     #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
-        self.from(index)
+        Self(self.0 && index == 0)
     }
 }
 

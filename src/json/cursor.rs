@@ -20,6 +20,7 @@ use super::plain::{
     LONG, Stops, WIDTH, WINDOW, Windows, free_of_stops, long_stops_at, stops_behind, text_of,
 };
 use super::syntax::{SyntaxError, SyntaxErrorKind};
+use crate::target::SMALL;
 
 /// The deepest nesting ever allowed, whatever is configured.
 pub(super) const DEPTH_MAX: u8 = 128;
@@ -69,6 +70,33 @@ fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
 fn leading_spaces(eight: &[u8; 8]) -> usize {
     let others = u64::from_le_bytes(*eight) ^ u64::from_le_bytes([b' '; 8]);
     (others.trailing_zeros() / 8) as usize
+}
+
+/// Whether a byte behind a backslash is the whole escape.
+#[inline(always)]
+fn is_short_escape(byte: u8) -> bool {
+    const fn is_one(byte: u8) -> bool {
+        matches!(byte, b'n' | b'"' | b'\\' | b'/' | b't' | b'r' | b'b' | b'f')
+    }
+    // Which one it is nobody can foretell: a table has no branches.
+    static TABLE: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            table[byte] = is_one(byte as u8);
+            byte += 1;
+        }
+        table
+    };
+    if SMALL {
+        return is_one(byte);
+    }
+    TABLE[usize::from(byte)]
+}
+
+/// Whether these are the digits of `\u`.
+fn is_hexadecimal(digits: &[u8; 4]) -> bool {
+    digits.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Something went wrong; the cursor knows what. So small that a position or this comes back in
@@ -231,14 +259,19 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over the value that begins at `pos` with `first` and is no container.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    #[inline]
     fn scalar(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        if first == b'"' {
-            return self.string(pos).map(|string| string.end);
+        match first {
+            b'"' => self.string(pos).map(|string| string.end),
+            b'0'..=b'9' => self.number(pos, first),
+            _ => self.negative_or_word(pos, first),
         }
-        if first.is_ascii_digit() {
-            return self.number(pos, first);
-        }
+    }
+
+    /// Passes over a negative number, `true`, `false` or `null`, if one of them begins at `pos` with
+    /// `first`.
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    fn negative_or_word(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
         match first {
             b'-' => {
                 let digit = self.byte(pos + 1);
@@ -269,7 +302,12 @@ impl<'t> Cursor<'t> {
         let mut depth = open;
         let mut stack = 1_u64;
         loop {
-            if matches!(first, b'{' | b'[') {
+            // What is frequent is asked for first.
+            if first == b'"' {
+                pos = self.string(pos)?.end;
+            } else if first.is_ascii_digit() {
+                pos = self.number(pos, first)?;
+            } else if matches!(first, b'{' | b'[') {
                 self.enter(depth, pos)?;
                 let bracket = first;
                 if stack.leading_zeros() == 0 {
@@ -289,7 +327,7 @@ impl<'t> Cursor<'t> {
                     pos += 1;
                 }
             } else {
-                pos = self.scalar(pos, first)?;
+                pos = self.negative_or_word(pos, first)?;
             }
             // A value has ended; so may any number of the containers around it.
             loop {
@@ -391,60 +429,56 @@ impl<'t> Cursor<'t> {
     /// of the text. What stands in it before `pos` is plain.
     #[inline(never)]
     fn long_string(&mut self, mut pos: usize) -> Result<StringToken, Failed> {
+        let text = self.text;
+        let byte_at = |pos: usize| text.get(pos).copied().unwrap_or(0);
         let mut escaped = false;
         let mut plain_blocks = 0;
         loop {
-            let (mut stops, mut next) = long_stops_at(self.text, pos);
-            plain_blocks = if stops.first().is_none() {
-                plain_blocks + 1
+            let (mut stops, mut next) = long_stops_at(text, pos);
+            if stops.first().is_none() {
+                plain_blocks += 1;
+                // Only a string that has gone on for long is likely to go on for longer.
+                if plain_blocks > 2 {
+                    next += free_of_stops(text, next);
+                }
             } else {
-                0
-            };
+                plain_blocks = 0;
+            }
             // All stops of a block are met before the next block is looked at.
             while let Some(n) = stops.first() {
                 let at = pos + n;
-                match self.byte(at) {
+                match byte_at(at) {
+                    b'\\' => {
+                        escaped = true;
+                        if !is_short_escape(byte_at(at + 1)) {
+                            self.unicode_escape(at)?;
+                        }
+                        // What is escaped may look like a stop, in the next block, too. What follows it
+                        // does not: digits are none.
+                        stops = stops.without_two(n);
+                        next = next.max(at + 2);
+                    }
                     b'"' => {
                         let end = at + 1;
                         return Ok(StringToken { end, escaped });
                     }
-                    b'\\' => {
-                        escaped = true;
-                        let behind = self.escape(at)?;
-                        stops = stops.from(behind - pos);
-                        next = next.max(behind);
-                    }
                     _ => return Err(self.bad_string_byte(at)),
                 }
             }
-            if next >= self.text.len() {
-                return Err(self.bad_string_byte(self.text.len()));
+            if next >= text.len() {
+                return Err(self.bad_string_byte(text.len()));
             }
             pos = next;
-            // Only a string that has gone on for long is likely to go on for longer.
-            if plain_blocks > 2 {
-                pos += free_of_stops(self.text, pos);
-            }
         }
     }
 
-    /// Passes over the escape whose backslash is at `pos`. A lone surrogate is grammatical.
-    #[inline(always)]
-    fn escape(&mut self, pos: usize) -> Result<usize, Failed> {
-        match self.byte(pos + 1) {
-            b'n' | b'"' | b'\\' | b'/' | b't' | b'r' | b'b' | b'f' => Ok(pos + 2),
-            b'u' => self.unicode_escape(pos),
-            _ => Err(self.bad_escape(pos)),
-        }
-    }
-
-    fn unicode_escape(&mut self, pos: usize) -> Result<usize, Failed> {
-        let digits = self
-            .text
-            .get(pos + 2..)
-            .and_then(|rest| rest.first_chunk::<4>());
-        match digits {
-            Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => Ok(pos + 6),
+    /// Judges the escape of four digits whose backslash is at `pos`, if it is one. A lone surrogate is
+    /// grammatical.
+    #[inline(never)]
+    fn unicode_escape(&mut self, pos: usize) -> Result<(), Failed> {
+        let escape = self.text.get(pos + 1..).and_then(<[u8]>::first_chunk::<5>);
+        match escape {
+            Some([b'u', digits @ ..]) if is_hexadecimal(digits) => Ok(()),
             _ => Err(self.bad_escape(pos)),
         }
     }

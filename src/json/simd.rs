@@ -49,10 +49,10 @@ impl Stops {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 
-    /// Without the stops before the byte at `index`, which may lie outside the block.
+    /// Without a stop at `index`, which lies in the block, and one right behind it.
     #[inline(always)]
-    pub(super) fn from(self, index: usize) -> Self {
-        Self(self.0 & u64::MAX.checked_shl(index as u32).unwrap_or(0))
+    pub(super) fn without_two(self, index: usize) -> Self {
+        Self(self.0 & !(0b11 << (index % LONG)))
     }
 
     /// As seen from the byte at `index`, which becomes the first; at most the width.

@@ -8,14 +8,15 @@ use super::Random;
 use crate::json::plain::{self, skip_plain_naive};
 use crate::json::swar;
 
-/// The index of every stop of a text, found block by block with the portable twin.
+/// The index of every stop of a text but those right behind one that counts, found block by block with
+/// the portable twin.
 fn stops_by_swar(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     for (n, block) in text.chunks_exact(swar::WIDTH).enumerate() {
         let mut stops = swar::Stops::of(block.try_into().unwrap());
         while let Some(at) = stops.first() {
             found.push(n * swar::WIDTH + at);
-            stops = stops.from(at + 1);
+            stops = stops.without_two(at);
         }
     }
     found
@@ -28,7 +29,7 @@ fn stops_by_blocks(text: &[u8]) -> Vec<usize> {
         let mut stops = plain::Stops::of(block.try_into().unwrap());
         while let Some(at) = stops.first() {
             found.push(n * plain::WIDTH + at);
-            stops = stops.from(at + 1);
+            stops = stops.without_two(at);
         }
     }
     found
@@ -41,7 +42,7 @@ fn stops_by_long_blocks(text: &[u8]) -> [Vec<usize>; 2] {
         let mut stops = swar::Stops::of_long(block.try_into().unwrap());
         while let Some(at) = stops.first() {
             swar.push(n * swar::LONG + at);
-            stops = stops.from(at + 1);
+            stops = stops.without_two(at);
         }
     }
     let mut ours = Vec::new();
@@ -49,15 +50,23 @@ fn stops_by_long_blocks(text: &[u8]) -> [Vec<usize>; 2] {
         let mut stops = plain::Stops::of_long(block.try_into().unwrap());
         while let Some(at) = stops.first() {
             ours.push(n * plain::LONG + at);
-            stops = stops.from(at + 1);
+            stops = stops.without_two(at);
         }
     }
     [swar, ours]
 }
 
-fn stops_by_hand(text: &[u8]) -> Vec<usize> {
+/// The same with the eye, in blocks of so many bytes.
+fn stops_by_hand(text: &[u8], block: usize) -> Vec<usize> {
     let is_stop = |&at: &usize| text[at] == b'"' || text[at] == b'\\' || text[at] < 0x20;
-    (0..text.len()).filter(is_stop).collect()
+    let mut found: Vec<usize> = Vec::new();
+    for at in (0..text.len()).filter(is_stop) {
+        let is_behind = found.last().is_some_and(|&last| last + 1 == at);
+        if !is_behind || at % block == 0 {
+            found.push(at);
+        }
+    }
+    found
 }
 
 #[test]
@@ -67,15 +76,18 @@ fn every_byte_in_every_place_is_judged_alike() {
             for filler in [b'x', b'!', b'#', b' ', 0x7f, 0x80, 0xff, b'"', b'\\', 0] {
                 let mut text = [filler; 64];
                 text[at] = byte;
-                let expected = stops_by_hand(&text);
-                assert_eq!(stops_by_long_blocks(&text), [&expected[..], &expected]);
+                let [by_swar, by_ours] = stops_by_long_blocks(&text);
+                assert_eq!(by_swar, stops_by_hand(&text, swar::LONG));
+                assert_eq!(by_ours, stops_by_hand(&text, plain::LONG));
+                let expected = stops_by_hand(&text, swar::WIDTH);
                 assert_eq!(stops_by_swar(&text), expected, "{byte} at {at} in {filler}");
                 let [first, second] = [0, 32].map(|from| text[from..].first_chunk().unwrap());
                 for half in [first, second] {
-                    let found = !stops_by_hand(half).is_empty();
+                    let found = !stops_by_hand(half, 1).is_empty();
                     assert_eq!(swar::has_stops_by_words(half), found);
                     assert_eq!(swar::has_stops_by_bytes(half), found);
                 }
+                let expected = stops_by_hand(&text, plain::WIDTH);
                 assert_eq!(
                     stops_by_blocks(&text),
                     expected,
@@ -93,7 +105,10 @@ fn stops_can_be_left_out_and_moved() {
             let mut text = [b'x'; swar::WIDTH];
             text[at] = b'"';
             let stops = swar::Stops::of(&text);
-            assert_eq!(stops.from(index).first(), (at >= index).then_some(at));
+            if index < swar::WIDTH {
+                let is_left = at != index && at != index + 1;
+                assert_eq!(stops.without_two(index).first(), is_left.then_some(at));
+            }
             if index <= swar::WIDTH {
                 assert_eq!(stops.behind(index).first(), at.checked_sub(index));
             }
@@ -104,7 +119,10 @@ fn stops_can_be_left_out_and_moved() {
             let mut text = [b'x'; plain::WIDTH];
             text[at] = b'"';
             let stops = plain::Stops::of(&text);
-            assert_eq!(stops.from(index).first(), (at >= index).then_some(at));
+            if index < plain::WIDTH {
+                let is_left = at != index && at != index + 1;
+                assert_eq!(stops.without_two(index).first(), is_left.then_some(at));
+            }
             if index <= plain::WIDTH {
                 assert_eq!(stops.behind(index).first(), at.checked_sub(index));
             }
