@@ -72,6 +72,22 @@ fn leading_spaces(eight: &[u8; 8]) -> usize {
     (others.trailing_zeros() / 8) as usize
 }
 
+/// Whether a number may begin with a byte: a digit or a minus, and no value begins with the two that
+/// stand between them in ASCII.
+#[inline(always)]
+pub(super) fn begins_number(byte: u8) -> bool {
+    matches!(byte, b'-'..=b'9')
+}
+
+/// How the words begin, by [`word_place`].
+const WORDS: [[u8; 4]; 4] = [*b"fals", *b"null", *b"true", [0; 4]];
+
+/// Two bits in which the first letters of the words differ.
+#[inline(always)]
+fn word_place(first: u8) -> usize {
+    usize::from(first >> 3 & 0b11)
+}
+
 /// Whether a byte behind a backslash is the whole escape.
 #[inline(always)]
 fn is_short_escape(byte: u8) -> bool {
@@ -261,30 +277,13 @@ impl<'t> Cursor<'t> {
     /// Passes over the value that begins at `pos` with `first` and is no container.
     #[inline]
     fn scalar(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        match first {
-            b'"' => self.string(pos).map(|string| string.end),
-            b'0'..=b'9' => self.number(pos, first),
-            _ => self.negative_or_word(pos, first),
+        if first == b'"' {
+            return self.string(pos).map(|string| string.end);
         }
-    }
-
-    /// Passes over a negative number, `true`, `false` or `null`, if one of them begins at `pos` with
-    /// `first`.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
-    fn negative_or_word(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        match first {
-            b'-' => {
-                let digit = self.byte(pos + 1);
-                if !digit.is_ascii_digit() {
-                    return Err(self.missing_digit(pos + 1));
-                }
-                self.number(pos + 1, digit)
-            }
-            b't' => self.literal(pos, b"true"),
-            b'f' => self.literal(pos, b"false"),
-            b'n' => self.literal(pos, b"null"),
-            _ => Err(self.unexpected(pos)),
+        if begins_number(first) {
+            return self.number(pos, first);
         }
+        self.word(pos, first)
     }
 
     /// Passes over the array or object that begins at `pos` with `bracket`, inside `open` containers.
@@ -305,7 +304,7 @@ impl<'t> Cursor<'t> {
             // What is frequent is asked for first.
             if first == b'"' {
                 pos = self.string(pos)?.end;
-            } else if first.is_ascii_digit() {
+            } else if begins_number(first) {
                 pos = self.number(pos, first)?;
             } else if matches!(first, b'{' | b'[') {
                 self.enter(depth, pos)?;
@@ -327,7 +326,7 @@ impl<'t> Cursor<'t> {
                     pos += 1;
                 }
             } else {
-                pos = self.negative_or_word(pos, first)?;
+                pos = self.word(pos, first)?;
             }
             // A value has ended; so may any number of the containers around it.
             loop {
@@ -402,48 +401,47 @@ impl<'t> Cursor<'t> {
     /// Passes over the string whose opening quote is at `pos`.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
-        let mut plain = pos + 1;
-        if let Some(window) = self.windows.at(pos) {
-            let (mut stop, mut seen) = (stops_behind::<1>(window).first(), WIDTH);
-            if stop.is_none() {
-                let rest = self.text.get(pos + 1 + WIDTH..).unwrap_or_default();
-                if let Some(block) = rest.first_chunk() {
-                    stop = Stops::of_long(block).first().map(|n| WIDTH + n);
-                    seen += LONG;
-                }
-            }
-            plain += match stop {
-                Some(n) if self.text.get(pos + 1 + n) == Some(&b'"') => {
-                    let end = pos + n + 2;
-                    let escaped = false;
-                    return Ok(StringToken { end, escaped });
-                }
-                Some(n) => n,
-                None => seen,
+        let mut pos = pos + 1;
+        let Some(window) = self.windows.at(pos - 1) else {
+            return self.long_string(pos);
+        };
+        let (mut stops, mut next) = (stops_behind::<1>(window), pos + WIDTH);
+        if stops.first().is_none() {
+            let rest = self.text.get(next..).unwrap_or_default();
+            let Some(block) = rest.first_chunk() else {
+                return self.long_string(next);
             };
+            (pos, stops, next) = (next, Stops::of_long(block), next + LONG);
         }
-        self.long_string(plain)
+        match stops.first() {
+            Some(n) if self.text.get(pos + n) == Some(&b'"') => Ok(StringToken {
+                end: pos + n + 1,
+                escaped: false,
+            }),
+            _ => self.rest_of_string(pos, stops, next),
+        }
     }
 
-    /// Does the same for a string that is longer than a block, has escapes, or stands at the end
-    /// of the text. What stands in it before `pos` is plain.
+    /// Passes over what is left of a string from `pos` on; what stands in it before is plain.
     #[inline(never)]
-    fn long_string(&mut self, mut pos: usize) -> Result<StringToken, Failed> {
+    fn long_string(&mut self, pos: usize) -> Result<StringToken, Failed> {
+        let (stops, next) = long_stops_at(self.text, pos);
+        self.rest_of_string(pos, stops, next)
+    }
+
+    /// Does the same, with the stops at hand from `pos` up to `next`.
+    #[inline(never)]
+    fn rest_of_string(
+        &mut self,
+        mut pos: usize,
+        mut stops: Stops,
+        mut next: usize,
+    ) -> Result<StringToken, Failed> {
         let text = self.text;
         let byte_at = |pos: usize| text.get(pos).copied().unwrap_or(0);
         let mut escaped = false;
         let mut plain_blocks = 0;
         loop {
-            let (mut stops, mut next) = long_stops_at(text, pos);
-            if stops.first().is_none() {
-                plain_blocks += 1;
-                // Only a string that has gone on for long is likely to go on for longer.
-                if plain_blocks > 2 {
-                    next += free_of_stops(text, next);
-                }
-            } else {
-                plain_blocks = 0;
-            }
             // All stops of a block are met before the next block is looked at.
             while let Some(n) = stops.first() {
                 let at = pos + n;
@@ -469,6 +467,15 @@ impl<'t> Cursor<'t> {
                 return Err(self.bad_string_byte(text.len()));
             }
             pos = next;
+            (stops, next) = long_stops_at(text, pos);
+            plain_blocks = match stops.first() {
+                Some(_) => 0,
+                None => plain_blocks + 1,
+            };
+            // Only a string that has gone on for long is likely to go on for longer.
+            if plain_blocks > 2 {
+                next += free_of_stops(text, next);
+            }
         }
     }
 
@@ -483,11 +490,17 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over the number that begins at `pos` with `first`, a digit. The byte at hand is always
-    /// the one at `pos`, so that none is read twice.
+    /// Passes over the number at `pos`, if there is one; it [begins](begins_number) with `first`. The byte
+    /// at hand is always the one at `pos`, so that none but the sign is read twice.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn number(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        let (mut pos, mut byte) = (pos + 1, self.byte(pos + 1));
+        // Whether there is a sign nobody can foretell: it costs no branch.
+        let digit = pos + usize::from(first == b'-');
+        let first = self.byte(digit);
+        if !first.is_ascii_digit() {
+            return Err(self.no_number(pos));
+        }
+        let (mut pos, mut byte) = (digit + 1, self.byte(digit + 1));
         while byte.is_ascii_digit() {
             // RFC 8259, clause 6: leading zeros are not allowed.
             if first == b'0' {
@@ -531,16 +544,19 @@ impl<'t> Cursor<'t> {
         Ok((pos, byte))
     }
 
-    #[inline(always)]
-    fn literal<const N: usize>(&mut self, pos: usize, word: &[u8; N]) -> Result<usize, Failed> {
-        match self
-            .text
-            .get(pos..)
-            .and_then(|rest| rest.first_chunk::<N>())
-        {
-            Some(found) if found == word => Ok(pos + N),
-            _ => Err(self.bad_literal(pos, word)),
+    /// Passes over `true`, `false` or `null`, if one of them begins at `pos` with `first`. Which of them it
+    /// is nobody can foretell: it costs no branch.
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    fn word(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
+        let word = WORDS[word_place(first)];
+        let found = self.text.get(pos..).and_then(<[u8]>::first_chunk);
+        let is_false = first == b'f';
+        let end = pos + 4 + usize::from(is_false);
+        let is_whole = !is_false | (self.byte(pos + 4) == b'e');
+        if found == Some(&word) && is_whole {
+            return Ok(end);
         }
+        Err(self.bad_word(pos, first))
     }
 
     // What follows is the failing path: it only finds out what to say.
@@ -565,6 +581,15 @@ impl<'t> Cursor<'t> {
 
     #[cold]
     #[inline(never)]
+    fn no_number(&mut self, pos: usize) -> Failed {
+        match self.byte(pos) {
+            b'-' => self.missing_digit(pos + 1),
+            _ => self.unexpected(pos),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
     fn bad_escape(&mut self, pos: usize) -> Failed {
         let digits = match self.text.get(pos + 1) {
             Some(b'u') => self.text.get(pos + 2..).unwrap_or_default(),
@@ -581,7 +606,13 @@ impl<'t> Cursor<'t> {
 
     #[cold]
     #[inline(never)]
-    fn bad_literal(&mut self, pos: usize, word: &[u8]) -> Failed {
+    fn bad_word(&mut self, pos: usize, first: u8) -> Failed {
+        let word: &[u8] = match first {
+            b't' => b"true",
+            b'f' => b"false",
+            b'n' => b"null",
+            _ => return self.unexpected(pos),
+        };
         let found = self.text.get(pos..).unwrap_or_default();
         let good = found.iter().zip(word).take_while(|(a, b)| a == b).count();
         self.wrong(SyntaxErrorKind::UnexpectedByte, pos + good)

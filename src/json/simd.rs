@@ -122,14 +122,58 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
 }
 
-/// The text, if it is UTF-8. One that is all ASCII, as most are, is read once and at the speed of memory.
+/// The text, if it is UTF-8. One that is all ASCII, as most are, is read once and at the speed of memory; one with some
+/// letters beyond it nearly so. What is wrong with any other the library says.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
-    if is_ascii(bytes) {
+    if is_ascii(bytes) || is_utf8(bytes) {
         // SAFETY: ASCII is UTF-8.
         return Ok(unsafe { core::str::from_utf8_unchecked(bytes) });
     }
     core::str::from_utf8(bytes)
+}
+
+/// Looks at characters beyond ASCII only, which are found a block at a time.
+#[inline(never)]
+fn is_utf8(bytes: &[u8]) -> bool {
+    let mut pos = 0;
+    while let Some(block) = bytes.get(pos..).and_then(<[u8]>::first_chunk::<LONG>) {
+        // SAFETY: as above.
+        let beyond = |part: &_| unsafe { _mm_movemask_epi8(load(part)) } as u32 as u64;
+        let [a, b, c, d] = parts(block).map(beyond);
+        let mut beyond = a | b << WIDTH | c << (2 * WIDTH) | d << (3 * WIDTH);
+        let mut next = pos + LONG;
+        while beyond != 0 {
+            let n = beyond.trailing_zeros();
+            let at = pos + n as usize;
+            let Some(len) = bytes.get(at..).and_then(character) else {
+                return false;
+            };
+            // What of it is in the next block is passed over there.
+            beyond &= !(((1 << len) - 1) << n);
+            next = next.max(at + len);
+        }
+        pos = next;
+    }
+    bytes
+        .get(pos..)
+        .is_some_and(|rest| core::str::from_utf8(rest).is_ok())
+}
+
+/// How many bytes the character beyond ASCII has with which `bytes` begin, by the table of RFC 3629, clause 4.
+#[inline(always)]
+fn character(bytes: &[u8]) -> Option<usize> {
+    let continues = |byte: &u8| byte & 0xc0 == 0x80;
+    match bytes {
+        [0xc2..=0xdf, b, ..] if continues(b) => Some(2),
+        [0xe0, 0xa0..=0xbf, c, ..] if continues(c) => Some(3),
+        [0xed, 0x80..=0x9f, c, ..] if continues(c) => Some(3),
+        [0xe1..=0xec | 0xee | 0xef, b, c, ..] if continues(b) && continues(c) => Some(3),
+        [0xf0, 0x90..=0xbf, c, d, ..] if continues(c) && continues(d) => Some(4),
+        [0xf1..=0xf3, b, c, d, ..] if continues(b) && continues(c) && continues(d) => Some(4),
+        [0xf4, 0x80..=0x8f, c, d, ..] if continues(c) && continues(d) => Some(4),
+        _ => None,
+    }
 }
 
 /// Whatever is left behind whole blocks is covered by blocks at the end, which may overlap those before.

@@ -252,3 +252,46 @@ fn a_value_is_cut_out_only_between_characters() {
         }
     }
 }
+
+#[test]
+fn a_text_is_utf8_just_when_the_library_says_so() {
+    let judge = |text: &[u8]| {
+        assert_eq!(plain::text_of(text), core::str::from_utf8(text), "{text:?}");
+    };
+    // Every first and second byte, and edges of the third and fourth, around the end of a block.
+    for (first, second) in (0..=u8::MAX).flat_map(|a| (0..=u8::MAX).map(move |b| (a, b))) {
+        for rest in [[b'x', b'x'], [0x80, b'x'], [0xbf, 0x80], [0x80, 0xc0]] {
+            let mut text = vec![b'a'; 140];
+            text[62..64].copy_from_slice(&[first, second]);
+            text[64..66].copy_from_slice(&rest);
+            judge(&text);
+        }
+    }
+    let characters = [
+        "a",
+        "\u{e9}",
+        "\u{7ff}",
+        "\u{800}",
+        "\u{d7ff}",
+        "\u{ffff}",
+        "\u{10000}",
+        "\u{10ffff}",
+    ];
+    let mut random = Random(21);
+    for _ in 0..3000 {
+        let mut text = std::string::String::new();
+        for _ in 0..random.below(200) {
+            text.push_str(characters[random.below(8)]);
+        }
+        let mut text = text.into_bytes();
+        judge(&text);
+        // Cut anywhere, and with a byte that may be wrong.
+        text.truncate(random.below(text.len() + 1));
+        judge(&text);
+        if !text.is_empty() {
+            let at = random.below(text.len());
+            text[at] = random.below(256) as u8;
+            judge(&text);
+        }
+    }
+}
