@@ -1,8 +1,8 @@
-//! Reading JSON token by token, and whole values with a stack of bits instead of frames.
+//! Reading JSON: whole values with a stack of bits instead of frames, and what stands between tokens.
 //!
-//! Lives here: blanks, strings, numbers, literals, and the loop that passes over one value of any
-//! nesting. Does not live here: which member of a message is which (`scan`). Rules guarded: every
-//! byte is judged by RFC 8259; nesting costs one bit, and one stack frame more after every 63 levels,
+//! Lives here: blanks, keys, and the loop that passes over one array or object of any nesting. Does
+//! not live here: strings, numbers and words (`tokens`), and which member of a message is which
+//! (`scan`). Rules guarded: every byte is judged by RFC 8259; nesting costs one bit, and one stack frame more after every 63 levels,
 //! of which there are 128 at most.
 //!
 //! A position is passed in and the next one comes back, so the compiler keeps it in a register;
@@ -12,22 +12,19 @@
 //! end needs no test of its own on the good path; the failing path tells the two apart.
 //!
 //! How the good path is kept short: whether the text is UTF-8 is found out once, before anything
-//! else (`utf8`), so that strings are only searched for their end. A string that ends, without
-//! escapes, in the first block of vector code is done with inline, and so is what stands between
-//! tokens when there are no blanks; everything else is a call away.
+//! else (`utf8`), so that strings are only searched for their end. What stands between tokens is done
+//! with inline when there are no blanks; everything else is a call away.
 
-use super::plain::{
-    LONG, Stops, WIDTH, WINDOW, Windows, free_of_stops, long_stops_at, stops_behind, text_of,
-};
+use super::plain::{WINDOW, Windows, stops_behind, text_of};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
-use crate::target::SMALL;
+use super::tokens::begins_number;
 
 /// The deepest nesting ever allowed, whatever is configured.
 pub(super) const DEPTH_MAX: u8 = 128;
 
 pub(super) struct Cursor<'t> {
-    text: &'t [u8],
-    windows: Windows<'t>,
+    pub(super) text: &'t [u8],
+    pub(super) windows: Windows<'t>,
     depth_max: u32,
     line_breaks: bool,
     /// What went wrong, once something has.
@@ -72,59 +69,10 @@ fn leading_spaces(eight: &[u8; 8]) -> usize {
     (others.trailing_zeros() / 8) as usize
 }
 
-/// Whether a number may begin with a byte: a digit or a minus, and no value begins with the two that
-/// stand between them in ASCII.
-#[inline(always)]
-pub(super) fn begins_number(byte: u8) -> bool {
-    matches!(byte, b'-'..=b'9')
-}
-
-/// How the words begin, by [`word_place`].
-const WORDS: [[u8; 4]; 4] = [*b"fals", *b"null", *b"true", [0; 4]];
-
-/// Two bits in which the first letters of the words differ.
-#[inline(always)]
-fn word_place(first: u8) -> usize {
-    usize::from(first >> 3 & 0b11)
-}
-
-/// Whether a byte behind a backslash is the whole escape.
-#[inline(always)]
-fn is_short_escape(byte: u8) -> bool {
-    const fn is_one(byte: u8) -> bool {
-        matches!(byte, b'n' | b'"' | b'\\' | b'/' | b't' | b'r' | b'b' | b'f')
-    }
-    // Which one it is nobody can foretell: a table has no branches.
-    static TABLE: [bool; 256] = {
-        let mut table = [false; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            table[byte] = is_one(byte as u8);
-            byte += 1;
-        }
-        table
-    };
-    if SMALL {
-        return is_one(byte);
-    }
-    TABLE[usize::from(byte)]
-}
-
-/// Whether these are the digits of `\u`.
-fn is_hexadecimal(digits: &[u8; 4]) -> bool {
-    digits.iter().all(u8::is_ascii_hexdigit)
-}
-
 /// Something went wrong; the cursor knows what. So small that a position or this comes back in
 /// registers.
 #[derive(Debug)]
 pub(super) struct Failed;
-
-/// Where a string token ended, and whether it has escapes.
-pub(super) struct StringToken {
-    pub(super) end: usize,
-    pub(super) escaped: bool,
-}
 
 impl<'t> Cursor<'t> {
     pub(super) fn new(text: &'t [u8], depth_max: u8) -> Self {
@@ -274,18 +222,6 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Passes over the value that begins at `pos` with `first` and is no container.
-    #[inline]
-    fn scalar(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        if first == b'"' {
-            return self.string(pos).map(|string| string.end);
-        }
-        if begins_number(first) {
-            return self.number(pos, first);
-        }
-        self.word(pos, first)
-    }
-
     /// Passes over the array or object that begins at `pos` with `bracket`, inside `open` containers.
     ///
     /// The stack holds one bit per container that is open: 1 an object, 0 an array, the innermost
@@ -398,167 +334,6 @@ impl<'t> Cursor<'t> {
         Ok(self.token(pos + 1))
     }
 
-    /// Passes over the string whose opening quote is at `pos`.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
-    pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
-        let mut pos = pos + 1;
-        let Some(window) = self.windows.at(pos - 1) else {
-            return self.long_string(pos);
-        };
-        let (mut stops, mut next) = (stops_behind::<1>(window), pos + WIDTH);
-        if stops.first().is_none() {
-            let rest = self.text.get(next..).unwrap_or_default();
-            let Some(block) = rest.first_chunk() else {
-                return self.long_string(next);
-            };
-            (pos, stops, next) = (next, Stops::of_long(block), next + LONG);
-        }
-        match stops.first() {
-            Some(n) if self.text.get(pos + n) == Some(&b'"') => Ok(StringToken {
-                end: pos + n + 1,
-                escaped: false,
-            }),
-            _ => self.rest_of_string(pos, stops, next),
-        }
-    }
-
-    /// Passes over what is left of a string from `pos` on; what stands in it before is plain.
-    #[inline(never)]
-    fn long_string(&mut self, pos: usize) -> Result<StringToken, Failed> {
-        let (stops, next) = long_stops_at(self.text, pos);
-        self.rest_of_string(pos, stops, next)
-    }
-
-    /// Does the same, with the stops at hand from `pos` up to `next`.
-    #[inline(never)]
-    fn rest_of_string(
-        &mut self,
-        mut pos: usize,
-        mut stops: Stops,
-        mut next: usize,
-    ) -> Result<StringToken, Failed> {
-        let text = self.text;
-        let byte_at = |pos: usize| text.get(pos).copied().unwrap_or(0);
-        let mut escaped = false;
-        let mut plain_blocks = 0;
-        loop {
-            // All stops of a block are met before the next block is looked at.
-            while let Some(n) = stops.first() {
-                let at = pos + n;
-                match byte_at(at) {
-                    b'\\' => {
-                        escaped = true;
-                        if !is_short_escape(byte_at(at + 1)) {
-                            self.unicode_escape(at)?;
-                        }
-                        // What is escaped may look like a stop, in the next block, too. What follows it
-                        // does not: digits are none.
-                        stops = stops.without_two(n);
-                        next = next.max(at + 2);
-                    }
-                    b'"' => {
-                        let end = at + 1;
-                        return Ok(StringToken { end, escaped });
-                    }
-                    _ => return Err(self.bad_string_byte(at)),
-                }
-            }
-            if next >= text.len() {
-                return Err(self.bad_string_byte(text.len()));
-            }
-            pos = next;
-            (stops, next) = long_stops_at(text, pos);
-            plain_blocks = match stops.first() {
-                Some(_) => 0,
-                None => plain_blocks + 1,
-            };
-            // Only a string that has gone on for long is likely to go on for longer.
-            if plain_blocks > 2 {
-                next += free_of_stops(text, next);
-            }
-        }
-    }
-
-    /// Judges the escape of four digits whose backslash is at `pos`, if it is one. A lone surrogate is
-    /// grammatical.
-    #[inline(never)]
-    fn unicode_escape(&mut self, pos: usize) -> Result<(), Failed> {
-        let escape = self.text.get(pos + 1..).and_then(<[u8]>::first_chunk::<5>);
-        match escape {
-            Some([b'u', digits @ ..]) if is_hexadecimal(digits) => Ok(()),
-            _ => Err(self.bad_escape(pos)),
-        }
-    }
-
-    /// Passes over the number at `pos`, if there is one; it [begins](begins_number) with `first`. The byte
-    /// at hand is always the one at `pos`, so that none but the sign is read twice.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
-    pub(super) fn number(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        // Whether there is a sign nobody can foretell: it costs no branch.
-        let digit = pos + usize::from(first == b'-');
-        let first = self.byte(digit);
-        if !first.is_ascii_digit() {
-            return Err(self.no_number(pos));
-        }
-        let (mut pos, mut byte) = (digit + 1, self.byte(digit + 1));
-        while byte.is_ascii_digit() {
-            // RFC 8259, clause 6: leading zeros are not allowed.
-            if first == b'0' {
-                return Err(self.fail(SyntaxErrorKind::BadNumber, pos));
-            }
-            pos += 1;
-            byte = self.byte(pos);
-        }
-        // A control character that looks like a dot here is none there.
-        if matches!(byte | 0x20, b'.' | b'e') {
-            return self.fraction(pos, byte);
-        }
-        Ok(pos)
-    }
-
-    /// Passes over what may stand behind a whole number; `byte` is the one at `pos`.
-    #[inline(always)]
-    fn fraction(&mut self, pos: usize, byte: u8) -> Result<usize, Failed> {
-        let (mut pos, mut byte) = (pos, byte);
-        if byte == b'.' {
-            (pos, byte) = self.digits(pos + 1)?;
-        }
-        if byte | 0x20 == b'e' {
-            let sign = matches!(self.byte(pos + 1), b'+' | b'-');
-            (pos, _) = self.digits(pos + 1 + usize::from(sign))?;
-        }
-        Ok(pos)
-    }
-
-    /// Passes over one digit or more: where they end, and the byte there.
-    #[inline(always)]
-    fn digits(&mut self, mut pos: usize) -> Result<(usize, u8), Failed> {
-        let mut byte = self.byte(pos);
-        if !byte.is_ascii_digit() {
-            return Err(self.missing_digit(pos));
-        }
-        while byte.is_ascii_digit() {
-            pos += 1;
-            byte = self.byte(pos);
-        }
-        Ok((pos, byte))
-    }
-
-    /// Passes over `true`, `false` or `null`, if one of them begins at `pos` with `first`. Which of them it
-    /// is nobody can foretell: it costs no branch.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
-    fn word(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        let word = WORDS[word_place(first)];
-        let found = self.text.get(pos..).and_then(<[u8]>::first_chunk);
-        let is_false = first == b'f';
-        let end = pos + 4 + usize::from(is_false);
-        let is_whole = !is_false | (self.byte(pos + 4) == b'e');
-        if found == Some(&word) && is_whole {
-            return Ok(end);
-        }
-        Err(self.bad_word(pos, first))
-    }
-
     // What follows is the failing path: it only finds out what to say.
 
     #[cold]
@@ -567,59 +342,8 @@ impl<'t> Cursor<'t> {
         self.wrong(SyntaxErrorKind::UnexpectedByte, pos)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn bad_string_byte(&mut self, pos: usize) -> Failed {
-        self.wrong(SyntaxErrorKind::ControlCharacter, pos)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn missing_digit(&mut self, pos: usize) -> Failed {
-        self.wrong(SyntaxErrorKind::BadNumber, pos)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn no_number(&mut self, pos: usize) -> Failed {
-        match self.byte(pos) {
-            b'-' => self.missing_digit(pos + 1),
-            _ => self.unexpected(pos),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn bad_escape(&mut self, pos: usize) -> Failed {
-        let digits = match self.text.get(pos + 1) {
-            Some(b'u') => self.text.get(pos + 2..).unwrap_or_default(),
-            Some(_) => return self.fail(SyntaxErrorKind::BadEscape, pos + 1),
-            None => return self.fail(SyntaxErrorKind::UnexpectedEnd, pos + 1),
-        };
-        let good = digits
-            .iter()
-            .take(4)
-            .take_while(|digit| digit.is_ascii_hexdigit())
-            .count();
-        self.wrong(SyntaxErrorKind::BadEscape, pos + 2 + good)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn bad_word(&mut self, pos: usize, first: u8) -> Failed {
-        let word: &[u8] = match first {
-            b't' => b"true",
-            b'f' => b"false",
-            b'n' => b"null",
-            _ => return self.unexpected(pos),
-        };
-        let found = self.text.get(pos..).unwrap_or_default();
-        let good = found.iter().zip(word).take_while(|(a, b)| a == b).count();
-        self.wrong(SyntaxErrorKind::UnexpectedByte, pos + good)
-    }
-
     /// Tells the end of the text from a bad byte: both read as something unexpected.
-    fn wrong(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {
+    pub(super) fn wrong(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {
         if pos >= self.text.len() {
             return self.fail(SyntaxErrorKind::UnexpectedEnd, self.text.len());
         }
@@ -628,7 +352,7 @@ impl<'t> Cursor<'t> {
 
     #[cold]
     #[inline(never)]
-    fn fail(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {
+    pub(super) fn fail(&mut self, kind: SyntaxErrorKind, pos: usize) -> Failed {
         self.failure = SyntaxError::new(kind, pos);
         Failed
     }

@@ -50,6 +50,13 @@ mod string;
 mod swar;
 mod syntax;
 mod text;
+mod tokens;
+#[cfg(all(
+    target_arch = "x86_64",
+    target_feature = "sse2",
+    not(any(antiphon_small, target_os = "none"))
+))]
+mod utf8;
 mod walk;
 
 #[cfg(test)]

@@ -15,10 +15,11 @@
 
 use alloc::vec::Vec;
 
-use super::cursor::{Cursor, Failed, StringToken};
+use super::cursor::{Cursor, Failed};
 use super::envelope::{ESCAPED_METHOD, Envelope, ErrorParts, Key, Names, Span, Version};
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
+use super::tokens::StringToken;
 use crate::target::SMALL;
 
 /// Whether a text is one value or a batch.

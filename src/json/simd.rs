@@ -18,6 +18,7 @@ use core::arch::x86_64::{
 use core::str::Utf8Error;
 
 use super::plain::WINDOW;
+use super::utf8::{is_ascii, is_utf8};
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 16;
@@ -122,82 +123,28 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
 }
 
-/// The text, if it is UTF-8. One that is all ASCII, as most are, is read once and at the speed of memory; one with some
-/// letters beyond it nearly so. What is wrong with any other the library says.
+/// The text, if it is UTF-8; what is wrong with any other the library says. All ASCII is read at the speed of memory.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     if is_ascii(bytes) || is_utf8(bytes) {
-        // SAFETY: ASCII is UTF-8.
+        // SAFETY: ASCII is UTF-8, and `is_utf8` has looked at the rest.
         return Ok(unsafe { core::str::from_utf8_unchecked(bytes) });
     }
     core::str::from_utf8(bytes)
 }
 
-/// Looks at characters beyond ASCII only, which are found a block at a time.
-#[inline(never)]
-fn is_utf8(bytes: &[u8]) -> bool {
-    let mut pos = 0;
-    while let Some(block) = bytes.get(pos..).and_then(<[u8]>::first_chunk::<LONG>) {
-        // SAFETY: as above.
-        let beyond = |part: &_| unsafe { _mm_movemask_epi8(load(part)) } as u32 as u64;
-        let [a, b, c, d] = parts(block).map(beyond);
-        let mut beyond = a | b << WIDTH | c << (2 * WIDTH) | d << (3 * WIDTH);
-        let mut next = pos + LONG;
-        while beyond != 0 {
-            let n = beyond.trailing_zeros();
-            let at = pos + n as usize;
-            let Some(len) = bytes.get(at..).and_then(character) else {
-                return false;
-            };
-            // What of it is in the next block is passed over there.
-            beyond &= !(((1 << len) - 1) << n);
-            next = next.max(at + len);
-        }
-        pos = next;
-    }
-    bytes
-        .get(pos..)
-        .is_some_and(|rest| core::str::from_utf8(rest).is_ok())
-}
-
-/// How many bytes the character beyond ASCII has with which `bytes` begin, by the table of RFC 3629, clause 4.
+/// Which bytes of a long block are beyond ASCII: a bit each, the first byte's lowest.
 #[inline(always)]
-fn character(bytes: &[u8]) -> Option<usize> {
-    let continues = |byte: &u8| byte & 0xc0 == 0x80;
-    match bytes {
-        [0xc2..=0xdf, b, ..] if continues(b) => Some(2),
-        [0xe0, 0xa0..=0xbf, c, ..] if continues(c) => Some(3),
-        [0xed, 0x80..=0x9f, c, ..] if continues(c) => Some(3),
-        [0xe1..=0xec | 0xee | 0xef, b, c, ..] if continues(b) && continues(c) => Some(3),
-        [0xf0, 0x90..=0xbf, c, d, ..] if continues(c) && continues(d) => Some(4),
-        [0xf1..=0xf3, b, c, d, ..] if continues(b) && continues(c) && continues(d) => Some(4),
-        [0xf4, 0x80..=0x8f, c, d, ..] if continues(c) && continues(d) => Some(4),
-        _ => None,
-    }
+pub(super) fn beyond_ascii(block: &[u8; LONG]) -> u64 {
+    // SAFETY: as above.
+    let beyond = |part: &_| u64::from(unsafe { _mm_movemask_epi8(load(part)) } as u32);
+    let [a, b, c, d] = parts(block).map(beyond);
+    a | b << WIDTH | c << (2 * WIDTH) | d << (3 * WIDTH)
 }
 
-/// Whatever is left behind whole blocks is covered by blocks at the end, which may overlap those before.
-#[inline]
-fn is_ascii(bytes: &[u8]) -> bool {
-    if let Some(last) = bytes.last_chunk::<{ 4 * WIDTH }>() {
-        let mut blocks = bytes
-            .chunks_exact(4 * WIDTH)
-            .filter_map(<[u8]>::first_chunk);
-        return blocks.all(are_ascii::<{ 4 * WIDTH }, 4>) && are_ascii::<{ 4 * WIDTH }, 4>(last);
-    }
-    const TWO: usize = 2 * WIDTH;
-    let (first, last) = (bytes.first_chunk::<TWO>(), bytes.last_chunk::<TWO>());
-    if let (Some(first), Some(last)) = (first, last) {
-        return are_ascii::<TWO, 2>(first) && are_ascii::<TWO, 2>(last);
-    }
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<WIDTH>(), bytes.last_chunk::<WIDTH>()) {
-        return are_ascii::<WIDTH, 1>(first) && are_ascii::<WIDTH, 1>(last);
-    }
-    bytes.iter().fold(0, |or, byte| or | byte) < 0x80
-}
-
+/// Whether so many blocks behind each other are ASCII.
 #[inline(always)]
-fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
+pub(super) fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
     let parts: [_; BLOCKS] = parts(blocks);
     // SAFETY: as above.
     unsafe {
