@@ -501,4 +501,23 @@ mod tests {
         });
         assert!(ours.batches.len() <= 2);
     }
+
+    #[test]
+    fn room_is_made_for_what_is_added_and_doubled_up_to_the_most_there_may_be() {
+        let mut batches = Batches::new();
+        let batch = batches.begin();
+        let mut add = |position, room: usize| {
+            let write = |out: &mut Vec<u8>| {
+                out.resize(out.len() + room, b'x');
+                Ok::<(), ()>(())
+            };
+            assert_eq!(batches.add(batch, position, room, 100, write), Ok(true));
+            batches.slots[0].text.capacity()
+        };
+        assert_eq!(add(0, 20), 20);
+        assert_eq!(add(1, 5), 40);
+        assert_eq!(add(2, 15), 40);
+        assert_eq!(add(3, 1), 80);
+        assert_eq!(add(4, 45), 100);
+    }
 }

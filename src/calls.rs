@@ -581,4 +581,32 @@ mod tests {
             assert_eq!(calls.oldest(), Some(number + 1));
         }
     }
+
+    #[test]
+    fn the_next_number_is_given_at_once_while_nothing_stands_in_its_way() {
+        let mut calls = Calls::new(1);
+        assert_eq!(calls.reserve_next(9), None);
+        for number in 1..=7 {
+            if number > 1 {
+                assert_eq!(calls.reserve_next(number), Some(number as u64));
+                assert_eq!(calls.reserve_next(number - 1), None);
+            }
+            open(&mut calls, NEVER);
+        }
+        // The ring of eight is to grow.
+        assert_eq!(calls.reserve_next(1024), None);
+        calls.take(1);
+        assert_eq!(calls.reserve_next(1024), Some(8));
+        open(&mut calls, NEVER);
+        calls.take(3);
+        assert_eq!(calls.reserve_next(1024), Some(9));
+        open(&mut calls, NEVER);
+        calls.take(4);
+        // The second slot is still in use.
+        assert_eq!(calls.reserve_next(1024), None);
+        calls.take(2);
+        assert_eq!(calls.reserve_next(1024), Some(10));
+        calls.name(9, crate::id::Id::NULL);
+        assert_eq!(calls.reserve_next(1024), None);
+    }
 }

@@ -209,7 +209,7 @@ impl HashOfBytes {
     }
 
     fn mix(&mut self, word: u64) {
-        self.hash = (self.hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.hash = (self.hash.rotate_left(32) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
     fn finish(mut self) -> u32 {
@@ -532,8 +532,10 @@ impl ReplyToken {
 
 #[cfg(test)]
 mod tests {
-    use super::{Id, IdScheme, OwnedId};
+    use super::{HashOfBytes, Id, IdScheme, OwnedId};
     use crate::json::Json;
+    use alloc::format;
+    use alloc::string::String;
     use alloc::vec::Vec;
 
     fn id(text: &str) -> Id<'_> {
@@ -644,5 +646,90 @@ mod tests {
         );
         assert_eq!(read(uuid, "\"ABABABAB-abab-4bab-abab-00000000000f\""), None);
         assert_eq!(read(uuid, "\"abababab-abab-4bab-abab-00000000000F\""), None);
+    }
+
+    /// How many of 4096 buckets these ids fall into.
+    fn spread(ids: impl Iterator<Item = String>) -> usize {
+        let mut buckets: Vec<u32> = ids.map(|text| id(&text).value_hash() % 4096).collect();
+        buckets.sort_unstable();
+        buckets.dedup();
+        buckets.len()
+    }
+
+    // SEC-11
+    #[test]
+    fn ids_that_differ_little_are_spread_wherever_they_differ() {
+        // So many ids drawn by chance fall into 2589 of the buckets.
+        let (ids, least) = (0..4096u64, 2300);
+        for distance in [1, 2, 1000, 4096, 1 << 31] {
+            let spread = spread(ids.clone().map(|n| format!("{}", n * distance)));
+            assert!(spread >= least, "{spread} of numbers {distance} apart");
+        }
+        for before in [
+            "",
+            "a",
+            "req-",
+            "call-",
+            "client-0007/",
+            "a/prefix/that/is/not/short/",
+        ] {
+            for behind in ["", "z", "/done", "-behind-it"] {
+                let spread = spread(ids.clone().map(|n| format!("\"{before}{n}{behind}\"")));
+                assert!(spread >= least, "{spread} of \"{before}N{behind}\"");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hash_does_not_depend_on_how_the_bytes_were_handed_over() {
+        let bytes: Vec<u8> = (1..=40).collect();
+        for len in 0..bytes.len() {
+            let hash_of = |parts: &[&[u8]]| {
+                let mut hash = HashOfBytes::default();
+                parts.iter().for_each(|part| hash.push(part));
+                hash.finish()
+            };
+            let whole = &bytes[..len];
+            let one_by_one: Vec<&[u8]> = whole.chunks(1).collect();
+            assert_eq!(hash_of(&[whole]), hash_of(&one_by_one), "{len}");
+            for at in 0..len {
+                let (head, tail) = whole.split_at(at);
+                assert_eq!(hash_of(&[whole]), hash_of(&[head, tail]), "{at} of {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_byte_of_an_id_counts_in_its_hash() {
+        let text: String = ('a'..='z').collect();
+        let mut hashes: Vec<u32> = (0..=text.len())
+            .map(|at| {
+                let mut text = text.clone();
+                if at < text.len() {
+                    text.replace_range(at..=at, "_");
+                }
+                id(&format!("\"{text}\"")).value_hash()
+            })
+            .collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), text.len() + 1);
+    }
+
+    #[test]
+    fn a_lone_surrogate_stands_in_the_normal_form_as_its_three_bytes() {
+        assert_eq!(normal("\"\\ud800\""), b"\xed\xa0\x80\"");
+        assert_eq!(normal("\"a\\udbff.\""), b"a\xed\xaf\xbf.\"");
+        assert_eq!(normal("\"\\udc05\""), b"\xed\xb0\x85\"");
+        assert_eq!(normal("\"\\udfff\""), b"\xed\xbf\xbf\"");
+    }
+
+    // CAN-07
+    #[test]
+    fn a_string_and_a_number_have_the_same_text_or_not() {
+        assert!(id("\"7\"").same_text(&id("7")));
+        assert!(id("7").same_text(&id("7")));
+        assert!(!id("\"7\"").same_text(&id("7.0")));
+        assert!(!id("\"7\"").same_text(&id("8")));
     }
 }

@@ -299,7 +299,7 @@ impl<S: Settings> Outbox<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::Outbox;
+    use super::{Outbox, Part};
     use crate::config::Config;
     use crate::frame::Framing;
     use alloc::vec::Vec;
@@ -410,5 +410,71 @@ mod tests {
         assert_eq!(outbox.begun_call(), 1);
         outbox.consume(100);
         assert_eq!((outbox.len(), outbox.done()), (0, 12));
+    }
+
+    // ARC-11
+    #[test]
+    fn an_empty_buffer_is_kept_up_to_its_limit_and_given_back_beyond() {
+        for (room, kept) in [(1000, 1000), (1024, 1024), (1025, 0), (5000, 0)] {
+            let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+            outbox.buf = Vec::with_capacity(room);
+            put(&mut outbox, b"one", None);
+            outbox.consume(3);
+            assert_eq!(outbox.buf.capacity(), room);
+            outbox.consume(1);
+            assert_eq!((outbox.buf.capacity(), outbox.buf.len()), (kept, 0));
+            assert_eq!(outbox.head, 0);
+        }
+    }
+
+    // ARC-11
+    #[test]
+    fn room_for_a_frame_that_was_taken_back_is_kept_up_to_twice_the_limit() {
+        for (room, kept) in [(199, 199), (200, 200), (202, 100), (5000, 100)] {
+            let mut outbox = Outbox::<Config>::new(Framing::Newline, 100);
+            outbox.buf = Vec::with_capacity(room);
+            let _ = outbox.begin(10);
+            outbox.body().push(b'x');
+            outbox.rollback();
+            assert_eq!((outbox.buf.capacity(), outbox.buf.len()), (kept, 0));
+        }
+        // What waits needs its room, whatever the limit.
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 100);
+        outbox.buf = Vec::with_capacity(5000);
+        put(&mut outbox, &[b'x'; 999], None);
+        let _ = outbox.begin(10);
+        outbox.body().push(b'x');
+        outbox.rollback();
+        assert_eq!(outbox.buf.capacity(), 1000);
+    }
+
+    #[test]
+    fn what_waits_moves_up_once_more_than_half_has_left() {
+        for (taken, head) in [(1, 1), (505, 505), (506, 0), (1009, 0)] {
+            let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+            put(&mut outbox, &[b'x'; 1009], None);
+            outbox.consume(taken);
+            put(&mut outbox, b"behind", None);
+            assert_eq!(outbox.head, head, "{taken}");
+            assert_eq!(outbox.len(), 1010 - taken + 7);
+            assert!(outbox.peek().unwrap().ends_with(b"x\nbehind\n") || taken == 1009);
+        }
+    }
+
+    #[test]
+    fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
+        let parts = |framing, bytes, calls| {
+            let (buffer, parts) = Outbox::<Config>::heap_bytes_max(framing, bytes, calls);
+            assert_eq!(buffer, 2 * bytes);
+            parts / (2 * size_of::<Part>())
+        };
+        // Every message of 32 bytes at least is a part, whatever is called.
+        assert_eq!(parts(Framing::Messages, 3200, 10), 100);
+        assert_eq!(parts(Framing::Messages, 320, 10), 10);
+        for framing in [Framing::Newline, Framing::ContentLength, Framing::Detect] {
+            assert_eq!(parts(framing, 3200, 10), 20);
+            assert_eq!(parts(framing, 320, 10), 10);
+            assert_eq!(parts(framing, 672, 10), 20);
+        }
     }
 }

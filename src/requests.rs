@@ -370,7 +370,7 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
-    use super::{NONE, Requests};
+    use super::{FRESH_MIN, ID_INLINE, NONE, Requests};
     use crate::encode::Style;
     use crate::id::Id;
     use crate::json::Json;
@@ -477,5 +477,50 @@ mod tests {
         requests.remove(one);
         assert_eq!(requests.find(id("1")), None);
         assert_eq!(requests.any(), Some(text));
+    }
+
+    #[test]
+    fn ids_cost_heap_beyond_what_stands_in_the_slot() {
+        let bound =
+            |requests_max, id_bytes_max| Requests::heap_bytes_max(requests_max, id_bytes_max);
+        assert_eq!(bound(10, ID_INLINE), bound(10, 0));
+        assert_eq!(bound(10, ID_INLINE + 1), bound(10, 0) + 11 * 64);
+        assert_eq!(bound(10, 64), bound(10, 41));
+        assert_eq!(bound(10, 65), bound(10, 0) + 11 * 128);
+    }
+
+    #[test]
+    fn the_fresh_have_room_for_twice_as_many_and_what_is_over_is_left_out_when_it_is_used_up() {
+        let mut requests = Requests::new();
+        for n in 0..100u32 {
+            requests.insert(id(&alloc::format!("{n}")), Style::V2, NONE, 0);
+            let room = 2 * requests.slots.capacity() + FRESH_MIN;
+            assert_eq!(requests.fresh.capacity(), room);
+        }
+        let mut requests = Requests::new();
+        let (first, _) = requests.insert(id("0"), Style::V2, NONE, 0);
+        let room = requests.fresh.capacity();
+        for n in 1..10_000 {
+            let (slot, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+            requests.remove(slot);
+            if n < room {
+                assert_eq!(requests.fresh.len(), n + 1);
+            }
+            assert_eq!(requests.fresh.capacity(), room);
+        }
+        assert_eq!(requests.find(id("0")), Some(first));
+    }
+
+    // SEC-11
+    #[test]
+    fn requests_are_spread_over_the_buckets() {
+        let mut requests = Requests::new();
+        for n in 0..64u32 {
+            requests.insert(id(&alloc::format!("{n}")), Style::V2, NONE, 0);
+        }
+        requests.sort();
+        let used = requests.buckets.iter().filter(|&&head| head != NONE);
+        assert_eq!(requests.buckets.len(), 64);
+        assert!(used.count() > 30);
     }
 }

@@ -489,3 +489,6 @@ impl<T, S: Settings> fmt::Debug for Connection<T, S> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

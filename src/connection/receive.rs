@@ -363,3 +363,26 @@ fn fingerprint(rest: &[u8], taken: usize) -> u64 {
         (hash.rotate_left(5) ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::fingerprint;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn messages_of_other_lengths_or_with_another_byte_at_either_end_are_told_apart() {
+        let text: Vec<u8> = (0..200).map(|at| b"{[\"abc,:"[at % 8]).collect();
+        for at in (0..64).chain(136..200) {
+            for bit in 0..8 {
+                let mut changed = text.clone();
+                changed[at] ^= 1 << bit;
+                assert_ne!(fingerprint(&changed, 200), fingerprint(&text, 200), "{at}");
+            }
+        }
+        let mut prints: Vec<u64> = (0..=200).map(|len| fingerprint(&text, len)).collect();
+        let all = prints.len();
+        prints.sort_unstable();
+        prints.dedup();
+        assert_eq!(prints.len(), all);
+    }
+}

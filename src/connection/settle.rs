@@ -16,8 +16,7 @@ impl<T, S: Settings> Connection<T, S> {
         if let Some(number) = self.next_undelivered() {
             return self.settle(number, Outcome::Unsent);
         }
-        // The end of time is no time: what has no deadline does not come due there either.
-        let now = self.now.as_nanos().min(NEVER - 1);
+        let now = self.now.as_nanos();
         if self.ended.is_none() {
             if let Some(number) = self.calls.due(now) {
                 if self.config.cancel_on_timeout {

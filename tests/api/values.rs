@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use antiphon::{
-    AcpVersion, Config, ErrorObject, Framing, Id, Json, McpRevision, MethodName, Outcome, OwnedId,
-    codes,
+    AcpVersion, Config, ErrorObject, Framing, Id, Input, Json, McpRevision, MethodName, Outcome,
+    OwnedId, codes,
 };
 
-use crate::{id, json};
+use crate::{connection, id, json};
 
 // MSG-06 MSG-29
 #[test]
@@ -136,4 +136,44 @@ fn presets_differ_where_their_protocols_do_and_nowhere_else() {
         assert!(config.outbox_bytes_soft <= config.outbox_bytes_max);
         assert!(config.memory_bytes_max() < usize::MAX);
     }
+}
+
+#[test]
+fn presets_let_through_what_their_documentation_says() {
+    const MIB: usize = 1 << 20;
+    let limits = |config: Config| {
+        (
+            config.message_bytes_max / MIB,
+            config.outbox_bytes_soft / MIB,
+            config.outbox_bytes_max / MIB,
+        )
+    };
+    assert_eq!(limits(Config::lsp()), (64, 64, 128));
+    assert_eq!(limits(Config::mcp(McpRevision::V2025_06_18)), (16, 16, 64));
+    assert_eq!(limits(Config::acp(AcpVersion::V1)), (16, 16, 64));
+    assert_eq!(limits(Config::ethereum()), (5, 1, 64));
+    assert_eq!(limits(Config::bitcoin()), (32, 1, 64));
+    assert_eq!(limits(Config::electrum()), (4, 1, 16));
+    assert_eq!(limits(Config::kodi()), (1, 1, 16));
+    assert_eq!(Config::ethereum().batch_reply_bytes_max, 25_000_000);
+    assert_eq!(Config::bitcoin().batch_reply_bytes_max, 32 * MIB);
+    let items = |config: Config| (config.batch_items_max, config.batch_calls_max);
+    assert_eq!(items(Config::ethereum()), (1000, 1000));
+    assert_eq!(items(Config::bitcoin()), (1000, 1000));
+    assert_eq!(items(Config::electrum()), (345, 345));
+}
+
+#[test]
+fn a_malformed_message_shows_why_and_how_long_it_is() {
+    let mut conn = connection(0);
+    let mut input = Input::text("{\"secret\":7}");
+    let Some(event) = conn.poll_event(&mut input) else {
+        panic!("it is malformed");
+    };
+    let shown = format!("{event:?}");
+    assert!(
+        shown.contains("Unrecognisable") && shown.contains("bytes: 12"),
+        "{shown}"
+    );
+    assert!(!shown.contains("secret"));
 }

@@ -1,0 +1,343 @@
+//! What the inside of a connection does where nothing of it is seen from outside: which messages
+//! take the short cut, and what is kept.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::plain::Ready;
+use super::{Connection, Fate, kept_bytes};
+use crate::batches::OurBatches;
+use crate::config::{Config, DuplicateIds, FixedConfig, NullIdError, VersionPolicy};
+use crate::event::Event;
+use crate::frame::Framing;
+use crate::input::Input;
+use crate::json::Json;
+use crate::message::Text;
+use crate::time::Instant;
+
+const REQUEST: &str = r#"{"jsonrpc":"2.0","method":"m","params":[1],"id":1}"#;
+const NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":"m"}"#;
+
+/// What the short cut makes of one line: the event in words, or nothing.
+fn cut_short(conn: &mut Connection<u32>, input: &mut Input<'_>) -> Option<String> {
+    let text =
+        |params: Option<Json<'_>>| params.map_or("-".into(), |json| String::from(json.as_str()));
+    conn.poll_plain(input).ok().map(|event| match event {
+        Event::Request(request) => {
+            format!("{} {} {}", request.method, text(request.params), request.id)
+        }
+        Event::Notification(told) => format!("{} {}", told.method, text(told.params)),
+        Event::Response(response) => format!("{} {}", response.tag, response.outcome.is_ok()),
+        other => panic!("{other:?} is not plain"),
+    })
+}
+
+fn is_cut_short(config: Config, line: &str) -> bool {
+    let mut conn = Connection::new(config);
+    let text = format!("{line}\n");
+    let of_stream = cut_short(&mut conn, &mut Input::stream(text.as_bytes()));
+    let mut conn = Connection::new(config);
+    let of_message = cut_short(&mut conn, &mut Input::text(line));
+    assert_eq!(of_stream, of_message, "{line}");
+    of_stream.is_some()
+}
+
+#[test]
+fn plain_calls_take_the_short_cut() {
+    for (line, says) in [
+        (REQUEST, "m [1] 1"),
+        (
+            r#"{"jsonrpc":"2.0","id":"a","method":"m","params":{}}"#,
+            "m {} \"a\"",
+        ),
+        (r#"{"jsonrpc":"2.0","method":"m","id":-1.5}"#, "m - -1.5"),
+        (NOTIFICATION, "m -"),
+        (
+            r#" { "jsonrpc" : "2.0" , "method" : "m" , "params" : [ ] } "#,
+            "m [ ]",
+        ),
+    ] {
+        let mut conn = Connection::new(Config::new());
+        let text = format!("{line}\n");
+        let mut input = Input::stream(text.as_bytes());
+        assert_eq!(cut_short(&mut conn, &mut input).as_deref(), Some(says));
+        assert_eq!(input.consumed(), text.len());
+        let mut conn = Connection::new(Config::new());
+        assert_eq!(
+            cut_short(&mut conn, &mut Input::text(line)).as_deref(),
+            Some(says)
+        );
+    }
+}
+
+#[test]
+fn plain_answers_to_open_calls_take_the_short_cut() {
+    let mut conn = Connection::new(Config::new());
+    for tag in 1..=3 {
+        conn.call("m", (), None, tag).unwrap();
+    }
+    for (line, says) in [
+        (r#"{"jsonrpc":"2.0","result":null,"id":2}"#, Some("2 true")),
+        (
+            r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"},"id":1}"#,
+            Some("1 false"),
+        ),
+        // It is over, and never was.
+        (r#"{"jsonrpc":"2.0","result":null,"id":2}"#, None),
+        (r#"{"jsonrpc":"2.0","result":null,"id":4}"#, None),
+        (r#"{"jsonrpc":"2.0","result":1,"error":null,"id":3}"#, None),
+        (r#"{"jsonrpc":"2.0","error":{"code":1},"id":3}"#, None),
+        (r#"{"jsonrpc":"2.0","result":1,"id":3}"#, Some("3 true")),
+    ] {
+        let mut input = Input::text(line);
+        assert_eq!(cut_short(&mut conn, &mut input).as_deref(), says, "{line}");
+    }
+}
+
+#[test]
+fn what_is_not_plain_is_left_to_the_long_way() {
+    for line in [
+        r#"{"jsonrpc":"2.0","method":"m","id":null}"#,
+        r#"{"jsonrpc":"2.0","method":"m","id":true}"#,
+        r#"{"jsonrpc":"2.0","method":"m","params":null}"#,
+        r#"{"jsonrpc":"2.0","method":"m","params":1,"id":1}"#,
+        r#"{"jsonrpc":"2.0","method":"\u006d","id":1}"#,
+        r#"{"jsonrpc":"2.0","method":1,"id":1}"#,
+        r#"{"jsonrpc":"2.0","method":"m","method":"m","id":1}"#,
+        r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#,
+        r#"{"jsonrpc":"2.0","id":1}"#,
+        r#"{"method":"m","params":[],"id":1}"#,
+        r#"[{"jsonrpc":"2.0","method":"m"}]"#,
+        "7",
+        "{",
+    ] {
+        assert!(!is_cut_short(Config::new(), line), "{line}");
+    }
+}
+
+#[test]
+fn a_plain_call_takes_the_short_cut_up_to_every_limit() {
+    let line = r#"{"jsonrpc":"2.0","method":"four","id":"four"}"#;
+    let with = |change: fn(&mut Config)| {
+        let mut config = Config::new();
+        change(&mut config);
+        is_cut_short(config, line)
+    };
+    assert!(with(|config| config.message_bytes_max = 45));
+    assert!(with(|config| config.method_bytes_max = 4));
+    assert!(!with(|config| config.method_bytes_max = 3));
+    assert!(with(|config| config.id_bytes_max = 6));
+    assert!(!with(|config| config.id_bytes_max = 5));
+    assert!(with(|config| config.requests_max = 1));
+    assert!(!with(|config| config.requests_max = 0));
+    assert!(!with(|config| config.duplicate_ids = DuplicateIds::Reject));
+    assert!(with(|config| config.version = VersionPolicy::V1AndV2));
+    assert!(!with(|config| config.version = VersionPolicy::V1Only));
+    let mut config = Config::new();
+    config.message_bytes_max = 44;
+    let mut conn: Connection<u32> = Connection::new(config);
+    assert_eq!(cut_short(&mut conn, &mut Input::text(line)), None);
+}
+
+#[test]
+fn nothing_is_cut_short_of_what_has_ended_or_is_read_in_parts() {
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    conn.drain();
+    assert_eq!(cut_short(&mut conn, &mut Input::text(REQUEST)), None);
+    assert!(cut_short(&mut conn, &mut Input::text(NOTIFICATION)).is_some());
+    conn.close(crate::CloseReason::Done);
+    assert_eq!(cut_short(&mut conn, &mut Input::text(NOTIFICATION)), None);
+
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    let batch = format!("[{REQUEST},{NOTIFICATION}]");
+    let mut input = Input::text(&batch);
+    assert!(matches!(
+        conn.poll_event(&mut input),
+        Some(Event::Request(_))
+    ));
+    let ready = conn.poll_plain(&mut Input::text(NOTIFICATION)).map(|_| ());
+    assert!(matches!(ready, Err(Ready::Nothing)));
+
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    core::mem::forget(conn.batch(None));
+    assert_eq!(cut_short(&mut conn, &mut Input::text(NOTIFICATION)), None);
+}
+
+#[test]
+fn the_fate_of_a_plain_item_is_decided_by_the_short_cut() {
+    let fate = |config: Config, item: &str| {
+        let mut conn: Connection<u32> = Connection::new(config);
+        let scanned = conn.scan(item.as_bytes()).unwrap();
+        let whole = Text::whole(scanned.text, scanned.line_breaks);
+        let (envelope, batch) = (conn.envelopes[0], conn.batches.begin());
+        conn.plain_fate(whole, &envelope, batch, 0)
+    };
+    assert_eq!(fate(Config::new(), NOTIFICATION), Some(Fate::Notification));
+    assert_eq!(
+        fate(Config::new(), REQUEST),
+        Some(Fate::Request { slot: 0 })
+    );
+    let mut config = Config::new();
+    config.method_bytes_max = 0;
+    assert_eq!(fate(config, NOTIFICATION), None);
+    config = Config::new();
+    config.requests_max = 0;
+    assert_eq!(fate(config, REQUEST), None);
+    assert_eq!(fate(config, NOTIFICATION), Some(Fate::Notification));
+}
+
+#[test]
+fn an_empty_output_keeps_the_smaller_of_its_limits() {
+    for (soft, hard, kept) in [(1, 2, 1), (2, 1, 1), (0, 9, 0), (9, 0, 0), (5, 5, 5)] {
+        let mut config = Config::new();
+        (config.outbox_bytes_soft, config.outbox_bytes_max) = (soft, hard);
+        assert_eq!(kept_bytes(&config), kept);
+    }
+}
+
+#[test]
+fn a_connection_shows_how_much_is_open_and_waits() {
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    conn.call("m", (), None, 1).unwrap();
+    let mut events = Vec::new();
+    let mut input = Input::text(REQUEST);
+    while let Some(event) = conn.poll_event(&mut input) {
+        events.push(format!("{event:?}"));
+    }
+    let waiting = conn.poll_transmit().map_or(0, <[u8]>::len);
+    assert_eq!(
+        format!("{conn:?}"),
+        format!(
+            "Connection {{ calls_open: 1, requests_open: 1, transmit_waiting: {waiting}, ended: None, .. }}"
+        )
+    );
+}
+
+#[test]
+fn half_a_message_drains_the_input_and_is_the_long_way_s_at_the_end() {
+    for (framing, half) in [
+        (Framing::Newline, "{\"jsonrpc\""),
+        (Framing::Concatenated, "{\"jsonrpc\""),
+        (Framing::Detect, "{\"jsonrpc\""),
+        (Framing::ContentLength, "Content-Length: 9\r\n\r\n{"),
+    ] {
+        let mut conn: Connection<u32> = Connection::new(Config::new().with_framing(framing));
+        for text in ["", half] {
+            let ready = conn
+                .poll_plain(&mut Input::stream(text.as_bytes()))
+                .map(|_| ());
+            assert!(matches!(ready, Err(Ready::Drained)), "{framing:?} {text:?}");
+        }
+        conn.handle_eof();
+        for text in ["", half] {
+            let ready = conn
+                .poll_plain(&mut Input::stream(text.as_bytes()))
+                .map(|_| ());
+            assert!(matches!(ready, Err(Ready::Cut(_))), "{framing:?} {text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_is_quiet_until_something_is_due() {
+    let quiet_at = |set: fn(&mut Connection<u32>), now: u64| {
+        let mut conn: Connection<u32> = Connection::new(Config::new());
+        set(&mut conn);
+        conn.handle_timeout(Instant::from_nanos(now));
+        conn.is_quiet()
+    };
+    assert!(quiet_at(|_| {}, 0) && quiet_at(|_| {}, u64::MAX));
+    let call = |conn: &mut Connection<u32>| {
+        let deadline = Some(Instant::from_nanos(5));
+        conn.call("m", (), deadline, 1).unwrap();
+    };
+    assert!(quiet_at(call, 4) && !quiet_at(call, 5) && !quiet_at(call, 6));
+    let write: fn(&mut Connection<u32>) = |conn| conn.deadlines.write = 5;
+    assert!(quiet_at(write, 4) && !quiet_at(write, 5) && !quiet_at(write, 6));
+    let drain: fn(&mut Connection<u32>) = |conn| conn.deadlines.drain = 5;
+    assert!(quiet_at(drain, 4) && !quiet_at(drain, 5) && !quiet_at(drain, 6));
+    // One that began is to be forgotten again, whenever it is due.
+    assert!(!quiet_at(|conn| conn.deadlines.frame = 5, 0));
+    assert!(!quiet_at(Connection::drain, 0));
+    assert!(!quiet_at(|conn| conn.close(crate::CloseReason::Done), 0));
+}
+
+#[test]
+fn draining_again_does_not_begin_its_time_anew() {
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    conn.call("m", (), None, 1).unwrap();
+    conn.handle_timeout(Instant::from_millis(1000));
+    conn.drain();
+    let due = conn.deadlines.drain;
+    conn.handle_timeout(Instant::from_millis(2000));
+    conn.drain();
+    assert_eq!(conn.deadlines.drain, due);
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    conn.close(crate::CloseReason::Done);
+    conn.drain();
+    assert!(!conn.draining);
+}
+
+#[test]
+fn input_is_wanted_until_more_than_the_soft_limit_waits() {
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    conn.notify("m", ()).unwrap();
+    let waiting = conn.poll_transmit().unwrap().len();
+    for (soft, wants) in [(waiting + 1, true), (waiting, true), (waiting - 1, false)] {
+        let mut config = Config::new();
+        config.outbox_bytes_soft = soft;
+        let mut conn: Connection<u32> = Connection::new(config);
+        conn.notify("m", ()).unwrap();
+        assert_eq!(conn.wants_input(), wants, "{soft} of {waiting}");
+    }
+}
+
+#[test]
+fn a_message_at_its_limit_is_read_in_place_of_one_that_was_half_read() {
+    let notification = format!("{NOTIFICATION:<80}");
+    let mut config = Config::new();
+    let batch = format!("[{NOTIFICATION},{NOTIFICATION}]");
+    config.message_bytes_max = notification.len();
+    assert!(batch.len() < notification.len());
+    let mut conn: Connection<u32> = Connection::new(config);
+    let told = conn.poll_event(&mut Input::text(&batch));
+    assert!(matches!(told, Some(Event::Notification(_))));
+    let told = conn.poll_event(&mut Input::text(&notification));
+    assert!(matches!(told, Some(Event::Notification(_))), "{told:?}");
+}
+
+// ARC-11
+#[test]
+fn what_is_kept_for_sole_batches_and_for_a_message_alone_is_in_the_bound() {
+    let mut config = Config::new();
+    let bound = config.memory_bytes_max();
+    config.null_id_error = NullIdError::FailSole;
+    let ours = OurBatches::heap_bytes_max(config.calls_max);
+    assert_eq!(config.memory_bytes_max(), bound + ours);
+    config.batch_items_max = 1;
+    let alone = config.memory_bytes_max();
+    config.batch_items_max = 0;
+    assert_eq!(config.memory_bytes_max(), alone);
+}
+
+struct Small;
+
+impl FixedConfig for Small {
+    const CONFIG: Config = {
+        let mut config = Config::new();
+        config.message_bytes_max = 70;
+        config.method_bytes_max = 3;
+        config
+    };
+}
+
+#[test]
+fn a_fixed_configuration_is_obeyed() {
+    let mut conn: Connection<u32, Small> = Connection::fixed(Small);
+    assert_eq!(conn.config(), &Small::CONFIG);
+    let told = conn.poll_event(&mut Input::text(NOTIFICATION));
+    assert!(matches!(told, Some(Event::Notification(_))));
+    let told = conn.poll_event(&mut Input::text(r#"{"jsonrpc":"2.0","method":"long"}"#));
+    assert!(matches!(told, Some(Event::Refused(_))));
+}
