@@ -341,3 +341,25 @@ fn a_fixed_configuration_is_obeyed() {
     let told = conn.poll_event(&mut Input::text(r#"{"jsonrpc":"2.0","method":"long"}"#));
     assert!(matches!(told, Some(Event::Refused(_))));
 }
+
+#[test]
+fn batches_of_ours_are_remembered_only_where_somebody_asks() {
+    for (null_id_error, calls, kept) in [
+        (NullIdError::Report, 2, false),
+        (NullIdError::FailAll, 2, false),
+        (NullIdError::FailSole, 0, false),
+        (NullIdError::FailSole, 2, true),
+    ] {
+        let mut config = Config::new();
+        config.null_id_error = null_id_error;
+        let mut conn: Connection<u32> = Connection::new(config);
+        let mut batch = conn.batch(None);
+        batch.notify("m", ()).unwrap();
+        for tag in 0..calls {
+            batch.call::<()>("m", (), tag).unwrap();
+        }
+        batch.send().unwrap();
+        let is_empty = format!("{:?}", conn.our_batches) == format!("{:?}", OurBatches::new());
+        assert_eq!(is_empty, !kept, "{null_id_error:?}");
+    }
+}

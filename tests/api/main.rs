@@ -6,6 +6,7 @@
 mod batches;
 mod bytes;
 mod commands;
+mod edges;
 mod links;
 mod owned;
 mod time;

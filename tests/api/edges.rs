@@ -1,0 +1,327 @@
+//! Exactly at a limit and one beyond, and what is done in the middle of something else.
+
+use antiphon::{
+    CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Event, Input, Instant,
+    MalformedCause, NullIdError, Outcome, RefusedCause, Role, SendError, VersionPolicy,
+};
+
+use crate::{REQUEST, drained, id, requests, written};
+
+/// All that one message makes the connection tell, in words.
+fn told(conn: &mut Connection<u32>, message: &str) -> Vec<String> {
+    let mut input = Input::text(message);
+    let mut events = Vec::new();
+    while let Some(event) = conn.poll_event(&mut input) {
+        events.push(format!("{event:?}"));
+    }
+    events
+}
+
+fn waiting(conn: &Connection<u32>) -> usize {
+    conn.poll_transmit().map_or(0, <[u8]>::len)
+}
+
+fn with_limits(soft: usize, hard: usize) -> Config {
+    let mut config = Config::new();
+    (config.outbox_bytes_soft, config.outbox_bytes_max) = (soft, hard);
+    config
+}
+
+/// A notification whose body has so many bytes.
+fn notify(conn: &mut Connection<u32>, bytes: usize) -> Result<(), SendError> {
+    let bare = r#"{"jsonrpc":"2.0","method":"m","params":[""]}"#.len();
+    conn.notify("m", &["x".repeat(bytes - bare)])
+}
+
+#[test]
+fn output_waits_up_to_its_soft_limit_and_a_message_goes_up_to_the_hard_one() {
+    let mut conn = Connection::new(with_limits(100, 200));
+    assert_eq!(notify(&mut conn, 201), Err(SendError::TooLarge));
+    notify(&mut conn, 99).unwrap();
+    assert_eq!(waiting(&conn), 100);
+    // As many bytes as may wait do; and a message at its limit goes behind others.
+    notify(&mut conn, 200).unwrap();
+    assert_eq!(notify(&mut conn, 50), Err(SendError::Full));
+}
+
+#[test]
+fn a_batch_goes_up_to_the_hard_limit_behind_whatever_waits() {
+    let entry = r#"{"jsonrpc":"2.0","method":"m"}"#.len();
+    for spare in [0, 1] {
+        let mut conn: Connection<u32> = Connection::new(with_limits(1000, 2 * entry + 3 - spare));
+        notify(&mut conn, 50).unwrap();
+        let mut batch = conn.batch(None);
+        batch.notify("m", ()).unwrap();
+        let second = batch.notify("m", ());
+        match spare {
+            0 => second.unwrap(),
+            _ => assert_eq!(second, Err(SendError::TooLarge)),
+        }
+        assert_eq!(batch.len(), 2 - spare);
+        batch.send().unwrap();
+    }
+}
+
+// CAN-03
+#[test]
+fn a_cancel_is_said_up_to_the_hard_limit_and_left_out_beyond() {
+    for (more, is_said) in [(0, true), (1, false)] {
+        let mut config = with_limits(1000, 200);
+        config.cancel_send = CancelStyle::Lsp;
+        let mut conn: Connection<u32> = Connection::new(config);
+        let call = conn.call("m", (), None, 7).unwrap();
+        let rest = 200 - waiting(&conn);
+        notify(&mut conn, rest - 51 + more).unwrap();
+        notify(&mut conn, 49).unwrap();
+        assert_eq!(waiting(&conn), 200 + more);
+        assert_eq!(conn.ask_cancel(call).is_ok(), is_said);
+        assert_eq!(conn.cancel(call), Some(7));
+        assert_eq!(written(&mut conn).contains("$/cancelRequest"), is_said);
+    }
+}
+
+#[test]
+fn a_call_that_is_not_plain_is_served_up_to_every_limit() {
+    let mut config = Config::new();
+    config.version = VersionPolicy::V1AndV2;
+    (config.method_bytes_max, config.id_bytes_max) = (4, 6);
+    let asked = |method: &str, id: &str| {
+        let mut conn: Connection<u32> = Connection::new(config);
+        let message = format!("{{\"method\":\"{method}\",\"params\":[],\"id\":{id}}}");
+        told(&mut conn, &message).remove(0)
+    };
+    assert!(asked("four", "\"four\"").starts_with("Request"));
+    let cause = |cause: RefusedCause| format!("cause: {cause:?}");
+    assert!(asked("five5", "1").contains(&cause(RefusedCause::MethodTooLong)));
+    assert!(asked("m", "\"five5\"").contains(&cause(RefusedCause::IdTooLong)));
+    // An error echoes what is short enough.
+    let mut conn: Connection<u32> = Connection::new(config);
+    told(&mut conn, r#"{"jsonrpc":"2.0","method":1,"id":"four"}"#);
+    assert!(written(&mut conn).ends_with(",\"id\":\"four\"}\n"));
+    told(&mut conn, r#"{"jsonrpc":"2.0","method":1,"id":"five5"}"#);
+    assert!(written(&mut conn).ends_with(",\"id\":null}\n"));
+}
+
+#[test]
+fn after_the_end_only_an_orderly_one_lets_a_handler_still_tell() {
+    let asked = || {
+        let mut conn: Connection<u32> = Connection::new(Config::new());
+        told(&mut conn, r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+        assert_eq!(conn.requests_open(), 1);
+        conn
+    };
+    let mut conn = asked();
+    conn.handle_eof();
+    assert_eq!(conn.notify("m", ()), Ok(()));
+
+    let mut conn = asked();
+    conn.handle_eof();
+    conn.drain();
+    assert_eq!(conn.notify("m", ()), Err(SendError::Closed));
+
+    let mut conn = asked();
+    conn.handle_eof();
+    let mut input = Input::stream(b"");
+    while conn.poll_event(&mut input).is_some() {}
+    conn.close(CloseReason::Done);
+    assert_eq!(conn.requests_open(), 1);
+    assert_eq!(conn.notify("m", ()), Err(SendError::Closed));
+
+    let mut conn = asked();
+    conn.handle_eof();
+    let mut input = Input::stream(b"{\"half\"");
+    let end = conn.poll_event(&mut input);
+    let truncated = Closed::Failed(ConnectionError::Truncated);
+    assert!(matches!(end, Some(Event::Closed(why)) if why == truncated));
+    assert_eq!(conn.requests_open(), 1);
+    assert_eq!(conn.notify("m", ()), Err(SendError::Closed));
+}
+
+// CLI-04
+#[test]
+fn a_chosen_id_does_not_use_up_the_number_that_another_is_spelled_like() {
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    let first = conn.call_with_id(id("2"), "m", (), None, 1).unwrap();
+    let second = conn.call_with_id(id("\"x\""), "m", (), None, 2).unwrap();
+    // The number 3 is free; 2 is passed over only by an id that would be spelled so.
+    let third = conn.call("m", (), None, 3).unwrap();
+    assert_eq!([first, second, third].map(|call| call.number()), [1, 2, 3]);
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    conn.call_with_id(id("2"), "m", (), None, 1).unwrap();
+    assert_eq!(conn.call("m", (), None, 2).unwrap().number(), 3);
+}
+
+#[test]
+fn a_call_made_while_an_error_for_all_is_told_is_not_settled_by_it() {
+    let error = r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"},"id":null}"#;
+    let mut config = Config::new();
+    config.null_id_error = NullIdError::FailAll;
+    for before in [1, 2, 5, 30] {
+        let mut conn: Connection<u32> = Connection::new(config);
+        for tag in 0..before {
+            conn.call("m", (), None, tag).unwrap();
+        }
+        let mut settled = Vec::new();
+        let mut input = Input::text(error);
+        while let Some(event) = conn.poll_event(&mut input) {
+            let Event::Response(response) = event else {
+                panic!("{event:?}");
+            };
+            assert!(matches!(response.outcome, Outcome::Err(_)));
+            settled.push(response.tag);
+            conn.call("m", (), None, 100).unwrap();
+        }
+        settled.sort_unstable();
+        assert_eq!(settled, (0..before).collect::<Vec<_>>());
+        assert_eq!(conn.calls_open(), before as usize);
+    }
+}
+
+// CAN-09
+#[test]
+fn two_cancels_in_a_batch_reach_two_requests_of_that_batch() {
+    let request = |id| format!("{{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":{id}}}");
+    let cancel = |id| {
+        format!("{{\"jsonrpc\":\"2.0\",\"method\":\"$/cancelRequest\",\"params\":{{\"id\":{id}}}}}")
+    };
+    let entries = [request(1), cancel(1), request(2), cancel(2)];
+    for count in [2, 4] {
+        let mut conn: Connection<u32> = Connection::new(Config::new());
+        let events = told(&mut conn, &format!("[{}]", entries[..count].join(",")));
+        assert!(events.is_empty(), "{events:?}");
+        assert_eq!(conn.requests_open(), 0);
+    }
+}
+
+#[test]
+fn what_is_passed_on_out_of_a_batch_has_no_line_breaks_either() {
+    let batch = "[\n{\"jsonrpc\":\"2.0\",\n\"method\":\"m\",\"params\":[\n1,\r\n2],\"id\":1}\n]";
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    let mut input = Input::text(batch);
+    while let Some(event) = conn.poll_event(&mut input) {
+        if let Event::Request(request) = event {
+            conn.respond(request.token, request.params).unwrap();
+        }
+    }
+    let out = written(&mut conn);
+    assert!(out.ends_with("2],\"id\":1}]\n"), "{out}");
+    assert_eq!(out.find(['\r', '\n']), Some(out.len() - 1), "{out}");
+}
+
+#[test]
+fn strays_and_malformed_messages_are_borne_up_to_their_limits() {
+    let mut config = Config::new();
+    (config.strays_max, config.malformed_max) = (2, 2);
+    let stray = r#"{"jsonrpc":"2.0","result":1,"id":99}"#;
+    for (message, error) in [
+        (stray, ConnectionError::TooManyStrays),
+        ("{}", ConnectionError::TooManyMalformed),
+    ] {
+        let mut conn: Connection<u32> = Connection::new(config);
+        for _ in 0..2 {
+            assert_eq!(told(&mut conn, message).len(), 1);
+        }
+        let end = told(&mut conn, message);
+        let failed = format!("{:?}", Event::<u32>::Closed(Closed::Failed(error)));
+        assert_eq!(end.last(), Some(&failed));
+    }
+}
+
+#[test]
+fn a_malformed_item_shows_its_own_text() {
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    let mut input = Input::text(r#"[{"jsonrpc":"2.0","method":"m"}, {"a":1} ,7]"#);
+    let mut texts = Vec::new();
+    while let Some(event) = conn.poll_event(&mut input) {
+        if let Event::Malformed(malformed) = event {
+            assert!(matches!(malformed.cause, MalformedCause::Call(_)));
+            texts.push(malformed.text);
+        }
+    }
+    assert_eq!(texts, [&br#"{"a":1}"#[..], b"7"]);
+}
+
+#[test]
+fn answers_wait_up_to_the_hard_limit_and_one_byte_more_breaks_the_connection() {
+    let answer = r#"{"jsonrpc":"2.0","result":"","id":1}"#.len() + 1;
+    for (bytes, breaks) in [(200, false), (201, true), (202, true)] {
+        let mut conn: Connection<u32> = Connection::new(with_limits(1000, 200));
+        for token in requests(&mut conn, &[REQUEST, REQUEST].concat()) {
+            let rest = bytes - waiting(&conn);
+            let len = if rest == bytes { 60 } else { rest - answer };
+            conn.respond(token, "x".repeat(len).as_str()).unwrap();
+        }
+        let end = drained(&mut conn);
+        assert_eq!(!end.is_empty(), breaks, "{bytes}: {end:?}");
+        assert_eq!(waiting(&conn), if breaks { 0 } else { bytes });
+    }
+}
+
+// SRV-16
+#[test]
+fn a_client_answers_no_batch_that_is_too_long_whatever_the_dialect() {
+    let batch = format!("[{0},{0}]", r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+    for (role, is_answered) in [(Role::Client, false), (Role::Peer, true)] {
+        let mut config = Config::ethereum();
+        (config.role, config.batch_items_max) = (role, 1);
+        let mut conn: Connection<u32> = Connection::new(config);
+        assert_eq!(told(&mut conn, &batch).len(), 1);
+        assert_eq!(conn.poll_transmit().is_some(), is_answered);
+    }
+}
+
+#[test]
+fn null_in_place_of_a_message_ends_only_a_client_s_exchange() {
+    let with = |role, exchange| {
+        let mut config = Config::new();
+        (config.role, config.exchange) = (role, exchange);
+        told(&mut Connection::new(config), "null").len()
+    };
+    assert_eq!(with(Role::Client, true), 0);
+    assert_eq!(with(Role::Client, false), 1);
+    assert_eq!(with(Role::Server, true), 1);
+    assert_eq!(with(Role::Peer, false), 1);
+}
+
+#[test]
+fn only_a_1_0_message_in_a_batch_is_kept_out_of_batches() {
+    let v1 = r#"{"method":"m","params":[],"id":1}"#;
+    let v2 = r#"{"jsonrpc":"2.0","method":"\u006d","params":[],"id":1}"#;
+    let mut config = Config::mixed();
+    config.v1_in_batch = false;
+    let is_served = |message: &str| {
+        let events = told(&mut Connection::new(config), message);
+        events[0].starts_with("Request")
+    };
+    assert!(is_served(v1) && is_served(v2));
+    assert!(is_served(&format!("[{v2}]")));
+    assert!(!is_served(&format!("[{v1}]")));
+}
+
+#[test]
+fn a_message_too_large_has_its_time_from_its_first_byte_and_the_next_one_its_own() {
+    let config = || {
+        let mut config = Config::new();
+        config.message_bytes_max = 10;
+        config
+    };
+    let due_after = |later: &[u8]| {
+        let mut conn: Connection<u32> = Connection::new(config());
+        let mut received = b"[1,2,".to_vec();
+        for (second, more) in [(0, &b""[..]), (50, later)] {
+            received.extend_from_slice(more);
+            conn.handle_timeout(Instant::from_millis(second * 1000));
+            let mut input = Input::stream(&received);
+            while conn.poll_event(&mut input).is_some() {}
+            let consumed = input.consumed();
+            received.drain(..consumed);
+            while conn.take_transmit(&mut Vec::new()) {}
+        }
+        conn.poll_timeout()
+    };
+    let at = |second: u64| Some(Instant::from_millis(second * 1000));
+    assert_eq!(due_after(b"3,4"), at(60));
+    assert_eq!(due_after(b"3,4,5,6,7,8"), at(60));
+    assert_eq!(due_after(b"3,4,5,6,7,8]\n"), None);
+    assert_eq!(due_after(b"3,456]\n["), at(110));
+}
