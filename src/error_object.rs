@@ -488,23 +488,4 @@ mod tests {
             (-32000, "17")
         );
     }
-
-    #[test]
-    fn an_error_in_its_usual_spelling_is_read_by_the_short_cut() {
-        if crate::target::SMALL {
-            return;
-        }
-        for text in [
-            r#"{"code":-32601,"message":"Method not found"}"#,
-            r#"{"code":199,"message":""}"#,
-            r#"{"code":123456789,"message":"m","data":[1]}"#,
-        ] {
-            let json = Json::parse_str(text).unwrap();
-            assert!(super::read_plain(json, &super::COMPACT).is_some(), "{text}");
-            assert!(super::read_plain(json, &super::SPACED).is_none(), "{text}");
-        }
-        let text = r#"{"code": -9, "message": "m", "data": null}"#;
-        let json = Json::parse_str(text).unwrap();
-        assert!(super::read_plain(json, &super::SPACED).is_some());
-    }
 }
