@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread;
 
 use antiphon::{Closed, OwnedRequest, RequestKey};
 use antiphon_session::{Report, Request, Responder, Session, Work};
@@ -20,6 +21,9 @@ use futures_util::stream::{FuturesUnordered, Stream};
 use crate::peer::Peer;
 use crate::runtime::Task;
 use crate::service::Service;
+
+/// How many requests are taken from the session's queue at once.
+const TAKEN_MAX: usize = 32;
 
 /// A handler that is running.
 type Handler = Pin<Box<dyn Future<Output = Option<()>> + Send>>;
@@ -33,6 +37,8 @@ pub(crate) struct Dispatch {
     /// What must be done with before anything else begins.
     ordered: Option<Task>,
     running: FuturesUnordered<Handler>,
+    /// Requests taken together, which begin one behind another. Empty between two polls.
+    taken: VecDeque<OwnedRequest>,
     /// Requests that wait for others to end.
     waiting: VecDeque<OwnedRequest>,
 }
@@ -149,6 +155,7 @@ impl Dispatch {
             service: Box::new(serving),
             is_begun: false,
             running: FuturesUnordered::new(),
+            taken: VecDeque::new(),
             waiting: VecDeque::new(),
         }
     }
@@ -168,11 +175,14 @@ impl Dispatch {
                 progress = true;
             }
             let Some(work) = self.next() else {
-                self.service.rest();
+                self.rest();
                 return progress;
             };
             progress = true;
             self.begin(cx, work);
+            while let Some(request) = self.taken.pop_front() {
+                self.begin_request(cx, request);
+            }
         }
     }
 
@@ -195,35 +205,46 @@ impl Dispatch {
         self.ordered.is_none() && self.session.lock().queue.is_empty()
     }
 
-    /// The next thing to begin. Tells the session whether the service is at work.
+    /// The next thing to begin; requests that follow a request are taken along with it.
     fn next(&mut self) -> Option<Work> {
+        if !self.session.has_work() {
+            return None;
+        }
         let mut state = self.session.lock();
-        let is_serving = std::mem::replace(&mut state.is_serving, true);
-        let work = state.queue.pop();
-        if work.is_none() {
-            state.is_serving = false;
-            if is_serving {
-                self.session.wake(&mut state);
-            }
+        let work = self.session.next_work(&mut state);
+        if matches!(work, Some(Work::Request(_))) {
+            state.queue.pop_requests(&mut self.taken, TAKEN_MAX);
         }
         work
     }
 
+    /// Lets go of what was kept for the next thing to begin.
+    fn rest(&mut self) {
+        self.service.rest();
+        self.taken = VecDeque::new();
+    }
+
     fn begin(&mut self, cx: &mut Context<'_>, work: Work) {
         let started = match work {
-            Work::Request(request) if self.running.len() >= self.session.options().handlers_max => {
-                self.waiting.push_back(request);
-                return;
-            }
-            Work::Request(request) => {
-                let (request, reply) = Request::split(&self.session, request);
-                catch_unwind(AssertUnwindSafe(|| {
-                    self.service.request(cx, request, reply)
-                }))
-            }
+            Work::Request(request) => return self.begin_request(cx, request),
             Work::Cancelled(key, _) if self.give_up(key) => return,
             work => catch_unwind(AssertUnwindSafe(|| self.service.serve(work))),
         };
+        self.started(cx, started);
+    }
+
+    fn begin_request(&mut self, cx: &mut Context<'_>, request: OwnedRequest) {
+        if self.running.len() >= self.session.options().handlers_max {
+            self.waiting.push_back(request);
+            return;
+        }
+        let (request, reply) = Request::split(&self.session, request);
+        let begin = || self.service.request(cx, request, reply);
+        let started = catch_unwind(AssertUnwindSafe(begin));
+        self.started(cx, started);
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>, started: thread::Result<Started>) {
         match started {
             Ok(Started::Done) => {}
             Ok(Started::Ordered(task)) => self.ordered = Some(task),
@@ -255,7 +276,7 @@ impl Dispatch {
             let Some(request) = self.waiting.pop_front() else {
                 return;
             };
-            self.begin(cx, Work::Request(request));
+            self.begin_request(cx, request);
         }
     }
 
@@ -278,6 +299,7 @@ impl Dispatch {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;
             self.running.clear();
+            self.taken.clear();
             self.waiting.clear();
         }));
         let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));

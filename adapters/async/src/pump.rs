@@ -114,8 +114,9 @@ impl Pump {
         }
     }
 
-    /// Moves what can be moved. Between the steps `work` does what else is to be done, and says
-    /// whether it did anything. Ready when the transport has been let go.
+    /// Moves what can be moved. When something has come in, or the task was woken, `work` does what
+    /// else is to be done, and says whether it did anything. Ready when the transport has been let
+    /// go.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -124,20 +125,32 @@ impl Pump {
         mut work: impl FnMut(&mut Context<'_>) -> bool,
     ) -> Poll<()> {
         self.readable.task.register(cx.waker());
+        // Whether there may be something to do that did not come in just now.
+        let mut is_called = true;
         for step in 1..=STEPS_MAX {
             match self.phase {
                 Phase::Open => {
-                    let mut progress = self.read(machine);
-                    progress |= work(cx);
-                    progress |= self.write(cx, machine);
-                    // Time is looked at when all is quiet, but not never.
-                    if progress && step < STEPS_MAX {
-                        continue;
+                    let came_in = self.read(machine);
+                    if came_in {
+                        // What is to be written besides is found by the turn.
+                        if work(cx) || self.is_writing() {
+                            self.write(cx, machine);
+                        }
+                        is_called = false;
+                        // Time is looked at when all is quiet, but not never.
+                        if step < STEPS_MAX {
+                            continue;
+                        }
+                    }
+                    if is_called {
+                        work(cx);
+                        self.write(cx, machine);
                     }
                     match machine.turn(cx.waker()) {
-                        Turn::Busy => continue,
+                        Turn::Busy => is_called = true,
                         Turn::Open { wake_at } => {
-                            if !progress && self.sleep(cx, runtime, wake_at).is_pending() {
+                            let is_late = self.sleep(cx, runtime, wake_at).is_ready();
+                            if !is_late && !came_in {
                                 return Poll::Pending;
                             }
                         }
@@ -164,21 +177,25 @@ impl Pump {
         Poll::Pending
     }
 
-    /// Writes until there is nothing more to write, or no room. Says whether anything was written.
-    fn write(&mut self, cx: &mut Context<'_>, machine: &dyn Machine) -> bool {
+    /// Whether a write waits for room.
+    fn is_writing(&self) -> bool {
+        !self.output.is_empty() || self.is_flushing
+    }
+
+    /// Writes what there is to write, until there is no room. What has been added meanwhile is for
+    /// the next turn to find.
+    fn write(&mut self, cx: &mut Context<'_>, machine: &dyn Machine) {
         let Some(io) = self.io.as_mut() else {
-            return false;
+            return;
         };
-        let mut progress = false;
-        loop {
-            if self.output.is_empty() && !machine.take_output(&mut self.output) {
-                break;
-            }
+        if self.output.is_empty() {
+            machine.take_output(&mut self.output);
+        }
+        while !self.output.is_empty() {
             match io.poll_write(cx, &self.output[self.written..]) {
-                Poll::Pending => return progress,
+                Poll::Pending => return,
                 Poll::Ready(Ok(0)) => return self.fail(machine, io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(n)) => {
-                    progress = true;
                     self.written += n;
                     self.is_flushing = true;
                 }
@@ -197,24 +214,22 @@ impl Pump {
         }
         if self.is_flushing {
             match io.poll_flush(cx) {
-                Poll::Pending => return progress,
+                Poll::Pending => {}
                 Poll::Ready(Ok(())) => {
                     self.is_flushing = false;
                     machine.output_written();
                 }
-                Poll::Ready(Err(error)) => return self.fail(machine, error),
+                Poll::Ready(Err(error)) => self.fail(machine, error),
             }
         }
-        progress
     }
 
-    fn fail(&mut self, machine: &dyn Machine, error: io::Error) -> bool {
+    fn fail(&mut self, machine: &dyn Machine, error: io::Error) {
         self.output = Vec::new();
         self.written = 0;
         self.is_flushing = false;
         self.is_write_over = true;
         machine.output_failed(error);
-        true
     }
 
     /// Reads once, if there may be something to read. Says whether anything came of it.

@@ -143,7 +143,7 @@ impl Client {
         loop {
             let peer = self.acquire(is_again, deadline)?;
             let left = deadline.saturating_since(clock.now());
-            let call = peer.start_call(method, params, Some(left));
+            let call = peer.begin_call(method, params, Some(left));
             let ended = call.map(crate::call::PendingCall::wait_outcome);
             is_again = is_sent_again(&mut resends, &ended, is_idempotent);
             if !is_again || clock.now() >= deadline {

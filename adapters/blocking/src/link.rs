@@ -31,11 +31,26 @@ const PAIR_BYTES: usize = 64 * 1024;
 /// given here are dropped when the connection ends, and nothing else is closed.
 pub struct Link {
     pub(crate) reader: Box<dyn Read + Send>,
-    pub(crate) writer: Box<dyn Write + Send>,
+    pub(crate) writer: Writer,
     pub(crate) hang_up: Option<Box<dyn FnOnce() + Send>>,
     pub(crate) context: Context,
     /// Instead of the streams, where whole messages are moved.
     pub(crate) messages: Option<(Receive, Sending)>,
+}
+
+/// What is written to.
+pub(crate) enum Writer {
+    /// A write may wait as long as it likes.
+    Any(Box<dyn Write + Send>),
+    /// It can be told how long a write may wait.
+    Socket(Box<dyn Socket>),
+}
+
+/// A socket's writing half.
+pub(crate) trait Socket: Write + Send {
+    /// Says how long a write may wait for room, before it fails as
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock); for ever, if nothing is said.
+    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()>;
 }
 
 /// Gives the next message; none at the end.
@@ -50,7 +65,7 @@ impl Link {
     pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
         Self {
             reader: Box::new(reader),
-            writer: Box::new(writer),
+            writer: Writer::Any(Box::new(writer)),
             hang_up: None,
             context: Context::new(),
             messages: None,
@@ -95,6 +110,21 @@ impl Link {
         link
     }
 
+    /// The same over a socket.
+    #[cfg(unix)]
+    fn of_socket(reader: impl Read + Send + 'static, writer: impl Socket + 'static) -> Self {
+        let mut link = Self::new(reader, io::sink());
+        link.writer = Writer::Socket(Box::new(writer));
+        link
+    }
+
+    /// The same over a socket, whose writes wait as long as they like: elsewhere half a second is
+    /// the shortest that they can be told to wait.
+    #[cfg(not(unix))]
+    fn of_socket(reader: impl Read + Send + 'static, writer: impl Socket + 'static) -> Self {
+        Self::new(reader, writer)
+    }
+
     /// The same with a way to end a read that waits. It is called once, when the connection ends.
     pub fn with_hang_up(mut self, hang_up: impl FnOnce() + Send + 'static) -> Self {
         self.hang_up = Some(Box::new(hang_up));
@@ -109,7 +139,11 @@ impl Link {
 
     /// The parts: what is read from, what is written to, and what ends a read that waits.
     pub fn into_parts(self) -> Parts {
-        (self.reader, self.writer, self.hang_up)
+        let writer = match self.writer {
+            Writer::Any(writer) => writer,
+            Writer::Socket(socket) => socket,
+        };
+        (self.reader, writer, self.hang_up)
     }
 
     /// This process's own standard input and output. Nothing else may print to standard output
@@ -156,8 +190,9 @@ impl Link {
         let writer = HalfClose {
             inner: writer,
             close: |stream| stream.shutdown(Shutdown::Write),
+            set_patience: TcpStream::set_write_timeout,
         };
-        let link = Self::new(stream, writer).with_context(context);
+        let link = Self::of_socket(stream, writer).with_context(context);
         Ok(link.with_hang_up(move || {
             // A stream that is closed already is what is wanted.
             let _ = control.shutdown(Shutdown::Both);
@@ -183,8 +218,9 @@ impl Link {
         let writer = HalfClose {
             inner: writer,
             close: |stream| stream.shutdown(Shutdown::Write),
+            set_patience: std::os::unix::net::UnixStream::set_write_timeout,
         };
-        Ok(Self::new(stream, writer).with_hang_up(move || {
+        Ok(Self::of_socket(stream, writer).with_hang_up(move || {
             // A stream that is closed already is what is wanted.
             let _ = control.shutdown(Shutdown::Both);
         }))
@@ -229,6 +265,7 @@ impl fmt::Debug for Link {
 struct HalfClose<S> {
     inner: S,
     close: fn(&S) -> io::Result<()>,
+    set_patience: fn(&S, Option<Duration>) -> io::Result<()>,
 }
 
 impl<S: Write> Write for HalfClose<S> {
@@ -238,6 +275,12 @@ impl<S: Write> Write for HalfClose<S> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+impl<S: Write + Send> Socket for HalfClose<S> {
+    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        (self.set_patience)(&self.inner, patience)
     }
 }
 

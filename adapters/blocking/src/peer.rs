@@ -68,7 +68,7 @@ impl Peer {
         params: impl Payload + Copy,
         timeout: Option<Duration>,
     ) -> Result<R, CallError> {
-        self.start_call(method, params, timeout)?.wait()
+        self.begin_call(method, params, timeout)?.wait()
     }
 
     /// The same with the result as the peer wrote it.
@@ -81,7 +81,20 @@ impl Peer {
         params: impl Payload + Copy,
         timeout: Option<Duration>,
     ) -> Result<OwnedJson, CallError> {
-        self.start_call(method, params, timeout)?.wait_raw()
+        self.begin_call(method, params, timeout)?.wait_raw()
+    }
+
+    /// Begins a call for which this thread is about to wait.
+    pub(crate) fn begin_call(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        timeout: Option<Duration>,
+    ) -> Result<PendingCall, CallError> {
+        let deadline = self.handle.deadline(timeout);
+        let room = Room::Wait(deadline);
+        let call = self.handle.call_now(method, params, deadline, room)?;
+        Ok(PendingCall::new(call))
     }
 
     /// Begins a call and does not wait for its result. Dropping what it gives cancels the call.

@@ -17,7 +17,7 @@ use crate::call::{CallRefused, Gathering, Pending};
 use crate::context::Context;
 use crate::places::Place;
 use crate::request::Responder;
-use crate::session::{Session, Signal, State, Tag, Then};
+use crate::session::{Guard, Session, Signal, State, Tag, Then};
 
 /// How long a call waits for its answer, and a notification for room, if nothing else is said.
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
@@ -109,8 +109,34 @@ impl Handle {
         deadline: Instant,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
+        self.begin(method, params, deadline, room, Session::wake_for)
+    }
+
+    /// The same for a thread that is about to wait for the answer: it writes the call by itself,
+    /// where the transport has an [`Outlet`](crate::Outlet).
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn call_now(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        deadline: Instant,
+        room: Room<'_>,
+    ) -> Result<Pending, SendError> {
+        self.begin(method, params, deadline, room, Session::write_out)
+    }
+
+    fn begin(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        deadline: Instant,
+        room: Room<'_>,
+        sent: fn(&Session, Guard<'_>),
+    ) -> Result<Pending, SendError> {
         let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
-        let sent = self.with_room(room, (), |state, ()| {
+        let sent = self.with_room(room, sent, (), |state, ()| {
             let tag = Tag::Once(state.places.next());
             let sent = state.conn.call(method, params, due, tag);
             sent.map(|call| (call, state.places.open()))
@@ -135,7 +161,7 @@ impl Handle {
         then: Then,
     ) -> Result<CallId, CallRefused> {
         let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
-        let sent = self.with_room(room, Tag::Then(then), |state, tag| {
+        let sent = self.with_room(room, Session::wake_for, Tag::Then(then), |state, tag| {
             let sent = state.conn.call(method, params, due, tag);
             sent.map_err(|rejected| (rejected.error, Some(rejected.value)))
         });
@@ -158,7 +184,7 @@ impl Handle {
         params: impl Payload + Copy,
         room: Room<'_>,
     ) -> Result<(), SendError> {
-        self.with_room(room, (), |state, ()| {
+        self.with_room(room, Session::wake_for, (), |state, ()| {
             let sent = state.conn.notify(method, params);
             sent.map_err(|error| (error, Some(())))
         })
@@ -182,7 +208,7 @@ impl Handle {
         F: FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     {
         let gathering = Arc::new(Gathering::default());
-        let handles = self.with_room(room, build, |state, build| {
+        let handles = self.with_room(room, Session::write_out, build, |state, build| {
             if state.is_full() {
                 return Err((SendError::Full, Some(build)));
             }
@@ -199,10 +225,11 @@ impl Handle {
         Ok((handles, gathering))
     }
 
-    /// Does `send`; if it is refused for want of room, as `room` says.
+    /// Does `send` and then `sent`; if it is refused for want of room, as `room` says.
     fn with_room<V, R>(
         &self,
         room: Room<'_>,
+        sent: fn(&Session, Guard<'_>),
         mut value: V,
         mut send: impl FnMut(&mut State, V) -> Result<R, (SendError, Option<V>)>,
     ) -> Result<R, (SendError, Option<V>)> {
@@ -210,9 +237,9 @@ impl Handle {
         loop {
             self.session.tell_time_to_output(&mut state);
             let (error, back) = match send(&mut state, value) {
-                Ok(sent) => {
-                    self.session.wake(&mut state);
-                    return Ok(sent);
+                Ok(done) => {
+                    sent(&self.session, state);
+                    return Ok(done);
                 }
                 Err(refused) => refused,
             };

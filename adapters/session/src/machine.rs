@@ -65,8 +65,22 @@ pub enum Turn {
     Over,
 }
 
+/// A way out for whoever has something to say and is about to wait anyway: a thread that writes by
+/// itself need not wake the one that writes.
+pub trait Outlet: Send + Sync {
+    /// Writes what there is room for, without waiting for more than a moment, and says how many
+    /// bytes that were. Nobody else writes meanwhile.
+    ///
+    /// # Errors
+    /// Nothing more can be written.
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
+}
+
 /// A machine whose bytes are moved by threads: one reads, one writes, one keeps time.
 pub trait ThreadMachine: Machine {
+    /// Lets others than the writing thread write, too. Once, before anything is written.
+    fn set_outlet(&self, outlet: Box<dyn Outlet>);
+
     /// Lets the thread wait for output, and puts it into `into`, which is empty. False if there is
     /// none and `is_over` says that there is to be no more.
     fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool;

@@ -10,10 +10,10 @@ use std::fmt;
 use std::sync::{Arc, Condvar};
 use std::task::Waker;
 
-use antiphon::OwnedOutcome;
+use antiphon::{OwnedJson, OwnedOutcome};
 
-/// As many free places are kept when nobody waits.
-const KEPT_MAX: usize = 8;
+/// As many free places are kept when nobody waits: 4 KiB.
+const KEPT_MAX: usize = 64;
 
 /// Names a place. It is no [`Clone`]: one end settles, the other waits.
 #[derive(Debug)]
@@ -28,9 +28,15 @@ pub(crate) struct Places {
 
 #[derive(Default)]
 struct Inside {
-    outcome: Option<OwnedOutcome>,
+    outcome: Option<Settled>,
     task: Option<Waker>,
     thread: Option<Arc<Condvar>>,
+}
+
+/// An outcome where it waits: a result takes no more room than it needs.
+enum Settled {
+    Ok(OwnedJson),
+    Other(Box<OwnedOutcome>),
 }
 
 /// Who waited for a call when it settled. To be woken once the lock is free.
@@ -80,7 +86,10 @@ impl Places {
     /// Puts an outcome where it is awaited, and says who waits there already.
     pub(crate) fn settle(&mut self, place: &Place, outcome: OwnedOutcome) -> Option<Waiter> {
         let inside = self.places.get_mut(place.0)?;
-        inside.outcome = Some(outcome);
+        inside.outcome = Some(match outcome {
+            OwnedOutcome::Ok(result) => Settled::Ok(result),
+            other => Settled::Other(Box::new(other)),
+        });
         let (task, thread) = (inside.task.take(), inside.thread.take());
         let is_awaited = task.is_some() || thread.is_some();
         is_awaited.then_some(Waiter { task, thread })
@@ -90,7 +99,10 @@ impl Places {
     pub(crate) fn take(&mut self, place: &Place) -> Option<OwnedOutcome> {
         let outcome = self.places.get_mut(place.0)?.outcome.take()?;
         self.close(place);
-        Some(outcome)
+        Some(match outcome {
+            Settled::Ok(result) => OwnedOutcome::Ok(result),
+            Settled::Other(other) => *other,
+        })
     }
 
     /// Has the task woken when the call settles.

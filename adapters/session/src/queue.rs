@@ -28,11 +28,18 @@ pub enum Work {
     Dropped,
 }
 
+/// The same where it waits: what there is much of takes no more room than it needs.
+enum Item {
+    Request(OwnedRequest),
+    Notification(OwnedNotification),
+    /// With the bytes that are let go of when it is taken out.
+    Rare(Box<Work>, usize),
+}
+
 /// The work that waits, and how much of the peer's words is held for it.
 #[derive(Default)]
 pub struct Queue {
-    /// Each with the bytes that are let go of when it is taken out.
-    items: VecDeque<(Work, usize)>,
+    items: VecDeque<Item>,
     /// Notifications and reports among them.
     messages: usize,
     /// Bytes of the messages among them, and of the requests that are being served.
@@ -61,7 +68,7 @@ impl Queue {
             return Err(request);
         }
         self.bytes += bytes;
-        self.items.push_back((Work::Request(request), 0));
+        self.items.push_back(Item::Request(request));
         Ok(())
     }
 
@@ -72,12 +79,16 @@ impl Queue {
 
     pub(crate) fn push_notification(&mut self, notification: OwnedNotification) {
         let bytes = notification.origin().bytes;
-        self.push_message(Work::Notification(notification), bytes);
+        if self.may_take_message(bytes) {
+            self.items.push_back(Item::Notification(notification));
+        }
     }
 
     /// Takes a report that holds `bytes` of the peer's words.
     pub(crate) fn push_report(&mut self, report: Report, bytes: usize) {
-        self.push_message(Work::Report(report), bytes);
+        if self.may_take_message(bytes) {
+            self.push_rare(Work::Report(report), bytes);
+        }
     }
 
     /// Takes the end of a request that the service has begun.
@@ -86,42 +97,60 @@ impl Queue {
         let reason = reason.filter(|reason| self.fits(reason.as_str().len()));
         let bytes = reason.as_ref().map_or(0, |reason| reason.as_str().len());
         self.bytes += bytes;
-        self.items.push_back((Work::Cancelled(key, reason), bytes));
+        self.push_rare(Work::Cancelled(key, reason), bytes);
     }
 
     /// Takes the end of a call of ours, of which there are only so many.
     pub(crate) fn push_settled(&mut self, then: Then, outcome: OwnedOutcome) {
-        self.items.push_back((Work::Settled(then, outcome), 0));
+        self.push_rare(Work::Settled(then, outcome), 0);
     }
 
     /// Takes a request out that has not begun.
     pub(crate) fn remove_request(&mut self, key: RequestKey) -> Option<OwnedRequest> {
-        let is_wanted =
-            |(work, _): &(Work, usize)| matches!(work, Work::Request(found) if found.key() == key);
+        let is_wanted = |item: &Item| matches!(item, Item::Request(found) if found.key() == key);
         let position = self.items.iter().position(is_wanted)?;
         match self.items.remove(position)? {
-            (Work::Request(request), _) => {
+            Item::Request(request) => {
                 self.release(request.origin().bytes);
                 Some(request)
             }
-            _ => None,
+            Item::Notification(_) | Item::Rare(..) => None,
         }
     }
 
     /// The next thing to do.
     pub fn pop(&mut self) -> Option<Work> {
-        let (work, bytes) = self.items.front()?;
+        let (work, bytes) = match self.items.pop_front()? {
+            // Its bytes are held until it is answered.
+            Item::Request(request) => return Some(Work::Request(request)),
+            Item::Notification(notification) => {
+                let bytes = notification.origin().bytes;
+                (Work::Notification(notification), bytes)
+            }
+            Item::Rare(work, bytes) => (*work, bytes),
+        };
         self.bytes -= bytes;
         match work {
             Work::Notification(_) | Work::Report(_) => self.messages -= 1,
             Work::Dropped => {
-                self.items.pop_front();
                 let messages = std::mem::take(&mut self.dropped);
                 return Some(Work::Report(Report::Dropped { messages }));
             }
             Work::Request(_) | Work::Cancelled(..) | Work::Settled(..) => {}
         }
-        self.items.pop_front().map(|(work, _)| work)
+        Some(work)
+    }
+
+    /// Moves the requests that are next to the end of `into`, at most so many: for whoever begins
+    /// several in one go.
+    pub fn pop_requests(&mut self, into: &mut VecDeque<OwnedRequest>, requests_max: usize) {
+        let is_request = |item: &Item| matches!(item, Item::Request(_));
+        let waiting = self.items.iter().take(requests_max);
+        let requests = waiting.take_while(|item| is_request(item)).count();
+        into.extend(self.items.drain(..requests).filter_map(|item| match item {
+            Item::Request(request) => Some(request),
+            Item::Notification(_) | Item::Rare(..) => None,
+        }));
     }
 
     /// Whether there is nothing to do.
@@ -134,17 +163,23 @@ impl Queue {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= self.bytes_max
     }
 
-    fn push_message(&mut self, work: Work, bytes: usize) {
+    /// Whether there is room for a notification or report, which is then counted. If not, the
+    /// service is told of it.
+    fn may_take_message(&mut self, bytes: usize) -> bool {
         if self.messages < self.messages_max && self.fits(bytes) {
             self.messages += 1;
             self.bytes += bytes;
-            self.items.push_back((work, bytes));
-            return;
+            return true;
         }
         if self.dropped == 0 {
-            self.items.push_back((Work::Dropped, 0));
+            self.push_rare(Work::Dropped, 0);
         }
         self.dropped += 1;
+        false
+    }
+
+    fn push_rare(&mut self, work: Work, bytes: usize) {
+        self.items.push_back(Item::Rare(Box::new(work), bytes));
     }
 }
 

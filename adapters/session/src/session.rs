@@ -12,10 +12,12 @@
 
 mod guard;
 mod moving;
+mod outlet;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -29,10 +31,10 @@ use crate::call::Gathering;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fault::Fault;
-use crate::machine::Turn;
+use crate::machine::{Outlet, Turn};
 use crate::options::Options;
 use crate::places::{Place, Places};
-use crate::queue::Queue;
+use crate::queue::{Queue, Work};
 use crate::report::Report;
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
@@ -83,6 +85,10 @@ impl Signal {
 /// A connection that several threads or tasks share.
 pub struct Session {
     state: Mutex<State>,
+    /// Where whoever has something to say may write it, where that is possible.
+    outlet: OnceLock<Box<dyn Outlet>>,
+    /// False only while nothing waits for the service, for asking without the lock.
+    has_work: AtomicBool,
     conditions: [Condvar; 4],
     options: Options,
     context: Arc<Context>,
@@ -108,8 +114,10 @@ pub struct State {
     /// they have been written and flushed.
     pub(crate) taken: u64,
     written: u64,
-    /// When the write began, or last got on, that is under way.
+    /// When the write began, or last got on, that is under way. One writes at a time.
     pub(crate) writing_since: Option<Instant>,
+    /// What the writer is to go on with, of a write that somebody else began; otherwise empty.
+    left_over: Vec<u8>,
     /// When writing failed. What else is queued is thrown away.
     write_failed: Option<Instant>,
     /// What broke the transport, if anything did.
@@ -280,6 +288,7 @@ impl State {
     }
 
     /// Whether whoever writes or keeps time waits, and has not been woken yet.
+    #[inline]
     fn is_anybody_asleep(&self) -> bool {
         let waits = |signal: Signal| {
             let at = signal as usize;
@@ -322,6 +331,7 @@ impl Session {
                 taken: 0,
                 written: 0,
                 writing_since: None,
+                left_over: Vec::new(),
                 write_failed: None,
                 fault: None,
                 input_ended: None,
@@ -340,6 +350,8 @@ impl Session {
                 task: None,
                 watchers: Vec::new(),
             }),
+            outlet: OnceLock::new(),
+            has_work: AtomicBool::new(true),
             conditions: Default::default(),
             options,
             context: Arc::new(context),
@@ -378,11 +390,32 @@ impl Session {
     }
 
     /// Takes the lock.
+    #[inline]
     pub fn lock(&self) -> Guard<'_> {
         // Foreign code under the lock is a `Serialize` at most, and the connection takes back
         // what it had written by then.
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Guard::new(self, state)
+    }
+
+    /// Whether something may wait for the service, without the lock. What was added by somebody else
+    /// meanwhile may go unseen; the next [`turn`](crate::Machine::turn) sees it.
+    pub fn has_work(&self) -> bool {
+        self.has_work.load(Ordering::Relaxed)
+    }
+
+    /// The next thing for the service to do. Tells the session whether it is at work.
+    pub fn next_work(&self, state: &mut State) -> Option<Work> {
+        let was_serving = std::mem::replace(&mut state.is_serving, true);
+        let work = state.queue.pop();
+        if work.is_none() {
+            state.is_serving = false;
+            self.has_work.store(false, Ordering::Relaxed);
+            if was_serving {
+                self.wake(state);
+            }
+        }
+        work
     }
 
     /// Does one thing with the state, and wakes whom it concerns.
@@ -401,7 +434,12 @@ impl Session {
         let mut state = self.lock();
         self.tell_time_to_output(&mut state);
         let result = send(&mut state);
-        self.wake(&mut state);
+        // Where more is to be served, its answers may leave together.
+        if state.queue.is_empty() {
+            self.write_out(state);
+        } else {
+            self.wake(&mut state);
+        }
         result
     }
 
@@ -413,10 +451,19 @@ impl Session {
     }
 
     /// Wakes those who have something to do now.
+    #[inline]
     pub fn wake(&self, state: &mut State) {
-        if !state.is_anybody_asleep() {
-            return;
+        if state.is_anybody_asleep() {
+            self.wake_asleep(state);
         }
+    }
+
+    /// The same with the lock, which is then free.
+    pub(crate) fn wake_for(&self, mut state: Guard<'_>) {
+        self.wake(&mut state);
+    }
+
+    fn wake_asleep(&self, state: &mut State) {
         if state.writing_since.is_none() && state.has_output() {
             self.signal(state, Signal::Writable);
         }
@@ -428,6 +475,9 @@ impl Session {
 
     /// Wakes whoever waits for `signal`, once the lock is free.
     pub fn signal(&self, state: &mut State, signal: Signal) {
+        if signal == Signal::Work {
+            self.has_work.store(true, Ordering::Relaxed);
+        }
         let at = signal as usize;
         if state.waiting[at] > 0 && !state.is_signalled[at] {
             state.is_signalled[at] = true;

@@ -40,10 +40,12 @@ impl Wakes {
         }
     }
 
+    #[inline]
     fn take(&mut self) -> Option<Self> {
         self.is_some.then(|| std::mem::take(self))
     }
 
+    #[inline(never)]
     fn run(self, session: &Session) {
         for signal in Signal::ALL {
             if !self.signals[signal as usize] {
@@ -72,6 +74,7 @@ pub struct Guard<'s> {
 }
 
 impl<'s> Guard<'s> {
+    #[inline]
     pub(crate) fn new(session: &'s Session, state: MutexGuard<'s, State>) -> Self {
         let state = Some(state);
         Self { session, state }
@@ -90,6 +93,7 @@ impl<'s> Guard<'s> {
 impl Deref for Guard<'_> {
     type Target = State;
 
+    #[inline]
     fn deref(&self) -> &State {
         // It is taken only by what takes or ends the guard itself.
         self.state.as_ref().expect("the guard holds its lock")
@@ -97,6 +101,7 @@ impl Deref for Guard<'_> {
 }
 
 impl DerefMut for Guard<'_> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut State {
         // As above.
         self.state.as_mut().expect("the guard holds its lock")
@@ -104,6 +109,7 @@ impl DerefMut for Guard<'_> {
 }
 
 impl Drop for Guard<'_> {
+    #[inline]
     fn drop(&mut self) {
         let Some(mut state) = self.state.take() else {
             return;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use antiphon::{CloseReason, Framing, Input, Instant};
 
 use super::{Session, Signal};
-use crate::machine::{Machine, ThreadMachine, Turn};
+use crate::machine::{Machine, Outlet, ThreadMachine, Turn};
 
 impl Machine for Session {
     fn now(&self) -> Instant {
@@ -71,21 +71,11 @@ impl Machine for Session {
     }
 
     fn output_written(&self) {
-        let mut state = self.lock();
-        state.writing_since = None;
-        state.written = state.taken;
-        if state.closing {
-            self.signal(&mut state, Signal::Turn);
-        }
-        self.signal(&mut state, Signal::Changed);
+        self.note_written(&mut self.lock());
     }
 
     fn output_failed(&self, error: io::Error) {
-        let mut state = self.lock();
-        state.writing_since = None;
-        self.fail_write(&mut state, error);
-        self.signal(&mut state, Signal::Turn);
-        self.signal(&mut state, Signal::Changed);
+        self.note_write_failed(&mut self.lock(), error);
     }
 
     fn turn(&self, waker: &Waker) -> Turn {
@@ -125,10 +115,18 @@ impl Machine for Session {
 }
 
 impl ThreadMachine for Session {
+    fn set_outlet(&self, outlet: Box<dyn Outlet>) {
+        // A second one would be of another transport.
+        let _ = self.outlet.set(outlet);
+    }
+
     fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool {
         let mut state = self.lock();
         loop {
-            if self.take_output_of(&mut state, into) {
+            if state.take_left_over(into) {
+                return true;
+            }
+            if state.writing_since.is_none() && self.take_output_of(&mut state, into) {
                 // A deadline now depends on this write. Mostly it is later than another.
                 if self.write_due(&state) < state.alarm {
                     self.signal(&mut state, Signal::Turn);

@@ -1,0 +1,79 @@
+//! Writing by whoever has something to say, instead of waking the thread that writes.
+//!
+//! The rules guarded here: one writes at a time, and what is said first leaves first; nobody waits
+//! for a peer that does not read but the thread whose task that is, to which the rest goes over; and
+//! nobody writes while holding the lock.
+
+use std::io;
+
+use super::{Guard, Session, Signal, State};
+
+/// The largest output buffer that is kept for the next time.
+const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
+
+impl State {
+    /// Takes what somebody else has begun to write, for the writer to go on with.
+    pub(super) fn take_left_over(&mut self, into: &mut Vec<u8>) -> bool {
+        let is_some = !self.left_over.is_empty();
+        if is_some {
+            std::mem::swap(&mut self.left_over, into);
+        }
+        is_some
+    }
+}
+
+impl Session {
+    /// Writes what is queued, where that can be done at once, or has the writer do it.
+    pub(crate) fn write_out(&self, mut state: Guard<'_>) {
+        let outlet = self.outlet.get().filter(|_| state.writing_since.is_none());
+        let Some(outlet) = outlet else {
+            return self.wake(&mut state);
+        };
+        let mut output = std::mem::take(&mut state.left_over);
+        let is_taken = self.take_output_of(&mut state, &mut output);
+        self.wake(&mut state);
+        if !is_taken {
+            return;
+        }
+        drop(state);
+        let written = outlet.write_now(&output);
+        let mut state = self.lock();
+        match written {
+            Ok(written) if written < output.len() => {
+                state.writing_since = Some(self.now());
+                output.drain(..written);
+                state.left_over = output;
+                self.signal(&mut state, Signal::Writable);
+                self.signal(&mut state, Signal::Turn);
+                return;
+            }
+            Ok(_) => {
+                self.note_written(&mut state);
+                self.wake(&mut state);
+            }
+            Err(error) => self.note_write_failed(&mut state, error),
+        }
+        if output.capacity() <= OUTPUT_BYTES_KEPT {
+            output.clear();
+            state.left_over = output;
+        }
+    }
+
+    /// All that was taken has been written.
+    pub(super) fn note_written(&self, state: &mut State) {
+        state.writing_since = None;
+        state.written = state.taken;
+        if state.closing {
+            self.signal(state, Signal::Turn);
+        }
+        self.signal(state, Signal::Changed);
+    }
+
+    /// What was taken cannot be written.
+    pub(super) fn note_write_failed(&self, state: &mut State, error: io::Error) {
+        state.writing_since = None;
+        self.fail_write(state, error);
+        self.signal(state, Signal::Turn);
+        self.signal(state, Signal::Changed);
+    }
+}
