@@ -190,7 +190,11 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
             if state.finished().is_some() {
                 break None;
             }
-            state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
+            let has_come;
+            (state, has_come) = session.read_idle(state);
+            if !has_come && state.queue.is_empty() && state.finished().is_none() {
+                state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
+            }
         };
         let finished = state.finished();
         state.is_serving = work.is_some();

@@ -30,12 +30,40 @@ const PAIR_BYTES: usize = 64 * 1024;
 /// Made from any pair `(reader, writer)` by `From`. What was only lent stays open: the halves
 /// given here are dropped when the connection ends, and nothing else is closed.
 pub struct Link {
-    pub(crate) reader: Box<dyn Read + Send>,
+    pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) hang_up: Option<Box<dyn FnOnce() + Send>>,
     pub(crate) context: Context,
     /// Instead of the streams, where whole messages are moved.
     pub(crate) messages: Option<(Receive, Sending)>,
+}
+
+/// What is read from.
+pub(crate) enum Reader {
+    /// A read may wait as long as it likes.
+    Any(Box<dyn Read + Send>),
+    /// It can be told how long a read may wait.
+    Socket(Box<dyn SocketReader>),
+}
+
+/// A socket, to read from.
+pub(crate) trait SocketReader: Read + Send {
+    /// Says how long a read may wait, before it fails as [`WouldBlock`](io::ErrorKind::WouldBlock);
+    /// for ever, if nothing is said.
+    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()>;
+}
+
+impl SocketReader for TcpStream {
+    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        self.set_read_timeout(patience)
+    }
+}
+
+#[cfg(unix)]
+impl SocketReader for std::os::unix::net::UnixStream {
+    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        self.set_read_timeout(patience)
+    }
 }
 
 /// What is written to.
@@ -64,7 +92,7 @@ impl Link {
     /// with the stream, or with the process.
     pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
         Self {
-            reader: Box::new(reader),
+            reader: Reader::Any(Box::new(reader)),
             writer: Writer::Any(Box::new(writer)),
             hang_up: None,
             context: Context::new(),
@@ -112,14 +140,15 @@ impl Link {
 
     /// The same over a socket.
     #[cfg(unix)]
-    fn of_socket(reader: impl Read + Send + 'static, writer: impl Socket + 'static) -> Self {
-        let mut link = Self::new(reader, io::sink());
+    fn of_socket(reader: impl SocketReader + 'static, writer: impl Socket + 'static) -> Self {
+        let mut link = Self::new(io::empty(), io::sink());
+        link.reader = Reader::Socket(Box::new(reader));
         link.writer = Writer::Socket(Box::new(writer));
         link
     }
 
-    /// The same over a socket, whose writes wait as long as they like: elsewhere half a second is
-    /// the shortest that they can be told to wait.
+    /// The same over a socket that waits as long as it likes: elsewhere half a second is the shortest
+    /// that it can be told to wait.
     #[cfg(not(unix))]
     fn of_socket(reader: impl Read + Send + 'static, writer: impl Socket + 'static) -> Self {
         Self::new(reader, writer)
@@ -139,11 +168,15 @@ impl Link {
 
     /// The parts: what is read from, what is written to, and what ends a read that waits.
     pub fn into_parts(self) -> Parts {
+        let reader = match self.reader {
+            Reader::Any(reader) => reader,
+            Reader::Socket(socket) => socket,
+        };
         let writer = match self.writer {
             Writer::Any(writer) => writer,
             Writer::Socket(socket) => socket,
         };
-        (self.reader, writer, self.hang_up)
+        (reader, writer, self.hang_up)
     }
 
     /// This process's own standard input and output. Nothing else may print to standard output

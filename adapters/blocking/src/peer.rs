@@ -189,7 +189,7 @@ impl Peer {
         let deadline = self.handle.deadline(timeout);
         let sent = self.handle.batch(deadline, Room::Wait(deadline), build);
         let (handles, gathering) = sent.map_err(|(error, _)| CallError::Rejected(error))?;
-        Ok((handles, gathering.wait()))
+        Ok((handles, self.handle.wait_gathered(&gathering)))
     }
 
     /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a

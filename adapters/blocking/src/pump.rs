@@ -14,16 +14,19 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::ReadBuffer;
-use antiphon_session::{Outlet, ThreadMachine, Turn};
+use antiphon_session::{Came, Inlet, Machine, Outlet, ThreadMachine, Turn};
 
-use crate::link::{Link, Receive, Sending, Socket, Writer};
+use crate::link::{Link, Reader, Receive, Sending, Socket, SocketReader, Writer};
 
 /// How long whoever writes beside the writing thread waits for room at the most. The system's clock
 /// may make it some milliseconds.
 const MOMENT: Duration = Duration::from_micros(1);
 
+/// How long whoever reads beside the reading thread waits at the most.
+const READ_TIME_MAX: Duration = Duration::from_millis(2);
+
 /// How much is read at once while little comes in, so that an idle connection holds no more.
-const SMALL_BYTES: usize = 1024;
+const SMALL_BYTES: usize = 512;
 
 /// After how many reads in a row that were shorter, little is said to come in.
 const QUIET_READS: u32 = 16;
@@ -59,13 +62,19 @@ pub fn pump<M: ThreadMachine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
                 write_on(machine, threads, WholeMessages(send));
             }),
         ),
-        (None, reader, Writer::Any(writer)) => (
-            Box::new(move |machine, threads| read_on(machine, threads, reader)),
-            Box::new(move |machine, threads| write_on(machine, threads, writer)),
-        ),
-        (None, reader, Writer::Socket(socket)) => (
-            Box::new(move |machine, threads| read_on(machine, threads, reader)),
-            write_beside(machine, &threads, socket),
+        (None, reader, writer) => (
+            match reader {
+                Reader::Any(reader) => {
+                    Box::new(move |machine, threads| read_on(machine, threads, reader))
+                }
+                Reader::Socket(socket) => read_beside(machine, socket),
+            },
+            match writer {
+                Writer::Any(writer) => {
+                    Box::new(move |machine, threads| write_on(machine, threads, writer))
+                }
+                Writer::Socket(socket) => write_beside(machine, &threads, socket),
+            },
         ),
     };
     start(
@@ -121,52 +130,143 @@ fn start<M: ThreadMachine>(
     builder.spawn(run).map(drop)
 }
 
-fn read_on(machine: &impl ThreadMachine, threads: &Threads, mut reader: impl Read) {
-    let mut buf = ReadBuffer::new(machine.input_bytes_max());
-    let mut small = [0; SMALL_BYTES];
-    // How many reads in a row would have fitted there.
-    let mut quiet = QUIET_READS;
-    loop {
-        let is_small = quiet >= QUIET_READS && buf.is_empty();
-        let read = if is_small {
-            buf.release();
-            reader.read(&mut small)
-        } else {
-            reader.read(buf.spare())
-        };
-        let n = match read {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return machine.input_ended(buf.filled(), Some(error)),
-            Ok(0) => return machine.input_ended(buf.filled(), None),
-            Ok(n) => n,
-        };
-        quiet = if n < SMALL_BYTES {
-            quiet.saturating_add(1)
-        } else {
-            0
-        };
-        if is_small {
-            let consumed = machine.receive(&small[..n]).min(n);
-            let mut rest = &small[consumed..n];
-            while !rest.is_empty() {
-                let room = buf.spare();
-                let part = rest.len().min(room.len());
-                if part == 0 {
-                    let error = io::Error::other("more was left over than was announced");
-                    return machine.input_ended(&[], Some(error));
-                }
-                room[..part].copy_from_slice(&rest[..part]);
-                buf.advance(part);
-                rest = &rest[part..];
-            }
-        } else {
-            buf.advance(n);
-            let consumed = machine.receive(buf.filled());
-            buf.consume(consumed);
-        }
+fn read_on(machine: &impl ThreadMachine, threads: &Threads, reader: impl Read) {
+    let mut intake = Intake::new(machine, reader);
+    while intake.read(machine, false) != Came::End {
         if is(&threads.stop) {
             return;
         }
+    }
+}
+
+/// What is read from, and what the machine has left over of it.
+struct Intake<R> {
+    reader: R,
+    rest: ReadBuffer,
+    /// How many reads in a row were small.
+    quiet: u32,
+    is_over: bool,
+}
+
+impl<R: Read> Intake<R> {
+    fn new(machine: &impl Machine, reader: R) -> Self {
+        Self {
+            reader,
+            rest: ReadBuffer::new(machine.input_bytes_max()),
+            quiet: QUIET_READS,
+            is_over: false,
+        }
+    }
+
+    /// Reads once, and gives the machine what came in. If `is_hasty`, the reader need not have waited
+    /// for it.
+    fn read<M: Machine + ?Sized>(&mut self, machine: &M, is_hasty: bool) -> Came {
+        if self.is_over {
+            return Came::End;
+        }
+        let mut small = [0; SMALL_BYTES];
+        let is_small = self.quiet >= QUIET_READS && self.rest.is_empty();
+        let room = if is_small {
+            self.rest.release();
+            &mut small
+        } else {
+            self.rest.spare()
+        };
+        match self.reader.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Came::Something,
+            Err(error) if is_hasty && is_not_now(&error) => Came::Nothing,
+            Err(error) => self.end(machine, Some(error)),
+            Ok(0) => self.end(machine, None),
+            Ok(n) => {
+                let is_quiet = n < SMALL_BYTES;
+                self.quiet = if is_quiet {
+                    self.quiet.saturating_add(1)
+                } else {
+                    0
+                };
+                if is_small {
+                    let consumed = machine.receive(&small[..n]);
+                    return self.keep(machine, &small[consumed.min(n)..n]);
+                }
+                self.rest.advance(n);
+                let consumed = machine.receive(self.rest.filled());
+                self.rest.consume(consumed);
+                Came::Something
+            }
+        }
+    }
+
+    fn keep<M: Machine + ?Sized>(&mut self, machine: &M, mut rest: &[u8]) -> Came {
+        while !rest.is_empty() {
+            let room = self.rest.spare();
+            let part = rest.len().min(room.len());
+            if part == 0 {
+                let error = io::Error::other("more was left over than was announced");
+                return self.end(machine, Some(error));
+            }
+            room[..part].copy_from_slice(&rest[..part]);
+            self.rest.advance(part);
+            rest = &rest[part..];
+        }
+        Came::Something
+    }
+
+    fn end<M: Machine + ?Sized>(&mut self, machine: &M, failed: Option<io::Error>) -> Came {
+        self.is_over = true;
+        machine.input_ended(self.rest.filled(), failed);
+        Came::End
+    }
+}
+
+/// Lets others read from a socket beside the thread that does, one at a time. Gives what the thread
+/// does.
+fn read_beside<M: ThreadMachine>(machine: &Arc<M>, socket: Box<dyn SocketReader>) -> Body<M> {
+    let shared = Arc::new(SharedIntake(Mutex::new(Patience {
+        intake: Intake::new(&**machine, socket),
+        patience: None,
+    })));
+    machine.set_inlet(Box::new(Inward(Arc::clone(&shared))));
+    Box::new(move |machine, threads| {
+        while shared.read(machine, None) != Came::End {
+            if is(&threads.stop) {
+                return;
+            }
+            if machine.leave_input() {
+                machine.wait_input(&|| is(&threads.stop));
+            }
+        }
+    })
+}
+
+/// A socket that several read from.
+struct SharedIntake(Mutex<Patience>);
+
+struct Patience {
+    intake: Intake<Box<dyn SocketReader>>,
+    /// What the socket has been told.
+    patience: Option<Duration>,
+}
+
+impl SharedIntake {
+    fn read<M: Machine + ?Sized>(&self, machine: &M, patience: Option<Duration>) -> Came {
+        // A socket does not panic.
+        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if inside.patience != patience {
+            if let Err(error) = inside.intake.reader.set_patience(patience) {
+                return inside.intake.end(machine, Some(error));
+            }
+            inside.patience = patience;
+        }
+        inside.intake.read(machine, patience.is_some())
+    }
+}
+
+/// The socket for whoever reads beside the thread.
+struct Inward(Arc<SharedIntake>);
+
+impl Inlet for Inward {
+    fn read_now(&self, machine: &dyn Machine) -> Came {
+        self.0.read(machine, Some(READ_TIME_MAX))
     }
 }
 
@@ -269,7 +369,7 @@ impl Outlet for Beside {
                 Ok(0) => return self.fail(io::ErrorKind::WriteZero.into()),
                 Ok(n) => written += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_full(&error) => break,
+                Err(error) if is_not_now(&error) => break,
                 Err(error) => return self.fail(error),
             }
         }
@@ -290,7 +390,7 @@ struct Patient(Arc<Shared>);
 impl Write for Patient {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match self.0.write(buf) {
-            Err(error) if is_full(&error) => {
+            Err(error) if is_not_now(&error) => {
                 self.0.set_patience(None)?;
                 let written = self.0.write(buf);
                 self.0.set_patience(Some(MOMENT))?;
@@ -311,8 +411,8 @@ impl Drop for Patient {
     }
 }
 
-/// Whether a write has failed for want of room.
-fn is_full(error: &io::Error) -> bool {
+/// Whether a socket has failed only for want of patience.
+fn is_not_now(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut

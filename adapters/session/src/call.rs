@@ -61,17 +61,27 @@ impl Pending {
             return None;
         }
         let session = self.handle.session();
-        let mut state = session.lock();
+        let mut state = session.write_first(session.lock());
+        let mut is_reading = true;
         loop {
             if let Some(outcome) = state.places.take(&self.place) {
                 self.is_settled = true;
+                session.leave_waiting(&mut state);
                 return Some(outcome);
             }
             if deadline != Instant::FAR_FUTURE && session.now() >= deadline {
+                session.leave_waiting(&mut state);
                 return None;
             }
+            if is_reading {
+                (state, is_reading) = session.read_instead(state, deadline);
+                // Whether anything came in or not, the call may have settled.
+                continue;
+            }
+            session.begin_waiting(&mut state);
             let condition = state.places.condition(&self.place);
             state = session.wait_on(&condition, state, deadline);
+            session.end_waiting(&mut state);
         }
     }
 
@@ -161,6 +171,11 @@ impl Gathering {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// Whether all outcomes are there.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.lock().open == 0
     }
 
     /// Lets the thread wait for all outcomes.

@@ -10,7 +10,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, OwnedOutcome, Payload, SendError,
+    Batch, CallId, CloseReason, Closed, Collector, Handle as Entry, Instant, OwnedOutcome, Payload,
+    SendError,
 };
 
 use crate::call::{CallRefused, Gathering, Pending};
@@ -223,6 +224,25 @@ impl Handle {
             Ok(handles)
         })?;
         Ok((handles, gathering))
+    }
+
+    /// Lets the thread wait for all outcomes of a batch.
+    pub fn wait_gathered(&self, gathering: &Gathering) -> Collector {
+        let mut state = self.session.lock();
+        let mut is_reading = true;
+        while is_reading && !gathering.is_complete() {
+            (state, is_reading) = self.session.read_instead(state, Instant::FAR_FUTURE);
+        }
+        if gathering.is_complete() {
+            self.session.leave_waiting(&mut state);
+            drop(state);
+            return gathering.wait();
+        }
+        self.session.begin_waiting(&mut state);
+        drop(state);
+        let outcomes = gathering.wait();
+        self.session.end_waiting(&mut self.session.lock());
+        outcomes
     }
 
     /// Does `send` and then `sent`; if it is refused for want of room, as `room` says.

@@ -41,7 +41,7 @@ pub use call::{CallError, CallRefused, Gathering, Pending};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
-pub use machine::{Machine, Outlet, ThreadMachine, Turn};
+pub use machine::{Came, Inlet, Machine, Outlet, ThreadMachine, Turn};
 pub use options::Options;
 pub use places::Place;
 pub use pool::{Job, Pool};

@@ -76,10 +76,41 @@ pub trait Outlet: Send + Sync {
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
 }
 
+/// A way in for whoever waits for what is to come: a thread that reads by itself need not be woken by
+/// the one that reads.
+pub trait Inlet: Send + Sync {
+    /// Reads once, waits some milliseconds for it at the most, and gives `machine` what came in.
+    /// Nobody else reads meanwhile.
+    fn read_now(&self, machine: &dyn Machine) -> Came;
+}
+
+/// What came of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// The machine was given something.
+    Something,
+    /// There was nothing to read.
+    Nothing,
+    /// Nothing more comes in, as the machine knows.
+    End,
+}
+
 /// A machine whose bytes are moved by threads: one reads, one writes, one keeps time.
 pub trait ThreadMachine: Machine {
     /// Lets others than the writing thread write, too. Once, before anything is written.
     fn set_outlet(&self, outlet: Box<dyn Outlet>);
+
+    /// Lets others than the reading thread read, too, whenever that one [waits](Self::wait_input).
+    /// Once, before anything is read.
+    fn set_inlet(&self, inlet: Box<dyn Inlet>);
+
+    /// Whether others go on reading, because what has just come in was for them: the reading thread is
+    /// to [wait](Self::wait_input) now.
+    fn leave_input(&self) -> bool;
+
+    /// Lets the reading thread wait until it is to read again: nobody else has done so for some
+    /// milliseconds, somebody waits who does not, or `is_over` says that the end is awaited.
+    fn wait_input(&self, is_over: &dyn Fn() -> bool);
 
     /// Lets the thread wait for output, and puts it into `into`, which is empty. False if there is
     /// none and `is_over` says that there is to be no more.

@@ -11,6 +11,7 @@
 //! the other side's last words are awaited for `linger`.
 
 mod guard;
+mod inlet;
 mod moving;
 mod outlet;
 
@@ -31,7 +32,7 @@ use crate::call::Gathering;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fault::Fault;
-use crate::machine::{Outlet, Turn};
+use crate::machine::{Inlet, Outlet, Turn};
 use crate::options::Options;
 use crate::places::{Place, Places};
 use crate::queue::{Queue, Work};
@@ -41,6 +42,7 @@ use crate::websocket::Layer;
 
 pub use guard::Guard;
 use guard::Wakes;
+use inlet::Reading;
 
 /// Runs with the service's other work when a call has settled.
 pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
@@ -76,20 +78,33 @@ pub enum Signal {
     Work,
     /// Callers: room, bytes that left, a cancel, the end.
     Changed,
+    /// Whoever reads, where others do so, too: nobody does.
+    Readable,
 }
 
 impl Signal {
-    const ALL: [Self; 4] = [Self::Writable, Self::Turn, Self::Work, Self::Changed];
+    const ALL: [Self; SIGNALS] = [
+        Self::Writable,
+        Self::Turn,
+        Self::Work,
+        Self::Changed,
+        Self::Readable,
+    ];
 }
+
+/// How many signals there are.
+const SIGNALS: usize = 5;
 
 /// A connection that several threads or tasks share.
 pub struct Session {
     state: Mutex<State>,
     /// Where whoever has something to say may write it, where that is possible.
     outlet: OnceLock<Box<dyn Outlet>>,
+    /// Where whoever waits may read, where that is possible.
+    inlet: OnceLock<Box<dyn Inlet>>,
     /// False only while nothing waits for the service, for asking without the lock.
     has_work: AtomicBool,
-    conditions: [Condvar; 4],
+    conditions: [Condvar; SIGNALS],
     options: Options,
     context: Arc<Context>,
     /// What is known since the connection opened, where that takes a handshake.
@@ -114,6 +129,8 @@ pub struct State {
     /// they have been written and flushed.
     pub(crate) taken: u64,
     written: u64,
+    /// Who reads, where others than the reading thread may.
+    reading: Reading,
     /// When the write began, or last got on, that is under way. One writes at a time.
     pub(crate) writing_since: Option<Instant>,
     /// What the writer is to go on with, of a write that somebody else began; otherwise empty.
@@ -141,9 +158,9 @@ pub struct State {
     /// When whoever keeps time wakes by himself.
     alarm: Instant,
     /// How many threads wait for each signal.
-    waiting: [u32; 4],
+    waiting: [u32; SIGNALS],
     /// Which of those have been woken and have not come back yet.
-    is_signalled: [bool; 4],
+    is_signalled: [bool; SIGNALS],
     /// Who is to be woken once the lock is free.
     wakes: Wakes,
     /// The task that moves the bytes.
@@ -330,6 +347,7 @@ impl Session {
                 cancelled: HashSet::new(),
                 taken: 0,
                 written: 0,
+                reading: Reading::default(),
                 writing_since: None,
                 left_over: Vec::new(),
                 write_failed: None,
@@ -344,13 +362,14 @@ impl Session {
                 is_writer_gone: false,
                 finished: None,
                 alarm: Instant::FAR_FUTURE,
-                waiting: [0; 4],
-                is_signalled: [false; 4],
+                waiting: [0; SIGNALS],
+                is_signalled: [false; SIGNALS],
                 wakes: Wakes::default(),
                 task: None,
                 watchers: Vec::new(),
             }),
             outlet: OnceLock::new(),
+            inlet: OnceLock::new(),
             has_work: AtomicBool::new(true),
             conditions: Default::default(),
             options,
@@ -543,6 +562,7 @@ impl Session {
             if self.now() >= deadline {
                 return None;
             }
+            self.want_reader(&mut state);
             state = self.wait(Signal::Changed, state, deadline);
         }
     }
@@ -579,7 +599,10 @@ impl Session {
             Event::Notification(notification) => {
                 queue.push_notification(notification.into_owned());
             }
-            Event::Response(response) => settle(state, response),
+            Event::Response(response) => {
+                state.reading.is_call_settled = true;
+                settle(state, response);
+            }
             Event::Cancelled(cancelled) => {
                 if let Some(request) = queue.remove_request(cancelled.key) {
                     if cancelled.answer_owed {

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 use std::task::Waker;
 
-use super::{Session, Signal, State};
+use super::{SIGNALS, Session, Signal, State};
 use crate::places::Waiter;
 
 /// Who is to be woken.
@@ -16,7 +16,7 @@ use crate::places::Waiter;
 pub(crate) struct Wakes {
     /// Whether there is anybody: mostly not, and then nothing more is looked at.
     is_some: bool,
-    signals: [bool; 4],
+    signals: [bool; SIGNALS],
     task: Option<Waker>,
     settled: Option<Waiter>,
 }

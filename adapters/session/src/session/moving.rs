@@ -7,7 +7,7 @@ use std::time::Duration;
 use antiphon::{CloseReason, Framing, Input, Instant};
 
 use super::{Session, Signal};
-use crate::machine::{Machine, Outlet, ThreadMachine, Turn};
+use crate::machine::{Inlet, Machine, Outlet, ThreadMachine, Turn};
 
 impl Machine for Session {
     fn now(&self) -> Instant {
@@ -120,6 +120,19 @@ impl ThreadMachine for Session {
         let _ = self.outlet.set(outlet);
     }
 
+    fn set_inlet(&self, inlet: Box<dyn Inlet>) {
+        // As above.
+        let _ = self.inlet.set(inlet);
+    }
+
+    fn leave_input(&self) -> bool {
+        self.leave_reading()
+    }
+
+    fn wait_input(&self, is_over: &dyn Fn() -> bool) {
+        self.wait_reading(is_over);
+    }
+
     fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool {
         let mut state = self.lock();
         loop {
@@ -136,7 +149,12 @@ impl ThreadMachine for Session {
             if is_over() {
                 return false;
             }
-            state = self.wait(Signal::Writable, state, Instant::FAR_FUTURE);
+            drop(self.wait(Signal::Writable, state, Instant::FAR_FUTURE));
+            // Whoever has woken this thread may have more to say, and may then write it himself.
+            if self.outlet.get().is_some() {
+                std::thread::yield_now();
+            }
+            state = self.lock();
         }
     }
 
@@ -155,7 +173,12 @@ impl ThreadMachine for Session {
 
     fn nudge(&self) {
         let mut state = self.lock();
-        for signal in [Signal::Writable, Signal::Turn, Signal::Changed] {
+        for signal in [
+            Signal::Writable,
+            Signal::Turn,
+            Signal::Changed,
+            Signal::Readable,
+        ] {
             self.signal(&mut state, signal);
         }
     }

@@ -59,6 +59,16 @@ impl Session {
         }
     }
 
+    /// Writes what is queued before waiting for what comes of it.
+    pub(crate) fn write_first<'s>(&'s self, state: Guard<'s>) -> Guard<'s> {
+        let may_write = self.outlet.get().is_some() && state.writing_since.is_none();
+        if !may_write || !state.has_output() {
+            return state;
+        }
+        self.write_out(state);
+        self.lock()
+    }
+
     /// All that was taken has been written.
     pub(super) fn note_written(&self, state: &mut State) {
         state.writing_since = None;
