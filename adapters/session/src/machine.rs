@@ -98,19 +98,27 @@ pub enum Came {
 /// A machine whose bytes are moved by threads: one reads, one writes, one keeps time.
 pub trait ThreadMachine: Machine {
     /// Lets others than the writing thread write, too. Once, before anything is written.
-    fn set_outlet(&self, outlet: Box<dyn Outlet>);
+    fn set_outlet(&self, outlet: Box<dyn Outlet>) {
+        drop(outlet);
+    }
 
     /// Lets others than the reading thread read, too, whenever that one [waits](Self::wait_input).
     /// Once, before anything is read.
-    fn set_inlet(&self, inlet: Box<dyn Inlet>);
+    fn set_inlet(&self, inlet: Box<dyn Inlet>) {
+        drop(inlet);
+    }
 
     /// Whether others go on reading, because what has just come in was for them: the reading thread is
     /// to [wait](Self::wait_input) now.
-    fn leave_input(&self) -> bool;
+    fn leave_input(&self) -> bool {
+        false
+    }
 
     /// Lets the reading thread wait until it is to read again: nobody else has done so for some
     /// milliseconds, somebody waits who does not, or `is_over` says that the end is awaited.
-    fn wait_input(&self, is_over: &dyn Fn() -> bool);
+    fn wait_input(&self, is_over: &dyn Fn() -> bool) {
+        let _ = is_over;
+    }
 
     /// Lets the thread wait for output, and puts it into `into`, which is empty. False if there is
     /// none and `is_over` says that there is to be no more.

@@ -1,0 +1,141 @@
+//! Reading by whoever waits for what is to come, instead of being woken by the thread that reads.
+//!
+//! ```text
+//!   the thread reads ──what came was for somebody who waited──▶ nobody reads
+//!   nobody reads ──somebody is about to wait──▶ he reads, for some milliseconds ──▶ nobody reads
+//!   nobody reads ──for a while, or somebody waits who does not read──▶ the thread reads
+//! ```
+//!
+//! The rules guarded here: one reads at a time; whoever waits while nobody reads has the thread do
+//! it; and what comes in while everybody is busy is read some milliseconds later at the most.
+
+use std::time::Duration;
+
+use antiphon::Instant;
+
+use super::{Guard, Session, Signal, State};
+use crate::machine::Came;
+
+/// For how long nobody reads before the thread does.
+const UNREAD_TIME_MAX: Duration = Duration::from_millis(2);
+
+/// Who reads, where others than the reading thread may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// The reading thread.
+    #[default]
+    Thread,
+    /// Somebody else, who will not do so for long.
+    Other,
+    Nobody,
+}
+
+/// How what comes in is read.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    by: Reader,
+    /// The reading thread is to read as soon as nobody else does.
+    is_thread_wanted: bool,
+    /// How often others have read, or were left to.
+    others: u64,
+    /// A call has settled since the reading thread looked last.
+    pub(super) is_call_settled: bool,
+    /// How many threads wait for calls and do not read.
+    callers: usize,
+}
+
+impl Session {
+    /// Reads once, if nobody does, instead of waiting until `deadline`: true if something came in.
+    pub(crate) fn read_instead<'s>(
+        &'s self,
+        mut state: Guard<'s>,
+        deadline: Instant,
+    ) -> (Guard<'s>, bool) {
+        let Some(inlet) = self.inlet.get() else {
+            return (state, false);
+        };
+        let is_open = state.closed.is_none() && state.input_ended.is_none();
+        if state.reading.by != Reader::Nobody || !is_open {
+            return (state, false);
+        }
+        // A read may take longer than it is told to.
+        if deadline != Instant::FAR_FUTURE && deadline < self.now() + 10 * UNREAD_TIME_MAX {
+            return (state, false);
+        }
+        state.reading.by = Reader::Other;
+        state.reading.others += 1;
+        drop(state);
+        let came = inlet.read_now(self);
+        let mut state = self.lock();
+        state.reading.by = Reader::Nobody;
+        (state, came == Came::Something)
+    }
+
+    /// The same for a service without work. To be followed by waiting for it if nothing came in.
+    pub fn read_idle<'s>(&'s self, state: Guard<'s>) -> (Guard<'s>, bool) {
+        let (mut state, has_come) = self.read_instead(state, Instant::FAR_FUTURE);
+        if !has_come || state.reading.callers > 0 {
+            self.want_reader(&mut state);
+        }
+        (state, has_come)
+    }
+
+    /// Has the thread read if nobody does: somebody is about to wait.
+    pub(crate) fn want_reader(&self, state: &mut State) {
+        if state.reading.by != Reader::Thread && self.inlet.get().is_some() {
+            state.reading.is_thread_wanted = true;
+            self.signal(state, Signal::Readable);
+        }
+    }
+
+    /// A thread waits for a call from now on, and does not read.
+    pub(crate) fn begin_waiting(&self, state: &mut State) {
+        state.reading.callers += 1;
+        self.want_reader(state);
+    }
+
+    pub(crate) fn end_waiting(&self, state: &mut State) {
+        state.reading.callers -= 1;
+    }
+
+    /// A thread that may have read has got what it waited for: others may still be waiting.
+    pub(crate) fn leave_waiting(&self, state: &mut State) {
+        if state.reading.callers > 0 {
+            self.want_reader(state);
+        }
+    }
+
+    /// See [`ThreadMachine::leave_input`](crate::ThreadMachine::leave_input).
+    pub(super) fn leave_reading(&self) -> bool {
+        let mut state = self.lock();
+        let is_for_service = !state.is_serving && !state.queue.is_empty();
+        let is_for_caller = std::mem::take(&mut state.reading.is_call_settled);
+        // Whoever still waits for a call may not be reading when its answer comes.
+        let is_left = (is_for_service || is_for_caller)
+            && state.conn.calls_open() == 0
+            && state.closed.is_none();
+        if is_left {
+            state.reading.by = Reader::Nobody;
+            state.reading.others += 1;
+        }
+        is_left
+    }
+
+    /// See [`ThreadMachine::wait_input`](crate::ThreadMachine::wait_input).
+    pub(super) fn wait_reading(&self, is_over: &dyn Fn() -> bool) {
+        let mut state = self.lock();
+        let mut is_unread = false;
+        loop {
+            let is_wanted = state.reading.is_thread_wanted || is_unread || is_over();
+            if is_wanted && state.reading.by == Reader::Nobody {
+                state.reading.by = Reader::Thread;
+                state.reading.is_thread_wanted = false;
+                return;
+            }
+            let others = state.reading.others;
+            let until = self.now() + UNREAD_TIME_MAX;
+            state = self.wait(Signal::Readable, state, until);
+            is_unread = state.reading.others == others && self.now() >= until;
+        }
+    }
+}
