@@ -1,5 +1,5 @@
-//! HTTP/1.1 on tokio: bare hyper, antiphon with its own client, and antiphon's server with bare
-//! hyper asking. Many at once are as many connections.
+//! HTTP/1.1 on tokio: bare hyper, antiphon on both sides, as the server of bare hyper, as the client of bare hyper. Many at
+//! once are as many connections.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -19,42 +19,50 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check, requests};
+use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, With, check, requests};
 use crate::runtime::Runtime;
 use crate::service::Echo;
+use crate::side::{Far, Ours, answer, replies, same};
 
 /// Longer than any row waits for its turn.
 const IDLE_TIME: Duration = Duration::from_secs(600);
 
-pub(crate) fn add(rows: &mut Vec<Row>, wanted: &str) -> Outcome<()> {
+pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
     let floor = "bare hyper HTTP";
     row::add(rows, wanted, floor, floor, bare)?;
-    row::add(rows, wanted, "antiphon tokio HTTP", floor, ours)?;
-    row::add(
-        rows,
-        wanted,
-        "antiphon tokio HTTP, hyper asks",
-        floor,
-        ours_asked_by_hyper,
-    )
+    for (name, ours) in [
+        ("antiphon tokio HTTP", Ours::Both),
+        ("antiphon tokio HTTP, server", Ours::Server),
+        ("antiphon tokio HTTP, client", Ours::Client),
+    ] {
+        row::add(rows, wanted, name, floor, || self::ours(ours))?;
+    }
+    Ok(())
 }
 
-async fn echo(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
-    let body = request.into_body().collect().await?.to_bytes();
+async fn echo(request: Request<Incoming>, far: Far) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let mut body = request.into_body().collect().await?.to_bytes();
+    if far == Far::Answers {
+        let mut out = Vec::new();
+        answer(&body, &mut out);
+        body = out.into();
+    }
     let mut response = Response::new(Full::new(body));
     let json = hyper::header::HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
     Ok(response)
 }
 
-async fn serve(listener: TcpListener) {
+async fn serve(listener: TcpListener, far: Far) {
     while let Ok((stream, _)) = listener.accept().await {
         if stream.set_nodelay(true).is_err() {
             continue;
         }
         tokio::spawn(async move {
-            let served = hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service_fn(echo));
+            let served = hyper::server::conn::http1::Builder::new().serve_connection(
+                TokioIo::new(stream),
+                service_fn(|request| echo(request, far)),
+            );
             // The client has let go.
             let _ = served.await;
         });
@@ -62,14 +70,11 @@ async fn serve(listener: TcpListener) {
 }
 
 /// Connections of bare hyper to whatever server.
-struct Hyper<R> {
+struct Hyper {
     runtime: Runtime,
     senders: Vec<SendRequest<Full<Bytes>>>,
     address: SocketAddr,
-    /// Whether the answer to these bytes is right.
-    is_right: fn(&[u8], &[u8]) -> bool,
-    /// The server, which stops when this is dropped.
-    _running: R,
+    far: Far,
 }
 
 async fn senders(address: SocketAddr) -> Outcome<Vec<SendRequest<Full<Bytes>>>> {
@@ -85,21 +90,28 @@ async fn senders(address: SocketAddr) -> Outcome<Vec<SendRequest<Full<Bytes>>>> 
     Ok(senders)
 }
 
+/// A server of bare hyper.
+async fn far(far: Far) -> Outcome<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(serve(listener, far));
+    Ok(address)
+}
+
 fn bare() -> Outcome<Box<dyn Lane>> {
     let runtime = Runtime::tokio()?;
-    let (address, senders) = runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let address = listener.local_addr()?;
-        tokio::spawn(serve(listener));
-        Ok::<_, Box<dyn std::error::Error>>((address, senders(address).await?))
-    })?;
-    let is_right = |sent: &[u8], back: &[u8]| sent == back;
+    let address = runtime.block_on(far(Far::Echo))?;
+    near(runtime, address, Far::Echo)
+}
+
+/// A client of bare hyper.
+fn near(runtime: Runtime, address: SocketAddr, far: Far) -> Outcome<Box<dyn Lane>> {
+    let senders = runtime.block_on(senders(address))?;
     Ok(Box::new(Hyper {
         runtime,
         senders,
         address,
-        is_right,
-        _running: (),
+        far,
     }))
 }
 
@@ -111,39 +123,19 @@ async fn server() -> Outcome<(SocketAddr, Running)> {
     Ok((server.local_addr(), server.start_http(options, Echo)))
 }
 
-fn ours_asked_by_hyper() -> Outcome<Box<dyn Lane>> {
-    let runtime = Runtime::tokio()?;
-    let (address, senders, running) = runtime.block_on(async {
-        let (address, running) = server().await?;
-        let senders = senders(address).await?;
-        Ok::<_, Box<dyn std::error::Error>>((address, senders, running))
-    })?;
-    let is_right = |sent: &[u8], back: &[u8]| {
-        let answers = format!(r#""result":"{WORD}""#);
-        let wanted = if sent.starts_with(b"[") { BATCH } else { 1 };
-        String::from_utf8_lossy(back).matches(&answers).count() == wanted
-    };
-    Ok(Box::new(Hyper {
-        runtime,
-        senders,
-        address,
-        is_right,
-        _running: running,
-    }))
-}
-
-impl<R> Lane for Hyper<R> {
+impl Lane for Hyper {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
-        let bodies: Vec<_> = requests(mode).into_iter().map(Bytes::from).collect();
-        let (host, is_right) = (self.address.to_string(), self.is_right);
+        let bodies = requests(mode).into_iter().map(Bytes::from);
+        let bodies: Vec<_> = bodies.zip(replies(self.far, mode)).collect();
+        let (host, far) = (self.address.to_string(), self.far);
         let host = host.as_str();
         let senders = &mut self.senders;
         self.runtime.block_on(async {
             for _ in 0..rounds {
                 let began = Instant::now();
                 let asked = senders.iter_mut().zip(&bodies);
-                try_join_all(asked.map(|(sender, body)| post(sender, host, body, is_right)))
-                    .await?;
+                let post = asked.map(|(sender, body)| post(sender, host, body, far));
+                try_join_all(post).await?;
                 times.push(began.elapsed());
             }
             Ok(())
@@ -154,8 +146,8 @@ impl<R> Lane for Hyper<R> {
 async fn post(
     sender: &mut SendRequest<Full<Bytes>>,
     host: &str,
-    body: &Bytes,
-    is_right: fn(&[u8], &[u8]) -> bool,
+    (body, wanted): &(Bytes, String),
+    far: Far,
 ) -> Outcome<()> {
     sender.ready().await?;
     let request = Request::post("/")
@@ -164,37 +156,48 @@ async fn post(
         .body(Full::new(body.clone()))?;
     let response = sender.send_request(request).await?;
     let back = response.into_body().collect().await?.to_bytes();
-    if is_right(body, &back) {
-        return Ok(());
-    }
-    Err(format!("the answer was {}", String::from_utf8_lossy(&back)).into())
+    same(far, wanted.as_bytes(), &back)
 }
 
-struct Ours {
+struct Asking<R> {
     runtime: Runtime,
     client: Client,
     /// The server, which stops when this is dropped.
-    _running: Running,
+    _running: R,
 }
 
-fn ours() -> Outcome<Box<dyn Lane>> {
+fn ours(ours: Ours) -> Outcome<Box<dyn Lane>> {
     let runtime = Runtime::tokio()?;
-    let (client, running) = runtime.block_on(async {
-        let (address, running) = server().await?;
+    let client = |address: SocketAddr| {
         let mut options = HttpClientOptions::from(Config::new());
         options.connections_max = MANY;
         options.idle_time_max = IDLE_TIME;
-        let client = connect(&format!("http://{address}/"), options)?;
-        Ok::<_, Box<dyn std::error::Error>>((client, running))
-    })?;
-    Ok(Box::new(Ours {
+        runtime.block_on(async { connect(&format!("http://{address}/"), options) })
+    };
+    if ours == Ours::Client {
+        let client = client(runtime.block_on(far(Far::Answers))?)?;
+        return Ok(Box::new(Asking {
+            runtime,
+            client,
+            _running: (),
+        }));
+    }
+    let (address, running) = runtime.block_on(server())?;
+    if ours == Ours::Server {
+        return Ok(Box::new(With(
+            near(runtime, address, Far::Answers)?,
+            running,
+        )));
+    }
+    let client = client(address)?;
+    Ok(Box::new(Asking {
         runtime,
         client,
         _running: running,
     }))
 }
 
-impl Lane for Ours {
+impl<R> Lane for Asking<R> {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
         let client = &self.client;
         let ask = || async { check(&client.call::<String>("echo", &(WORD,)).await?) };

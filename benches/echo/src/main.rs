@@ -2,9 +2,12 @@
 //! beside the bare transport, with the same bytes in as many writes, and beside other software.
 //!
 //! ```text
-//!   echo [--slot MS] [--rounds N] [--rows TEXT]      the table
-//!   echo --profile TEXT --mode one|many|batch --count N    one row, so many requests, no clock
+//!   echo [--slot MS] [--rounds N] [--rows NAME]... [--raw yes]    the table, or with --raw the figures of every round
+//!   echo --profile NAME --mode one|many|batch --count N           one row, so many requests, no clock
 //! ```
+//!
+//! A NAME stands for every row whose name begins so. A row of antiphon is on both sides, or says which side is ours;
+//! the other one is then bare.
 //!
 //! The rule guarded here: client and server are both inside, on one core, so that processor time
 //! can be compared; rows take turns, so that what disturbs one disturbs its neighbours; and every
@@ -12,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod floors;
+mod floors_ws;
 mod http;
 mod measure;
 mod ours;
@@ -20,6 +24,7 @@ mod peers;
 mod row;
 mod runtime;
 mod service;
+mod side;
 mod table;
 
 use std::time::Duration;
@@ -30,7 +35,8 @@ use row::{Mode, Outcome, Row};
 struct Arguments {
     slot: Duration,
     rounds: usize,
-    rows: String,
+    rows: Vec<String>,
+    is_raw: bool,
     mode: Option<Mode>,
     count: usize,
 }
@@ -39,7 +45,8 @@ fn arguments() -> Outcome<Arguments> {
     let mut given = Arguments {
         slot: Duration::from_millis(120),
         rounds: 7,
-        rows: String::new(),
+        rows: Vec::new(),
+        is_raw: false,
         mode: None,
         count: 1000,
     };
@@ -51,7 +58,8 @@ fn arguments() -> Outcome<Arguments> {
         match word.as_str() {
             "--slot" => given.slot = Duration::from_millis(value.parse()?),
             "--rounds" => given.rounds = value.parse()?,
-            "--rows" | "--profile" => given.rows = value,
+            "--rows" | "--profile" => given.rows.push(value),
+            "--raw" => given.is_raw = true,
             "--count" => given.count = value.parse()?,
             "--mode" => given.mode = Some(Mode::named(&value).ok_or("no such mode")?),
             _ => return Err(format!("{word}: there is no such option").into()),
@@ -60,10 +68,11 @@ fn arguments() -> Outcome<Arguments> {
     Ok(given)
 }
 
-/// All rows whose name has `wanted` in it. Only those are set up.
-fn rows(wanted: &str) -> Outcome<Vec<Row>> {
+/// All rows that are wanted. Only those are set up.
+fn rows(wanted: &[String]) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     floors::add(&mut rows, wanted)?;
+    floors_ws::add(&mut rows, wanted)?;
     ours::add(&mut rows, wanted)?;
     http::add(&mut rows, wanted)?;
     #[cfg(feature = "peers")]
@@ -76,13 +85,17 @@ fn main() -> Outcome<()> {
     measure::pin()?;
     let mut rows = rows(&given.rows)?;
     if let Some(mode) = given.mode {
-        rows.retain(|row| row.name == given.rows);
+        rows.retain(|row| given.rows.contains(&row.name));
         let [row] = rows.as_mut_slice() else {
             return Err(format!("{} rows are named so, not one", rows.len()).into());
         };
         return row.lane.run(mode, given.count, &mut Vec::new());
     }
-    let measured = measure::measure(&mut rows, given.rounds, given.slot)?;
-    table::print(&rows, &measured);
+    let samples = measure::measure(&mut rows, given.rounds, given.slot)?;
+    if given.is_raw {
+        table::print_raw(&rows, &samples);
+    } else {
+        table::print(&rows, &measure::medians(&samples));
+    }
     Ok(())
 }

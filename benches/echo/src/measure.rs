@@ -22,6 +22,9 @@ pub(crate) struct Figures {
     pub(crate) p99: f64,
 }
 
+/// The figures of a row in every round, by mode.
+pub(crate) type Samples = [Vec<Figures>; 3];
+
 /// The figures of a row, by mode; none for a mode that it lacks.
 pub(crate) type Measured = [Option<Figures>; 3];
 
@@ -45,7 +48,7 @@ fn cpu() -> Outcome<Duration> {
 }
 
 /// Lets every row have its turn in every round.
-pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcome<Vec<Measured>> {
+pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcome<Vec<Samples>> {
     let mut samples = vec![[const { Vec::new() }; 3]; rows.len()];
     for round in 0..rounds {
         for mode in Mode::ALL {
@@ -70,10 +73,13 @@ pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcom
             }
         }
     }
-    Ok(samples
-        .iter()
-        .map(|modes| modes.each_ref().map(|all| median(all)))
-        .collect())
+    Ok(samples)
+}
+
+/// The middle of the rounds.
+pub(crate) fn medians(samples: &[Samples]) -> Vec<Measured> {
+    let of = |modes: &Samples| modes.each_ref().map(|all| median(all));
+    samples.iter().map(of).collect()
 }
 
 /// As many rounds as fit into the slot.

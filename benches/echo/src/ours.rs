@@ -1,5 +1,6 @@
-//! antiphon, over streams and WebSocket.
+//! antiphon, over streams and WebSocket: on both sides, as the server of a bare client, as the client of a bare server.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
@@ -8,76 +9,55 @@ use antiphon_tokio::{CALL_TIMEOUT_DEFAULT, CallError, Options, Peer};
 use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check};
 use crate::runtime::Runtime;
 use crate::service::Echo;
+use crate::side::{Far, Ours};
+use crate::{floors, floors_ws};
 
 /// A path for a socket, which nobody else has.
 fn socket(name: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("antiphon-echo-{name}-{}", std::process::id()))
 }
 
-pub(crate) fn add(rows: &mut Vec<Row>, wanted: &str) -> Outcome<()> {
-    row::add(
-        rows,
-        wanted,
-        "antiphon blocking TCP",
-        "bare blocking TCP",
-        blocking_tcp,
-    )?;
-    row::add(
-        rows,
-        wanted,
+pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
+    type Make = fn(Ours) -> Outcome<Box<dyn Lane>>;
+    let all: [(&str, &'static str, Make); 6] = [
+        ("antiphon blocking TCP", "bare blocking TCP", threads::tcp),
+        (
+            "antiphon blocking WebSocket",
+            "bare blocking WebSocket",
+            threads::websocket,
+        ),
+        ("antiphon tokio TCP", "bare tokio TCP", tokio::tcp),
+        (
+            "antiphon tokio WebSocket",
+            "bare tokio WebSocket",
+            tokio::websocket,
+        ),
+        ("antiphon smol TCP", "bare smol TCP", smol::tcp),
+        (
+            "antiphon smol WebSocket",
+            "bare smol WebSocket",
+            smol::websocket,
+        ),
+    ];
+    for (name, floor, make) in all {
+        for (side, ours) in [
+            ("", Ours::Both),
+            (", server", Ours::Server),
+            (", client", Ours::Client),
+        ] {
+            row::add(rows, wanted, &format!("{name}{side}"), floor, || make(ours))?;
+        }
+    }
+    let mut unix = |name, floor, make: fn() -> Outcome<Box<dyn Lane>>| {
+        row::add(rows, wanted, name, floor, make)
+    };
+    unix(
         "antiphon blocking Unix",
         "bare blocking Unix",
-        blocking_unix,
+        threads::unix,
     )?;
-    row::add(
-        rows,
-        wanted,
-        "antiphon blocking WebSocket",
-        "bare blocking WebSocket",
-        blocking_ws,
-    )?;
-    row::add(
-        rows,
-        wanted,
-        "antiphon tokio TCP",
-        "bare tokio TCP",
-        tokio::tcp,
-    )?;
-    row::add(
-        rows,
-        wanted,
-        "antiphon tokio Unix",
-        "bare tokio Unix",
-        tokio::unix,
-    )?;
-    row::add(
-        rows,
-        wanted,
-        "antiphon tokio WebSocket",
-        "bare tokio WebSocket",
-        tokio::websocket,
-    )?;
-    row::add(
-        rows,
-        wanted,
-        "antiphon smol TCP",
-        "bare smol TCP",
-        smol::tcp,
-    )?;
-    row::add(
-        rows,
-        wanted,
-        "antiphon smol Unix",
-        "bare smol Unix",
-        smol::unix,
-    )?;
-    row::add(
-        rows,
-        wanted,
-        "antiphon smol WebSocket",
-        "bare smol WebSocket",
-        smol::websocket,
-    )
+    unix("antiphon tokio Unix", "bare tokio Unix", tokio::unix)?;
+    unix("antiphon smol Unix", "bare smol Unix", smol::unix)
 }
 
 struct Threads<R> {
@@ -86,41 +66,71 @@ struct Threads<R> {
     _running: R,
 }
 
-fn blocking_tcp() -> Outcome<Box<dyn Lane>> {
-    use antiphon_blocking::{Link, TcpServer, connect};
-    let server = TcpServer::bind("127.0.0.1:0")?;
-    let address = server.local_addr()?;
-    let running = server.start(Config::new(), |_| Echo)?;
-    let peer = connect(Link::tcp(address)?, Config::new(), ())?;
-    Ok(Box::new(Threads {
-        peer,
-        _running: running,
-    }))
-}
+mod threads {
+    use antiphon_blocking::websocket::{WebSocketOptions, connect as connect_ws};
+    use antiphon_blocking::{Link, Peer, TcpServer, UnixServer, connect};
 
-fn blocking_unix() -> Outcome<Box<dyn Lane>> {
-    use antiphon_blocking::{Link, UnixServer, connect};
-    let path = socket("blocking");
-    let running = UnixServer::bind(&path)?.start(Config::new(), || Echo)?;
-    let peer = connect(Link::unix(&path)?, Config::new(), ())?;
-    Ok(Box::new(Threads {
-        peer,
-        _running: running,
-    }))
-}
+    use super::{
+        Config, Echo, Far, Lane, Options, Ours, Outcome, SocketAddr, Threads, floors, floors_ws,
+        socket,
+    };
+    use crate::row::With;
 
-fn blocking_ws() -> Outcome<Box<dyn Lane>> {
-    use antiphon_blocking::TcpServer;
-    use antiphon_blocking::websocket::{WebSocketOptions, connect};
-    let server = TcpServer::bind("127.0.0.1:0")?;
-    let url = format!("ws://{}/", server.local_addr()?);
-    let options = Options::from(Config::new()).with_websocket(WebSocketOptions::server());
-    let running = server.start(options, |_| Echo)?;
-    let peer = connect(WebSocketOptions::client(&url)?, Config::new(), ())?;
-    Ok(Box::new(Threads {
-        peer,
-        _running: running,
-    }))
+    fn lane<R: 'static>(peer: Peer, running: R) -> Box<dyn Lane> {
+        Box::new(Threads {
+            peer,
+            _running: running,
+        })
+    }
+
+    pub(super) fn tcp(ours: Ours) -> Outcome<Box<dyn Lane>> {
+        let call = |address: SocketAddr| connect(Link::tcp(address)?, Config::new(), ());
+        if ours == Ours::Client {
+            let address = floors::blocking::listen(|far| floors::blocking::far(far, Far::Answers))?;
+            return Ok(lane(call(address)?, ()));
+        }
+        let server = TcpServer::bind("127.0.0.1:0")?;
+        let address = server.local_addr()?;
+        let running = server.start(Config::new(), |_| Echo)?;
+        if ours == Ours::Both {
+            return Ok(lane(call(address)?, running));
+        }
+        let near = floors::blocking::connect(address)?;
+        Ok(Box::new(With(
+            floors::blocking::near(near, Far::Answers),
+            running,
+        )))
+    }
+
+    pub(super) fn websocket(ours: Ours) -> Outcome<Box<dyn Lane>> {
+        let call = |address: SocketAddr| {
+            let there = WebSocketOptions::client(&format!("ws://{address}/"))?;
+            connect_ws(there, Config::new(), ())
+        };
+        if ours == Ours::Client {
+            return Ok(lane(call(floors_ws::blocking_listen(Far::Answers)?)?, ()));
+        }
+        let server = TcpServer::bind("127.0.0.1:0")?;
+        let address = server.local_addr()?;
+        let options = Options::from(Config::new()).with_websocket(WebSocketOptions::server());
+        let running = server.start(options, |_| Echo)?;
+        if ours == Ours::Both {
+            return Ok(lane(call(address)?, running));
+        }
+        Ok(Box::new(With(
+            floors_ws::blocking_near(address, Far::Answers)?,
+            running,
+        )))
+    }
+
+    pub(super) fn unix() -> Outcome<Box<dyn Lane>> {
+        let path = socket("blocking");
+        let running = UnixServer::bind(&path)?.start(Config::new(), || Echo)?;
+        Ok(lane(
+            connect(Link::unix(&path)?, Config::new(), ())?,
+            running,
+        ))
+    }
 }
 
 impl<R> Lane for Threads<R> {
@@ -172,30 +182,80 @@ struct Tasks<R> {
 
 /// The same words for two crates.
 macro_rules! on {
-    ($name:ident, $adapter:ident, $runtime:expr) => {
+    ($name:ident, $adapter:ident, $runtime:expr, $floor:ident, $listen_ws:ident, $near_ws:ident) => {
         mod $name {
             use antiphon::Config;
             use $adapter::websocket::{self, WebSocketOptions};
-            use $adapter::{Link, TcpServer, UnixServer, connect};
+            use $adapter::{Link, Peer, Running, TcpServer, UnixServer, connect};
 
-            use super::{Echo, Options, Tasks, socket};
-            use crate::row::{Lane, Outcome};
+            use super::floors::$floor;
+            use super::floors_ws::{$listen_ws, $near_ws};
+            use super::{Echo, Far, Options, Ours, SocketAddr, Tasks, socket};
+            use crate::row::{Lane, Outcome, With};
             use crate::runtime::Runtime;
 
-            pub(super) fn tcp() -> Outcome<Box<dyn Lane>> {
-                let runtime = $runtime;
-                let (peer, running) = runtime.block_on(async {
-                    let server = TcpServer::bind("127.0.0.1:0").await?;
-                    let address = server.local_addr();
-                    let running = server.start(Config::new(), |_| Echo);
-                    let peer = connect(Link::tcp(address).await?, Config::new(), ());
-                    Ok::<_, std::io::Error>((peer, running))
-                })?;
-                Ok(Box::new(Tasks {
+            fn lane<R: 'static>(runtime: Runtime, peer: Peer, running: R) -> Box<dyn Lane> {
+                Box::new(Tasks {
                     runtime,
                     peer,
                     _running: running,
-                }))
+                })
+            }
+
+            fn serve(runtime: &Runtime, options: Options) -> Outcome<(SocketAddr, Running)> {
+                Ok(runtime.block_on(async {
+                    let server = TcpServer::bind("127.0.0.1:0").await?;
+                    Ok::<_, std::io::Error>((server.local_addr(), server.start(options, |_| Echo)))
+                })?)
+            }
+
+            pub(super) fn tcp(ours: Ours) -> Outcome<Box<dyn Lane>> {
+                let runtime = $runtime;
+                let call = |address: SocketAddr| {
+                    runtime.block_on(async {
+                        let link = Link::tcp(address).await?;
+                        Ok::<_, std::io::Error>(connect(link, Config::new(), ()))
+                    })
+                };
+                if ours == Ours::Client {
+                    let peer = call($floor::listen(&runtime, |far| {
+                        $floor::far(far, Far::Answers)
+                    })?)?;
+                    return Ok(lane(runtime, peer, ()));
+                }
+                let (address, running) = serve(&runtime, Config::new().into())?;
+                if ours == Ours::Both {
+                    let peer = call(address)?;
+                    return Ok(lane(runtime, peer, running));
+                }
+                let near = $floor::connect(&runtime, address)?;
+                Ok(Box::new(With(
+                    $floor::near(runtime, near, Far::Answers),
+                    running,
+                )))
+            }
+
+            pub(super) fn websocket(ours: Ours) -> Outcome<Box<dyn Lane>> {
+                let runtime = $runtime;
+                let call = |address: SocketAddr| -> Outcome<Peer> {
+                    let there = WebSocketOptions::client(&format!("ws://{address}/"))?;
+                    Ok(runtime.block_on(websocket::connect(there, Config::new(), ()))?)
+                };
+                if ours == Ours::Client {
+                    let peer = call($listen_ws(&runtime, Far::Answers)?)?;
+                    return Ok(lane(runtime, peer, ()));
+                }
+                let options = Options::from(Config::new());
+                let options = options.with_websocket(WebSocketOptions::server());
+                let (address, running) = serve(&runtime, options)?;
+                if ours == Ours::Both {
+                    let peer = call(address)?;
+                    return Ok(lane(runtime, peer, running));
+                }
+                Ok(Box::new(With(
+                    $near_ws(runtime, address, Far::Answers)?,
+                    running,
+                )))
             }
 
             pub(super) fn unix() -> Outcome<Box<dyn Lane>> {
@@ -206,37 +266,28 @@ macro_rules! on {
                     let peer = connect(Link::unix(&path).await?, Config::new(), ());
                     Ok::<_, std::io::Error>((peer, running))
                 })?;
-                Ok(Box::new(Tasks {
-                    runtime,
-                    peer,
-                    _running: running,
-                }))
-            }
-
-            pub(super) fn websocket() -> Outcome<Box<dyn Lane>> {
-                let runtime = $runtime;
-                let (peer, running) = runtime.block_on(async {
-                    let server = TcpServer::bind("127.0.0.1:0").await?;
-                    let url = format!("ws://{}/", server.local_addr());
-                    let options = Options::from(Config::new());
-                    let options = options.with_websocket(WebSocketOptions::server());
-                    let running = server.start(options, |_| Echo);
-                    let there = WebSocketOptions::client(&url)?;
-                    let peer = websocket::connect(there, Config::new(), ()).await?;
-                    Ok::<_, Box<dyn std::error::Error>>((peer, running))
-                })?;
-                Ok(Box::new(Tasks {
-                    runtime,
-                    peer,
-                    _running: running,
-                }))
+                Ok(lane(runtime, peer, running))
             }
         }
     };
 }
 
-on!(tokio, antiphon_tokio, Runtime::tokio()?);
-on!(smol, antiphon_async_std, Runtime::smol());
+on!(
+    tokio,
+    antiphon_tokio,
+    Runtime::tokio()?,
+    on_tokio,
+    tokio_listen,
+    tokio_near
+);
+on!(
+    smol,
+    antiphon_async_std,
+    Runtime::smol(),
+    on_smol,
+    smol_listen,
+    smol_near
+);
 
 impl<R> Lane for Tasks<R> {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {

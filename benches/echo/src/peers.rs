@@ -26,7 +26,7 @@ use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check, request};
 use crate::runtime::Runtime;
 
-pub(crate) fn add(rows: &mut Vec<Row>, wanted: &str) -> Outcome<()> {
+pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
     row::add(
         rows,
         wanted,
@@ -323,7 +323,7 @@ fn tower_lsp() -> Outcome<Box<dyn Lane>> {
 
 impl TowerLsp {
     /// Sends `text` and reads until `wanted` has come so many times.
-    fn ask(&mut self, text: &str, wanted: &str, times: usize) -> Outcome<()> {
+    fn ask(&mut self, text: &str, wanted: &[String], times: usize) -> Outcome<()> {
         let near = &mut self.near;
         self.runtime.block_on(async {
             near.write_all(text.as_bytes()).await?;

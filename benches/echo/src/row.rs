@@ -29,13 +29,16 @@ pub(crate) enum Mode {
 impl Mode {
     pub(crate) const ALL: [Self; 3] = [Self::One, Self::Many, Self::Batch];
 
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        match name {
-            "one" => Some(Self::One),
-            "many" => Some(Self::Many),
-            "batch" => Some(Self::Batch),
-            _ => None,
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::Many => "many",
+            Self::Batch => "batch",
         }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
     /// The requests of one round.
@@ -60,24 +63,35 @@ pub(crate) trait Lane {
     }
 }
 
+/// A lane, and what has to be there for it.
+pub(crate) struct With<K>(pub(crate) Box<dyn Lane>, pub(crate) K);
+
+impl<K> Lane for With<K> {
+    fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
+        self.0.run(mode, rounds, times)
+    }
+}
+
 /// A line of the table.
 pub(crate) struct Row {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// The name of the row that moves the same bytes and does nothing else; its own for those.
     pub(crate) floor: &'static str,
     pub(crate) lane: Box<dyn Lane>,
 }
 
-/// Adds a row if it is wanted.
+/// Adds a row if it is wanted: if its name begins with one of these, or if there are none.
 pub(crate) fn add(
     rows: &mut Vec<Row>,
-    wanted: &str,
-    name: &'static str,
+    wanted: &[String],
+    name: &str,
     floor: &'static str,
     make: impl FnOnce() -> Outcome<Box<dyn Lane>>,
 ) -> Outcome<()> {
-    if name.contains(wanted) {
+    let mut names = wanted.iter();
+    if wanted.is_empty() || names.any(|wanted| name.starts_with(wanted.as_str())) {
         let lane = make().map_err(|error| format!("{name}: {error}"))?;
+        let name = name.to_string();
         rows.push(Row { name, floor, lane });
     }
     Ok(())

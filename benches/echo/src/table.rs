@@ -1,7 +1,7 @@
 //! The table, as Markdown.
 
-use crate::measure::{Figures, Measured};
-use crate::row::Row;
+use crate::measure::{Figures, Measured, Samples};
+use crate::row::{Mode, Row};
 
 pub(crate) fn print(rows: &[Row], measured: &[Measured]) {
     println!(
@@ -19,6 +19,19 @@ pub(crate) fn print(rows: &[Row], measured: &[Measured]) {
             cpu(*many, is_floor),
             cpu(*batch, is_floor),
         );
+    }
+}
+
+/// Row and mode, and the processor time of a request in every round, with tabs between.
+pub(crate) fn print_raw(rows: &[Row], samples: &[Samples]) {
+    for (row, modes) in rows.iter().zip(samples) {
+        for mode in Mode::ALL {
+            let rounds = modes[mode as usize].iter();
+            let cpu: Vec<_> = rounds.map(|one| format!("{:.4}", one.cpu)).collect();
+            if !cpu.is_empty() {
+                println!("{}: {}\t{}", row.name, mode.name(), cpu.join("\t"));
+            }
+        }
     }
 }
 

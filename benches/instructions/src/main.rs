@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! antiphon-instructions count     every operation once, for callgrind; `run.py` reads what it prints
-//! antiphon-instructions time      median times, interleaved, and the ratios that the targets speak of
+//! antiphon-instructions time      nanoseconds in every round, interleaved
+//! antiphon-instructions memory    bytes that an open call holds
 //! antiphon-instructions corpus    the items and their sizes
 //! ```
 //!
-//! A second argument chooses the operations whose names contain it.
+//! Further arguments choose the operations whose names contain one of them.
 
 #[path = "../../corpus/mod.rs"]
 mod corpus;
@@ -70,15 +71,22 @@ fn main() -> ExitCode {
     let mut corpus = corpus::corpus();
     corpus.push(corpus::recorded());
     let mode = std::env::args().nth(1);
-    let wanted = std::env::args().nth(2).unwrap_or_default();
+    let wanted: Vec<String> = std::env::args().skip(2).collect();
+    let is_wanted = |named: &Named| wanted.iter().any(|part| named.name.contains(part.as_str()));
     let chosen = || {
         let all = operations::all(&corpus).into_iter();
-        all.filter(|named| named.name.contains(&wanted))
+        all.filter(|named| wanted.is_empty() || is_wanted(named))
             .collect::<Vec<_>>()
     };
     match mode.as_deref() {
         Some("count") => count(&mut chosen()),
         Some("time") => timing::table(&mut chosen()),
+        Some("memory") => {
+            for open in [1000, 10_000, 100_000, 1_000_000] {
+                let bytes = tables::held_by_a_call(open, counting::held);
+                println!("bytes of a call, {open} open\t{bytes:.1}");
+            }
+        }
         Some("corpus") => {
             for item in &corpus {
                 println!(
@@ -90,7 +98,7 @@ fn main() -> ExitCode {
             }
         }
         _ => {
-            eprintln!("usage: antiphon-instructions count|time|corpus [OPERATIONS]");
+            eprintln!("usage: antiphon-instructions count|time|memory|corpus [OPERATION…]");
             return ExitCode::from(2);
         }
     }

@@ -2,8 +2,8 @@
 //! of deadlines.
 //!
 //! The rule guarded: both settle one of the open calls and make another, in one order; and the usual table does no more
-//! than a table must. Ids are numbers, the tag is a word, and the
-//! heap is lazy: a call that settles leaves its deadline there until it comes due.
+//! than a table must. Ids are numbers, the tag is a word, and the heap is lazy: a call that settles leaves its deadline
+//! there until it comes due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -67,6 +67,17 @@ impl Operation for CallAndGiveUp {
     fn count(&self) -> u64 {
         32
     }
+}
+
+/// What an open call with a deadline holds of the heap besides its tag, at so many open. (The list of their ids is the
+/// harness's own.)
+pub fn held_by_a_call(open: usize, held: fn() -> i64) -> f64 {
+    let before = held();
+    let calls = CallAndGiveUp::new(open);
+    let list = calls.open.capacity() * size_of::<CallId>();
+    let all = held() - before - list as i64;
+    drop(calls);
+    all as f64 / open as f64 - size_of::<u64>() as f64
 }
 
 /// A map and a heap.

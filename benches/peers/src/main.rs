@@ -1,11 +1,12 @@
 //! What reading a message costs with other software, beside antiphon: one corpus, one process, one allocator, turns taken.
 //!
 //! ```text
-//! antiphon-bench-peers [--rounds N] [--slot MICROSECONDS] [--rows TEXT]
+//! antiphon-bench-peers [--rounds N] [--slot MICROSECONDS] [--rows TEXT]... [--items 01,02…] [--raw yes]
 //! ```
 //!
 //! Prints for each reader and item the nanoseconds a message (the middle of the rounds), their ratio to serde_json typed
 //! in the same round, and how often it allocates. `x` is an item that the reader refuses or takes for something else.
+//! With `--raw` it prints the nanoseconds of every round instead, for `benches/table.py`.
 //!
 //! The rules guarded here: rows take turns in every round, so that what disturbs one disturbs its neighbours; a reader
 //! is given the text as it would get it from a socket, and must say what kind of message it is; default features, default
@@ -67,14 +68,18 @@ pub struct Cell {
 struct Arguments {
     rounds: usize,
     slot: Duration,
-    rows: String,
+    rows: Vec<String>,
+    items: Vec<String>,
+    is_raw: bool,
 }
 
 fn arguments() -> Option<Arguments> {
     let mut given = Arguments {
         rounds: 11,
         slot: Duration::from_micros(1500),
-        rows: String::new(),
+        rows: Vec::new(),
+        items: Vec::new(),
+        is_raw: false,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -82,7 +87,9 @@ fn arguments() -> Option<Arguments> {
         match word.as_str() {
             "--rounds" => given.rounds = value.parse().ok()?,
             "--slot" => given.slot = Duration::from_micros(value.parse().ok()?),
-            "--rows" => given.rows = value,
+            "--rows" => given.rows.push(value),
+            "--items" => given.items = value.split(',').map(String::from).collect(),
+            "--raw" => given.is_raw = true,
             _ => return None,
         }
     }
@@ -135,10 +142,16 @@ fn allocations(row: &mut Row, texts: &[Text]) -> f64 {
 
 fn main() -> ExitCode {
     let Some(given) = arguments() else {
-        eprintln!("usage: antiphon-bench-peers [--rounds N] [--slot MICROSECONDS] [--rows TEXT]");
+        eprintln!(
+            "usage: antiphon-bench-peers [--rounds N] [--slot MICROSECONDS] [--rows TEXT]... [--items 01,02…] [--raw yes]"
+        );
         return ExitCode::from(2);
     };
-    let corpus = corpus::corpus();
+    let mut corpus = corpus::corpus();
+    corpus.retain(|item| {
+        let mut wanted = given.items.iter();
+        given.items.is_empty() || wanted.any(|wanted| item.name.starts_with(wanted.as_str()))
+    });
     let items: Vec<Vec<Text>> = corpus
         .iter()
         .map(|item| {
@@ -151,7 +164,12 @@ fn main() -> ExitCode {
         .collect();
     let mut rows = readers::all();
     rows.extend(limits::all());
-    rows.retain(|row| row.name.contains(&given.rows) || row.name == table::YARDSTICK);
+    rows.retain(|row| {
+        let mut wanted = given.rows.iter();
+        given.rows.is_empty()
+            || row.name == table::YARDSTICK
+            || wanted.any(|wanted| row.name.contains(wanted.as_str()))
+    });
     let mut cells = vec![vec![None; items.len()]; rows.len()];
     for (row, cells) in rows.iter_mut().zip(&mut cells) {
         for (texts, cell) in items.iter().zip(cells) {
@@ -175,6 +193,10 @@ fn main() -> ExitCode {
         }
         eprintln!("round {} of {}", round + 1, given.rounds);
     }
-    table::print(&corpus, &rows, &cells);
+    if given.is_raw {
+        table::print_raw(&corpus, &rows, &cells);
+    } else {
+        table::print(&corpus, &rows, &cells);
+    }
     ExitCode::SUCCESS
 }

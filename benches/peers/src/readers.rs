@@ -28,7 +28,7 @@ pub fn all() -> Vec<Row> {
     };
     let plain = |name, read| row(name, Box::new(Plain(read)) as Box<dyn Reader>);
     vec![
-        row(crate::table::OURS, Box::new(ByItself::new())),
+        row("antiphon", Box::new(ByItself::new())),
         row("antiphon, on a connection", Box::new(Antiphon::new())),
         plain(crate::table::YARDSTICK, serde_typed),
         plain("serde_json Value", value),

@@ -6,9 +6,6 @@ use crate::{Cell, Row};
 /// What the ratios are against: the best that serde_json can do by hand.
 pub const YARDSTICK: &str = "serde_json typed";
 
-/// What the targets speak of.
-pub const OURS: &str = "antiphon";
-
 /// A figure that spreads by more is marked.
 const SPREAD_MAX: f64 = 0.10;
 
@@ -101,66 +98,19 @@ pub fn print(corpus: &[Item], rows: &[Row], cells: &[Vec<Option<Cell>>]) {
             });
         }
     }
-    targets(corpus, rows, cells);
 }
 
-/// The targets that name other software: row, who it is, items, must and target.
-const TARGETS: [(u32, &str, &[&str], f64, f64); 5] = [
-    (
-        3,
-        "alloy-json-rpc",
-        &["01", "02", "03", "04", "05"],
-        0.35,
-        0.25,
-    ),
-    (
-        3,
-        "jsonrpsee-types",
-        &["01", "02", "03", "04", "05"],
-        0.22,
-        0.15,
-    ),
-    (3, "lsp-server", &["01", "02", "03", "04", "05"], 0.18, 0.12),
-    (6, "sonic-rs typed", &["06"], 0.92, 0.70),
-    (7, "sonic-rs typed", &["07"], 0.86, 0.60),
-];
-
-/// Ours against each of them, item by item; the worst decides.
-fn targets(corpus: &[Item], rows: &[Row], cells: &[Vec<Option<Cell>>]) {
-    let of = |name: &str| {
-        rows.iter()
-            .position(|row| row.name == name)
-            .map(|at| &cells[at])
-    };
-    let Some(ours) = of(OURS) else { return };
-    println!("\n### targets of benches/speed.md that name other software\n");
-    println!("| # | against | items | must | target | measured |");
-    println!("|---|---|---|--:|--:|--:|");
-    for (number, name, items, must, target) in TARGETS {
-        let Some(theirs) = of(name) else { continue };
-        let mut worst = 0.0_f64;
-        let mut shown = Vec::new();
-        for item in items {
-            let at = corpus.iter().position(|one| one.name.starts_with(item));
-            let both = at.and_then(|at| ours[at].as_ref().zip(theirs[at].as_ref()));
-            let Some((own, other)) = both else {
-                shown.push("x".into());
-                continue;
-            };
-            let ratios = own.nanos.iter().zip(&other.nanos);
-            let ratio = middle(ratios.map(|(own, other)| own / other).collect());
-            worst = worst.max(ratio);
-            shown.push(format!("{ratio:.2}"));
+/// Reader, item and the nanoseconds of every round, with tabs between. What a reader cannot read has no line.
+pub fn print_raw(corpus: &[Item], rows: &[Row], cells: &[Vec<Option<Cell>>]) {
+    for (row, cells) in rows.iter().zip(cells) {
+        for (item, cell) in corpus.iter().zip(cells) {
+            let Some(cell) = cell else { continue };
+            let nanos: Vec<_> = cell
+                .nanos
+                .iter()
+                .map(|nanos| format!("{nanos:.2}"))
+                .collect();
+            println!("{} {}\t{}", row.name, &item.name[..2], nanos.join("\t"));
         }
-        let verdict = match worst {
-            worst if worst <= target => "target",
-            worst if worst <= must => "must",
-            _ => "MISSED",
-        };
-        println!(
-            "| {number} | {name} | {} | ≤ {must} | ≤ {target} | {} ({verdict}) |",
-            items.join(", "),
-            shown.join(", ")
-        );
     }
 }
