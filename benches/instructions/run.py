@@ -5,7 +5,8 @@ usage: run.py                 count, compare with figures.txt, fail when one is 
        run.py --write         count, and commit to the result: writes figures.txt
        run.py --show          count, and print everything, serde_json beside ours
        run.py --prove         show that the guard notices one more pass over the bytes: fails if it does not
-       run.py --rows          the table of targets: must, target, measured; takes two minutes, times included
+
+What the targets say of these counts, and of the times, is in the table of benches/table.py.
 
 The counts are callgrind's, so they repeat, but another compiler gives other counts: figures.txt names the one it was made
 with, and the guard skips aloud when this one differs, or when valgrind is missing. A figure that falls by more than 2 % is
@@ -42,15 +43,15 @@ def compiler():
     return f"rustc {release} {host}"
 
 
-def count(binary):
-    """Name to (instructions, allocations, bytes) of one time, in the order of the operations."""
+def count(binary, *wanted, seconds=None):
+    """Name to (instructions, allocations) of one time, in the order of the operations; of some that are wanted, or of all."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             "valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=*measured_run*",
             "--dump-after=*measured_end*", "--dump-instr=no", "--collect-jumps=no",
-            f"--callgrind-out-file={folder}/out", binary, "count",
+            f"--callgrind-out-file={folder}/out", binary, "count", *wanted,
         ]
-        run = subprocess.run(command, capture_output=True, text=True)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
         if run.returncode != 0:
             sys.exit(f"run.py: the count failed:\n{run.stderr[-2000:]}")
         totals = {}
@@ -63,11 +64,11 @@ def count(binary):
                 totals[part] = int(found.group(1))
     figures = {}
     for part, line in enumerate(run.stdout.splitlines(), 1):
-        name, times, allocations, size = line.split("\t")
+        name, times, allocations = line.split("\t")
         if part not in totals:
             sys.exit(f"run.py: callgrind wrote no count for {name}")
-        figures[name] = (totals[part] / int(times), int(allocations) / int(times), int(size))
-    if len(figures) < 20:
+        figures[name] = (totals[part] / int(times), int(allocations) / int(times))
+    if not wanted and len(figures) < 20:
         sys.exit(f"run.py: only {len(figures)} operations were counted")
     return figures
 
@@ -120,22 +121,15 @@ def write(counted):
 
 def show(counted):
     print(f"{'instructions':>14} {'of serde':>9} {'allocations':>12}  operation")
-    for name, (number, allocations, _) in counted.items():
+    for name, (number, allocations) in counted.items():
         beside = counted.get(name.replace("parse ", "serde ", 1)) if name.startswith("parse ") else None
         ratio = f"{number / beside[0]:.3f}" if beside else ""
         print(f"{number:14.1f} {ratio:>9} {allocations:12.3f}  {name}")
 
 
-def time(binary):
-    """Name to (bytes, nanoseconds in every round)."""
-    run = subprocess.run([binary, "time"], capture_output=True, text=True, check=True)
-    lines = (line.split("\t") for line in run.stdout.splitlines())
-    return {name: (int(size), [float(nanos) for nanos in rounds]) for name, size, *rounds in lines}
-
-
 def main():
     arguments = sys.argv[1:]
-    known = ([], ["--write"], ["--show"], ["--prove"], ["--rows"])
+    known = ([], ["--write"], ["--show"], ["--prove"])
     if arguments not in known:
         print(__doc__, file=sys.stderr)
         return 2
@@ -151,10 +145,6 @@ def main():
     if mode == "--show":
         show(count(build()))
         return 0
-    if mode == "--rows":
-        import rows
-
-        return rows.table(count, time, build)
     made_with, figures = read_figures()
     if made_with != compiler():
         print(f"SKIPPED: the figures were made with {made_with}, this is {compiler()}")

@@ -1,12 +1,13 @@
 #!/usr/bin/env node
 // What reading a message costs as WebAssembly, beside the best that serde_json can do in the same module.
-// usage: run.mjs [--count]
+// usage: run.mjs [--count | --raw]
 //
 // --count  counts instructions, in the fuel of an interpreter (count/): these repeat, times do not
+// --raw    prints the nanoseconds of every round, for benches/table.py
 //
 // Builds this folder for wasm32-unknown-unknown and runs it under Node: fifteen rounds, each reads every item with
-// antiphon, alone and within a conversation, and with serde_json in turn. Prints the medians, and the median of the ratios of each round with the spread
-// of its middle half. Item 14 is row 8 of benches/speed.md.
+// antiphon, alone and within a conversation, and with serde_json in turn. Prints the medians, and the median of the ratios
+// of each round with the spread of its middle half. Item 14 is row 8 of benches/table.py.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -17,9 +18,11 @@ const WARM_ROUNDS = 5;
 const ROUND_MILLISECONDS = 15;
 const TARGET = "wasm32-unknown-unknown";
 
-const counts = process.argv[2] === "--count";
-if (process.argv.length > (counts ? 3 : 2)) {
-  console.error("usage: run.mjs [--count]");
+const [option, ...others] = process.argv.slice(2);
+const counts = option === "--count";
+const isRaw = option === "--raw";
+if (others.length > 0 || (option !== undefined && !counts && !isRaw)) {
+  console.error("usage: run.mjs [--count | --raw]");
   process.exit(2);
 }
 const here = dirname(fileURLToPath(import.meta.url));
@@ -44,18 +47,18 @@ const wasm = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports
 const nameOf = (index) =>
   new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, wasm.name(index), wasm.name_len(index)));
 
-// Nanoseconds a message; what makes ready for the next run is not counted.
+// Nanoseconds a message, the middle of the runs, so that those which were interrupted do not matter; what makes ready for
+// the next run is not counted.
 const measure = (index) => {
-  let spent = 0;
-  let runs = 0;
-  while (spent < ROUND_MILLISECONDS) {
+  const spans = [];
+  for (let spent = 0; spent < ROUND_MILLISECONDS; ) {
     const begun = performance.now();
     wasm.run(index);
-    spent += performance.now() - begun;
+    spans.push(performance.now() - begun);
+    spent += spans.at(-1);
     wasm.between(index);
-    runs += 1;
   }
-  return (spent * 1e6) / (runs * wasm.count(index));
+  return (at(spans, 0.5) * 1e6) / wasm.count(index);
 };
 const at = (values, share) => [...values].sort((a, b) => a - b)[Math.floor((values.length - 1) * share)];
 
@@ -71,6 +74,13 @@ for (let round = -WARM_ROUNDS; round < ROUNDS; round += 1) {
       measured.forEach((time, kind) => times[kind].push(time));
     }
   }
+}
+if (isRaw) {
+  for (const { index, times } of items) {
+    const name = nameOf(index).replace("parse ", "");
+    KINDS.forEach((kind, at) => console.log([`${kind} ${name}`, ...times[at]].join("\t")));
+  }
+  process.exit(0);
 }
 console.log(`node ${process.version}, V8 ${process.versions.v8}, ${ROUNDS} rounds; nanoseconds a message, ratios to serde`);
 console.log("     read   receive     serde   read  middle half  receive  middle half  item");

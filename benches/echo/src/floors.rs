@@ -15,6 +15,9 @@ use crate::side::{Far, Lines, reply_lines, same};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
+/// How much a pipe in memory holds.
+pub(crate) const DUPLEX_BYTES: usize = 64 * 1024;
+
 pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
     let mut add =
         |name, make: fn() -> Outcome<Box<dyn Lane>>| row::add(rows, wanted, name, name, make);
@@ -36,6 +39,11 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
     add("bare tokio Unix", || {
         let runtime = Runtime::tokio()?;
         let (near, far) = runtime.block_on(async { tokio::net::UnixStream::pair() })?;
+        runtime.spawn(on_tokio::far(far, Far::Echo));
+        Ok(on_tokio::near(runtime, near, Far::Echo))
+    })?;
+    add("bare tokio duplex", || {
+        let (runtime, (near, far)) = (Runtime::tokio()?, tokio::io::duplex(DUPLEX_BYTES));
         runtime.spawn(on_tokio::far(far, Far::Echo));
         Ok(on_tokio::near(runtime, near, Far::Echo))
     })?;

@@ -12,7 +12,7 @@
 #[path = "../../counting/mod.rs"]
 mod counting;
 #[path = "runtime.rs"]
-#[allow(dead_code, reason = "nothing is spawned here")]
+#[allow(dead_code, reason = "nothing is spawned here, and there is no worker")]
 mod runtime;
 mod service;
 

@@ -6,6 +6,8 @@
 //!   echo --profile NAME --mode one|many|batch --count N           one row, so many requests, no clock
 //! ```
 //!
+//! With `--one-thread yes` tokio and smol have the calling thread alone.
+//!
 //! A NAME stands for every row whose name begins so. A row of antiphon is on both sides, or says which side is ours;
 //! the other one is then bare.
 //!
@@ -37,6 +39,7 @@ struct Arguments {
     rounds: usize,
     rows: Vec<String>,
     is_raw: bool,
+    has_worker: bool,
     mode: Option<Mode>,
     count: usize,
 }
@@ -47,6 +50,7 @@ fn arguments() -> Outcome<Arguments> {
         rounds: 7,
         rows: Vec::new(),
         is_raw: false,
+        has_worker: true,
         mode: None,
         count: 1000,
     };
@@ -60,6 +64,7 @@ fn arguments() -> Outcome<Arguments> {
             "--rounds" => given.rounds = value.parse()?,
             "--rows" | "--profile" => given.rows.push(value),
             "--raw" => given.is_raw = true,
+            "--one-thread" => given.has_worker = false,
             "--count" => given.count = value.parse()?,
             "--mode" => given.mode = Some(Mode::named(&value).ok_or("no such mode")?),
             _ => return Err(format!("{word}: there is no such option").into()),
@@ -83,6 +88,9 @@ fn rows(wanted: &[String]) -> Outcome<Vec<Row>> {
 fn main() -> Outcome<()> {
     let given = arguments()?;
     measure::pin()?;
+    if given.has_worker {
+        runtime::use_worker();
+    }
     let mut rows = rows(&given.rows)?;
     if let Some(mode) = given.mode {
         rows.retain(|row| given.rows.contains(&row.name));
@@ -95,7 +103,10 @@ fn main() -> Outcome<()> {
     if given.is_raw {
         table::print_raw(&rows, &samples);
     } else {
-        table::print(&rows, &measure::medians(&samples));
+        let medians = measure::medians(&samples);
+        table::print(&rows, &medians);
+        println!();
+        table::print_anchors(&rows, &medians);
     }
     Ok(())
 }

@@ -19,10 +19,11 @@ use karyon_jsonrpc::client::{Client, ClientBuilder};
 use karyon_jsonrpc::error::RPCError;
 use karyon_jsonrpc::rpc_impl;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 
+use crate::floors::DUPLEX_BYTES;
 use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check, request};
 use crate::runtime::Runtime;
 
@@ -42,7 +43,25 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
         jsonrpsee_http,
     )?;
     row::add(rows, wanted, "karyon_jsonrpc TCP", "bare tokio TCP", karyon)?;
-    row::add(rows, wanted, "async-lsp TCP", "bare tokio TCP", async_lsp)?;
+    row::add(rows, wanted, "async-lsp TCP", "bare tokio TCP", || {
+        let runtime = Runtime::tokio()?;
+        let (near, far) = runtime.block_on(tcp_pair())?;
+        Ok(async_lsp(runtime, near.into_split(), far.into_split()))
+    })?;
+    row::add(
+        rows,
+        wanted,
+        "async-lsp duplex",
+        "bare tokio duplex",
+        || {
+            let (near, far) = tokio::io::duplex(DUPLEX_BYTES);
+            Ok(async_lsp(
+                Runtime::tokio()?,
+                tokio::io::split(near),
+                tokio::io::split(far),
+            ))
+        },
+    )?;
     row::add(
         rows,
         wanted,
@@ -219,9 +238,11 @@ struct AsyncLsp {
     _client: ClientSocket,
 }
 
-fn async_lsp() -> Outcome<Box<dyn Lane>> {
-    let runtime = Runtime::tokio()?;
-    let (near, far) = runtime.block_on(tcp_pair())?;
+fn async_lsp<R, W>(runtime: Runtime, near: (R, W), far: (R, W)) -> Box<dyn Lane>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
     let (serving, client) = MainLoop::new_server(|_| {
         let mut router = Router::new(());
         router.request::<EchoRequest, _>(|(), (word,)| async { Ok(word) });
@@ -232,7 +253,7 @@ fn async_lsp() -> Outcome<Box<dyn Lane>> {
         router.unhandled_notification(|(), _| ControlFlow::Continue(()));
         router
     });
-    let (read, write) = far.into_split();
+    let (read, write) = far;
     runtime.spawn(async move {
         drop(
             serving
@@ -240,7 +261,7 @@ fn async_lsp() -> Outcome<Box<dyn Lane>> {
                 .await,
         );
     });
-    let (read, write) = near.into_split();
+    let (read, write) = near;
     runtime.spawn(async move {
         drop(
             asking
@@ -248,11 +269,11 @@ fn async_lsp() -> Outcome<Box<dyn Lane>> {
                 .await,
         );
     });
-    Ok(Box::new(AsyncLsp {
+    Box::new(AsyncLsp {
         runtime,
         server,
         _client: client,
-    }))
+    })
 }
 
 impl Lane for AsyncLsp {
@@ -323,7 +344,7 @@ fn tower_lsp() -> Outcome<Box<dyn Lane>> {
 
 impl TowerLsp {
     /// Sends `text` and reads until `wanted` has come so many times.
-    fn ask(&mut self, text: &str, wanted: &[String], times: usize) -> Outcome<()> {
+    fn ask(&mut self, text: &str, wanted: &str, times: usize) -> Outcome<()> {
         let near = &mut self.near;
         self.runtime.block_on(async {
             near.write_all(text.as_bytes()).await?;

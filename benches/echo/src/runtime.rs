@@ -1,7 +1,13 @@
-//! The async runtimes, each on the calling thread alone.
+//! The async runtimes: the calling thread, and one worker for all tasks, or the calling thread alone.
+//!
+//! The rule guarded: every row has the same, bare or not. A worker is what the figures were taken with that the targets
+//! rest on, and what an ordinary program has; a thread alone saves the waking of another and makes bare rows look better.
 
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use antiphon_async_std::{Executor, set_executor};
 use tokio::runtime::Builder;
@@ -11,7 +17,15 @@ use crate::row::Outcome;
 /// Where smol's tasks run: on whatever thread waits for one.
 static TASKS: async_executor::Executor<'static> = async_executor::Executor::new();
 
-/// A runtime that runs while somebody waits for a future.
+/// Whether tasks have a thread of their own.
+static HAS_WORKER: AtomicBool = AtomicBool::new(false);
+
+/// Gives the runtimes that are made from now on a worker.
+pub(crate) fn use_worker() {
+    HAS_WORKER.store(true, Ordering::Relaxed);
+}
+
+/// A runtime. Without a worker, its tasks run while somebody waits for a future.
 #[derive(Clone)]
 pub(crate) enum Runtime {
     Tokio(Rc<tokio::runtime::Runtime>),
@@ -20,19 +34,30 @@ pub(crate) enum Runtime {
 
 impl Runtime {
     pub(crate) fn tokio() -> Outcome<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let mut builder = match HAS_WORKER.load(Ordering::Relaxed) {
+            true => Builder::new_multi_thread(),
+            false => Builder::new_current_thread(),
+        };
+        let runtime = builder.worker_threads(1).enable_all().build()?;
         Ok(Self::Tokio(Rc::new(runtime)))
     }
 
     pub(crate) fn smol() -> Self {
         // It was chosen before if this is not the first.
         set_executor(Executor::Other(|task| TASKS.spawn(task).detach()));
+        static WORKER: Once = Once::new();
+        if HAS_WORKER.load(Ordering::Relaxed) {
+            WORKER.call_once(|| {
+                thread::spawn(|| async_io::block_on(TASKS.run(std::future::pending::<()>())));
+            });
+        }
         Self::Smol
     }
 
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         match self {
             Self::Tokio(runtime) => runtime.block_on(future),
+            Self::Smol if HAS_WORKER.load(Ordering::Relaxed) => async_io::block_on(future),
             Self::Smol => async_io::block_on(TASKS.run(future)),
         }
     }

@@ -22,6 +22,30 @@ pub(crate) fn print(rows: &[Row], measured: &[Measured]) {
     }
 }
 
+/// What other software cost with 64 in flight, against the bare transport, where the targets come from.
+const ANCHORS: [(&str, f64); 3] = [
+    ("jsonrpsee WebSocket", 35.0),
+    ("async-lsp duplex", 24.0),
+    ("karyon_jsonrpc TCP", 104.0),
+];
+
+/// How far from it is the same.
+const APART_MAX: f64 = 0.30;
+
+/// Whether this set-up measures what that one did.
+pub(crate) fn print_anchors(rows: &[Row], measured: &[Measured]) {
+    for (name, anchor) in ANCHORS {
+        let at = rows.iter().position(|row| row.name == name);
+        let many = at.and_then(|at| measured[at][Mode::Many as usize]);
+        let Some(ratio) = many.and_then(|many| many.ratio) else {
+            continue;
+        };
+        let apart = ratio / anchor - 1.0;
+        let verdict = if apart.abs() <= APART_MAX { "as it was" } else { "APART" };
+        println!("set-up: {name} {ratio:.1} times the bare transport, {anchor} where the targets come from ({:+.0} %): {verdict}", apart * 100.0);
+    }
+}
+
 /// Row and mode, and the processor time of a request in every round, with tabs between.
 pub(crate) fn print_raw(rows: &[Row], samples: &[Samples]) {
     for (row, modes) in rows.iter().zip(samples) {

@@ -9,6 +9,8 @@
 //!
 //! Further arguments choose the operations whose names contain one of them.
 
+#[path = "../../clock/mod.rs"]
+mod clock;
 #[path = "../../corpus/mod.rs"]
 mod corpus;
 #[path = "../../counting/mod.rs"]
@@ -58,11 +60,9 @@ fn count(operations: &mut [Named]) {
         }
         measured_end(&named.name);
         println!(
-            "{}\t{}\t{}\t{}",
+            "{}\t{}\t{allocations}",
             named.name,
-            RUNS * operation.count(),
-            allocations,
-            named.bytes
+            RUNS * operation.count()
         );
     }
 }

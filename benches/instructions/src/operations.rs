@@ -29,8 +29,6 @@ pub trait Operation {
 /// A name, and what it stands for.
 pub struct Named {
     pub name: String,
-    /// Bytes that one time goes over, where that means something.
-    pub bytes: usize,
     pub operation: Box<dyn Operation>,
 }
 
@@ -46,13 +44,9 @@ const FAR: Option<Instant> = Some(Instant::from_millis(1 << 40));
 pub fn reading(corpus: &[Item]) -> Vec<Named> {
     let mut reading = Vec::new();
     for item in corpus {
-        let (short, bytes) = (item.name, item.bytes() / item.messages.len());
+        let short = item.name;
         let mut add = |name, operation: Box<dyn Operation>| {
-            reading.push(Named {
-                name,
-                bytes,
-                operation,
-            });
+            reading.push(Named { name, operation });
         };
         add(format!("parse {short}"), Box::new(Read::new(item)));
         add(format!("serde {short}"), Box::new(Serde::new(item)));
@@ -64,7 +58,6 @@ pub fn reading(corpus: &[Item]) -> Vec<Named> {
 pub fn receiving(corpus: &[Item]) -> Vec<Named> {
     let receive = |item: &Item| Named {
         name: format!("receive {}", item.name),
-        bytes: item.bytes() / item.messages.len(),
         operation: Box::new(Receive::new(item)),
     };
     corpus.iter().map(receive).collect()
@@ -74,28 +67,19 @@ pub fn receiving(corpus: &[Item]) -> Vec<Named> {
 pub fn all(corpus: &[Item]) -> Vec<Named> {
     let mut all = reading(corpus);
     all.extend(receiving(corpus));
-    let mut add = |name: String, bytes: usize, operation: Box<dyn Operation>| {
-        all.push(Named {
-            name,
-            bytes,
-            operation,
-        });
-    };
+    let mut add = |name: String, operation: Box<dyn Operation>| all.push(Named { name, operation });
     let notification = r#"{"jsonrpc":"2.0","method":"update","params":[1,2.5,"three",null]}"#;
     add(
         "dispatch notification, drained".into(),
-        notification.len(),
         Box::new(Dispatch::new(notification)),
     );
     add(
         "batch of 100, both sides".into(),
-        0,
         Box::new(BatchOf100::new()),
     );
     for framing in FRAMINGS {
         add(
             format!("round trip {framing:?}"),
-            60,
             Box::new(RoundTrip::new(framing)),
         );
     }
@@ -112,18 +96,15 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
         let params = OwnedJson::from(Json::parse_str("[42,23]").expect("it is JSON"));
         add(
             format!("encode small {framing:?}"),
-            60,
             Box::new(Encode::new(framing, Body::Json(params))),
         );
     }
     add(
         "encode small by serde_json".into(),
-        60,
         Box::new(SerdeEncode::new()),
     );
     add(
         "encode values ContentLength".into(),
-        60,
         Box::new(Encode::new(Framing::ContentLength, Body::Small)),
     );
     for framing in [Framing::Newline, Framing::ContentLength] {
@@ -131,58 +112,47 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
             let name = format!("encode {name} {framing:?}");
             add(
                 name,
-                text.len(),
                 Box::new(Encode::new(framing, Body::Json(OwnedJson::from(text)))),
             );
         }
     }
     for (name, text) in [("24 KB", large), ("1 MiB", huge)] {
-        add(
-            format!("copy {name}"),
-            text.len(),
-            Box::new(Copy::new(text.as_bytes())),
-        );
+        add(format!("copy {name}"), Box::new(Copy::new(text.as_bytes())));
     }
     add(
         "encode list of 320 values ContentLength".into(),
-        0,
         Box::new(Encode::new(Framing::ContentLength, Body::List)),
     );
-    add("call".into(), 0, Box::new(CallOnly::new()));
-    add("notify".into(), 0, Box::new(NotifyOnly::new()));
-    add("settle".into(), 0, Box::new(Settle::new(true)));
-    add("stray".into(), 0, Box::new(Settle::new(false)));
+    add("call".into(), Box::new(CallOnly::new()));
+    add("notify".into(), Box::new(NotifyOnly::new()));
+    add("settle".into(), Box::new(Settle::new(true)));
+    add("stray".into(), Box::new(Settle::new(false)));
     add(
         "encode request ContentLength".into(),
-        61,
         Box::new(EncodeRequest::new()),
     );
     add(
         "encode request by serde_json".into(),
-        61,
         Box::new(SerdeRequest::new()),
     );
     for open in [1, 10_000, 1_000_000] {
         add(
             format!("call and give up, {open} open"),
-            0,
             Box::new(CallAndGiveUp::new(open)),
         );
         add(
             format!("table of hash and heap, {open} open"),
-            0,
             Box::new(HashAndHeap::new(open)),
         );
     }
     for open in [1, 100, 10_000, 1_000_000] {
         add(
             format!("call and settle, {open} open"),
-            0,
             Box::new(CallAndSettle::new(open)),
         );
     }
-    add("deadline moved".into(), 0, Box::new(MoveDeadline::new()));
-    add("deadline passed".into(), 0, Box::new(PassDeadline::new()));
+    add("deadline moved".into(), Box::new(MoveDeadline::new()));
+    add("deadline passed".into(), Box::new(PassDeadline::new()));
     for (name, item) in [("01", &corpus[0]), ("09", &corpus[8])] {
         for framing in [
             Framing::Newline,
@@ -192,11 +162,7 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
             for step in [1, usize::MAX] {
                 let how = if step == 1 { "by bytes" } else { "whole" };
                 let feed = Feed::new(framing, &item.messages[0], step);
-                add(
-                    format!("feed {name} {framing:?} {how}"),
-                    feed.frame.len(),
-                    Box::new(feed),
-                );
+                add(format!("feed {name} {framing:?} {how}"), Box::new(feed));
             }
         }
     }

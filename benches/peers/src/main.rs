@@ -12,6 +12,8 @@
 //! is given the text as it would get it from a socket, and must say what kind of message it is; default features, default
 //! limits and public API only; and a figure that spreads by more than a tenth says so.
 
+#[path = "../../clock/mod.rs"]
+mod clock;
 #[path = "../../corpus/mod.rs"]
 mod corpus;
 #[path = "../../counting/mod.rs"]
@@ -24,7 +26,9 @@ mod table;
 
 use std::hint::black_box;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Watch;
 
 /// What a message is. A reader that says something else has misread it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +63,9 @@ pub struct Row {
 }
 
 /// The figures of one row for one item.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Cell {
+    watch: Watch,
     pub nanos: Vec<f64>,
     pub allocations: f64,
 }
@@ -116,20 +121,18 @@ fn pass(reader: &mut dyn Reader, texts: &[Text]) -> bool {
 }
 
 /// Nanoseconds a message, over passes that take the slot together.
-fn sample(row: &mut Row, texts: &[Text], slot: Duration) -> f64 {
-    let (mut spent, mut messages) = (Duration::ZERO, 0_u32);
-    while spent < slot {
-        // Small items many times over, so that the clock does not show.
-        let times = (4000 / texts.len() / (1 + texts[0].bytes.len() / 100)).clamp(1, 64);
-        let start = Instant::now();
-        for _ in 0..times {
-            black_box(pass(&mut *row.reader, texts));
-        }
-        spent += start.elapsed();
+fn sample(row: &mut Row, watch: &mut Watch, texts: &[Text], slot: Duration) -> f64 {
+    // Small items many times over, so that the clock does not show.
+    let times = (4000 / texts.len() / (1 + texts[0].bytes.len() / 100)).clamp(1, 64);
+    while watch.total() < slot {
+        watch.run(|| {
+            for _ in 0..times {
+                black_box(pass(&mut *row.reader, texts));
+            }
+        });
         row.reader.between();
-        messages += (times * texts.len()) as u32;
     }
-    spent.as_nanos() as f64 / f64::from(messages)
+    watch.round() / (times * texts.len()) as f64
 }
 
 fn allocations(row: &mut Row, texts: &[Text]) -> f64 {
@@ -170,28 +173,31 @@ fn main() -> ExitCode {
             || row.name == table::YARDSTICK
             || wanted.any(|wanted| row.name.contains(wanted.as_str()))
     });
-    let mut cells = vec![vec![None; items.len()]; rows.len()];
+    let of_row = || items.iter().map(|_| None::<Cell>).collect::<Vec<_>>();
+    let mut cells: Vec<_> = rows.iter().map(|_| of_row()).collect();
     for (row, cells) in rows.iter_mut().zip(&mut cells) {
         for (texts, cell) in items.iter().zip(cells) {
             let is_read = pass(&mut *row.reader, texts) || row.is_limit;
             row.reader.between();
             if is_read {
                 *cell = Some(Cell {
-                    nanos: Vec::new(),
                     allocations: allocations(row, texts),
+                    ..Cell::default()
                 });
             }
         }
     }
-    for round in 0..given.rounds {
+    // The first round only warms up.
+    for round in 0..=given.rounds {
         for (at, texts) in items.iter().enumerate() {
             for (row, cells) in rows.iter_mut().zip(&mut cells) {
                 if let Some(cell) = &mut cells[at] {
-                    cell.nanos.push(sample(row, texts, given.slot));
+                    let nanos = sample(row, &mut cell.watch, texts, given.slot);
+                    cell.nanos.extend((round > 0).then_some(nanos));
                 }
             }
         }
-        eprintln!("round {} of {}", round + 1, given.rounds);
+        eprintln!("round {round} of {}", given.rounds);
     }
     if given.is_raw {
         table::print_raw(&corpus, &rows, &cells);

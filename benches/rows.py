@@ -1,0 +1,155 @@
+"""The rows of the table: what must be, what is wanted, and which figures say so.
+
+The only place where these limits stand. A row consists of parts, of which the worst decides; what stands beside a part is
+shown in brackets and decides nothing.
+"""
+
+from dataclasses import dataclass, field
+
+import sources
+
+MIX, RECORDED = "14 mix_4000", "15 recorded"
+RUNTIMES = ("blocking", "tokio", "smol")
+FRAMINGS = ("Newline", "ContentLength", "Concatenated", "Messages")
+SMALL = {"01": "01 req_small", "04": "04 resp_small", "05": "05 resp_error", "08": "08 batch_100", "11": "11 id_uuid"}
+
+
+@dataclass
+class Part:
+    """One figure: what to call it, who measures which names, and how they make it, round by round."""
+    label: str
+    source: object
+    names: list
+    of: object = lambda value: value
+    # A time is taken from the quickest quarter of the rounds, for what disturbs only adds; a ratio from their middle.
+    is_time: bool = False
+    form: str = "{:.2f}"
+    beside: list = field(default_factory=list)
+
+
+@dataclass
+class Row:
+    number: int
+    what: str
+    must: float | None
+    target: float | None
+    parts: list
+    is_least: bool = False
+
+
+def ratio(label, source, ours, theirs, beside=()):
+    return Part(label, source, [ours, theirs], lambda own, other: own / other, beside=list(beside))
+
+
+def parse(label, item, source=sources.TIME, count=sources.COUNT):
+    """Reading an item against the best that serde_json can do by hand; instructions beside it."""
+    names = (f"parse {item}", f"serde {item}")
+    return ratio(label, source, *names, beside=[ratio("instructions", count, *names)])
+
+
+def against(peer, *items):
+    """Reading items against other software, in the run of benches/peers."""
+    return [ratio(item, sources.PEERS, f"antiphon {item}", f"{peer} {item}") for item in items]
+
+
+def instructions(item, name):
+    return Part(item, sources.COUNT, [f"parse {name}"], form="{:.0f}")
+
+
+def bookkeeping(label, open):
+    """A call that is made and given up costs so much more than a notification."""
+    names = [f"call and give up, {open} open", "notify"]
+    return Part(label, sources.TIME, names, lambda call, told: call - told, is_time=True, form="{:.1f}")
+
+
+def echo(transport, mode):
+    """Processor time against the bare transport on the same runtime; beside it with one side bare."""
+    def part(runtime, side, label, beside=()):
+        ours = f"antiphon {runtime} {transport}{side}: {mode}"
+        return ratio(label, sources.ECHO, ours, f"bare {runtime} {transport}: {mode}", beside)
+    return [part(runtime, "", runtime, [part(runtime, ", server", "server"), part(runtime, ", client", "client")])
+            for runtime in RUNTIMES]
+
+
+def http(label, mode):
+    def part(side, label, beside=()):
+        return ratio(label, sources.ECHO, f"antiphon tokio HTTP{side}: {mode}", f"bare hyper HTTP: {mode}", beside)
+    return part("", label, [part(", server", "server"), part(", client", "client")])
+
+
+def held(label, name):
+    return Part(label, sources.IDLE, [name], form="{:.0f}")
+
+
+def by_bytes(item, framing):
+    name = f"feed {item} {framing}"
+    return ratio(f"{item} {framing}", sources.TIME, f"{name} by bytes", f"{name} whole")
+
+
+def linear(framing):
+    """A byte of either frame costs the same; items 01 and 09 have 61 and 386 bytes, and what their framing adds."""
+    frames = (83, 409) if framing == "ContentLength" else (62, 387)
+    names = [f"feed {item} {framing} by bytes" for item in ("09", "01")]
+    return Part(framing, sources.COUNT, names, lambda long, short: (long / frames[1]) / (short / frames[0]))
+
+
+SERDE = "serde_json typed with raw values"
+ROWS = [
+    Row(1, f"reading item 14, 4000 different messages, against {SERDE}", 0.62, 0.45, [parse("14", MIX)]),
+    Row(1, "reading item 15, what real peers said, against the same", 0.62, 0.45, [parse("15", RECORDED)]),
+    Row(2, "reading items 01, 04, 05, 08, 11 against the same", 0.30, 0.22, [parse(*item) for item in SMALL.items()]),
+    Row(3, "reading items 01 to 05 against alloy-json-rpc", 0.35, 0.25, against("alloy-json-rpc", "01", "02", "04", "05")),
+    Row(3, "the same against jsonrpsee-types", 0.22, 0.15, against("jsonrpsee-types", "01", "02", "03", "04", "05")),
+    Row(3, "the same against lsp-server", 0.18, 0.12, against("lsp-server", "01", "02", "03", "04", "05")),
+    Row(4, "instructions to read item 01", 800, 650, [instructions("01", "01 req_small")]),
+    Row(4, "instructions to read item 04", 700, 550, [instructions("04", "04 resp_small")]),
+    Row(4, "instructions to read item 05", 850, 700, [instructions("05", "05 resp_error")]),
+    Row(5, "reading item 03, escaped text, GB/s", 5.5, 8, [
+        Part("03", sources.TIME, ["parse 03 lsp_didchange_5k"], lambda nanos: 5101 / nanos, is_time=True)], is_least=True),
+    Row(6, f"reading item 06, a block in hex, against {SERDE}", 0.65, 0.50, [parse("06", "06 eth_block_30k")]),
+    Row(6, "the same against sonic-rs typed", 0.92, 0.70, against("sonic-rs typed", "06")),
+    Row(7, f"reading item 07, 1 MiB of dense JSON, against {SERDE}", 0.80, 0.55, [parse("07", "07 params_1m")]),
+    Row(7, "the same against sonic-rs typed", 0.86, 0.60, against("sonic-rs typed", "07")),
+    Row(8, f"reading item 14 without vector code, against {SERDE}", 0.75, 0.60, [
+        parse("native", MIX, sources.PORTABLE_TIME, sources.PORTABLE_COUNT),
+        ratio("WebAssembly", sources.WASM_TIME, f"read {MIX}", f"serde {MIX}",
+              beside=[ratio("instructions", sources.WASM_COUNT, f"read {MIX}", f"serde {MIX}")])]),
+    Row(9, "writing a small frame with Content-Length, against a struct of serde", 0.40, 0.28, [
+        ratio("notification", sources.TIME, "encode small ContentLength", "encode small by serde_json"),
+        ratio("request", sources.TIME, "encode request ContentLength", "encode request by serde_json")]),
+    Row(10, "writing 24 KB and 1 MiB against copying the frame", 1.15, 1.05, [
+        ratio(size, sources.TIME, f"encode {size} ContentLength", f"copy {size}") for size in ("24 KB", "1 MiB")]),
+    Row(11, "allocations per message, the worst operation", 0, 0, [Part("", sources.ALLOCATIONS, ["most"], form="{:g}")]),
+    Row(12, "bookkeeping of a call, ns", 12, 7, [bookkeeping("1 open", 1), bookkeeping("10 000 open", 10000)]),
+    Row(13, "the same with 1 000 000 open, against hashbrown, foldhash and a lazy heap", 0.6, 0.45, [
+        Part("", sources.TIME, ["call and give up, 1000000 open", "notify", "table of hash and heap, 1000000 open"],
+             lambda call, told, usual: (call - told) / usual, beside=[bookkeeping("ns", 1000000)])]),
+    Row(13, "bytes of an open call besides its tag, 1 000 000 open", 48, 24, [
+        Part("", sources.HELD, ["bytes of a call, 1000000 open"], form="{:.0f}",
+             beside=[Part("100 000 open", sources.HELD, ["bytes of a call, 100000 open"], form="{:.0f}")])]),
+    Row(14, "round trip in memory, 60 bytes, ns", 200, 140, [
+        Part(framing, sources.TIME, [f"round trip {framing}"], is_time=True, form="{:.0f}") for framing in FRAMINGS]),
+    Row(15, "TCP echo, 1 in flight, processor time against a bare echo", 1.10, 1.03, echo("TCP", "one")),
+    Row(16, "TCP echo, 64 in flight, the same", 2.5, 1.8, echo("TCP", "many")),
+    Row(16, "TCP echo, batches of 100, the same", 2.5, 1.8, echo("TCP", "batch")),
+    Row(17, "WebSocket echo, 64 in flight, against bare tungstenite", 2.0, 1.4, echo("WebSocket", "many")),
+    Row(17, "HTTP echo against bare hyper", 1.15, 1.05, [http("1 in flight", "one"), http("64", "many")]),
+    Row(19, "bytes of an idle connection, the core alone", 1024, 512, [
+        held("before its first message", "core, fresh"), held("has answered", "core, has answered"),
+        held("has called", "core, has called")]),
+    Row(19, "the same with the tokio adapter over TCP", 6 * 1024, 4 * 1024, [
+        held("server", "tokio TCP, server"), held("client", "tokio TCP, client")]),
+    Row(20, "bytes of flash of the least echo peer for thumbv7em", 34_000, 15_000, [
+        Part("", sources.FLASH, ["least"], form="{:.0f}", beside=[
+            Part("with all that a configuration can say", sources.FLASH, ["antiphon"], form="{:.0f}"),
+            Part("one with serde_json", sources.FLASH, ["serde_json"], form="{:.0f}"),
+            Part("its heap and stack", sources.MEMORY, ["antiphon-embedded-least"], form="{:.0f}")])]),
+    Row(21, "a byte that comes alone, in a frame of 387 bytes against one of 62, instructions (linear)", 1.25, 1.25, [
+        linear(framing) for framing in ("Newline", "ContentLength", "Concatenated")]),
+    Row(21, "a frame byte by byte against the whole", None, 3, [
+        by_bytes(item, framing) for item in ("01", "09") for framing in ("Newline", "ContentLength", "Concatenated")]),
+    Row(16, "other software, 64 in flight, against the bare transport", None, None, [
+        ratio("jsonrpsee WebSocket", sources.ECHO, "jsonrpsee WebSocket: many", "bare tokio WebSocket: many"),
+        ratio("async-lsp", sources.ECHO, "async-lsp duplex: many", "bare tokio duplex: many"),
+        ratio("karyon TCP", sources.ECHO, "karyon_jsonrpc TCP: many", "bare tokio TCP: many")]),
+]

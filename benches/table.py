@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Measures everything that there is a target for, and prints one table: must, target, measured, verdict.
+
+usage: table.py [--only ROWS] [--keep]
+
+--only ROWS   some of them: 1,3,15-17
+--keep        writes the table into README.md as well
+
+Builds and runs the programs of benches/ and tests/embedded/, other software beside ours in the same run. A figure is the
+middle of its rounds; one whose middle half spreads by more than 10 % is measured again, and if that does not help it is
+marked with ~, and its row is unsettled unless both ends of the spread give the same verdict. What cannot be measured here
+is SKIPPED, with the reason. With CARGO_TARGET_DIR, all that is built goes into folders in it.
+
+Exit code 1: a must is missed, or something broke. 2: wrong usage. It takes about ten minutes once everything is built.
+"""
+
+import datetime
+import os
+import statistics
+import subprocess
+import sys
+
+import rows
+import sources
+
+README = sources.HERE.parent / "README.md"
+MARKS = ("<!-- benches/table.py: begin -->\n", "<!-- benches/table.py: end -->\n")
+SPREAD_MAX = 0.10
+ATTEMPTS = 3
+
+
+class Figure:
+    """A figure and how sure it is."""
+
+    def __init__(self, part, measured):
+        values = sorted(part.of(*values) for values in zip(*(measured[name] for name in part.names)))
+        quarter = len(values) // 4
+        self.low, self.high = values[quarter], values[-1 - quarter]
+        middle = statistics.median(values)
+        # Whether little is good of a time or much, as of a speed, the machine only ever slows down.
+        is_inverse = part.of(*([1.0] * len(part.names))) > part.of(*([2.0] * len(part.names)))
+        self.value = (self.high if is_inverse else self.low) if part.is_time else middle
+        self.spread = (self.high - self.low) / abs(middle) if middle else 0.0
+        self.is_noisy = self.spread > SPREAD_MAX
+        self.text = ("~" if self.is_noisy else "") + part.form.format(self.value)
+
+
+def with_beside(parts):
+    for part in parts:
+        yield part
+        yield from with_beside(part.beside)
+
+
+def figures(chosen):
+    """Part to figure, or to the exception that says why there is none. What is noisy is measured again."""
+    known = {}
+    waiting = list(with_beside([part for row in chosen for part in row.parts]))
+    for attempt in range(ATTEMPTS):
+        for source in dict.fromkeys(part.source for part in waiting):
+            parts = [part for part in waiting if part.source is source]
+            print(f"{type(source).__name__}: {len(parts)} figures, attempt {attempt + 1}", file=sys.stderr, flush=True)
+            try:
+                measured = source.measure({name for part in parts for name in part.names})
+                found = {id(part): Figure(part, measured) for part in parts}
+            except (sources.Missing, sources.Failed) as error:
+                found = {id(part): error for part in parts}
+            except KeyError as error:
+                found = {id(part): sources.Failed(f"{error} was not measured") for part in parts}
+            for part in parts:
+                new, old = found[id(part)], known.get(id(part))
+                if old is None or isinstance(new, Figure) and new.spread < old.spread:
+                    known[id(part)] = new
+        waiting = [part for part in waiting if isinstance(known[id(part)], Figure) and known[id(part)].is_noisy]
+    return known
+
+
+def judge(row, value):
+    def fits(limit):
+        return value >= limit if row.is_least else value <= limit
+    if row.target is not None and fits(row.target):
+        return "target"
+    return "must" if row.must is None or fits(row.must) else "MISSED"
+
+
+def verdict(row, found):
+    """Of the worst part. Beside the point for a row without limits."""
+    if row.must is None and row.target is None:
+        return "–"
+    for kind, word in ((sources.Failed, "FAILED"), (sources.Missing, "SKIPPED")):
+        why = [figure for figure in found if isinstance(figure, kind)]
+        measured = [figure for figure in found if isinstance(figure, Figure)]
+        if why and (word == "FAILED" or not measured):
+            return f"{word}: {why[0]}"
+    worst = min if row.is_least else max
+
+    def of(name):
+        return judge(row, worst(getattr(figure, name) for figure in measured))
+    said = of("value")
+    if any(figure.is_noisy for figure in measured) and of("low") != of("high"):
+        said = f"unsettled: {said}?"
+    if said == "must" and row.must is None:
+        said = "target missed"
+    return said + (f", in part SKIPPED: {why[0]}" if why else "")
+
+
+def shown(part, known):
+    figure = known[id(part)]
+    text = figure.text if isinstance(figure, Figure) else "–"
+    beside = ", ".join(shown(one, known) for one in part.beside)
+    return f"{part.label} {text}".strip() + (f" ({beside})" if beside else "")
+
+
+def limit(row, number):
+    return "–" if number is None else f"{'≥' if row.is_least else '≤'} {number:g}"
+
+
+def table(chosen, known):
+    lines = ["| # | what | must | target | measured | verdict |", "|--:|---|--:|--:|---|---|"]
+    verdicts = []
+    for row in chosen:
+        verdicts.append(verdict(row, [known[id(part)] for part in row.parts]))
+        measured = ", ".join(shown(part, known) for part in row.parts)
+        lines.append(f"| {row.number} | {row.what} | {limit(row, row.must)} | {limit(row, row.target)} | {measured} | {verdicts[-1]} |")
+    return lines, verdicts
+
+
+def where():
+    """What this was measured on."""
+    rust = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=sources.HERE, capture_output=True, text=True).stdout.strip()
+    load = os.getloadavg()[0]
+    day = datetime.date.today().isoformat()
+    return f"Measured on {day} at {commit or 'no commit'}, {os.cpu_count()} cores of {os.uname().machine}, load average {load:.1f}, Rust {rust}."
+
+
+def keep(lines):
+    before, rest = README.read_text().split(MARKS[0])
+    _, after = rest.split(MARKS[1])
+    README.write_text(before + MARKS[0] + "\n".join(lines) + "\n" + MARKS[1] + after)
+
+
+def numbers(text):
+    """1,3,15-17 as a set."""
+    chosen = set()
+    for word in text.split(","):
+        first, _, last = word.partition("-")
+        chosen.update(range(int(first), int(last or first) + 1))
+    return chosen
+
+
+def main(words):
+    only = None
+    if "--only" in words and words.index("--only") + 1 < len(words):
+        at = words.index("--only")
+        try:
+            only = numbers(words[at + 1])
+        except ValueError:
+            words = ["?"]
+        del words[at:at + 2]
+    if set(words) - {"--keep"}:
+        print(__doc__, file=sys.stderr)
+        return 2
+    chosen = [row for row in sorted(rows.ROWS, key=lambda row: row.number) if only is None or row.number in only]
+    lines, verdicts = table(chosen, figures(chosen))
+    lines = [where(), "", *lines]
+    print("\n".join(lines))
+    if "--keep" in words:
+        keep(lines)
+    kinds = ("target", "must", "target missed", "MISSED", "unsettled", "SKIPPED", "FAILED")
+    told = {kind: sum(said.split(":")[0].split(",")[0] == kind for said in verdicts) for kind in kinds}
+    print("\n" + ", ".join(f"{number} {kind}" for kind, number in told.items()))
+    return 1 if told["MISSED"] or told["FAILED"] or not verdicts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
