@@ -41,8 +41,15 @@ pub(crate) fn print_anchors(rows: &[Row], measured: &[Measured]) {
             continue;
         };
         let apart = ratio / anchor - 1.0;
-        let verdict = if apart.abs() <= APART_MAX { "as it was" } else { "APART" };
-        println!("set-up: {name} {ratio:.1} times the bare transport, {anchor} where the targets come from ({:+.0} %): {verdict}", apart * 100.0);
+        let verdict = if apart.abs() <= APART_MAX {
+            "as it was"
+        } else {
+            "APART"
+        };
+        println!(
+            "set-up: {name} {ratio:.1} times the bare transport, {anchor} where the targets come from ({:+.0} %): {verdict}",
+            apart * 100.0
+        );
     }
 }
 
