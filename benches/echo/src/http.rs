@@ -118,6 +118,8 @@ fn near(runtime: Runtime, address: SocketAddr, far: Far) -> Outcome<Box<dyn Lane
 async fn server() -> Outcome<(SocketAddr, Running)> {
     let server = TcpServer::bind("127.0.0.1:0").await?;
     let mut rules = HttpRules::new();
+    // A connection that has not asked yet is not cut either, however long the rows before it take.
+    rules.first_byte_time_max = IDLE_TIME;
     rules.idle_time_max = IDLE_TIME;
     let options = HttpOptions::from(Config::new()).with_rules(rules);
     Ok((server.local_addr(), server.start_http(options, Echo)))
