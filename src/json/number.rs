@@ -10,64 +10,62 @@ use core::ops::RangeInclusive;
 
 use crate::target::SMALL;
 
-/// The pairs `00` to `99`.
-const PAIRS: [[u8; 2]; 100] = pairs();
-
-const fn pairs() -> [[u8; 2]; 100] {
-    let mut pairs = [[0; 2]; 100];
-    let mut n = 0;
-    while n < 100 {
-        pairs[n] = [b'0' + (n / 10) as u8, b'0' + (n % 10) as u8];
-        n += 1;
-    }
-    pairs
-}
-
 /// Writes an unsigned number.
 #[inline]
 pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
     match n {
-        // What is short is copied at a fixed size.
         0..10 => out.push(b'0' + n as u8),
-        10..100 if !SMALL => out.extend_from_slice(&PAIRS[n as usize]),
-        _ => write_long_u64(out, n),
+        10..100 if !SMALL => {
+            let tens = (n / 10) as u8;
+            out.extend_from_slice(&[b'0' + tens, b'0' + (n as u8 - 10 * tens)]);
+        }
+        _ if SMALL => write_one_by_one(out, n),
+        100..TEN_TO_8 => write_up_to_eight(out, n as u32),
+        _ => write_by_eights(out, n),
     }
 }
 
-fn write_long_u64(out: &mut Vec<u8>, n: u64) {
-    let mut digits = [0u8; 20];
-    let start = if SMALL {
-        digits_one_by_one(&mut digits, n)
-    } else {
-        digits_by_pairs(&mut digits, n)
-    };
-    out.extend_from_slice(digits.get(start..).unwrap_or_default());
+const TEN_TO_8: u64 = 100_000_000;
+
+/// Writes the digits eight at a time.
+fn write_by_eights(out: &mut Vec<u8>, n: u64) {
+    if n < TEN_TO_8 {
+        return write_up_to_eight(out, n as u32);
+    }
+    write_by_eights(out, n / TEN_TO_8);
+    let digits = eight_digits((n % TEN_TO_8) as u32);
+    out.extend_from_slice(&(digits | ZEROS).to_le_bytes());
 }
 
-/// Puts the digits of a number at the end; gives where they begin.
-#[inline(always)]
-fn digits_by_pairs(digits: &mut [u8; 20], n: u64) -> usize {
-    let mut rest = n;
-    // 20 digits hold any u64, so `start` never passes 0 and every index below is good.
-    let mut start = digits.len();
-    while rest >= 100 {
-        start -= 2;
-        digits[start..start + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
-        rest /= 100;
-    }
-    if rest >= 10 {
-        start -= 2;
-        digits[start..start + 2].copy_from_slice(&PAIRS[rest as usize]);
-    } else {
-        start -= 1;
-        digits[start] = b'0' + rest as u8;
-    }
-    start
+/// Writes a number from 1 to 10⁸, without the zeros before it.
+fn write_up_to_eight(out: &mut Vec<u8>, n: u32) {
+    let digits = eight_digits(n);
+    let zeros = digits.trailing_zeros() / 8;
+    let end = out.len() + 8 - zeros as usize;
+    // Copied at a fixed size, and cut.
+    out.extend_from_slice(&((digits | ZEROS) >> (8 * zeros)).to_le_bytes());
+    out.truncate(end);
 }
 
-/// The same in steps that a small machine has an instruction for, and without a table: a library's
+/// `0` in each byte.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// The digits of a number below 10⁸, a byte each, the first one's lowest.
+///
+/// All at once: the number is split in two halves of four digits, these into pairs, these into digits. To
+/// divide by 100 and by 10 is to multiply and shift; the products of neighbours do not reach each other.
+fn eight_digits(n: u32) -> u64 {
+    let halves = u64::from(n / 10_000) | u64::from(n % 10_000) << 32;
+    let hundreds = (halves * 10_486 >> 20) & 0x0000_007f_0000_007f;
+    let pairs = hundreds | (halves - 100 * hundreds) << 16;
+    let tens = (pairs * 103 >> 10) & 0x000f_000f_000f_000f;
+    tens | (pairs - 10 * tens) << 8
+}
+
+/// Does the same in steps that a small machine has an instruction for, and without a table: a library's
 /// division of 64 bits is larger than all else that writes numbers.
-fn digits_one_by_one(digits: &mut [u8; 20], n: u64) -> usize {
+fn write_one_by_one(out: &mut Vec<u8>, n: u64) {
+    let mut digits = [0; 20];
     let mut number = n.to_be_bytes();
     let mut start = digits.len();
     for digit in digits.iter_mut().rev() {
@@ -84,7 +82,7 @@ fn digits_one_by_one(digits: &mut [u8; 20], n: u64) -> usize {
             break;
         }
     }
-    start
+    out.extend_from_slice(digits.get(start..).unwrap_or_default());
 }
 
 /// Writes a signed number.
@@ -273,21 +271,25 @@ impl Write for Scientific {
 
 #[cfg(test)]
 mod tests {
-    use super::{digits_by_pairs, digits_one_by_one};
+    use super::{write_by_eights, write_one_by_one};
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
 
     #[test]
-    fn digits_one_by_one_are_those_by_pairs() {
-        for shift in 0..64 {
-            for n in [
-                u64::MAX >> shift,
-                1 << shift,
-                0xfedc_ba98_7654_3210 >> shift,
-                shift,
-            ] {
-                let (mut ours, mut pairs) = ([b' '; 20], [b' '; 20]);
-                let start = digits_one_by_one(&mut ours, n);
-                assert_eq!(start, digits_by_pairs(&mut pairs, n));
-                assert_eq!(ours, pairs, "{n}");
+    fn both_ways_write_digits_as_the_standard_library_does() {
+        let shifted = (0..64).flat_map(|shift| {
+            let all = [u64::MAX, 1 << 63, 0xfedc_ba98_7654_3210];
+            all.map(|n| n >> shift)
+        });
+        let powers = (0..20).flat_map(|zeros| {
+            let power = 10_u64.pow(zeros);
+            [power - 1, power, power + 1, power.wrapping_mul(9)]
+        });
+        for n in shifted.chain(powers).chain(0..20_000).filter(|&n| n > 0) {
+            for write in [write_by_eights, write_one_by_one] {
+                let mut out = Vec::from(*b"before");
+                write(&mut out, n);
+                assert_eq!(out.strip_prefix(b"before"), Some(n.to_string().as_bytes()));
             }
         }
     }

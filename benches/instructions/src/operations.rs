@@ -582,7 +582,7 @@ impl Operation for Encode {
         for _ in 0..self.times() {
             match &self.body {
                 Body::Small => self.conn.notify("textDocument/hover", black_box(&(42, 23))),
-                Body::Json(json) => self.conn.notify("subtract", black_box(json.as_json())),
+                Body::Json(json) => self.conn.notify("subtract", black_box(json)),
                 Body::List => self.conn.notify("store", black_box(&self.rows)),
             }
             .expect("there is room");
