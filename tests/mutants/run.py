@@ -125,8 +125,7 @@ def main():
 
 def report():
     """Writes SUMMARY.md from what was kept."""
-    tool = os.path.join(WORK, "tool/debug/antiphon-mutants")
-    mutants = read_mutants(subprocess.run([tool, ROOT], check=True, text=True, capture_output=True).stdout)
+    mutants = list_mutants(build_tool())
     unviable, kept = set(load("unviable.json", [])), load("verdicts.json", {})
     dropped, verdicts = set(), {}
     for mutant, key in zip(mutants, keys(mutants, mutants)):
@@ -192,16 +191,24 @@ def environment(**more):
     return env
 
 
+def build_tool():
+    target = os.path.join(WORK, "tool")
+    subprocess.run(["cargo", "build", "-q", "--locked", "-j2"], cwd=HERE, check=True, timeout=BUILD_SECONDS_MAX,
+                   env=dict(os.environ, CARGO_TARGET_DIR=target))
+    return os.path.join(target, "debug/antiphon-mutants")
+
+
+def list_mutants(tool):
+    return read_mutants(subprocess.run([tool, ROOT], check=True, text=True, capture_output=True).stdout)
+
+
 def build(with_fuzz):
     """The mutants, the numbers of those that do not compile, and the test binaries by name."""
-    tool_target = os.path.join(WORK, "tool")
-    subprocess.run(["cargo", "build", "-q", "--locked", "-j2"], cwd=HERE, check=True, timeout=BUILD_SECONDS_MAX,
-                   env=dict(os.environ, CARGO_TARGET_DIR=tool_target))
+    tool = build_tool()
     copy_tree()
     dropped_path = os.path.join(WORK, "dropped")
-    tool = [os.path.join(tool_target, "debug/antiphon-mutants"), ROOT, COPY, dropped_path]
     # What did not compile last time is not tried again where the file is the same.
-    mutants = read_mutants(subprocess.run(tool[:2], check=True, text=True, capture_output=True).stdout)
+    mutants = list_mutants(tool)
     known = load("unviable.json", [])
     dropped = {mutant.number for mutant, key in zip(mutants, keys(mutants, mutants)) if key in known}
     commands = [(COPY, ["cargo", "check", "--lib"]),
@@ -213,7 +220,7 @@ def build(with_fuzz):
     for folder, command in commands:
         for _ in range(BUILDS_MAX):
             write(dropped_path, "\n".join(map(str, sorted(dropped))))
-            subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([tool, ROOT, COPY, dropped_path], check=True, stdout=subprocess.DEVNULL)
             ran = subprocess.run([*command, "-j2", "--offline", "--message-format=json"], cwd=folder, env=environment(),
                                  text=True, capture_output=True, timeout=BUILD_SECONDS_MAX)
             messages = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
