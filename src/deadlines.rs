@@ -188,4 +188,19 @@ mod tests {
         assert_eq!(deadlines.earliest(), NEVER);
         assert_eq!(deadlines.due_block(NEVER - 1), None);
     }
+
+    #[test]
+    fn raising_a_bound_leaves_the_earliest_deadline_of_all_others() {
+        let mut deadlines = Deadlines::new();
+        deadlines.resize(3 * 4096);
+        for (slot, deadline) in [(0, 5), (5000, 100), (9000, 200)] {
+            deadlines.note(slot, deadline);
+        }
+        for (slot, earliest, of_all) in [(5000, 100, 5), (0, NEVER, 100), (5000, 300, 200)] {
+            deadlines.raise(slot / 64, earliest);
+            assert_eq!(deadlines.earliest(), of_all);
+        }
+        assert_eq!(deadlines.due_block(200), Some(9000 / 64));
+        assert_eq!(deadlines.due_block(199), None);
+    }
 }

@@ -235,3 +235,21 @@ fn an_id_made_of_a_text_takes_the_room_of_the_text() {
     assert!(counted.0 == 2 && counted.1 <= 2 * 1002 + 32, "{counted:?}");
     assert_eq!(OwnedId::from("").as_id().text(), "\"\"");
 }
+
+#[test]
+fn the_answer_to_a_cancel_takes_no_more_room_than_it_needs() {
+    let id = format!("\"{}\"", "i".repeat(1000));
+    let cancel = format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"$/cancelRequest\",\"params\":{{\"id\":1}},\"id\":{id}}}"
+    );
+    for message in [cancel.clone(), format!("[{cancel}]")] {
+        let mut bytes = 0;
+        for _ in 0..2 {
+            let mut conn: Connection<u32> = Connection::new(Config::new());
+            let mut input = Input::text(&message);
+            bytes = allocations(|| while conn.poll_event(&mut input).is_some() {}).1;
+            assert!(conn.poll_transmit().unwrap().len() > 1000);
+        }
+        assert!(bytes < 8000, "{bytes} bytes");
+    }
+}
