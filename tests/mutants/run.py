@@ -573,7 +573,7 @@ def write_summary(mutants, dropped, verdicts):
     lines += [row("**1 to 3**", upper), "", "| floor | file | " + " | ".join(head) + " |", "|---|---|" + "---:|" * len(head)]
     lines += [row(f"{floor} | `{name}`", files[floor, name]) for floor, name in sorted(files)]
     survivors = [mutant for mutant in mutants if verdicts.get(mutant.number, ("",))[0] == "survived"]
-    alone = sum(floors[floor]["not run"] for floor in floors)
+    alone = upper["not run"]
     for floor in sorted(floors):
         lines += ["", f"## Survivors of floor {floor}", ""]
         for mutant in survivors:
