@@ -1,6 +1,6 @@
 //! Outcomes of a batch, kept until they are fetched by handle.
 
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::fmt;
 
 use serde::de::DeserializeOwned;
@@ -9,6 +9,9 @@ use crate::connection::Handle;
 use crate::event::{OwnedOutcome, Response};
 use crate::id::CallId;
 use crate::json::DecodeError;
+
+/// As many places of outcomes that were fetched are kept, and then one for each that waits.
+const FETCHED_KEPT_MAX: usize = 64;
 
 /// Keeps the outcomes of calls until they are fetched by their handles.
 ///
@@ -36,38 +39,78 @@ use crate::json::DecodeError;
 /// ```
 #[derive(Debug, Default)]
 pub struct Collector {
-    outcomes: BTreeMap<CallId, OwnedOutcome>,
+    /// In the order in which they came, which mostly is that of the calls; none where it has been
+    /// fetched.
+    outcomes: Vec<(CallId, Option<OwnedOutcome>)>,
+    /// How many have not been fetched.
+    waiting: usize,
+    /// One came before one of an earlier call: they are to be sorted before one is looked for.
+    is_mixed: bool,
+    /// Behind the last one that was fetched, where the next one mostly is.
+    next: usize,
 }
 
 impl Collector {
     /// Makes an empty one.
     pub const fn new() -> Self {
         Self {
-            outcomes: BTreeMap::new(),
+            outcomes: Vec::new(),
+            waiting: 0,
+            is_mixed: false,
+            next: 0,
         }
     }
 
     /// Keeps the outcome of a call, and gives back the call's tag.
     pub fn insert<T>(&mut self, response: Response<'_, T>) -> T {
-        self.outcomes
-            .insert(response.call, response.outcome.into_owned());
+        self.put(response.call, response.outcome.into_owned());
         response.tag
+    }
+
+    /// Keeps the outcome of a call.
+    pub fn put(&mut self, call: CallId, outcome: OwnedOutcome) {
+        // One that is filled and fetched from all the time does not grow by what is gone.
+        if self.outcomes.len() > 2 * self.waiting + FETCHED_KEPT_MAX {
+            self.outcomes.retain(|(_, outcome)| outcome.is_some());
+            self.next = 0;
+        }
+        let last = self.outcomes.last();
+        self.is_mixed |= last.is_some_and(|(last, _)| *last > call);
+        self.outcomes.push((call, Some(outcome)));
+        self.waiting += 1;
     }
 
     /// How many outcomes wait to be fetched.
     pub fn len(&self) -> usize {
-        self.outcomes.len()
+        self.waiting
     }
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        self.outcomes.is_empty()
+        self.waiting == 0
     }
 
     /// Takes the outcome of a call as it is; none if it has not settled, was fetched before, or is
     /// of another batch.
     pub fn take(&mut self, call: CallId) -> Option<OwnedOutcome> {
-        self.outcomes.remove(&call)
+        let at = self.find(call)?;
+        let outcome = self.outcomes.get_mut(at)?.1.take()?;
+        self.next = at + 1;
+        self.waiting -= 1;
+        Some(outcome)
+    }
+
+    fn find(&mut self, call: CallId) -> Option<usize> {
+        let next = self.outcomes.get(self.next);
+        if next.is_some_and(|(found, _)| *found == call) {
+            return Some(self.next);
+        }
+        if self.is_mixed {
+            self.outcomes.sort_by_key(|(call, _)| *call);
+            self.is_mixed = false;
+        }
+        let found = self.outcomes.binary_search_by_key(&call, |(call, _)| *call);
+        found.ok()
     }
 
     /// Takes the result of a call, decoded.
@@ -107,3 +150,47 @@ impl fmt::Display for FetchError {
 }
 
 impl core::error::Error for FetchError {}
+
+#[cfg(test)]
+mod tests {
+    use super::Collector;
+    use crate::event::OwnedOutcome;
+    use crate::id::CallId;
+
+    fn call(number: u64) -> CallId {
+        CallId {
+            connection: 0,
+            number,
+        }
+    }
+
+    #[test]
+    fn outcomes_are_found_in_whatever_order_they_came_and_are_fetched() {
+        // Steps that reach every number below 101.
+        for (put, take) in [(1, 1), (1, 100), (100, 1), (7, 30), (30, 7)] {
+            let mut collector = Collector::new();
+            for number in 0..101 {
+                collector.put(call(number * put % 101), OwnedOutcome::TimedOut);
+            }
+            for number in 0..101 {
+                assert_eq!(collector.len(), 101 - number as usize);
+                let taken = call(number * take % 101);
+                assert_eq!(collector.take(taken), Some(OwnedOutcome::TimedOut));
+                assert_eq!(collector.take(taken), None);
+            }
+            assert!(collector.is_empty());
+        }
+    }
+
+    #[test]
+    fn one_that_is_never_empty_does_not_grow() {
+        let mut collector = Collector::new();
+        collector.put(call(0), OwnedOutcome::Missing);
+        for number in 1..10_000 {
+            collector.put(call(number), OwnedOutcome::TimedOut);
+            assert!(collector.take(call(number)).is_some());
+        }
+        assert!(collector.outcomes.len() < 100);
+        assert_eq!(collector.take(call(0)), Some(OwnedOutcome::Missing));
+    }
+}

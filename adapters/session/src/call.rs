@@ -5,18 +5,17 @@
 //! every other.
 
 use std::fmt;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
     CallId, Collector, DecodeError, Instant, InvalidReason, OwnedError, OwnedJson, OwnedOutcome,
-    Response, SendError,
+    SendError,
 };
 
 use crate::handle::Handle;
-use crate::places::Place;
-use crate::session::Tag;
+use crate::places::{Place, Waiter};
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
@@ -127,7 +126,7 @@ impl fmt::Debug for Pending {
 #[derive(Debug, Default)]
 pub struct Gathering {
     inside: Mutex<Gathered>,
-    complete: Condvar,
+    complete: Arc<Condvar>,
 }
 
 #[derive(Debug, Default)]
@@ -136,6 +135,7 @@ struct Gathered {
     calls: Vec<CallId>,
     open: usize,
     waker: Option<Waker>,
+    is_thread_waiting: bool,
 }
 
 impl Gathering {
@@ -155,22 +155,16 @@ impl Gathering {
         self.lock().calls.clone()
     }
 
-    pub(crate) fn insert(&self, response: Response<'_, Tag>) {
+    /// Keeps an outcome, and says who waits if it was the last.
+    pub(crate) fn insert(&self, call: CallId, outcome: OwnedOutcome) -> Option<Waiter> {
         let mut inside = self.lock();
-        let tag = inside.collector.insert(response);
+        inside.collector.put(call, outcome);
         inside.open -= 1;
-        let waker = if inside.open == 0 {
-            self.complete.notify_all();
-            inside.waker.take()
-        } else {
-            None
-        };
-        drop(inside);
-        // The tag may be the last that holds this.
-        drop(tag);
-        if let Some(waker) = waker {
-            waker.wake();
+        if inside.open > 0 {
+            return None;
         }
+        let thread = inside.is_thread_waiting.then(|| Arc::clone(&self.complete));
+        Waiter::of(inside.waker.take(), thread)
     }
 
     /// Whether all outcomes are there.
@@ -180,7 +174,8 @@ impl Gathering {
 
     /// Lets the thread wait for all outcomes.
     pub fn wait(&self) -> Collector {
-        let inside = self.lock();
+        let mut inside = self.lock();
+        inside.is_thread_waiting = true;
         // Every call settles by its deadline, or with the connection.
         let waited = self
             .complete

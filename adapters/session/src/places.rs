@@ -47,6 +47,12 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
+    /// None if nobody waits.
+    pub(crate) fn of(task: Option<Waker>, thread: Option<Arc<Condvar>>) -> Option<Self> {
+        let is_somebody = task.is_some() || thread.is_some();
+        is_somebody.then_some(Self { task, thread })
+    }
+
     pub(crate) fn wake(self) {
         if let Some(thread) = self.thread {
             thread.notify_all();
@@ -90,9 +96,7 @@ impl Places {
             OwnedOutcome::Ok(result) => Settled::Ok(result),
             other => Settled::Other(Box::new(other)),
         });
-        let (task, thread) = (inside.task.take(), inside.thread.take());
-        let is_awaited = task.is_some() || thread.is_some();
-        is_awaited.then_some(Waiter { task, thread })
+        Waiter::of(inside.task.take(), inside.thread.take())
     }
 
     /// The outcome, if there is one; then the place is closed.

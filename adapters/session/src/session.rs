@@ -827,18 +827,14 @@ fn after(start: Instant, span: Option<Duration>) -> Instant {
 }
 
 fn settle(state: &mut State, response: Response<'_, Tag>) {
-    match &response.tag {
+    let outcome = response.outcome.into_owned();
+    match response.tag {
+        Tag::Once(place) => state.settle(&place, outcome),
         Tag::Batch(gathering) => {
-            let gathering = Arc::clone(gathering);
-            gathering.insert(response);
-        }
-        Tag::Once(_) | Tag::Then(_) => match response.tag {
-            Tag::Once(place) => state.settle(&place, response.outcome.into_owned()),
-            Tag::Then(then) => {
-                let outcome = response.outcome.into_owned();
-                state.queue.push_settled(then, outcome);
+            if let Some(waiter) = gathering.insert(response.call, outcome) {
+                state.wakes.settled(waiter);
             }
-            Tag::Batch(_) => {}
-        },
+        }
+        Tag::Then(then) => state.queue.push_settled(then, outcome),
     }
 }
