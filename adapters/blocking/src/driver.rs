@@ -6,6 +6,10 @@
 //!   timekeeper:      sleeps until poll_timeout, watches over the end (the caller of `run`)
 //! ```
 //!
+//! Over a socket, whoever is about to wait reads and writes by himself before he has one of these
+//! threads do it: a caller for his answer, the service thread for more work. Each thread is there for
+//! when nobody else is.
+//!
 //! The rule guarded here: no thread reads, writes or serves while it holds the lock, so a peer
 //! that does not read, a peer that does not answer and a service that does not return hold up
 //! nobody else.
