@@ -1,0 +1,145 @@
+//! The server's side of a socket that remembers when each write began, and up to which byte of the stream it reached.
+//!
+//! The rule guarded: what a write leaves over belongs to it, however often the socket has to be asked.
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+/// The writes of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    /// When each began, and where in the stream it ends.
+    begun: Vec<(Instant, u64)>,
+    written: u64,
+}
+
+impl Writes {
+    fn begin(&mut self, len: usize) {
+        let end = self.written + len as u64;
+        match self.begun.last_mut() {
+            Some((_, last)) if self.written < *last => *last = end.max(*last),
+            _ => self.begun.push((Instant::now(), end)),
+        }
+    }
+
+    /// How many writes began after `answered` and ended before the one that has the byte before `end` in it.
+    pub(crate) fn between(&self, answered: Instant, end: u64) -> usize {
+        let carried = self.begun.partition_point(|(_, last)| *last < end);
+        let next = self.begun.partition_point(|(began, _)| *began <= answered);
+        carried.saturating_sub(next)
+    }
+}
+
+/// A stream whose writes are remembered.
+pub(crate) struct Recorder<S> {
+    stream: S,
+    writes: Arc<Mutex<Writes>>,
+}
+
+impl<S> Recorder<S> {
+    pub(crate) fn new(stream: S, writes: Arc<Mutex<Writes>>) -> Self {
+        Self { stream, writes }
+    }
+
+    /// Lets `write` try to write so many bytes, and remembers what came of it.
+    fn write_with<R>(
+        &mut self,
+        len: usize,
+        write: impl FnOnce(&mut S) -> R,
+        count: fn(&R) -> usize,
+    ) -> R {
+        let lock = || self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        lock().begin(len);
+        let done = write(&mut self.stream);
+        lock().written += count(&done) as u64;
+        done
+    }
+}
+
+fn polled(done: &Poll<io::Result<usize>>) -> usize {
+    match done {
+        Poll::Ready(Ok(n)) => *n,
+        _ => 0,
+    }
+}
+
+impl Write for Recorder<TcpStream> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let write = |stream: &mut TcpStream| stream.write(buf);
+        self.write_with(buf.len(), write, |done| *done.as_ref().unwrap_or(&0))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+impl tokio::io::AsyncRead for Recorder<tokio::net::TcpStream> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl tokio::io::AsyncWrite for Recorder<tokio::net::TcpStream> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.write_with(
+            buf.len(),
+            |stream| Pin::new(stream).poll_write(cx, buf),
+            polled,
+        )
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+type Socket = async_io::Async<TcpStream>;
+
+impl futures_util::AsyncRead for Recorder<Socket> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl futures_util::AsyncWrite for Recorder<Socket> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.write_with(
+            buf.len(),
+            |stream| Pin::new(stream).poll_write(cx, buf),
+            polled,
+        )
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_close(cx)
+    }
+}
