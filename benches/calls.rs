@@ -1,4 +1,5 @@
-//! A call and its reply while many others are open: what the table of calls costs, with deadlines.
+//! A call while many others are open: what the table of calls costs, with deadlines (rows 12 and 13). Once with its reply,
+//! once given up, and beside these a notification, which is the same without the table.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -35,7 +36,21 @@ fn calls(criterion: &mut Criterion) {
                 }
             });
         });
+        group.bench_function(format!("{open} open, given up"), |bencher| {
+            bencher.iter(|| {
+                let call = conn.call("quick", (), far, 0).expect("there is room");
+                black_box(conn.cancel(call));
+                conn.consume_transmit(usize::MAX);
+            });
+        });
     }
+    let mut conn: Connection<u64> = Connection::new(Config::new().with_framing(Framing::Messages));
+    group.bench_function("a notification", |bencher| {
+        bencher.iter(|| {
+            conn.notify("quick", ()).expect("there is room");
+            conn.consume_transmit(usize::MAX);
+        });
+    });
     group.finish();
 }
 

@@ -387,7 +387,14 @@ fn the_repository_has_its_rooms() {
 #[test]
 fn every_cost_that_is_watched_has_its_bench() {
     let manifest = manifest();
-    for bench in ["classify", "encode", "round_trip", "calls", "batch_100"] {
+    for bench in [
+        "classify",
+        "feed",
+        "encode",
+        "round_trip",
+        "calls",
+        "batch_100",
+    ] {
         let entry = format!("[[bench]]\nname = \"{bench}\"\nharness = false\n");
         assert!(manifest.contains(&entry), "{bench} is not in the manifest");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("benches/{bench}.rs"));
