@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use antiphon_async::{Context, FuturesIo, FuturesPair, Io, Messages, duplex, stdio, until};
+use antiphon_async::{Context, FuturesIo, FuturesPair, Io, Messages, Prompt, duplex, stdio, until};
 use async_net::{AsyncToSocketAddrs, TcpStream};
 use futures_io::{AsyncRead, AsyncWrite};
 
@@ -92,7 +92,7 @@ impl Link {
         let mut context = Context::new();
         // A peer that is gone already has no address any more.
         context.peer_addr = stream.peer_addr().ok();
-        Ok(Self::new(stream).with_context(context))
+        Ok(Self::from_io(Prompt(FuturesIo(stream))).with_context(context))
     }
 
     /// Connects to a Unix socket.
@@ -101,7 +101,8 @@ impl Link {
     /// Nobody listens at `path`.
     #[cfg(unix)]
     pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Self> {
-        Ok(Self::new(async_net::unix::UnixStream::connect(path).await?))
+        let stream = async_net::unix::UnixStream::connect(path).await?;
+        Ok(Self::from_io(Prompt(FuturesIo(stream))))
     }
 }
 

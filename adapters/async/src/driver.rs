@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use antiphon::{Closed, Framing, Instant};
-use antiphon_session::{Handle, Machine, Options, Session};
+use antiphon_session::{Handle, Machine, Options, Session, ThreadMachine};
 
 use crate::dispatch::Dispatch;
 use crate::io::Io;
 use crate::link::Link;
+use crate::outlet::Shared;
 use crate::peer::Peer;
 use crate::pump::Pump;
 use crate::runtime::{SharedRuntime, Timer};
@@ -55,6 +56,7 @@ pub fn drive_session<S: Service>(
         Peer::new(unowned, Arc::clone(runtime)),
         service,
     );
+    let io = share(io, &session);
     let pump = Pump::new(io, &*session);
     let peer = Peer::new(Handle::owning(Arc::clone(&session)), Arc::clone(runtime));
     let driver = Driver {
@@ -64,6 +66,16 @@ pub fn drive_session<S: Service>(
         stage: Stage::Moving(Box::new(pump)),
     };
     (peer, driver)
+}
+
+/// Lets callers write to a stream that needs no flush.
+fn share(io: Box<dyn Io>, session: &Session) -> Box<dyn Io> {
+    if !io.is_prompt() {
+        return io;
+    }
+    let shared = Shared::new(io);
+    session.set_outlet(shared.outlet());
+    Box::new(shared)
 }
 
 /// A runtime as the clock that it is.

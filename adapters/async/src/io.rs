@@ -27,6 +27,12 @@ pub trait Io: Send + Unpin + 'static {
     /// Ends the stream towards the other side, which may go on sending.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
+    /// Whether what is written is on its way without being flushed, as with a socket. Then callers
+    /// write by themselves what there is room for.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+
     /// The transport of whole messages that this is, if it is none of bytes. Each write is one
     /// message then, and is taken whole or not at all.
     fn as_messages(&mut self) -> Option<&mut dyn Messages> {
@@ -35,6 +41,10 @@ pub trait Io: Send + Unpin + 'static {
 }
 
 impl Io for Box<dyn Io> {
+    fn is_prompt(&self) -> bool {
+        (**self).is_prompt()
+    }
+
     fn as_messages(&mut self) -> Option<&mut dyn Messages> {
         (**self).as_messages()
     }
@@ -76,6 +86,32 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for FuturesIo<T> {
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_close(cx)
+    }
+}
+
+/// A socket, which needs no flush.
+#[derive(Debug)]
+pub struct Prompt<T>(pub T);
+
+impl<T: Io> Io for Prompt<T> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_write(cx, buf)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_close(cx)
+    }
+
+    fn is_prompt(&self) -> bool {
+        true
     }
 }
 

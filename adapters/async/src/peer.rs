@@ -87,8 +87,12 @@ impl Peer {
         params: impl Payload + Copy,
         timeout: Option<Duration>,
     ) -> Result<OwnedJson, CallError> {
-        let call = self.start_call(method, params, timeout).await?;
-        CallError::of(call.await)
+        let deadline = self.handle.deadline(timeout);
+        let call = self.with_room(deadline, |room| {
+            self.handle.call_now(method, params, deadline, room)
+        });
+        let pending = call.await?;
+        CallError::of(PendingCall { pending }.await)
     }
 
     /// Begins a call and does not wait for its result. Dropping what it gives cancels the call.

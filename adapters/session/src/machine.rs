@@ -74,6 +74,11 @@ pub trait Outlet: Send + Sync {
     /// # Errors
     /// Nothing more can be written.
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Whether answers leave by it, too. Not where whoever serves writes anyway.
+    fn takes_answers(&self) -> bool {
+        true
+    }
 }
 
 /// A way in for whoever waits for what is to come: a thread that reads by itself need not be woken by

@@ -454,7 +454,8 @@ impl Session {
         self.tell_time_to_output(&mut state);
         let result = send(&mut state);
         // Where more is to be served, its answers may leave together.
-        if state.queue.is_empty() {
+        let outlet = self.outlet.get();
+        if state.queue.is_empty() && outlet.is_some_and(|outlet| outlet.takes_answers()) {
             self.write_out(state);
         } else {
             self.wake(&mut state);
@@ -755,7 +756,11 @@ impl Session {
         }
         let wanted = state.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         // A bound that should prove stale again and again costs a look a millisecond, no more.
-        let wake_at = wanted.min(due).max(now + Duration::from_millis(1));
+        let mut wake_at = wanted.min(due).max(now + Duration::from_millis(1));
+        // What is set stays set: to look once for nothing costs less than to set it for each call.
+        if now < state.alarm {
+            wake_at = wake_at.min(state.alarm);
+        }
         state.alarm = wake_at;
         Turn::Open { wake_at }
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use antiphon_async::{Context, Io, Messages, duplex, stdio};
+use antiphon_async::{Context, Io, Messages, Prompt, duplex, stdio};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, ToSocketAddrs};
 
@@ -91,7 +91,7 @@ impl Link {
         let mut context = Context::new();
         // A peer that is gone already has no address any more.
         context.peer_addr = stream.peer_addr().ok();
-        Ok(Self::new(stream).with_context(context))
+        Ok(Self::from_io(Prompt(TokioIo(stream))).with_context(context))
     }
 
     /// Connects to a Unix socket.
@@ -100,7 +100,8 @@ impl Link {
     /// Nobody listens at `path`.
     #[cfg(unix)]
     pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Self> {
-        Ok(Self::new(tokio::net::UnixStream::connect(path).await?))
+        let stream = tokio::net::UnixStream::connect(path).await?;
+        Ok(Self::from_io(Prompt(TokioIo(stream))))
     }
 }
 

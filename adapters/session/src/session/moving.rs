@@ -62,7 +62,10 @@ impl Machine for Session {
     fn take_output(&self, into: &mut Vec<u8>) -> bool {
         let mut state = self.lock();
         state.task = None;
-        self.take_output_of(&mut state, into)
+        if state.take_left_over(into) {
+            return true;
+        }
+        !self.is_other_writing(&state) && self.take_output_of(&mut state, into)
     }
 
     fn output_progressed(&self) {
@@ -82,7 +85,8 @@ impl Machine for Session {
         let mut state = self.lock();
         let turn = self.turn_of(&mut state);
         if matches!(turn, Turn::Open { .. }) {
-            let may_write = state.writing_since.is_none() && state.has_output();
+            let may_begin = state.writing_since.is_none() && state.has_output();
+            let may_write = may_begin || state.has_left_over();
             let may_serve = !state.is_serving && !state.queue.is_empty();
             if may_write || may_serve {
                 return Turn::Busy;
@@ -139,7 +143,7 @@ impl ThreadMachine for Session {
             if state.take_left_over(into) {
                 return true;
             }
-            if state.writing_since.is_none() && self.take_output_of(&mut state, into) {
+            if !self.is_other_writing(&state) && self.take_output_of(&mut state, into) {
                 // A deadline now depends on this write. Mostly it is later than another.
                 if self.write_due(&state) < state.alarm {
                     self.signal(&mut state, Signal::Turn);

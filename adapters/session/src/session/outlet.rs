@@ -12,9 +12,14 @@ use super::{Guard, Session, Signal, State};
 const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
 
 impl State {
-    /// Takes what somebody else has begun to write, for the writer to go on with.
+    /// Whether somebody else has begun to write what the writer is to go on with.
+    pub(super) fn has_left_over(&self) -> bool {
+        !self.left_over.is_empty()
+    }
+
+    /// Takes it.
     pub(super) fn take_left_over(&mut self, into: &mut Vec<u8>) -> bool {
-        let is_some = !self.left_over.is_empty();
+        let is_some = self.has_left_over();
         if is_some {
             std::mem::swap(&mut self.left_over, into);
         }
@@ -57,6 +62,12 @@ impl Session {
             output.clear();
             state.left_over = output;
         }
+    }
+
+    /// Whether somebody writes who is not the writer. A write that has been given up is of no matter.
+    pub(super) fn is_other_writing(&self, state: &State) -> bool {
+        let is_writing = state.writing_since.is_some() && state.write_failed.is_none();
+        is_writing && self.outlet.get().is_some()
     }
 
     /// Writes what is queued before waiting for what comes of it.
