@@ -56,9 +56,9 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 /// divide by 100 and by 10 is to multiply and shift; the products of neighbours do not reach each other.
 fn eight_digits(n: u32) -> u64 {
     let halves = u64::from(n / 10_000) | u64::from(n % 10_000) << 32;
-    let hundreds = (halves * 10_486 >> 20) & 0x0000_007f_0000_007f;
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
     let pairs = hundreds | (halves - 100 * hundreds) << 16;
-    let tens = (pairs * 103 >> 10) & 0x000f_000f_000f_000f;
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
     tens | (pairs - 10 * tens) << 8
 }
 
