@@ -248,14 +248,14 @@ impl<'a> PlainCall<'a> {
         let params = match envelope.params() {
             None => None,
             Some(params) if matches!(params.kind, JsonKind::Array | JsonKind::Object) => {
-                Some(text.value(params.span)?)
+                text.value(params.span)
             }
             Some(_) => return None,
         };
         let id = match envelope.id() {
             None => None,
             Some(id) if matches!(id.kind, JsonKind::Number | JsonKind::String) => {
-                Some(Id::of_scalar(text.value(id.span)?))
+                text.value(id.span).map(Id::of_scalar)
             }
             Some(_) => return None,
         };
@@ -291,12 +291,8 @@ pub(crate) fn plain_error<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Err
     if envelope.result().is_some() {
         return None;
     }
-    let json = text.value(error.span)?;
-    let data = match parts.data(error.span) {
-        Some(data) => Some(text.value(data)?),
-        None => None,
-    };
-    let message = text.stretch(parts.message)?;
+    let (message, json) = text.stretch(parts.message).zip(text.value(error.span))?;
+    let data = parts.data(error.span).map(|data| text.json(data));
     Some(ErrorObject::of_parts(
         parts.code.into(),
         message,
@@ -517,14 +513,11 @@ impl<'a> Object<'a, '_> {
     }
 
     fn error(&self, error: Member, style: Style) -> Result<Outcome<'a>, InvalidReason> {
-        let read =
-            plain_error(self.text, self.envelope).or_else(|| ErrorObject::read(self.json(error)));
-        match style {
-            Style::V2 => read.map(Outcome::Err).ok_or(InvalidReason::ErrorShape),
-            Style::V1 => {
-                let read = read.unwrap_or_else(|| ErrorObject::read_v1(self.json(error)));
-                Ok(Outcome::Err(read))
-            }
-        }
+        let plain = plain_error(self.text, self.envelope);
+        let read = match style {
+            Style::V2 => plain.or_else(|| ErrorObject::read(self.json(error))),
+            Style::V1 => plain.or_else(|| Some(ErrorObject::read_v1(self.json(error)))),
+        };
+        read.map(Outcome::Err).ok_or(InvalidReason::ErrorShape)
     }
 }

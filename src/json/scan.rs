@@ -281,10 +281,7 @@ fn error_parts(
         let end = pos + word.len();
         begins.then(|| end + usize::from(text.get(end) == Some(&b' ')))
     };
-    if SMALL {
-        return Ok(None);
-    }
-    let Some(code) = behind(start, b"{\"code\":") else {
+    let Some(code) = behind(start, b"{\"code\":").filter(|_| !SMALL) else {
         return Ok(None);
     };
     cursor.enter(open, start)?;
