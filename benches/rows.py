@@ -98,7 +98,7 @@ ROWS = [
     Row(1, f"reading item 14, 4000 different messages, against {SERDE}", 0.62, 0.45, [parse("14", MIX)]),
     Row(1, "reading item 15, what real peers said, against the same", 0.62, 0.45, [parse("15", RECORDED)]),
     Row(2, "reading items 01, 04, 05, 08, 11 against the same", 0.30, 0.22, [parse(*item) for item in SMALL.items()]),
-    Row(3, "reading items 01 to 05 against alloy-json-rpc", 0.35, 0.25, against("alloy-json-rpc", "01", "02", "04", "05")),
+    Row(3, "reading items 01 to 05 against alloy-json-rpc, which refuses 03", 0.35, 0.25, against("alloy-json-rpc", "01", "02", "04", "05")),
     Row(3, "the same against jsonrpsee-types", 0.22, 0.15, against("jsonrpsee-types", "01", "02", "03", "04", "05")),
     Row(3, "the same against lsp-server", 0.18, 0.12, against("lsp-server", "01", "02", "03", "04", "05")),
     Row(4, "instructions to read item 01", 800, 650, [instructions("01", "01 req_small")]),

@@ -37,7 +37,7 @@ class Figure:
         quarter = len(values) // 4
         self.low, self.high = values[quarter], values[-1 - quarter]
         middle = statistics.median(values)
-        # Whether little is good of a time or much, as of a speed, the machine only ever slows down.
+        # The machine only ever slows things down: the best of a time is the least, of a speed the most.
         is_inverse = part.of(*([1.0] * len(part.names))) > part.of(*([2.0] * len(part.names)))
         self.value = (self.high if is_inverse else self.low) if part.is_time else middle
         self.spread = (self.high - self.low) / abs(middle) if middle else 0.0

@@ -44,13 +44,13 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: [Target; 10] = [
-    target("json", json::run, 542),
+    target("json", json::run, 640),
     target("frames", frames::run, 248),
-    target("client", client::run, 770),
-    target("server", server::run, 604),
+    target("client", client::run, 996),
+    target("server", server::run, 958),
     target("encode", encode::run, 789),
     target("operations", operations::run, 583),
-    target("peers", peers::run, 222),
+    target("peers", peers::run, 249),
     target("drivers", drivers::run, 283),
     target("conversations", conversations::run, 232),
     target("values", values::run, 467),

@@ -1,4 +1,4 @@
-//! The server's side of a socket that remembers when each write began, and up to which byte of the stream it reached.
+//! The server's side of a socket that remembers its writes: up to which byte of the stream each reached, and when it was done.
 //!
 //! The rule guarded: what a write leaves over belongs to it, however often the socket has to be asked.
 
@@ -9,28 +9,45 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+/// One write, with what it left over at first.
+#[derive(Debug)]
+struct Begun {
+    /// The byte of the stream behind its last.
+    end: u64,
+    done: Option<Instant>,
+}
+
 /// The writes of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    /// When each began, and where in the stream it ends.
-    begun: Vec<(Instant, u64)>,
+    all: Vec<Begun>,
     written: u64,
 }
 
 impl Writes {
     fn begin(&mut self, len: usize) {
         let end = self.written + len as u64;
-        match self.begun.last_mut() {
-            Some((_, last)) if self.written < *last => *last = end.max(*last),
-            _ => self.begun.push((Instant::now(), end)),
+        match self.all.last_mut() {
+            Some(last) if last.done.is_none() => last.end = end.max(last.end),
+            _ => self.all.push(Begun { end, done: None }),
         }
     }
 
-    /// How many writes began after `answered` and ended before the one that has the byte before `end` in it.
-    pub(crate) fn between(&self, answered: Instant, end: u64) -> usize {
-        let carried = self.begun.partition_point(|(_, last)| *last < end);
-        let next = self.begun.partition_point(|(began, _)| *began <= answered);
-        carried.saturating_sub(next)
+    fn wrote(&mut self, len: usize) {
+        self.written += len as u64;
+        if let Some(last) = self.all.last_mut()
+            && last.end == self.written
+        {
+            last.done = Some(Instant::now());
+        }
+    }
+
+    /// How many writes were not done when the answer was given at `given`, and came before the one that has the byte
+    /// before `end` in it.
+    pub(crate) fn before(&self, given: Instant, end: u64) -> usize {
+        let carried = self.all.partition_point(|write| write.end < end);
+        let is_done = |write: &Begun| write.done.is_some_and(|done| done <= given);
+        carried.saturating_sub(self.all.partition_point(is_done))
     }
 }
 
@@ -55,7 +72,7 @@ impl<S> Recorder<S> {
         let lock = || self.writes.lock().unwrap_or_else(PoisonError::into_inner);
         lock().begin(len);
         let done = write(&mut self.stream);
-        lock().written += count(&done) as u64;
+        lock().wrote(count(&done));
         done
     }
 }
