@@ -180,3 +180,36 @@ fn a_deadline_of_a_call_that_has_settled_does_not_hide_the_next_calls() {
     conn.consume_transmit(usize::MAX);
     assert_eq!(conn.poll_timeout(), Some(later));
 }
+
+#[test]
+fn a_message_behind_one_that_was_skipped_has_a_time_of_its_own() {
+    for (framing, end) in [
+        (Framing::Newline, &b"3,4,5,6,7,8]\n["[..]),
+        (Framing::Concatenated, b"3,4,5,6,7,8]["),
+        (Framing::ContentLength, b"3,4,5,6,7,8]Content-Le"),
+    ] {
+        let begin = match framing {
+            Framing::ContentLength => &b"Content-Length: 17\r\n\r\n[1,2,"[..],
+            _ => b"[1,2,",
+        };
+        let mut config = Config::new().with_framing(framing);
+        config.message_bytes_max = 10;
+        config.write_time_max = None;
+        let mut conn: Connection<u64> = Connection::new(config);
+        let mut buffer = begin.to_vec();
+        let mut show = |conn: &mut Connection<u64>, more: &[u8], seconds: u64| {
+            buffer.extend_from_slice(more);
+            conn.handle_timeout(Instant::from_millis(seconds * 1000));
+            let mut input = Input::stream(&buffer);
+            while conn.poll_event(&mut input).is_some() {}
+            let taken = input.consumed();
+            buffer.drain(..taken);
+            conn.handle_timeout(Instant::from_millis(seconds * 1000));
+            conn.poll_timeout()
+        };
+        let first = Some(Instant::from_millis(60_000));
+        assert_eq!(show(&mut conn, b"", 0), first, "{framing:?}");
+        let second = Some(Instant::from_millis(110_000));
+        assert_eq!(show(&mut conn, end, 50), second, "{framing:?}");
+    }
+}

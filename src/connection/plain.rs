@@ -65,7 +65,7 @@ impl<T, S: Settings> Connection<T, S> {
                     }
                 }
                 Ok(Cut::Incomplete { taken }) if !self.at_end => {
-                    input.take(taken);
+                    self.await_more(input, taken);
                     return Err(Ready::Drained);
                 }
                 other => return Err(Ready::Cut(other)),

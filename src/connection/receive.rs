@@ -144,7 +144,7 @@ impl<T, S: Settings> Connection<T, S> {
                 Err(Some(self.refuse_oversize(bytes)))
             }
             Ok(Cut::Incomplete { taken }) => {
-                input.take(taken);
+                self.await_more(input, taken);
                 if self.at_end {
                     self.fail(ConnectionError::Truncated);
                 }
@@ -163,6 +163,16 @@ impl<T, S: Settings> Connection<T, S> {
                 Err(None)
             }
         }
+    }
+
+    /// Takes what stands before an unfinished frame: blanks, or the end of one that was skipped. A frame
+    /// behind either has begun just now, with a time of its own.
+    #[inline(always)]
+    pub(super) fn await_more(&mut self, input: &mut Input<'_>, taken: usize) {
+        if taken > 0 && taken < input.rest().len() {
+            self.deadlines.frame = NEVER;
+        }
+        input.take(taken);
     }
 
     /// Cuts the next frame out of a stream. What the peer's framing turns out to be is written from
