@@ -150,13 +150,14 @@ def numbers(text):
 
 def main(words):
     only = None
-    if "--only" in words and words.index("--only") + 1 < len(words):
+    if "--only" in words[:-1]:
         at = words.index("--only")
         try:
             only = numbers(words[at + 1])
+            del words[at:at + 2]
         except ValueError:
-            words = ["?"]
-        del words[at:at + 2]
+            # Said by what is left in the words.
+            pass
     if set(words) - {"--keep"}:
         print(__doc__, file=sys.stderr)
         return 2
