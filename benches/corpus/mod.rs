@@ -480,7 +480,7 @@ fn lsp_message(random: &mut Random, n: u64) -> String {
 /// Requests 40 %, notifications 20 %, results 30 %, errors 10 %. Half of the requests have strings as ids; an answer has
 /// the id of whoever asked, which here are numbers.
 fn mcp_message(random: &mut Random, n: u64) -> String {
-    let id = if n % 2 == 0 {
+    let id = if n & 1 == 0 {
         n.to_string()
     } else {
         format!("\"{}\"", random.uuid())
