@@ -86,11 +86,10 @@ def verdict(row, found):
     """Of the worst part. Beside the point for a row without limits."""
     if row.must is None and row.target is None:
         return "–"
-    for kind, word in ((sources.Failed, "FAILED"), (sources.Missing, "SKIPPED")):
-        why = [figure for figure in found if isinstance(figure, kind)]
-        measured = [figure for figure in found if isinstance(figure, Figure)]
-        if why and (word == "FAILED" or not measured):
-            return f"{word}: {why[0]}"
+    missing = [figure for figure in found if isinstance(figure, sources.Missing)]
+    measured = [figure for figure in found if isinstance(figure, Figure)]
+    if not measured:
+        return f"SKIPPED: {missing[0]}"
     worst = min if row.is_least else max
 
     def of(name):
@@ -100,13 +99,20 @@ def verdict(row, found):
         said = f"unsettled: {said}?"
     if said == "must" and row.must is None:
         said = "target missed"
-    return said + (f", in part SKIPPED: {why[0]}" if why else "")
+    return said + (f", in part SKIPPED: {missing[0]}" if missing else "")
+
+
+def why(figure):
+    """Why there is none; nothing if there is one."""
+    if isinstance(figure, Figure):
+        return ""
+    return f" {'FAILED' if isinstance(figure, sources.Failed) else 'SKIPPED'}: {figure}"
 
 
 def shown(part, known):
     figure = known[id(part)]
     text = figure.text if isinstance(figure, Figure) else "–"
-    beside = ", ".join(shown(one, known) for one in part.beside)
+    beside = ", ".join(shown(one, known) + why(known[id(one)]) for one in part.beside)
     return f"{part.label} {text}".strip() + (f" ({beside})" if beside else "")
 
 
@@ -118,9 +124,11 @@ def table(chosen, known):
     lines = ["| # | what | must | target | measured | verdict |", "|--:|---|--:|--:|---|---|"]
     verdicts = []
     for row in chosen:
-        verdicts.append(verdict(row, [known[id(part)] for part in row.parts]))
+        broken = [one for part in with_beside(row.parts) if isinstance(one := known[id(part)], sources.Failed)]
+        said = f"FAILED: {broken[0]}" if broken else verdict(row, [known[id(part)] for part in row.parts])
+        verdicts.append(said)
         measured = ", ".join(shown(part, known) for part in row.parts)
-        lines.append(f"| {row.number} | {row.what} | {limit(row, row.must)} | {limit(row, row.target)} | {measured} | {verdicts[-1]} |")
+        lines.append(f"| {row.number} | {row.what} | {limit(row, row.must)} | {limit(row, row.target)} | {measured} | {said} |")
     return lines, verdicts
 
 
