@@ -14,6 +14,7 @@ use crate::frame::Framing;
 use crate::input::Input;
 use crate::json::Json;
 use crate::message::Text;
+use crate::target::SMALL;
 use crate::time::Instant;
 
 const REQUEST: &str = r#"{"jsonrpc":"2.0","method":"m","params":[1],"id":1}"#;
@@ -81,7 +82,8 @@ fn plain_answers_to_open_calls_take_the_short_cut() {
         (r#"{"jsonrpc":"2.0","result":null,"id":2}"#, Some("2 true")),
         (
             r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"},"id":1}"#,
-            Some("1 false"),
+            // Where flash is dear, there is one way to read an error.
+            (!SMALL).then_some("1 false"),
         ),
         // It is over, and never was.
         (r#"{"jsonrpc":"2.0","result":null,"id":2}"#, None),

@@ -43,6 +43,10 @@ pub(crate) enum Reader {
     /// A read may wait as long as it likes.
     Any(Box<dyn Read + Send>),
     /// It can be told how long a read may wait.
+    #[cfg_attr(
+        not(unix),
+        expect(dead_code, reason = "made where sockets can be told to wait")
+    )]
     Socket(Box<dyn SocketReader>),
 }
 
@@ -71,6 +75,10 @@ pub(crate) enum Writer {
     /// A write may wait as long as it likes.
     Any(Box<dyn Write + Send>),
     /// It can be told how long a write may wait.
+    #[cfg_attr(
+        not(unix),
+        expect(dead_code, reason = "made where sockets can be told to wait")
+    )]
     Socket(Box<dyn Socket>),
 }
 
