@@ -46,7 +46,7 @@ pub struct Target {
 pub const TARGETS: [Target; 10] = [
     target("json", json::run, 640),
     target("frames", frames::run, 248),
-    target("client", client::run, 996),
+    target("client", client::run, 1046),
     target("server", server::run, 958),
     target("encode", encode::run, 789),
     target("operations", operations::run, 583),
