@@ -178,11 +178,11 @@ impl Link {
     pub fn into_parts(self) -> Parts {
         let reader = match self.reader {
             Reader::Any(reader) => reader,
-            Reader::Socket(socket) => socket,
+            Reader::Socket(socket) => Box::new(socket),
         };
         let writer = match self.writer {
             Writer::Any(writer) => writer,
-            Writer::Socket(socket) => socket,
+            Writer::Socket(socket) => Box::new(socket),
         };
         (reader, writer, self.hang_up)
     }
