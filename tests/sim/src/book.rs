@@ -460,8 +460,9 @@ impl Book {
         // Of two errors without id and of one size, what the second settles looks as if the first did.
         let mut passed = None;
         while let Some((_, item, used)) = self.expected.front() {
-            let is_error = matches!(item.kind, ItemKind::Err(_));
-            if !used && !(is_error && self.next_has_no_id() && passed == Some(item.bytes)) {
+            let is_error = matches!(item.kind, ItemKind::Err(_)) && self.next_has_no_id();
+            let is_alike = is_error && passed == Some(item.bytes);
+            if !used && !is_alike {
                 break;
             }
             passed = Some(item.bytes);
