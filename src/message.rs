@@ -168,12 +168,6 @@ impl<'a> Text<'a> {
         inside_of(self.text, self.place(span.start), self.place(span.end))
     }
 
-    /// Any stretch of the text.
-    #[inline]
-    pub(crate) fn stretch(&self, span: Span) -> Option<&'a str> {
-        self.text.get(self.place(span.start)..self.place(span.end))
-    }
-
     /// Where a place in the message is in `text`: no place in it at all, if it is none of this part.
     #[inline(always)]
     fn place(&self, place: u32) -> usize {
@@ -291,7 +285,7 @@ pub(crate) fn plain_error<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Err
     if envelope.result().is_some() {
         return None;
     }
-    let (message, json) = text.stretch(parts.message).zip(text.value(error.span))?;
+    let (message, json) = text.inside(parts.message).zip(text.value(error.span))?;
     let data = parts.data(error.span).map(|data| text.json(data));
     Some(ErrorObject::of_parts(
         parts.code.into(),

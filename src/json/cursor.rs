@@ -2,8 +2,8 @@
 //!
 //! Lives here: blanks, keys, and the loop that passes over one array or object of any nesting. Does
 //! not live here: strings, numbers and words (`tokens`), and which member of a message is which
-//! (`scan`). Rules guarded: every byte is judged by RFC 8259; nesting costs one bit, and one stack frame more after every 63 levels,
-//! of which there are 128 at most.
+//! (`scan`). Rules guarded: every byte is judged by RFC 8259; nesting costs one bit, and one stack
+//! frame more after every 63 levels, of which there are 128 at most.
 //!
 //! A position is passed in and the next one comes back, so the compiler keeps it in a register;
 //! the cursor itself only remembers what the whole text must be told about afterwards.

@@ -134,7 +134,7 @@ pub(super) const ESCAPED_METHOD: Names = Names(1 << 7);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorParts {
     pub code: i32,
-    /// What stands between the quotes. Its start is 0 if the error is written otherwise, or is none.
+    /// The string, quotes included. Its start is 0 if the error is written otherwise, or is none.
     pub message: Span,
     /// Where the data begin, which go on to the bracket; 0 if there are none.
     pub(super) data: u32,
@@ -214,12 +214,18 @@ impl Envelope {
         self.odd.is_empty()
     }
 
+    /// Remembers what is out of the ordinary.
+    #[inline(always)]
+    pub(super) fn note(&mut self, odd: Names) {
+        self.odd = self.odd.with(odd);
+    }
+
     /// Keeps a member, unless there is one of its name; whether there was none.
     #[inline(always)]
     pub(super) fn keep(&mut self, key: Key, start: usize, end: usize, kind: JsonKind) -> bool {
         let slot = self.kinds.get_mut(key as usize);
         let (Some(slot @ None), Some(span)) = (slot, self.spans.get_mut(key as usize)) else {
-            self.odd = self.odd.with(Names::of(key));
+            self.note(Names::of(key));
             return false;
         };
         *slot = Some(kind);

@@ -224,7 +224,7 @@ fn scan_method(
     }
     let StringToken { end, escaped } = cursor.string(value)?;
     if envelope.keep(Key::Method, value, end, JsonKind::String) && escaped {
-        envelope.odd = envelope.odd.with(ESCAPED_METHOD);
+        envelope.note(ESCAPED_METHOD);
     }
     Ok(end)
 }
@@ -295,7 +295,7 @@ fn error_parts(
     let StringToken { mut end, escaped } = cursor.string(message)?;
     let mut parts = ErrorParts {
         code,
-        message: Span::new(message + 1, end - 1),
+        message: Span::new(message, end),
         data: 0,
     };
     if let Some(data) = behind(end, b",").and_then(|pos| behind(pos, b"\"data\":")) {
@@ -358,10 +358,10 @@ fn scan_member(
             Version::Absent => {
                 envelope.version = version_of(cursor.text(), value, end, escaped);
             }
-            _ => envelope.odd = envelope.odd.with(Names::of(key)),
+            _ => envelope.note(Names::of(key)),
         }
     } else if envelope.keep(key, value, end, kind) && escaped && key == Key::Method {
-        envelope.odd = envelope.odd.with(ESCAPED_METHOD);
+        envelope.note(ESCAPED_METHOD);
     }
     Ok(end)
 }

@@ -5,7 +5,8 @@
 
 use super::simd::{LONG, WIDTH, are_ascii, beyond_ascii};
 
-/// Whether a text is ASCII. Whatever is left behind whole blocks is covered by blocks at the end, which may overlap those before.
+/// Whether a text is ASCII. Whatever is left behind whole blocks is covered by blocks at the end, which may
+/// overlap those before.
 #[inline]
 pub(super) fn is_ascii(bytes: &[u8]) -> bool {
     if let Some(last) = bytes.last_chunk::<{ 4 * WIDTH }>() {

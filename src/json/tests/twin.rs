@@ -99,14 +99,14 @@ fn envelope_of(text: &[u8], node: &Node) -> Envelope {
     ];
     for (name, bit) in names {
         if first(name).1 {
-            envelope.odd = envelope.odd.with(bit);
+            envelope.note(bit);
         }
     }
     let members = ["id", "method", "params", "result", "error"].map(|name| first(name).0);
     envelope.spans = members.map(|member| member.map(span_of).unwrap_or_default());
     envelope.kinds = members.map(|member| member.map(|member| member.kind));
     if first("method").0.is_some_and(|node| node.escaped) {
-        envelope.odd = envelope.odd.with(ESCAPED_METHOD);
+        envelope.note(ESCAPED_METHOD);
     }
     if let Some(error) = first("error").0 {
         envelope.error_parts = error_parts(text, error).unwrap_or_default();
@@ -155,10 +155,7 @@ fn error_parts(text: &[u8], error: &Node) -> Option<ErrorParts> {
     });
     let parts = ErrorParts {
         code: raw(code)?.parse().ok()?,
-        message: Span {
-            start: message.start as u32 + 1,
-            end: message.end as u32 - 1,
-        },
+        message: span_of(message),
         data: data.map_or(0, |data| data.start as u32),
     };
     is_written_so.then_some(parts)
