@@ -120,6 +120,34 @@ pub enum Told {
     TooLarge,
 }
 
+/// One message, or one entry of a batch, that has arrived whole.
+#[derive(Debug)]
+pub struct Arrived {
+    /// Which frame it came in, counted from 1.
+    frame: u64,
+    /// What it says.
+    pub item: Item,
+    /// How many calls it has settled so far, if it is an error without an id.
+    settled: u32,
+}
+
+impl Arrived {
+    /// Whether it is an error without an id, of so many bytes.
+    fn is_error_of(&self, bytes: usize) -> bool {
+        matches!(self.item.kind, ItemKind::Err(_))
+            && is_null(&self.item)
+            && self.item.bytes == bytes
+    }
+}
+
+/// Several errors without id and of one size cannot be told apart by what they settle: all calls are
+/// counted for the first, though all but one of them may have been settled by those behind it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Alike {
+    bytes: usize,
+    most: u32,
+}
+
 /// The books of one end during one life of its link.
 #[derive(Debug, Default)]
 pub struct Book {
@@ -136,7 +164,9 @@ pub struct Book {
     /// Answers that the books could not foresee: a hostile peer's doing.
     pub excused: u32,
     /// Messages that have arrived whole and not been told.
-    pub expected: VecDeque<(u64, Item, bool)>,
+    pub expected: VecDeque<Arrived>,
+    /// Errors without id, of so many bytes, that may have settled what looks settled by the one before.
+    alike: Alike,
     /// Ids of answers that this end could not read.
     pub unreadable: BTreeSet<String>,
     /// Marks of requests that were delivered here and not silently cancelled.
@@ -347,8 +377,11 @@ impl Book {
             return;
         }
         let items = frame.items.into_iter();
-        self.expected
-            .extend(items.map(|item| (self.frames, item, false)));
+        self.expected.extend(items.map(|item| Arrived {
+            frame: self.frames,
+            item,
+            settled: 0,
+        }));
     }
 
     /// An event has come out. Compares it with what arrived, in order.
@@ -356,8 +389,13 @@ impl Book {
     /// # Errors
     /// If it is not the next thing that arrived.
     pub fn told(&mut self, told: &Told, config: &Config) -> Checked {
-        self.pass_used(told);
-        let Some((frame, item, used)) = self.expected.front_mut() else {
+        self.pass_settled(told);
+        let Some(Arrived {
+            frame,
+            item,
+            settled,
+        }) = self.expected.front_mut()
+        else {
             if matches!(told, Told::TooLarge) {
                 self.early += 1;
                 return Ok(());
@@ -366,7 +404,7 @@ impl Book {
             return Err(Check::ToldOnce.broken(why));
         };
         let is_answer = matches!(item.kind, ItemKind::Ok | ItemKind::Err(_));
-        let is_null = item.id.as_ref().is_none_or(|id| id == "null");
+        let is_null = is_null(item);
         let fits = match told {
             Told::Request(id, method, mark) => {
                 // 1.0 marks a notification by a null id, and some dialects answer even that.
@@ -387,7 +425,7 @@ impl Book {
                 if is_answer && is_null && (id != "null" || item.id.is_none()) =>
             {
                 // An error without an id may settle any number of calls.
-                *used = true;
+                *settled += 1;
                 return Ok(());
             }
             Told::Response(id, ..) => {
@@ -405,50 +443,69 @@ impl Book {
             Told::Item => true,
             Told::Frame | Told::TooLarge => {
                 let frame = *frame;
-                while let Some((of, item, _)) = self.expected.front() {
-                    if *of != frame {
-                        break;
-                    }
+                while let Some(Arrived { item, .. }) = self.next_if(|next| next.frame == frame) {
                     if matches!(item.kind, ItemKind::Ok | ItemKind::Err(_)) {
-                        self.unreadable.extend(item.id.clone());
+                        self.unreadable.extend(item.id);
                     }
-                    self.expected.pop_front();
                 }
                 return Ok(());
             }
         };
         if fits {
-            self.expected.pop_front();
+            let alike = self.alike.bytes;
+            if self.next_if(|next| next.is_error_of(alike)).is_none() {
+                self.expected.pop_front();
+                self.alike = Alike::default();
+            }
             return Ok(());
+        }
+        if self.pass_alike() {
+            return self.told(told, config);
         }
         let why = format!("{told:?} was told, next is {:?}", self.expected.front());
         Err(Check::ToldOnce.broken(why))
     }
 
+    fn next_if(&mut self, is_it: impl FnOnce(&Arrived) -> bool) -> Option<Arrived> {
+        self.expected.front().filter(|next| is_it(next))?;
+        self.expected.pop_front()
+    }
+
     /// Leaves an error without id behind that has settled its calls, if the next message is told.
-    fn pass_used(&mut self, told: &Told) {
-        let Some((_, _, true)) = self.expected.front() else {
-            return;
-        };
-        let goes_on = match (told, self.expected.front()) {
-            (Told::Response(_, bytes, true), Some((_, item, _))) => *bytes != item.bytes,
+    fn pass_settled(&mut self, told: &Told) {
+        let goes_on = |next: &Arrived| match told {
+            Told::Response(_, bytes, true) => *bytes != next.item.bytes,
             _ => true,
         };
-        if goes_on {
-            self.expected.pop_front();
+        if let Some(passed) = self.next_if(|next| next.settled > 0 && goes_on(next)) {
+            self.alike = Alike {
+                bytes: passed.item.bytes,
+                most: passed.settled - 1,
+            };
         }
+    }
+
+    /// Leaves an error behind that may have settled some of what is counted for the one before.
+    fn pass_alike(&mut self) -> bool {
+        let Alike { bytes, most } = self.alike;
+        let passed = self
+            .next_if(|next| most > 0 && next.is_error_of(bytes))
+            .is_some();
+        self.alike.most -= u32::from(passed);
+        passed
     }
 
     /// Whether the next thing that arrived has a null id, or none.
     pub fn next_has_no_id(&self) -> bool {
-        let next = self.expected.front();
-        next.is_some_and(|(_, item, _)| item.id.as_ref().is_none_or(|id| id == "null"))
+        self.expected
+            .front()
+            .is_some_and(|next| is_null(&next.item))
     }
 
     /// Whether the next thing that arrived is a cancel.
     pub fn cancel_is_next(&self, config: &Config) -> bool {
-        let next = self.expected.iter().find(|(_, _, used)| !used);
-        next.is_none_or(|(_, item, _)| Some(&item.method[..]) == receive_method(config))
+        let next = self.expected.iter().find(|next| next.settled == 0);
+        next.is_none_or(|next| Some(&next.item.method[..]) == receive_method(config))
             && !(next.is_none() && self.frames > 0)
     }
 
@@ -457,17 +514,9 @@ impl Book {
     /// # Errors
     /// If something that has arrived was not told.
     pub fn drained(&mut self) -> Checked {
-        // Of two errors without id and of one size, what the second settles looks as if the first did.
-        let mut passed = None;
-        while let Some((_, item, used)) = self.expected.front() {
-            let is_error = matches!(item.kind, ItemKind::Err(_)) && self.next_has_no_id();
-            let is_alike = is_error && passed == Some(item.bytes);
-            if !used && !is_alike {
-                break;
-            }
-            passed = Some(item.bytes);
-            self.expected.pop_front();
-        }
+        self.pass_settled(&Told::Item);
+        while self.pass_alike() {}
+        self.alike = Alike::default();
         if self.closed.is_some() {
             self.expected.clear();
         }
@@ -475,6 +524,10 @@ impl Book {
             format!("{:?} arrived and was not told", self.expected.front())
         })
     }
+}
+
+fn is_null(item: &Item) -> bool {
+    item.id.as_ref().is_none_or(|id| id == "null")
 }
 
 /// The method by which this end tells that it gave a call up.

@@ -1,7 +1,8 @@
 //! One end of a link: a connection, its driver's buffers, and the books that are kept beside it.
 //!
-//! `digest` has what it makes of events. Every command goes through here, so that every command is checked: what is refused leaves no
-//! trace, what is accepted stands in the books, and all of it fits into the memory promised.
+//! `digest` has what it makes of events. Every command goes through here, so that every command is
+//! checked: what is refused leaves no trace, what is accepted stands in the books, and all of it fits
+//! into the memory promised.
 
 use antiphon::{
     CallId, Config, Connection, ErrorObject, Framing, Id, Instant, Payload, ReadBuffer, RequestKey,
@@ -113,13 +114,11 @@ impl End {
 
     /// Lets the connection do something, and counts the memory.
     pub fn run<R>(&mut self, op: impl FnOnce(&mut Connection<u64>) -> R) -> R {
-        let shown = self.conn.poll_transmit().is_some();
+        let done = self.conn.transmit_done();
         let conn = &mut self.conn;
         let (result, left, most) = memory::measured(|| op(conn));
-        if shown && self.conn.poll_transmit().is_none() {
-            // Given up: the output was over its limit, or nobody took it in time.
-            self.book.silenced = true;
-        }
+        // Given up: the output was over its limit, or nobody took it in time.
+        self.book.silenced |= self.conn.transmit_done() != done;
         let most = self.heap + most;
         self.heap += left;
         let mut bound = self.config.memory_bytes_max_for::<u64>() as isize + MEMORY_SLACK;

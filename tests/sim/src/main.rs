@@ -64,7 +64,11 @@ fn arguments() -> Result<Arguments, String> {
                 read.options.plant =
                     Some(plant.ok_or_else(|| format!("there is no plant {value}"))?);
             }
-            _ => return Err(format!("there is no {word}")),
+            _ => {
+                return Err(format!(
+                    "there is no {word}, but --seed, --seeds, --first, --threads, --steps, --without, --plant and --trace"
+                ));
+            }
         }
     }
     Ok(read)
