@@ -17,6 +17,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use crate::deadlines::{Deadlines, NEVER};
 use crate::id::Id;
@@ -24,17 +25,23 @@ use crate::id::Id;
 /// The ring never has fewer slots.
 const SLOTS_MIN: usize = 8;
 
+/// An open call. Its number is never zero, so a slot needs no room to say that it is free.
 #[derive(Debug)]
 struct Slot<T> {
-    number: u64,
+    number: NonZeroU64,
     deadline: u64,
-    /// `Some` while the call is open.
-    tag: Option<T>,
+    tag: T,
+}
+
+impl<T> Slot<T> {
+    fn is(&self, number: u64) -> bool {
+        self.number.get() == number
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Calls<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<Option<Slot<T>>>,
     /// One bit a slot, for finding the open ones among many.
     occupied: Vec<u64>,
     deadlines: Deadlines,
@@ -99,7 +106,7 @@ impl<T> Calls<T> {
         let slots = Self::slots_max(calls_max);
         let bounds = slots / 32 + 2;
         let words = slots / 64 + 1;
-        let table = slots.saturating_mul(size_of::<Slot<T>>());
+        let table = slots.saturating_mul(size_of::<Option<Slot<T>>>());
         table.saturating_add((bounds + words) * size_of::<u64>())
     }
 
@@ -137,8 +144,8 @@ impl<T> Calls<T> {
     #[inline(always)]
     pub(crate) fn reserve_next(&self, calls_max: usize) -> Option<u64> {
         let slot = self.slots.get(self.next as usize & self.mask())?;
-        let has_room = self.open < calls_max && self.open < self.slots.len() / 8 * 7;
-        let is_plain = has_room && slot.tag.is_none() && self.foreign.is_none();
+        let has_room = self.open < calls_max && self.open * 8 < self.slots.len() * 7;
+        let is_plain = has_room && slot.is_none() && self.foreign.is_none();
         is_plain.then_some(self.next)
     }
 
@@ -149,7 +156,7 @@ impl<T> Calls<T> {
             self.grow();
         }
         let from = self.next as usize & self.mask();
-        let skip = match self.slots.get(from)?.tag {
+        let skip = match self.slots.get(from)? {
             None => 0,
             Some(_) => self.free_distance(from)?,
         };
@@ -161,18 +168,19 @@ impl<T> Calls<T> {
     #[inline(always)]
     pub(crate) fn open_call(&mut self, number: u64, deadline: u64, tag: T) {
         let index = number as usize & self.mask();
-        let Some(slot) = self.slots.get_mut(index) else {
+        let slot = self.slots.get_mut(index);
+        let Some((slot, number)) = slot.zip(NonZeroU64::new(number)) else {
             return;
         };
-        debug_assert!(slot.tag.is_none(), "a reserved slot is free");
-        *slot = Slot {
+        debug_assert!(slot.is_none(), "a reserved slot is free");
+        *slot = Some(Slot {
             number,
             deadline,
-            tag: Some(tag),
-        };
+            tag,
+        });
         self.occupied[index / 64] |= 1 << (index % 64);
         self.open += 1;
-        self.next = number + 1;
+        self.next = number.get() + 1;
         if deadline != NEVER {
             self.deadlines.note(index, deadline);
         }
@@ -227,18 +235,14 @@ impl<T> Calls<T> {
             return None;
         }
         let index = number as usize & self.mask();
-        let slot = self
-            .slots
-            .get_mut(index)
-            .filter(|slot| slot.number == number)?;
-        let tag = slot.tag.take()?;
-        slot.deadline = NEVER;
+        let slot = self.slots.get_mut(index)?;
+        let slot = slot.take_if(|slot| slot.is(number))?;
         self.occupied[index / 64] &= !(1 << (index % 64));
         self.open -= 1;
         if self.has_names() {
             self.forget_name(number);
         }
-        Some(tag)
+        Some(slot.tag)
     }
 
     #[inline(never)]
@@ -258,7 +262,7 @@ impl<T> Calls<T> {
     pub(crate) fn set_deadline(&mut self, number: u64, deadline: u64) -> bool {
         let index = number as usize & self.mask();
         match self.slots.get_mut(index) {
-            Some(slot) if slot.number == number && slot.tag.is_some() => {
+            Some(Some(slot)) if slot.is(number) => {
                 slot.deadline = deadline;
                 self.deadlines.note(index, deadline);
                 true
@@ -291,19 +295,12 @@ impl<T> Calls<T> {
         while let Some(block) = self.deadlines.due_block(now) {
             let start = block * 64;
             let end = (start + 64).min(self.slots.len());
-            let slots = &self.slots[start..end];
-            let due = slots
-                .iter()
-                .filter(|slot| slot.deadline <= now)
-                .min_by_key(|slot| slot.deadline);
-            if let Some(slot) = due {
-                return Some(slot.number);
+            let open = self.slots[start..end].iter().flatten();
+            let first = open.min_by_key(|slot| slot.deadline);
+            if let Some(slot) = first.filter(|slot| slot.deadline <= now) {
+                return Some(slot.number.get());
             }
-            let earliest = slots
-                .iter()
-                .map(|slot| slot.deadline)
-                .min()
-                .unwrap_or(NEVER);
+            let earliest = first.map_or(NEVER, |slot| slot.deadline);
             self.deadlines.raise(block, earliest);
         }
         None
@@ -326,7 +323,7 @@ impl<T> Calls<T> {
         let index =
             index.or_else(|| self.find_occupied((start + from).saturating_sub(len), start))?;
         self.searched = (self.next, index.wrapping_sub(start) & self.mask());
-        Some(self.slots[index].number)
+        self.slots[index].as_ref().map(|slot| slot.number.get())
     }
 
     /// An open call with a number above `low` and up to `high`.
@@ -340,8 +337,8 @@ impl<T> Calls<T> {
         }
         let oldest = self.oldest();
         oldest.filter(within).or_else(|| {
-            let open = self.slots.iter().filter(|slot| slot.tag.is_some());
-            open.map(|slot| slot.number).filter(within).min()
+            let open = self.slots.iter().flatten();
+            open.map(|slot| slot.number.get()).filter(within).min()
         })
     }
 
@@ -355,8 +352,8 @@ impl<T> Calls<T> {
     }
 
     fn slot(&self, number: u64) -> Option<&Slot<T>> {
-        let slot = self.slots.get(number as usize & self.mask())?;
-        (slot.number == number && slot.tag.is_some()).then_some(slot)
+        let slot = self.slots.get(number as usize & self.mask())?.as_ref();
+        slot.filter(|slot| slot.is(number))
     }
 
     fn mask(&self) -> usize {
@@ -395,11 +392,7 @@ impl<T> Calls<T> {
     fn grow(&mut self) {
         let len = (self.slots.len() * 2).max(SLOTS_MIN);
         let mut slots = Vec::with_capacity(len);
-        slots.resize_with(len, || Slot {
-            number: 0,
-            deadline: NEVER,
-            tag: None,
-        });
+        slots.resize_with(len, || None);
         let old = core::mem::replace(&mut self.slots, slots);
         self.occupied.clear();
         self.occupied.reserve_exact(len.div_ceil(64));
@@ -407,13 +400,11 @@ impl<T> Calls<T> {
         self.deadlines.resize(len);
         self.searched = (0, 0);
         let mask = self.mask();
-        for slot in old {
-            if slot.tag.is_some() {
-                let index = slot.number as usize & mask;
-                self.occupied[index / 64] |= 1 << (index % 64);
-                self.deadlines.note(index, slot.deadline);
-                self.slots[index] = slot;
-            }
+        for slot in old.into_iter().flatten() {
+            let index = slot.number.get() as usize & mask;
+            self.occupied[index / 64] |= 1 << (index % 64);
+            self.deadlines.note(index, slot.deadline);
+            self.slots[index] = Some(slot);
         }
     }
 }
@@ -522,7 +513,7 @@ mod tests {
             while let Some(number) = calls.reserve(calls_max, CALL_NUMBER_MAX) {
                 calls.open_call(number, 5, number);
             }
-            let slots = calls.slots.capacity() * size_of::<super::Slot<u64>>();
+            let slots = calls.slots.capacity() * size_of::<Option<super::Slot<u64>>>();
             let words = calls.occupied.capacity() * size_of::<u64>();
             let bound = Calls::<u64>::heap_bytes_max(calls_max);
             let held = slots + words;
