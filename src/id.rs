@@ -369,6 +369,7 @@ impl IdScheme {
     }
 
     /// Writes the id of call `number`.
+    #[inline]
     pub(crate) fn write(&self, number: u64, out: &mut Vec<u8>) {
         match self {
             IdScheme::Sequential => json::write_u64(out, number),

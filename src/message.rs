@@ -29,11 +29,7 @@ pub struct MethodName<'a>(&'a str);
 impl<'a> MethodName<'a> {
     /// Checks a name: none if it is empty or blank.
     pub fn new(name: &'a str) -> Option<Self> {
-        // Nearly every name begins with a letter, and then there is nothing more to look at.
-        if name.as_bytes().first().is_some_and(u8::is_ascii_graphic) {
-            return Some(Self(name));
-        }
-        (!name.trim().is_empty()).then_some(Self(name))
+        is_named(name).then_some(Self(name))
     }
 
     /// The name.
@@ -46,6 +42,18 @@ impl<'a> MethodName<'a> {
     pub fn is_system(self) -> bool {
         self.0.starts_with("rpc.")
     }
+}
+
+/// Whether a method is more than blanks.
+#[inline(always)]
+pub(crate) fn is_named(method: &str) -> bool {
+    // Nearly every name begins with a letter, and then there is nothing more to look at.
+    method.as_bytes().first().is_some_and(u8::is_ascii_graphic) || !is_blank(method)
+}
+
+#[cold]
+fn is_blank(method: &str) -> bool {
+    method.trim().is_empty()
 }
 
 /// A classified object.

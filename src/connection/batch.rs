@@ -8,13 +8,12 @@ use core::marker::PhantomData;
 use core::num::NonZeroU64;
 
 use super::Connection;
-use super::commands::{Rejected, SendError};
+use super::commands::{Rejected, SendError, check_method};
 use crate::config::{Config, NullIdError, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload};
 use crate::frame::write::FrameStart;
 use crate::id::CallId;
-use crate::message::MethodName;
 use crate::time::Instant;
 
 /// Builds one batch. Made by [`Connection::batch`].
@@ -230,10 +229,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
         if self.items >= self.conn.config.batch_calls_max {
             return Err(SendError::BatchTooLong);
         }
-        match MethodName::new(method) {
-            Some(_) => Ok(()),
-            None => Err(SendError::BlankMethod),
-        }
+        check_method(method)
     }
 
     /// Appends one entry, or nothing if it cannot be written or makes the batch too large.

@@ -7,14 +7,14 @@ use core::fmt;
 
 use super::Connection;
 use crate::calls::Calls;
-use crate::config::Settings;
+use crate::config::{CancelStyle, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::event::Closed;
 use crate::frame::write::FrameStart;
-use crate::id::{CallId, Id};
+use crate::id::{CallId, Id, IdScheme};
 use crate::json::{self, EncodeError, Json, JsonKind};
-use crate::message::MethodName;
+use crate::message::is_named;
 use crate::time::Instant;
 
 /// About how many bytes of a message are not its payload.
@@ -210,7 +210,7 @@ impl<T, S: Settings> Connection<T, S> {
         let sent = self.next_call(id).and_then(|number| {
             let half = self.begin_message(method, params.size_hint());
             let written = params.write(self.outbox.body());
-            self.end_message(half, written, Some((number, id)))?;
+            self.end_message(half, written, Some(number), id.as_ref())?;
             Ok(number)
         });
         // A number that was passed over for a call that is refused has not been used either.
@@ -233,12 +233,14 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Completes a message whose params have been written, or takes it back: a request with its
-    /// number and the id that its caller chose, or a notification.
+    /// number and the id that its caller chose, or a notification. These are handed over apart, in
+    /// registers: a whole that has just been put together in memory would have to be waited for.
     fn end_message(
         &mut self,
         half: Half,
         written: Result<(), EncodeError>,
-        call: Option<(u64, Option<Id<'_>>)>,
+        call: Option<u64>,
+        id: Option<&Id<'_>>,
     ) -> Result<(), SendError> {
         let out = self.outbox.body();
         written
@@ -246,17 +248,16 @@ impl<T, S: Settings> Connection<T, S> {
             .and_then(|()| encode::end_params(out, half.style, half.method_end))
             .map_err(|error| self.take_back(error.into()))?;
         let out = self.outbox.body();
-        match call {
-            Some((_, Some(id))) => encode::end_request(out, |out| json::write_json(out, id.json())),
-            Some((number, None)) => {
-                let scheme = self.config.id_scheme;
-                encode::end_request(out, |out| scheme.write(number, out));
-            }
-            None => encode::end_notification(out, half.style),
+        match (call, id) {
+            (Some(_), Some(id)) => encode::end_request(out, |out| json::write_json(out, id.json())),
+            (Some(number), None) => match &self.config.id_scheme {
+                IdScheme::Sequential => encode::end_numbered_request(out, number),
+                scheme => encode::end_request(out, |out| scheme.write(number, out)),
+            },
+            (None, _) => encode::end_notification(out, half.style),
         }
         self.finish_body(half.start)?;
-        self.outbox
-            .commit(half.frame, call.map(|(number, _)| number));
+        self.outbox.commit(half.frame, call);
         self.watch_write();
         Ok(())
     }
@@ -275,7 +276,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
         let half = self.begin_message(method, params.size_hint());
         let written = params.write(self.outbox.body());
-        self.end_message(half, written, None)
+        self.end_message(half, written, None, None)
     }
 
     /// Moves the deadline of an open call, for a peer that reports progress. `None` waits for
@@ -303,12 +304,16 @@ impl<T, S: Settings> Connection<T, S> {
     /// told if `cancel_send` says how. `None` if the call is not open.
     pub fn cancel(&mut self, call: CallId) -> Option<T> {
         self.forget_builder();
-        if call.connection != self.config.connection || !self.calls.is_open(call.number) {
+        if call.connection != self.config.connection {
             return None;
         }
-        self.send_cancel(call.number, None);
+        let is_told = self.config.cancel_send != CancelStyle::None;
+        if is_told && self.calls.is_open(call.number) {
+            self.send_cancel(call.number, None);
+        }
+        let tag = self.calls.take(call.number)?;
         self.our_batches.end_call(call.number);
-        self.calls.take(call.number)
+        Some(tag)
     }
 
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer, which
@@ -372,8 +377,7 @@ impl<T, S: Settings> Connection<T, S> {
             Some(text) => out.extend_from_slice(text),
             None => self.config.id_scheme.write(number, out),
         }
-        if let Some(reason) = reason.filter(|_| self.config.cancel_send == crate::CancelStyle::Mcp)
-        {
+        if let Some(reason) = reason.filter(|_| self.config.cancel_send == CancelStyle::Mcp) {
             out.extend_from_slice(b",\"reason\":");
             json::write_str(out, reason);
         }
@@ -510,9 +514,11 @@ impl<T, S: Settings> Connection<T, S> {
     }
 }
 
-fn check_method(method: &str) -> Result<(), SendError> {
-    match MethodName::new(method) {
-        Some(_) => Ok(()),
-        None => Err(SendError::BlankMethod),
+#[inline(always)]
+pub(super) fn check_method(method: &str) -> Result<(), SendError> {
+    if is_named(method) {
+        Ok(())
+    } else {
+        Err(SendError::BlankMethod)
     }
 }

@@ -10,7 +10,7 @@ use core::fmt;
 
 use serde::ser;
 
-use super::plain::skip_plain;
+use super::plain::{is_plain, skip_plain};
 use super::text::Json;
 
 /// Appends a string with its quotes.
@@ -20,14 +20,13 @@ pub(crate) fn write_str(out: &mut Vec<u8>, s: &str) {
     out.push(b'"');
 }
 
-/// Appends the inside of a string, behind its quote. It is judged where it stands in the output: there a block of
-/// bytes ends with it even if it is short.
+/// Appends the inside of a string, behind its quote. It is judged where it was, not in the output: what has just been
+/// written there in other sizes would have to be waited for.
 #[inline]
 pub(crate) fn write_inside(out: &mut Vec<u8>, s: &str) {
-    let start = out.len();
-    out.extend_from_slice(s.as_bytes());
-    if skip_plain(out, start) < out.len() {
-        out.truncate(start);
+    if is_plain(s.as_bytes()) {
+        out.extend_from_slice(s.as_bytes());
+    } else {
         write_escaped(out, s);
     }
 }

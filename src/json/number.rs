@@ -37,14 +37,24 @@ fn write_by_eights(out: &mut Vec<u8>, n: u64) {
     out.extend_from_slice(&(digits | ZEROS).to_le_bytes());
 }
 
-/// Writes a number from 1 to 10⁸, without the zeros before it.
+/// Writes a number below 10⁸, without the zeros before it.
 fn write_up_to_eight(out: &mut Vec<u8>, n: u32) {
-    let digits = eight_digits(n);
-    let zeros = digits.trailing_zeros() / 8;
-    let end = out.len() + 8 - zeros as usize;
+    let (digits, count) = short_digits(n);
+    let end = out.len() + count;
     // Copied at a fixed size, and cut.
-    out.extend_from_slice(&((digits | ZEROS) >> (8 * zeros)).to_le_bytes());
+    out.extend_from_slice(&digits.to_le_bytes());
     out.truncate(end);
+}
+
+/// The digits of a number below 10⁸ as text, the first one's byte lowest, and how many there are.
+#[inline(always)]
+pub(crate) fn short_digits(n: u32) -> (u64, usize) {
+    // Counted beside the digits, not from them: where the next byte goes does not wait for them.
+    let longer = [10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000];
+    let count = longer
+        .iter()
+        .fold(1, |count, &least| count + usize::from(n >= least));
+    ((eight_digits(n) | ZEROS) >> (64 - 8 * count), count)
 }
 
 /// `0` in each byte.

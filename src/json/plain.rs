@@ -72,6 +72,49 @@ fn stops_at_end(text: &[u8], pos: usize) -> Stops {
     stops_of_few(text, pos)
 }
 
+/// Whether a text has no stop at all. Its last block may overlap the one before, so a text of a block or more is
+/// looked at where it stands.
+#[inline(always)]
+pub(super) fn is_plain(text: &[u8]) -> bool {
+    let Some(last) = text.last_chunk::<WIDTH>() else {
+        return is_plain_word(text);
+    };
+    let mut rest = text;
+    while let Some((block, tail)) = rest.split_first_chunk::<WIDTH>() {
+        if Stops::of(block).first().is_some() {
+            return false;
+        }
+        rest = tail;
+    }
+    Stops::of(last).first().is_none()
+}
+
+/// The same of a text that is shorter than a block: of two words that overlap, or a byte at a time.
+#[inline(always)]
+fn is_plain_word(text: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) else {
+        return text.iter().all(|&byte| !is_stop(byte));
+    };
+    !(has_stop(u64::from_le_bytes(*first)) | has_stop(u64::from_le_bytes(*last)))
+}
+
+const fn is_stop(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
+}
+
+/// Whether any byte of a word is a stop.
+#[inline(always)]
+fn has_stop(word: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    // A borrow reaches a byte only from a lower one that is a stop itself.
+    let below = |word: u64, least: u64| word.wrapping_sub(least * ONES) & !word;
+    let control = below(word, 0x20);
+    let quote = below(word ^ (0x22 * ONES), 1);
+    let backslash = below(word ^ (0x5c * ONES), 1);
+    (control | quote | backslash) & HIGH != 0
+}
+
 /// The same in a text that is shorter than a block.
 #[inline(never)]
 fn stops_of_few(text: &[u8], pos: usize) -> Stops {
