@@ -51,7 +51,7 @@ const MESSAGES: [&str; 24] = [
 const BROKEN: [&str; 4] = ["{nope}", "[1,]", "{\"a\" 1}", "[\"\\x\"]"];
 
 /// Bytes that mean something to a framing.
-const SCRAPS: [&[u8]; 8] = [
+const SCRAPS: [&[u8]; 9] = [
     b"\n",
     b"\r\n\r\n",
     b"Content-Length: 3\r\n\r\n",
@@ -60,6 +60,8 @@ const SCRAPS: [&[u8]; 8] = [
     b"\xEF\xBB\xBF",
     b" ",
     b"12 34",
+    // One message where values are told apart by their brackets, and no line of it is one.
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"tell\",\"params\":{\"a\":{}\n}\n}",
 ];
 
 fn framed(framing: Framing, text: &str, out: &mut Vec<u8>) {

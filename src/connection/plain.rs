@@ -46,37 +46,45 @@ impl<T, S: Settings> Connection<T, S> {
             return Err(Ready::Nothing);
         }
         let rest = input.rest();
-        let frame = match input.kind() {
-            InputKind::Message if rest.len() <= self.config.message_bytes_max => {
-                Frame::whole(rest.len())
-            }
-            InputKind::Stream if rest.is_empty() && !self.at_end => return Err(Ready::Drained),
-            InputKind::Stream => match self.cut(rest) {
-                Ok(Cut::Frame {
-                    body,
-                    taken,
-                    unterminated: false,
-                }) => {
-                    self.deadlines.frame = NEVER;
-                    Frame {
-                        body,
-                        taken,
-                        unterminated: false,
+        let guess = match input.kind() {
+            InputKind::Stream if self.cutter.may_guess(S::FRAMING) => self.scan_guess(rest),
+            _ => None,
+        };
+        let (frame, scanned) = match guess {
+            Some(guessed) => guessed,
+            None => {
+                let frame = match input.kind() {
+                    InputKind::Message if rest.len() <= self.config.message_bytes_max => {
+                        Frame::whole(rest.len())
                     }
+                    InputKind::Stream if rest.is_empty() && !self.at_end => {
+                        return Err(Ready::Drained);
+                    }
+                    InputKind::Stream => match self.cut(rest) {
+                        Ok(Cut::Frame {
+                            body,
+                            taken,
+                            unterminated: false,
+                        }) => {
+                            self.deadlines.frame = NEVER;
+                            Frame::terminated(body, taken)
+                        }
+                        Ok(Cut::Incomplete { taken }) if !self.at_end => {
+                            self.await_more(input, taken);
+                            return Err(Ready::Drained);
+                        }
+                        other => return Err(Ready::Cut(other)),
+                    },
+                    _ => return Err(Ready::Nothing),
+                };
+                let text = rest.get(frame.body.clone()).unwrap_or_default();
+                match self.scan(text) {
+                    Ok(scanned) if scanned.shape == Shape::Single => (frame, scanned),
+                    other => return Err(Ready::Scanned(frame, other)),
                 }
-                Ok(Cut::Incomplete { taken }) if !self.at_end => {
-                    self.await_more(input, taken);
-                    return Err(Ready::Drained);
-                }
-                other => return Err(Ready::Cut(other)),
-            },
-            _ => return Err(Ready::Nothing),
+            }
         };
         let text = rest.get(frame.body.clone()).unwrap_or_default();
-        let scanned = match self.scan(text) {
-            Ok(scanned) if scanned.shape == Shape::Single => scanned,
-            other => return Err(Ready::Scanned(frame, other)),
-        };
         let whole = Text::whole(scanned.text, scanned.line_breaks);
         let origin = Origin {
             bytes: text.len(),
@@ -118,6 +126,17 @@ impl<T, S: Settings> Connection<T, S> {
             }
         }
         Err(Ready::Scanned(frame, Ok(scanned)))
+    }
+
+    /// The message that the framing guesses, if it is a whole value.
+    #[inline(never)]
+    fn scan_guess<'a>(&mut self, rest: &'a [u8]) -> Option<(Frame, Scanned<'a>)> {
+        let body = self.cutter.guess(self.config.frame_limits(), rest)?;
+        let scanned = self.scan(rest.get(body.clone())?).ok()?;
+        self.cutter.pass(body.end);
+        self.deadlines.frame = NEVER;
+        let taken = body.end;
+        Some((Frame::terminated(body, taken), scanned))
     }
 
     /// A plain call that meets no limit.

@@ -40,6 +40,16 @@ impl Frame {
         }
     }
 
+    /// What ends where its framing says.
+    #[inline]
+    pub(super) fn terminated(body: Range<usize>, taken: usize) -> Self {
+        Self {
+            body,
+            taken,
+            unterminated: false,
+        }
+    }
+
     /// A message of which `what` is still to be delivered.
     fn reading(self, rest: &[u8], whole: Text<'_>, what: Rest) -> Reading {
         Reading {

@@ -24,7 +24,12 @@
 //! value behind it is read. What cannot be repaired is a value that never closes: it is over the limit sooner or
 //! later, reported, and skipped until its brackets balance.
 
+use core::ops::Range;
+
 use super::{Cut, FramingError, Limits, Unread, find};
+
+/// How far ahead the end of a value is guessed.
+pub(super) const GUESS_BYTES_MAX: usize = 1024;
 
 /// How far the current value has come.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +69,26 @@ impl Concatenated {
             depth: 0,
             skipping: None,
         }
+    }
+
+    /// An object that begins here, perhaps behind a line feed, and ends where the next line feed stands, or all that
+    /// has come. Whether it is one value only a validator can tell. Nothing is guessed of a value of which a part has
+    /// been examined, nor far ahead, so that it all stays linear.
+    pub(super) fn guess(&self, unread: &[u8], limits: Limits) -> Option<Range<usize>> {
+        let start = usize::from(unread.first() == Some(&b'\n'));
+        let value = unread.get(start..)?;
+        if !self.is_fresh() || value.first() != Some(&b'{') {
+            return None;
+        }
+        let near = value.get(..=GUESS_BYTES_MAX).unwrap_or(value);
+        let len = find::line_feed(near).unwrap_or(value.len());
+        let ends_well = len <= GUESS_BYTES_MAX && value.get(..len)?.last() == Some(&b'}');
+        (ends_well && len <= limits.frame_bytes_max).then_some(start..start + len)
+    }
+
+    /// Whether nothing of the next value has been examined.
+    pub(super) const fn is_fresh(&self) -> bool {
+        self.scanned == 0 && self.skipping.is_none() && matches!(self.state, State::Between)
     }
 
     pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {

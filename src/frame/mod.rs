@@ -48,6 +48,8 @@ use core::ops::Range;
 use detect::{Detect, Detected};
 use lines::Lines;
 
+use crate::target::SMALL;
+
 /// How messages are told apart in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Framing {
@@ -386,6 +388,29 @@ impl Cutter {
             Err(error) => self.failed = Some(*error),
         }
         cut
+    }
+
+    /// Whether there may be a [`guess`](Self::guess).
+    #[inline(always)]
+    pub(crate) const fn may_guess(&self, only: Option<Framing>) -> bool {
+        !SMALL
+            && may_be(only, Framing::Concatenated)
+            && matches!(&self.codec, Codec::Concatenated(codec) if codec.is_fresh())
+    }
+
+    /// Where the next value stands, if it is an object that ends where a line does. That is a guess, for
+    /// [`Framing::Concatenated`] alone: who finds that a whole value stands there says so by [`pass`](Self::pass), and
+    /// it is the frame that [`cut`](Self::cut) would have found by counting brackets; who does not, cuts.
+    pub(crate) fn guess(&self, limits: Limits, unread: &[u8]) -> Option<Range<usize>> {
+        match &self.codec {
+            Codec::Concatenated(codec) if self.failed.is_none() => codec.guess(unread, limits),
+            _ => None,
+        }
+    }
+
+    /// Takes the first bytes of what was presented: a guess was right.
+    pub(crate) fn pass(&mut self, bytes: usize) {
+        self.position = self.position.saturating_add(bytes as u64);
     }
 
     /// See [`Framer::framing`].
