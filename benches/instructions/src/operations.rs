@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::corpus::Item;
 use crate::serde_typed;
-use crate::tables::{CallAndGiveUp, HashAndHeap};
+use crate::tables::{CallAndGiveUp, HashAndHeap, Turns};
 
 /// Something that is measured.
 pub trait Operation {
@@ -140,6 +140,7 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
             format!("call and give up, {open} open"),
             Box::new(CallAndGiveUp::new(open)),
         );
+        add(format!("turns, {open} open"), Box::new(Turns::new(open)));
         add(
             format!("table of hash and heap, {open} open"),
             Box::new(HashAndHeap::new(open)),
@@ -571,6 +572,7 @@ impl Encode {
     fn times(&self) -> usize {
         match &self.body {
             Body::Small => 32,
+            Body::Json(json) if json.as_json().len() < 100 => 32,
             Body::Json(json) if json.as_json().len() > 100_000 => 1,
             _ => 4,
         }

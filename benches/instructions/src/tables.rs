@@ -20,6 +20,12 @@ const STEP: usize = 389;
 /// As far as any deadline lies ahead, in nanoseconds: what the calls before have left behind comes due on the way.
 const SPAN: u64 = 30_000_000_000;
 
+/// The next of `len` calls to settle. Without a division, which would cost as much as what is measured.
+fn next(at: usize, len: usize) -> usize {
+    let at = at + if len > STEP { STEP } else { 1 };
+    if at < len { at } else { at - len }
+}
+
 /// Calls of a connection with a deadline. What it costs beside a notification is the table: to put a call into it, to
 /// find it again and take it out, and the deadline that is set and dropped.
 pub struct CallAndGiveUp {
@@ -27,6 +33,8 @@ pub struct CallAndGiveUp {
     open: Vec<CallId>,
     at: usize,
     now: u64,
+    /// How much time goes by from call to call, so that as many deadlines lie ahead as calls are open.
+    apart: u64,
 }
 
 impl CallAndGiveUp {
@@ -38,6 +46,7 @@ impl CallAndGiveUp {
             open: Vec::new(),
             at: 0,
             now: 0,
+            apart: SPAN / open as u64,
         };
         for _ in 0..open {
             let call = new.call();
@@ -47,7 +56,7 @@ impl CallAndGiveUp {
     }
 
     fn call(&mut self) -> CallId {
-        self.now += SPAN / self.open.len().max(1) as u64;
+        self.now += self.apart;
         let deadline = Some(Instant::from_nanos(self.now + SPAN));
         let call = self.conn.call("subtract", (), deadline, self.now);
         self.conn.consume_transmit(usize::MAX);
@@ -58,9 +67,45 @@ impl CallAndGiveUp {
 impl Operation for CallAndGiveUp {
     fn run(&mut self) {
         for _ in 0..32 {
-            self.at = (self.at + STEP) % self.open.len();
+            self.at = next(self.at, self.open.len());
             black_box(self.conn.cancel(black_box(self.open[self.at])));
             self.open[self.at] = self.call();
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// The same list of calls and the same order without a connection: what of the operation above is the harness.
+pub struct Turns {
+    open: Vec<CallId>,
+    at: usize,
+    now: u64,
+    apart: u64,
+}
+
+impl Turns {
+    pub fn new(open: usize) -> Self {
+        let CallAndGiveUp { open, apart, .. } = CallAndGiveUp::new(open);
+        Self {
+            open,
+            at: 0,
+            now: 0,
+            apart,
+        }
+    }
+}
+
+impl Operation for Turns {
+    fn run(&mut self) {
+        for _ in 0..32 {
+            self.at = next(self.at, self.open.len());
+            let call = black_box(self.open[self.at]);
+            black_box(Some(call.number()));
+            self.now += self.apart;
+            self.open[self.at] = black_box(call);
         }
     }
 
@@ -88,6 +133,8 @@ pub struct HashAndHeap {
     next: u64,
     at: usize,
     now: u64,
+    /// How much time goes by from call to call, so that as many deadlines lie ahead as calls are open.
+    apart: u64,
 }
 
 impl HashAndHeap {
@@ -99,6 +146,7 @@ impl HashAndHeap {
             next: 1,
             at: 0,
             now: 0,
+            apart: SPAN / open as u64,
         };
         for _ in 0..open {
             let id = new.call();
@@ -110,8 +158,7 @@ impl HashAndHeap {
     fn call(&mut self) -> u64 {
         let id = self.next;
         self.next += 1;
-        // Time goes by so that as many deadlines lie in the heap as calls are open.
-        self.now += SPAN / self.open.len().max(1) as u64;
+        self.now += self.apart;
         let deadline = self.now + SPAN;
         self.calls.insert(id, (id, deadline));
         self.deadlines.push(Reverse((deadline, id)));
@@ -122,7 +169,7 @@ impl HashAndHeap {
 impl Operation for HashAndHeap {
     fn run(&mut self) {
         for _ in 0..32 {
-            self.at = (self.at + STEP) % self.open.len();
+            self.at = next(self.at, self.open.len());
             black_box(self.calls.remove(&black_box(self.open[self.at])));
             self.open[self.at] = self.call();
             // What has come due is of calls that have settled, or is put off with its call.
