@@ -8,7 +8,7 @@ text is no longer in its file, or whose test is not there, or fails with the gua
 
     tests/deleted_guards.py               all guards
     tests/deleted_guards.py http queue    those with "http" or "queue" in their file or their test
-    tests/deleted_guards.py --list        the guards, without running anything
+    tests/deleted_guards.py --list        the guards, without running anything; fails if one is not there any more
 """
 
 import json
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from deleted_rules import ROOT, copy_tree, failed_tests
+from deleted_rules import ROOT, copy_tree, failed_tests, listed
 from guards import GUARDS, SUITES
 
 # How long building may take, and then one test; in seconds.
@@ -132,9 +132,7 @@ def main(arguments):
     guards = [guard for guard in GUARDS
               if not words or any(word in guard[0] or word in guard[4] for word in words)]
     if "--list" in arguments:
-        for path, _, _, what, test in guards:
-            print(f"{path}: {what} ({test})")
-        return 0
+        return listed((path, old, f"{path}: {what} ({test})") for path, old, _, what, test in guards)
     if not guards:
         print("no guard has in its file or test: " + ", ".join(words), file=sys.stderr)
         return 2

@@ -7,7 +7,7 @@ notices fails this script; so does one whose text is no longer in its file.
 
     tests/deleted_rules.py            all rules
     tests/deleted_rules.py calls      the rules of files whose path contains "calls"
-    tests/deleted_rules.py --list     the rules, without running anything
+    tests/deleted_rules.py --list     the rules, without running anything; fails if one is not there any more
 """
 
 import filecmp
@@ -27,8 +27,8 @@ RUN_SECONDS_MAX = 900
 RULES = [
     ("src/id.rs", "ours.code_points().eq(theirs.code_points())", "ours.raw() == theirs.raw()",
      "string ids are compared after unescaping"),
-    ("src/message.rs", "if !envelope.repeated.is_empty() {\n            return self.invalid(",
-     "if false {\n            return self.invalid(", "a call that repeats a member is invalid"),
+    ("src/message.rs", "if !envelope.repeated().is_empty() {\n            return Err(self.invalid(",
+     "if false {\n            return Err(self.invalid(", "a call that repeats a member is invalid"),
     ("src/encode.rs", "out.extend_from_slice(b\",\\\"error\\\":null\");", "",
      "a 1.0 result is accompanied by a null error"),
     ("src/error_object.rs", "if let Some(text) = self.text {", "if let Some(text) = None::<Json<'_>> {",
@@ -39,14 +39,15 @@ RULES = [
     ("src/config.rs", "self != Self::V2Only", "true", "1.0 is not understood unless allowed"),
     ("src/presets.rs", "config.cancel_answer = CancelAnswer::Silent;", "",
      "a cancelled MCP request is not answered"),
-    ("src/outbox.rs", "let unsent = |part: &Part| part.has_calls && part.last_call > self.begun_call;",
+    ("src/outbox.rs", "let unsent = |part: &Part| part.has_calls() && part.last_call > begun_call;",
      "let unsent = |_: &Part| false;", "calls that settle as unsent are taken out of the output"),
     ("src/deadlines.rs", "*bound = deadline;", "", "a bound is never later than a deadline below it"),
     ("src/calls.rs", "(number <= number_max).then_some(number)", "Some(number)",
      "call numbers end at the last one that is exact"),
     ("src/requests.rs", "request.generation = request.generation.wrapping_add(1);", "",
      "a token does not answer the next request in its slot"),
-    ("src/batches.rs", "parts.sort_unstable();", "", "answers of a batch leave in request order"),
+    ("src/batches.rs", "for reply in &self.replies {\n            parts[reply.position as usize]",
+     "for (index, reply) in self.replies.iter().enumerate() {\n            parts[index]", "answers of a batch leave in request order"),
     ("src/input.rs", "self.consumed = self.bytes.len();", "", "a whole message is consumed whole"),
     ("src/connection/mod.rs", "self.now = self.now.max(now.min(latest));", "self.now = now;",
      "a clock that steps back does no harm"),
@@ -101,6 +102,16 @@ def copy_tree(target):
                 os.remove(path)
 
 
+def listed(edits):
+    """Prints what is said of each edit, and fails if the text that it replaces is not in its file any more."""
+    gone = 0
+    for path, old, says in edits:
+        is_there = old in open(os.path.join(ROOT, path), encoding="utf-8").read()
+        gone += not is_there
+        print(says if is_there else f"{says}: GONE, there is no {old!r}")
+    return 1 if gone else 0
+
+
 def run_without(tree, rule):
     """Deletes a rule in the copied tree, runs the tests, and puts the rule back."""
     path, old, new, _ = rule
@@ -133,9 +144,7 @@ def main(arguments):
     wanted = [argument for argument in arguments if not argument.startswith("-")]
     rules = [rule for rule in RULES if not wanted or any(word in rule[0] for word in wanted)]
     if "--list" in arguments:
-        for path, _, _, why in rules:
-            print(f"{path}: {why}")
-        return 0
+        return listed((path, old, f"{path}: {why}") for path, old, _, why in rules)
     if not rules:
         print("no rule is in a file whose path contains: " + ", ".join(wanted), file=sys.stderr)
         return 2

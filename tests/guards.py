@@ -35,9 +35,9 @@ ASYNC = "adapters/async/src/"
 BLOCKING = "adapters/blocking/src/"
 
 CALLS = [
-    (SESSION + "call.rs", "slot.put(OwnedOutcome::Aborted);", "",
-     "a call whose tag is dropped settles", "session::whoever_waits_for_a_call"),
-    (SESSION + "call.rs", "self.handle.cancel(self.call);", "",
+    (SESSION + "handle.rs", "state.settle(place, OwnedOutcome::Aborted);", "",
+     "a call that somebody else gives up settles", "session::whoever_waits_for_a_call"),
+    (SESSION + "call.rs", "self.handle.give_up(self.call, &self.place);", "",
      "a call that nobody waits for is given up", "session::a_call_that_nobody_waits_for"),
     (SESSION + "request.rs", "state.conn.abandon(key);", "",
      "a responder that is dropped answers", "session::a_request_that_is_dropped"),
@@ -52,7 +52,7 @@ CALLS = [
      "headers are not shown", "lib::headers_and_cookies"),
     (SESSION + "context.rs", "&self.client_certificate.is_some()", "&self.client_certificate",
      "a certificate is not shown", "lib::headers_and_cookies"),
-    (SESSION + "handle.rs", "if error == SendError::Full && now < deadline =>", "if error == SendError::Full =>",
+    (SESSION + "handle.rs", "if error == SendError::Full && self.session.now() < deadline =>", "if error == SendError::Full =>",
      "a thread waits for room until its deadline", "session::whoever_waits_for_room"),
     (SESSION + "handle.rs", "fn drop(&mut self) {\n        self.session.close(CloseReason::Done);",
      "fn drop(&mut self) {", "the last handle closes the connection", "endings::dropping_the_last_handle"),
@@ -214,7 +214,7 @@ PUMPS = [
      "tasks: a handler that never ends does not keep the driver", "engine::a_handler_that_never_ends"),
     (ASYNC + "driver.rs", "self.session.abort(None);\n        self.session.finished();\n        let why", "let why",
      "tasks: a driver that is dropped leaves nobody waiting", "engine::a_driver_that_is_dropped"),
-    (BLOCKING + "pump.rs", "Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,", "",
+    (BLOCKING + "pump.rs", "Err(error) if error.kind() == io::ErrorKind::Interrupted => Came::Something,", "",
      "threads: an interrupted read is done again", "threads::what_is_interrupted"),
     (BLOCKING + "pump.rs", "hang_up();", "",
      "threads: a read that waits is ended", "threads::a_peer_that_never_leaves"),
@@ -236,7 +236,7 @@ PUMPS = [
 ]
 
 HANDLERS = [
-    (ASYNC + "dispatch.rs", "if self.running.len() >= self.session.options().handlers_max => {", "if false => {",
+    (ASYNC + "dispatch.rs", "if self.running.len() >= self.session.options().handlers_max {", "if false {",
      "only so many handlers run", "service::a_request_that_waits_for_others"),
     (ASYNC + "dispatch.rs", "Work::Cancelled(key, _) if self.give_up(key) => return,", "",
      "a request in line is given up unseen", "service::a_request_that_waits_for_others"),

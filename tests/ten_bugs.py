@@ -5,7 +5,7 @@
     tests/ten_bugs.py cancel     the bugs whose name contains "cancel", and their lines
     tests/ten_bugs.py --layers=vectors,model …
                                  only these layers; the list says which were run
-    tests/ten_bugs.py --list     the bugs and the layers, without running anything
+    tests/ten_bugs.py --list     the bugs and the layers, without running anything; fails if a bug has no place any more
 
 Each bug is an edit of the core, made in a copy of the tree. Every layer is run there by itself and timed, from the
 first test that it starts; building is timed apart. A layer catches a bug when it fails, and when without the bug it
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from deleted_rules import ROOT, copy_tree
+from deleted_rules import ROOT, copy_tree, listed
 
 LIST = pathlib.Path(ROOT, "tests", "TEN_BUGS.md")
 # How long one build may take, and one layer, in seconds.
@@ -65,7 +65,9 @@ BUGS = [
       ("SmallVec::from_slice(id.json().as_bytes())",
        "SmallVec::from_slice(id.json().as_str().trim_end_matches(\".0\").as_bytes())")]),
     ("batch slot", "the answers of a batch stand where they were finished, not where they were asked: nethermind#5122",
-     "src/batches.rs", [("parts.sort_unstable();", "")]),
+     "src/batches.rs",
+     [("for reply in &self.replies {\n            parts[reply.position as usize]",
+       "for (index, reply) in self.replies.iter().enumerate() {\n            parts[index]")]),
     ("cancel race", "a batch that cancels one of its own requests runs it all the same: context7#3076",
      "src/connection/items.rs", [("if has_cancels {", "if false && has_cancels {")]),
     ("deadline", "a call is woken for after its deadline, and outlives it: of the family of longhorn#13553",
@@ -77,8 +79,8 @@ BUGS = [
      "src/encode.rs", [("out.extend_from_slice(b\",\\\"error\\\":null\");", "")]),
     ("late answer", "an answer that comes late settles whichever call has its place now: python-sdk#3060",
      "src/calls.rs",
-     [(".filter(|slot| slot.number == number)?;", ".filter(|slot| slot.tag.is_some())?;"),
-      ("(slot.number == number && slot.tag.is_some()).then_some(slot)", "slot.tag.is_some().then_some(slot)")]),
+     [("slot.take_if(|slot| slot.is(number))?;", "slot.take()?;"),
+      ("slot.filter(|slot| slot.is(number))", "slot")]),
     ("response lane", "reading stops while all requests are taken, so the answers they wait for never arrive: LSP#12, jrpc2#20",
      "src/connection/receive.rs",
      [("if self.ended.is_some() {\n                return None;",
@@ -160,9 +162,7 @@ def main(arguments):
     bugs = [bug for bug in BUGS if not wanted or any(word in bug[0] for word in wanted)]
     if "--list" in arguments:
         print("layers: " + ", ".join(LAYERS))
-        for name, seen, path, _ in bugs:
-            print(f"{name}: {seen} ({path})")
-        return 0
+        return listed((path, old, f"{name}: {seen} ({path})") for name, seen, path, edits in bugs for old, _ in edits)
     if not bugs:
         print("no bug has a name with: " + ", ".join(wanted), file=sys.stderr)
         return 2
