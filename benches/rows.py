@@ -21,8 +21,6 @@ class Part:
     source: object
     names: list
     of: object = lambda value: value
-    # A time is taken from the quickest quarter of the rounds, for what disturbs only adds; a ratio from their middle.
-    is_time: bool = False
     form: str = "{:.2f}"
     beside: list = field(default_factory=list)
 
@@ -59,7 +57,7 @@ def instructions(item, name):
 def bookkeeping(label, open):
     """A call that is made and given up costs so much more than a notification, the harness's own list taken off."""
     names = [f"call and give up, {open} open", "notify", f"turns, {open} open"]
-    return Part(label, sources.TIME, names, lambda call, told, turn: call - told - turn, is_time=True, form="{:.1f}")
+    return Part(label, sources.TIME, names, lambda call, told, turn: call - told - turn, form="{:.1f}")
 
 
 def echo(transport, mode):
@@ -105,7 +103,7 @@ ROWS = [
     Row(4, "instructions to read item 04", 700, 550, [instructions("04", "04 resp_small")]),
     Row(4, "instructions to read item 05", 850, 700, [instructions("05", "05 resp_error")]),
     Row(5, "reading item 03, escaped text, GB/s", 5.5, 8, [
-        Part("03", sources.TIME, ["parse 03 lsp_didchange_5k"], lambda nanos: 5101 / nanos, is_time=True)], is_least=True),
+        Part("03", sources.TIME, ["parse 03 lsp_didchange_5k"], lambda nanos: 5101 / nanos)], is_least=True),
     Row(6, f"reading item 06, a block in hex, against {SERDE}", 0.65, 0.50, [parse("06", "06 eth_block_30k")]),
     Row(6, "the same against sonic-rs typed", 0.92, 0.70, against("sonic-rs typed", "06")),
     Row(7, f"reading item 07, 1 MiB of dense JSON, against {SERDE}", 0.80, 0.55, [parse("07", "07 params_1m")]),
@@ -128,7 +126,7 @@ ROWS = [
         Part("", sources.HELD, ["bytes of a call, 1000000 open"], form="{:.0f}",
              beside=[Part("100 000 open", sources.HELD, ["bytes of a call, 100000 open"], form="{:.0f}")])]),
     Row(14, "round trip in memory, 60 bytes, ns", 200, 140, [
-        Part(framing, sources.TIME, [f"round trip {framing}"], is_time=True, form="{:.0f}") for framing in FRAMINGS]),
+        Part(framing, sources.TIME, [f"round trip {framing}"], form="{:.0f}") for framing in FRAMINGS]),
     Row(15, "TCP echo, 1 in flight, processor time against a bare echo", 1.10, 1.03, echo("TCP", "one")),
     Row(16, "TCP echo, 64 in flight, the same", 2.5, 1.8, echo("TCP", "many")),
     Row(16, "TCP echo, batches of 100, the same", 2.5, 1.8, echo("TCP", "batch")),

@@ -36,11 +36,8 @@ class Figure:
         values = sorted(part.of(*values) for values in zip(*(measured[name] for name in part.names)))
         quarter = len(values) // 4
         self.low, self.high = values[quarter], values[-1 - quarter]
-        middle = statistics.median(values)
-        # The machine only ever slows things down: the best of a time is the least, of a speed the most.
-        is_inverse = part.of(*([1.0] * len(part.names))) > part.of(*([2.0] * len(part.names)))
-        self.value = (self.high if is_inverse else self.low) if part.is_time else middle
-        self.spread = (self.high - self.low) / abs(middle) if middle else 0.0
+        self.value = statistics.median(values)
+        self.spread = (self.high - self.low) / abs(self.value) if self.value else 0.0
         self.is_noisy = self.spread > SPREAD_MAX
         self.text = ("~" if self.is_noisy else "") + part.form.format(self.value)
 
