@@ -34,8 +34,12 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
+    fn number(&self) -> u64 {
+        self.number.get()
+    }
+
     fn is(&self, number: u64) -> bool {
-        self.number.get() == number
+        self.number() == number
     }
 }
 
@@ -298,7 +302,7 @@ impl<T> Calls<T> {
             let open = self.slots[start..end].iter().flatten();
             let first = open.min_by_key(|slot| slot.deadline);
             if let Some(slot) = first.filter(|slot| slot.deadline <= now) {
-                return Some(slot.number.get());
+                return Some(slot.number());
             }
             let earliest = first.map_or(NEVER, |slot| slot.deadline);
             self.deadlines.raise(block, earliest);
@@ -323,7 +327,7 @@ impl<T> Calls<T> {
         let index =
             index.or_else(|| self.find_occupied((start + from).saturating_sub(len), start))?;
         self.searched = (self.next, index.wrapping_sub(start) & self.mask());
-        self.slots[index].as_ref().map(|slot| slot.number.get())
+        self.slots[index].as_ref().map(Slot::number)
     }
 
     /// An open call with a number above `low` and up to `high`.
@@ -338,7 +342,7 @@ impl<T> Calls<T> {
         let oldest = self.oldest();
         oldest.filter(within).or_else(|| {
             let open = self.slots.iter().flatten();
-            open.map(|slot| slot.number.get()).filter(within).min()
+            open.map(Slot::number).filter(within).min()
         })
     }
 
@@ -401,7 +405,7 @@ impl<T> Calls<T> {
         self.searched = (0, 0);
         let mask = self.mask();
         for slot in old.into_iter().flatten() {
-            let index = slot.number.get() as usize & mask;
+            let index = slot.number() as usize & mask;
             self.occupied[index / 64] |= 1 << (index % 64);
             self.deadlines.note(index, slot.deadline);
             self.slots[index] = Some(slot);

@@ -304,16 +304,14 @@ impl<T, S: Settings> Connection<T, S> {
     /// told if `cancel_send` says how. `None` if the call is not open.
     pub fn cancel(&mut self, call: CallId) -> Option<T> {
         self.forget_builder();
-        if call.connection != self.config.connection {
+        if call.connection != self.config.connection || !self.calls.is_open(call.number) {
             return None;
         }
-        let is_told = self.config.cancel_send != CancelStyle::None;
-        if is_told && self.calls.is_open(call.number) {
+        if self.config.cancel_send != CancelStyle::None {
             self.send_cancel(call.number, None);
         }
-        let tag = self.calls.take(call.number)?;
         self.our_batches.end_call(call.number);
-        Some(tag)
+        self.calls.take(call.number)
     }
 
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer, which

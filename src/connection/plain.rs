@@ -7,6 +7,8 @@
 //! The rule guarded here: this is a fast path and nothing else. It makes no decision of its own: where it gives an event,
 //! the long way gives the same one (the tests run both), and where anything is in doubt it gives none.
 
+use core::ops::Range;
+
 use super::receive::Frame;
 use super::{Connection, Fate};
 use crate::config::{DuplicateIds, Settings};
@@ -47,10 +49,12 @@ impl<T, S: Settings> Connection<T, S> {
         }
         let rest = input.rest();
         let guess = match input.kind() {
-            InputKind::Stream if self.cutter.may_guess(S::FRAMING) => self.scan_guess(rest),
+            InputKind::Stream => self
+                .cutter
+                .guess(S::FRAMING, self.config.frame_limits(), rest),
             _ => None,
         };
-        let (frame, scanned) = match guess {
+        let (frame, scanned) = match guess.and_then(|body| self.scan_guess(rest, body)) {
             Some(guessed) => guessed,
             None => {
                 let frame = match input.kind() {
@@ -130,9 +134,13 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// The message that the framing guesses, if it is a whole value.
     #[inline(never)]
-    fn scan_guess<'a>(&mut self, rest: &'a [u8]) -> Option<(Frame, Scanned<'a>)> {
-        let body = self.cutter.guess(self.config.frame_limits(), rest)?;
-        let scanned = self.scan(rest.get(body.clone())?).ok()?;
+    fn scan_guess<'a>(
+        &mut self,
+        rest: &'a [u8],
+        body: Range<usize>,
+    ) -> Option<(Frame, Scanned<'a>)> {
+        let text = rest.get(body.clone()).unwrap_or_default();
+        let scanned = self.scan(text).ok()?;
         self.cutter.pass(body.end);
         self.deadlines.frame = NEVER;
         let taken = body.end;

@@ -74,21 +74,19 @@ impl Concatenated {
     /// An object that begins here, perhaps behind a line feed, and ends where the next line feed stands, or all that
     /// has come. Whether it is one value only a validator can tell. Nothing is guessed of a value of which a part has
     /// been examined, nor far ahead, so that it all stays linear.
+    #[inline(never)]
     pub(super) fn guess(&self, unread: &[u8], limits: Limits) -> Option<Range<usize>> {
         let start = usize::from(unread.first() == Some(&b'\n'));
-        let value = unread.get(start..)?;
-        if !self.is_fresh() || value.first() != Some(&b'{') {
+        let value = unread.get(start..).unwrap_or_default();
+        let is_fresh = self.scanned == 0 && self.skipping.is_none() && self.state == State::Between;
+        if !is_fresh || value.first() != Some(&b'{') {
             return None;
         }
         let near = value.get(..=GUESS_BYTES_MAX).unwrap_or(value);
         let len = find::line_feed(near).unwrap_or(value.len());
-        let ends_well = len <= GUESS_BYTES_MAX && value.get(..len)?.last() == Some(&b'}');
-        (ends_well && len <= limits.frame_bytes_max).then_some(start..start + len)
-    }
-
-    /// Whether nothing of the next value has been examined.
-    pub(super) const fn is_fresh(&self) -> bool {
-        self.scanned == 0 && self.skipping.is_none() && matches!(self.state, State::Between)
+        let last = value.get(..len).and_then(<[u8]>::last);
+        let is_near = len <= limits.frame_bytes_max.min(GUESS_BYTES_MAX);
+        (is_near && last == Some(&b'}')).then_some(start..start + len)
     }
 
     pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {

@@ -390,20 +390,20 @@ impl Cutter {
         cut
     }
 
-    /// Whether there may be a [`guess`](Self::guess).
-    #[inline(always)]
-    pub(crate) const fn may_guess(&self, only: Option<Framing>) -> bool {
-        !SMALL
-            && may_be(only, Framing::Concatenated)
-            && matches!(&self.codec, Codec::Concatenated(codec) if codec.is_fresh())
-    }
-
     /// Where the next value stands, if it is an object that ends where a line does. That is a guess, for
     /// [`Framing::Concatenated`] alone: who finds that a whole value stands there says so by [`pass`](Self::pass), and
     /// it is the frame that [`cut`](Self::cut) would have found by counting brackets; who does not, cuts.
-    pub(crate) fn guess(&self, limits: Limits, unread: &[u8]) -> Option<Range<usize>> {
+    #[inline(always)]
+    pub(crate) fn guess(
+        &self,
+        only: Option<Framing>,
+        limits: Limits,
+        unread: &[u8],
+    ) -> Option<Range<usize>> {
         match &self.codec {
-            Codec::Concatenated(codec) if self.failed.is_none() => codec.guess(unread, limits),
+            Codec::Concatenated(codec) if !SMALL && may_be(only, Framing::Concatenated) => {
+                codec.guess(unread, limits)
+            }
             _ => None,
         }
     }

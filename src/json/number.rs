@@ -8,26 +8,37 @@ use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::ops::RangeInclusive;
 
-use crate::target::SMALL;
-
 /// Writes an unsigned number.
 #[inline]
 pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
     match n {
         0..10 => out.push(b'0' + n as u8),
-        10..100 if !SMALL => {
+        _ => write_digits(out, n),
+    }
+}
+
+/// Writes a number of more than one digit.
+#[cfg(not(any(target_os = "none", antiphon_small)))]
+#[inline]
+fn write_digits(out: &mut Vec<u8>, n: u64) {
+    match n {
+        0..100 => {
             let tens = (n / 10) as u8;
             out.extend_from_slice(&[b'0' + tens, b'0' + (n as u8 - 10 * tens)]);
         }
-        _ if SMALL => write_one_by_one(out, n),
         100..TEN_TO_8 => write_up_to_eight(out, n as u32),
         _ => write_by_eights(out, n),
     }
 }
 
+#[cfg(any(target_os = "none", antiphon_small))]
+use write_one_by_one as write_digits;
+
+#[cfg(not(any(target_os = "none", antiphon_small)))]
 const TEN_TO_8: u64 = 100_000_000;
 
 /// Writes the digits eight at a time.
+#[cfg(not(any(target_os = "none", antiphon_small)))]
 fn write_by_eights(out: &mut Vec<u8>, n: u64) {
     if n < TEN_TO_8 {
         return write_up_to_eight(out, n as u32);
@@ -38,6 +49,7 @@ fn write_by_eights(out: &mut Vec<u8>, n: u64) {
 }
 
 /// Writes a number below 10⁸, without the zeros before it.
+#[cfg(not(any(target_os = "none", antiphon_small)))]
 fn write_up_to_eight(out: &mut Vec<u8>, n: u32) {
     let (digits, count) = short_digits(n);
     let end = out.len() + count;
@@ -74,6 +86,7 @@ fn eight_digits(n: u32) -> u64 {
 
 /// Does the same in steps that a small machine has an instruction for, and without a table: a library's
 /// division of 64 bits is larger than all else that writes numbers.
+#[cfg(any(target_os = "none", antiphon_small, test))]
 fn write_one_by_one(out: &mut Vec<u8>, n: u64) {
     let mut digits = [0; 20];
     let mut number = n.to_be_bytes();
@@ -281,7 +294,7 @@ impl Write for Scientific {
 
 #[cfg(test)]
 mod tests {
-    use super::{write_by_eights, write_one_by_one};
+    use super::{write_one_by_one, write_u64};
     use alloc::string::ToString;
     use alloc::vec::Vec;
 
@@ -296,7 +309,7 @@ mod tests {
             [power - 1, power, power + 1, power.wrapping_mul(9)]
         });
         for n in shifted.chain(powers).chain(0..20_000).filter(|&n| n > 0) {
-            for write in [write_by_eights, write_one_by_one] {
+            for write in [write_u64, write_one_by_one] {
                 let mut out = Vec::from(*b"before");
                 write(&mut out, n);
                 assert_eq!(out.strip_prefix(b"before"), Some(n.to_string().as_bytes()));
