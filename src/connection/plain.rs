@@ -7,8 +7,6 @@
 //! The rule guarded here: this is a fast path and nothing else. It makes no decision of its own: where it gives an event,
 //! the long way gives the same one (the tests run both), and where anything is in doubt it gives none.
 
-use core::ops::Range;
-
 use super::receive::Frame;
 use super::{Connection, Fate};
 use crate::config::{DuplicateIds, Settings};
@@ -49,12 +47,10 @@ impl<T, S: Settings> Connection<T, S> {
         }
         let rest = input.rest();
         let guess = match input.kind() {
-            InputKind::Stream => self
-                .cutter
-                .guess(S::FRAMING, self.config.frame_limits(), rest),
+            InputKind::Stream if self.cutter.may_guess(S::FRAMING) => self.scan_guess(rest),
             _ => None,
         };
-        let (frame, scanned) = match guess.and_then(|body| self.scan_guess(rest, body)) {
+        let (frame, scanned) = match guess {
             Some(guessed) => guessed,
             None => {
                 let frame = match input.kind() {
@@ -134,11 +130,8 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// The message that the framing guesses, if it is a whole value.
     #[inline(never)]
-    fn scan_guess<'a>(
-        &mut self,
-        rest: &'a [u8],
-        body: Range<usize>,
-    ) -> Option<(Frame, Scanned<'a>)> {
+    fn scan_guess<'a>(&mut self, rest: &'a [u8]) -> Option<(Frame, Scanned<'a>)> {
+        let body = self.cutter.guess(self.config.frame_limits(), rest)?;
         let text = rest.get(body.clone()).unwrap_or_default();
         let scanned = self.scan(text).ok()?;
         self.cutter.pass(body.end);

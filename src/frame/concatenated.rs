@@ -74,7 +74,6 @@ impl Concatenated {
     /// An object that begins here, perhaps behind a line feed, and ends where the next line feed stands, or all that
     /// has come. Whether it is one value only a validator can tell. Nothing is guessed of a value of which a part has
     /// been examined, nor far ahead, so that it all stays linear.
-    #[inline(never)]
     pub(super) fn guess(&self, unread: &[u8], limits: Limits) -> Option<Range<usize>> {
         let start = usize::from(unread.first() == Some(&b'\n'));
         let value = unread.get(start..).unwrap_or_default();

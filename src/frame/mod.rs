@@ -277,6 +277,14 @@ impl Codec {
             Framing::Detect => Self::Detect(Detect::new()),
         }
     }
+
+    #[inline(always)]
+    const fn concatenated(&self) -> Option<&Concatenated> {
+        match self {
+            Self::Concatenated(codec) => Some(codec),
+            _ => None,
+        }
+    }
 }
 
 impl Framer {
@@ -390,22 +398,17 @@ impl Cutter {
         cut
     }
 
-    /// Where the next value stands, if it is an object that ends where a line does. That is a guess, for
-    /// [`Framing::Concatenated`] alone: who finds that a whole value stands there says so by [`pass`](Self::pass), and
-    /// it is the frame that [`cut`](Self::cut) would have found by counting brackets; who does not, cuts.
+    /// Whether there is any [`guess`](Self::guess): only of concatenated values.
     #[inline(always)]
-    pub(crate) fn guess(
-        &self,
-        only: Option<Framing>,
-        limits: Limits,
-        unread: &[u8],
-    ) -> Option<Range<usize>> {
-        match &self.codec {
-            Codec::Concatenated(codec) if !SMALL && may_be(only, Framing::Concatenated) => {
-                codec.guess(unread, limits)
-            }
-            _ => None,
-        }
+    pub(crate) fn may_guess(&self, only: Option<Framing>) -> bool {
+        !SMALL && may_be(only, Framing::Concatenated) && self.codec.concatenated().is_some()
+    }
+
+    /// Where the next value stands, if it is an object that ends where a line does. Who finds that a whole value
+    /// stands there says so by [`pass`](Self::pass), and it is the frame that [`cut`](Self::cut) would have found by
+    /// counting brackets; who does not, cuts.
+    pub(crate) fn guess(&self, limits: Limits, unread: &[u8]) -> Option<Range<usize>> {
+        self.codec.concatenated()?.guess(unread, limits)
     }
 
     /// Takes the first bytes of what was presented: a guess was right.
