@@ -408,7 +408,8 @@ impl Cutter {
     /// stands there says so by [`pass`](Self::pass), and it is the frame that [`cut`](Self::cut) would have found by
     /// counting brackets; who does not, cuts.
     pub(crate) fn guess(&self, limits: Limits, unread: &[u8]) -> Option<Range<usize>> {
-        self.codec.concatenated()?.guess(unread, limits)
+        let codec = self.codec.concatenated();
+        codec.and_then(|codec| codec.guess(unread, limits))
     }
 
     /// Takes the first bytes of what was presented: a guess was right.
