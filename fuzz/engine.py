@@ -93,7 +93,9 @@ def fuzz(program, corpus, cpu_seconds, seed=0):
                     child.wait()
             said.seek(0)
             text = said.read()
-        found = next(pathlib.Path(folder).glob("*-*"), None)
+        # A process that was stopped for a while leaves a `slow-unit-` behind, which is no find; a case that hangs is a `timeout-`.
+        kinds = ("crash-*", "timeout-*", "oom-*", "leak-*")
+        found = next((path for kind in kinds for path in pathlib.Path(folder).glob(kind)), None)
         found = found and found.read_bytes()
     if found is None and child.returncode not in (0, -15, 72):
         raise RuntimeError(f"{name} ended with {child.returncode}:\n{text[-2000:]}")
