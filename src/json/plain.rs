@@ -76,17 +76,19 @@ fn stops_at_end(text: &[u8], pos: usize) -> Stops {
 /// looked at where it stands.
 #[inline(always)]
 pub(super) fn is_plain(text: &[u8]) -> bool {
+    if text.len() >= LONG {
+        return is_plain_long(text);
+    }
     let Some(last) = text.last_chunk::<WIDTH>() else {
         return is_plain_word(text);
     };
-    let mut rest = text;
-    while let Some((block, tail)) = rest.split_first_chunk::<WIDTH>() {
-        if Stops::of(block).first().is_some() {
-            return false;
-        }
-        rest = tail;
-    }
-    Stops::of(last).first().is_none()
+    let mut blocks = text.chunks_exact(WIDTH).filter_map(<[u8]>::first_chunk);
+    blocks.all(|block| Stops::of(block).first().is_none()) && Stops::of(last).first().is_none()
+}
+
+#[inline(never)]
+fn is_plain_long(text: &[u8]) -> bool {
+    skip_plain(text, 0) == text.len()
 }
 
 /// The same of a text that is shorter than a block: of two words that overlap, or a byte at a time.

@@ -304,6 +304,27 @@ fn each_character_is_escaped_as_by_serde_json() {
 }
 
 #[test]
+fn a_string_of_any_length_is_escaped_wherever_it_has_to_be() {
+    let check = |text: &str| {
+        let mut out = Vec::new();
+        write_str(&mut out, text);
+        assert_eq!(out, serde_json::to_vec(text).unwrap());
+    };
+    for len in 0..150 {
+        let plain = "~".repeat(len);
+        check(&plain);
+        for at in 0..len {
+            for stop in ["\"", "\\", "\u{1f}"] {
+                // What is next to a stop, and what a borrow between bytes could take for one, must not matter.
+                let rest = " ".repeat(len - at - 1);
+                check(&format!("{}{stop}{rest}", &plain[..at]));
+            }
+        }
+        check(&"!#[]\u{7f}".repeat(len / 4));
+    }
+}
+
+#[test]
 fn integers_are_written_in_decimal() {
     let check = |n: u64| {
         let mut out = Vec::new();
