@@ -199,7 +199,8 @@ class Process:
         Process.alive.append(self)
         self.stderr_lines = []
         self._stderr = queue.Queue()
-        threading.Thread(target=self._drain, daemon=True).start()
+        self.drained = threading.Thread(target=self._drain, daemon=True)
+        self.drained.start()
 
     def _drain(self):
         for line in io.BufferedReader(self.process.stderr, 1 << 16):
