@@ -46,14 +46,14 @@ pub struct Target {
 pub const TARGETS: [Target; 10] = [
     target("json", json::run, 640),
     target("frames", frames::run, 248),
-    target("client", client::run, 1046),
-    target("server", server::run, 958),
+    target("client", client::run, 1179),
+    target("server", server::run, 1091),
     target("encode", encode::run, 789),
-    target("operations", operations::run, 583),
-    target("peers", peers::run, 249),
-    target("drivers", drivers::run, 283),
-    target("conversations", conversations::run, 232),
-    target("values", values::run, 467),
+    target("operations", operations::run, 665),
+    target("peers", peers::run, 264),
+    target("drivers", drivers::run, 331),
+    target("conversations", conversations::run, 307),
+    target("values", values::run, 872),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), cases_min: usize) -> Target {
