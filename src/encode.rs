@@ -317,6 +317,17 @@ mod tests {
         out.extend_from_slice(b"7");
     }
 
+    #[test]
+    fn a_request_ends_by_its_number_however_long_it_is() {
+        let powers = (0..20).map(|zeros| 10_u64.pow(zeros));
+        for number in powers.flat_map(|power| [power - 1, power, power + 1]) {
+            let mut out = b"{".to_vec();
+            super::end_numbered_request(&mut out, number);
+            let expected = alloc::format!("{{,\"id\":{number}}}");
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
+
     // SER-09 MSG-17 ONE-07 ONE-11
     #[test]
     fn members_stand_in_one_order_and_absent_ones_are_left_out() {
