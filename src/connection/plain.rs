@@ -84,10 +84,9 @@ impl<T, S: Settings> Connection<T, S> {
                 }
             }
         };
-        let text = rest.get(frame.body.clone()).unwrap_or_default();
         let whole = Text::whole(scanned.text, scanned.line_breaks);
         let origin = Origin {
-            bytes: text.len(),
+            bytes: frame.body.len(),
             batch_index: None,
         };
         let is_call = match self.envelopes.first() {

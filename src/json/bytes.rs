@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 use core::str::Utf8Error;
 
-use super::plain::WINDOW;
+use super::plain::{WINDOW, is_stop};
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 1;
@@ -22,7 +22,7 @@ pub(super) struct Stops(bool);
 impl Stops {
     #[inline]
     pub(super) fn of(&[byte]: &[u8; WIDTH]) -> Self {
-        Self(byte < b' ' || byte == b'"' || byte == b'\\')
+        Self(is_stop(byte))
     }
 
     /// The stops of a long block.

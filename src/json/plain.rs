@@ -72,51 +72,6 @@ fn stops_at_end(text: &[u8], pos: usize) -> Stops {
     stops_of_few(text, pos)
 }
 
-/// Whether a text has no stop at all. Its last block may overlap the one before, so a text of a block or more is
-/// looked at where it stands.
-#[inline(always)]
-pub(super) fn is_plain(text: &[u8]) -> bool {
-    if text.len() >= LONG {
-        return is_plain_long(text);
-    }
-    let Some(last) = text.last_chunk::<WIDTH>() else {
-        return is_plain_word(text);
-    };
-    let mut blocks = text.chunks_exact(WIDTH).filter_map(<[u8]>::first_chunk);
-    blocks.all(|block| Stops::of(block).first().is_none()) && Stops::of(last).first().is_none()
-}
-
-#[inline(never)]
-fn is_plain_long(text: &[u8]) -> bool {
-    skip_plain(text, 0) == text.len()
-}
-
-/// The same of a text that is shorter than a block: of two words that overlap, or a byte at a time.
-#[inline(always)]
-fn is_plain_word(text: &[u8]) -> bool {
-    let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) else {
-        return text.iter().all(|&byte| !is_stop(byte));
-    };
-    !(has_stop(u64::from_le_bytes(*first)) | has_stop(u64::from_le_bytes(*last)))
-}
-
-const fn is_stop(byte: u8) -> bool {
-    byte < b' ' || byte == b'"' || byte == b'\\'
-}
-
-/// Whether any byte of a word is a stop.
-#[inline(always)]
-fn has_stop(word: u64) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x80 * ONES;
-    // A borrow reaches a byte only from a lower one that is a stop itself.
-    let below = |word: u64, least: u64| word.wrapping_sub(least * ONES) & !word;
-    let control = below(word, 0x20);
-    let quote = below(word ^ (0x22 * ONES), 1);
-    let backslash = below(word ^ (0x5c * ONES), 1);
-    (control | quote | backslash) & HIGH != 0
-}
-
 /// The same in a text that is shorter than a block.
 #[inline(never)]
 fn stops_of_few(text: &[u8], pos: usize) -> Stops {
@@ -143,6 +98,58 @@ pub(super) fn skip_plain(text: &[u8], pos: usize) -> usize {
         }
         pos = next + free_of_stops(text, next);
     }
+}
+
+/// Whether a text has no stop at all. Its last block may overlap the one before, so a text of a block or more is
+/// looked at where it stands.
+#[inline(always)]
+pub(super) fn is_plain(text: &[u8]) -> bool {
+    if text.len() >= LONG {
+        return is_plain_long(text);
+    }
+    let Some(last) = text.last_chunk::<WIDTH>() else {
+        return is_plain_word(text);
+    };
+    let mut blocks = text.chunks_exact(WIDTH).filter_map(<[u8]>::first_chunk);
+    blocks.all(|block| Stops::of(block).first().is_none()) && Stops::of(last).first().is_none()
+}
+
+#[inline(never)]
+fn is_plain_long(text: &[u8]) -> bool {
+    skip_plain(text, 0) == text.len()
+}
+
+/// The same of a text that is shorter than a block: of two words that overlap, or a byte at a time. It is not copied
+/// into a block, which would have to be waited for.
+#[inline(always)]
+fn is_plain_word(text: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
+        return !text.iter().any(|&byte| is_stop(byte));
+    };
+    marks(u64::from_le_bytes(*first)) | marks(u64::from_le_bytes(*last)) == 0
+}
+
+/// Whether a byte is a quote, a backslash or a control character.
+pub(super) const fn is_stop(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = ONES * 0x80;
+
+/// The high bit of every stop in a word.
+///
+/// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space and `!` move up to
+/// 0x22 and 0x23: one comparison covers quote and control characters. Each addition is to the low seven bits of a byte,
+/// so that no byte carries into its neighbour.
+#[inline(always)]
+pub(super) fn marks(word: u64) -> u64 {
+    let low_bits = !HIGH;
+    let flipped = word ^ (ONES * 0x02);
+    let above_quote = ((flipped & low_bits) + ONES * (0x80 - 0x21)) | flipped;
+    let difference = word ^ (ONES * 0x5c);
+    let not_backslash = ((difference & low_bits) + low_bits) | difference;
+    !(above_quote & not_backslash) & HIGH
 }
 
 /// The naive twin that tests compare with.

@@ -6,16 +6,13 @@
 
 use core::str::Utf8Error;
 
-use super::plain::WINDOW;
+use super::plain::{WINDOW, marks};
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 8;
 
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = WIDTH;
-
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = ONES * 0x80;
 
 /// Which bytes of a block are a quote, a backslash or a control character: the high bit of each, the first byte's
 /// lowest.
@@ -130,19 +127,4 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     core::str::from_utf8(bytes)
-}
-
-/// The high bit of every stop.
-///
-/// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space and `!` move up to
-/// 0x22 and 0x23: one comparison covers quote and control characters. Each addition is to the low seven bits of a byte,
-/// so that no byte carries into its neighbour.
-#[inline(always)]
-fn marks(word: u64) -> u64 {
-    let low_bits = !HIGH;
-    let flipped = word ^ (ONES * 0x02);
-    let above_quote = ((flipped & low_bits) + ONES * (0x80 - 0x21)) | flipped;
-    let difference = word ^ (ONES * 0x5c);
-    let not_backslash = ((difference & low_bits) + low_bits) | difference;
-    !(above_quote & not_backslash) & HIGH
 }
