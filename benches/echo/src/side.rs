@@ -24,28 +24,22 @@ pub(crate) enum Ours {
     Client,
 }
 
-fn answer_one(id: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"result\":\"");
-    out.extend_from_slice(WORD.as_bytes());
-    out.extend_from_slice(b"\",\"id\":");
-    out.extend_from_slice(id);
-    out.push(b'}');
-}
-
-/// Appends the answer to a request, or to a batch of them.
-pub(crate) fn answer(message: &[u8], out: &mut Vec<u8>) {
-    const KEY: &[u8] = b"\"id\":";
-    let is_batch = message.first() == Some(&b'[');
-    out.extend(is_batch.then_some(b'['));
-    for at in memmem::find_iter(message, KEY) {
-        let id = &message[at + KEY.len()..];
-        let digits = id.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        answer_one(&id[..digits], out);
-        out.extend(is_batch.then_some(b','));
+/// Appends the answers to whole messages, requests or batches of them: what stands between the requests stays as it is.
+/// An id is what the digits before a closing brace are, for there is no other brace in what is sent here.
+pub(crate) fn answer(messages: &[u8], out: &mut Vec<u8>) {
+    let mut from = 0;
+    for end in memchr::memchr_iter(b'}', messages) {
+        let between = messages[from..end].iter().position(|byte| *byte == b'{');
+        out.extend_from_slice(&messages[from..from + between.unwrap_or_default()]);
+        let is_digit = |byte: &&u8| byte.is_ascii_digit();
+        let digits = messages[..end].iter().rev().take_while(is_digit).count();
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"result\":\"");
+        out.extend_from_slice(WORD.as_bytes());
+        out.extend_from_slice(b"\",\"id\":");
+        out.extend_from_slice(&messages[end - digits..=end]);
+        from = end + 1;
     }
-    if let (true, Some(last)) = (is_batch, out.last_mut()) {
-        *last = b']';
-    }
+    out.extend_from_slice(&messages[from..]);
 }
 
 /// A far side of a stream of lines.
@@ -72,13 +66,9 @@ impl Lines {
         }
         self.out.clear();
         self.rest.extend_from_slice(came);
-        let mut from = 0;
-        while let Some(len) = memchr::memchr(b'\n', &self.rest[from..]) {
-            answer(&self.rest[from..from + len], &mut self.out);
-            self.out.push(b'\n');
-            from += len + 1;
-        }
-        self.rest.drain(..from);
+        let whole = memchr::memrchr(b'\n', &self.rest).map_or(0, |at| at + 1);
+        answer(&self.rest[..whole], &mut self.out);
+        self.rest.drain(..whole);
         &self.out
     }
 }
