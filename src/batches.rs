@@ -147,6 +147,12 @@ impl Batches {
         }
     }
 
+    /// Whether one thing fewer would leave the batch open.
+    pub(crate) fn is_waiting_for_more(&self, batch: u32) -> bool {
+        let open = self.slots.get(batch as usize);
+        open.is_some_and(|batch| batch.waiting > 1)
+    }
+
     /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about `room`
     /// bytes. If `write`
     /// fails, or the array of all answers would then pass `bytes_max`, nothing is added.

@@ -93,6 +93,16 @@ impl<T, S: Settings> Connection<T, S> {
         self.respond_err(to, &ErrorObject::of(code))
     }
 
+    /// Whether the answer to an open request will wait for others of its batch: no output comes of it
+    /// by itself, so whoever answers need neither tell the time before nor write afterwards.
+    pub fn is_answer_kept(&self, request: RequestKey) -> bool {
+        let is_ours = request.connection == self.config.connection;
+        let open = is_ours
+            .then(|| self.requests.get(request.slot, request.generation))
+            .flatten();
+        open.is_some_and(|open| self.batches.is_waiting_for_more(self.batch_of(open)))
+    }
+
     /// Answers −32603 to a request whose token was lost, as in a panic while its result was being
     /// written. False if it is not open. For guards that have promised an answer; a handler never
     /// needs it.

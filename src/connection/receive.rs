@@ -366,22 +366,35 @@ impl<T, S: Settings> Connection<T, S> {
 /// Tells one message from another by its length and its first and last bytes, eight at a time: it
 /// is asked for with every item of a batch.
 fn fingerprint(rest: &[u8], taken: usize) -> u64 {
-    const SAMPLE: usize = 64;
     let text = rest.get(..taken).unwrap_or(rest);
-    let head = text.get(..SAMPLE).unwrap_or(text);
-    let tail = text.get(text.len().saturating_sub(SAMPLE)..);
-    let words = head.chunks(8).chain(tail.unwrap_or_default().chunks(8));
-    words.fold(0xcbf2_9ce4_8422_2325 ^ taken as u64, |hash, word| {
-        let mut bytes = [0; 8];
-        match word.first_chunk() {
-            Some(all) => bytes = *all,
-            None => bytes
-                .iter_mut()
-                .zip(word)
-                .for_each(|(to, from)| *to = *from),
+    match (text.first_chunk(), text.last_chunk()) {
+        (Some(head), Some(tail)) => sample_hash(head, tail, taken),
+        _ => {
+            let mut padded = [0; SAMPLE];
+            let place = padded.iter_mut().zip(text);
+            place.for_each(|(to, from)| *to = *from);
+            sample_hash(&padded, &[0; SAMPLE], taken)
         }
-        (hash.rotate_left(5) ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    })
+    }
+}
+
+/// How many bytes at either end are looked at.
+const SAMPLE: usize = 64;
+
+/// Both ends are mixed beside each other, so that neither waits for the other.
+#[inline(always)]
+fn sample_hash(head: &[u8; SAMPLE], tail: &[u8; SAMPLE], taken: usize) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: &[u8]| {
+        let word = word.first_chunk().copied().map_or(0, u64::from_le_bytes);
+        (hash.rotate_left(5) ^ word).wrapping_mul(ODD)
+    };
+    let words = head.chunks_exact(8).zip(tail.chunks_exact(8));
+    let start = (0xcbf2_9ce4_8422_2325 ^ taken as u64, !(taken as u64));
+    let (head, tail) = words.fold(start, |(head, tail), (first, last)| {
+        (mix(head, first), mix(tail, last))
+    });
+    head ^ tail.rotate_left(32)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ const RESERVED: &str = "$serde_json::private::";
 
 pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
     let text = json.as_bytes();
-    if may_hold_dollar(text) && has_reserved_key(json) {
+    if text.len() > RESERVED.len() && may_hold_dollar(text) && has_reserved_key(json) {
         return Err(DecodeError {
             kind: DecodeErrorKind::ReservedKey,
             detail: Box::default(),

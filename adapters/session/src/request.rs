@@ -205,7 +205,7 @@ impl Responder {
         };
         // A panic in the result's `Serialize` leaves the answer to `drop`.
         let (key, bytes) = (self.key, self.bytes);
-        let answered = self.session.send(|state| {
+        let answered = self.session.answer(key, |state| {
             let answered = write(&mut state.conn, token);
             if answered.is_ok() {
                 state.let_go(key, bytes);
@@ -228,7 +228,7 @@ impl Drop for Responder {
             return;
         }
         let (key, bytes) = (self.key, self.bytes);
-        self.session.send(|state| {
+        self.session.answer(key, |state| {
             state.let_go(key, bytes);
             // Refused only where nobody waits for it any more.
             state.conn.abandon(key);

@@ -446,13 +446,15 @@ impl Session {
         result
     }
 
-    /// Queues one message, and wakes whom it concerns. The time is told only where it matters: what
-    /// is queued behind other output has its deadline with it, and telling the time costs as much
-    /// as writing a message.
-    pub(crate) fn send<R>(&self, send: impl FnOnce(&mut State) -> R) -> R {
+    /// Answers a request, and wakes whom it concerns. The time is told only where it matters: what
+    /// is queued behind other output has its deadline with it, and what is kept for the rest of its
+    /// batch has none; telling the time costs as much as writing a message.
+    pub(crate) fn answer<R>(&self, request: RequestKey, answer: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
-        self.tell_time_to_output(&mut state);
-        let result = send(&mut state);
+        if !state.conn.is_answer_kept(request) {
+            self.tell_time_to_output(&mut state);
+        }
+        let result = answer(&mut state);
         // Where more is to be served, its answers may leave together.
         let outlet = self.outlet.get();
         if state.queue.is_empty() && outlet.is_some_and(|outlet| outlet.takes_answers()) {
