@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 use antiphon::{Closed, Framing, Instant};
 use antiphon_session::{Handle, Machine, Options, Session, ThreadMachine};
 
+use crate::beside::run_until;
 use crate::dispatch::Dispatch;
 use crate::io::Io;
 use crate::link::Link;
@@ -64,6 +65,7 @@ pub fn drive_session<S: Service>(
         runtime: Arc::clone(runtime),
         dispatch,
         stage: Stage::Moving(Box::new(pump)),
+        ended: None,
     };
     (peer, driver)
 }
@@ -98,6 +100,8 @@ pub struct Driver {
     runtime: SharedRuntime,
     dispatch: Dispatch,
     stage: Stage,
+    /// How it ended, if that was [beside](Self::run_until) something else.
+    ended: Option<io::Result<Closed>>,
 }
 
 enum Stage {
@@ -112,6 +116,9 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        if let Some(ended) = this.ended.take() {
+            return Poll::Ready(ended);
+        }
         loop {
             match &mut this.stage {
                 Stage::Moving(pump) => {
@@ -150,6 +157,31 @@ impl Future for Driver {
 }
 
 impl Driver {
+    /// Runs the connection on this task while `work` is under way, and gives what came of it. Afterwards
+    /// the driver goes on where it was, here or wherever it is awaited.
+    ///
+    /// A program that only asks needs no task beside its own, and is not woken by one for each answer.
+    /// If the connection ends first, `work` goes on: its calls settle as closed, and awaiting the
+    /// driver then says why. Cancel safe.
+    ///
+    /// ```no_run
+    /// # async fn example(peer: antiphon_async::Peer, mut driver: antiphon_async::Driver) -> Result<(), antiphon_async::CallError> {
+    /// let sum: i64 = driver.run_until(peer.call("add", &(1, 2))).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn run_until<F: Future>(&mut self, work: F) -> F::Output {
+        run_until(self, work).await
+    }
+
+    /// Does what can be done now, and keeps the end for whoever awaits it.
+    pub(crate) fn poll_beside(&mut self, cx: &mut Context<'_>) {
+        if self.ended.is_none() {
+            if let Poll::Ready(ended) = Pin::new(&mut *self).poll(cx) {
+                self.ended = Some(ended);
+            }
+        }
+    }
+
     /// Drops what waits for a service that will not come for it any more: it may hold the session
     /// and so keep itself alive.
     fn clear(&self) {

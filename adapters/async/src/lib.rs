@@ -5,6 +5,7 @@
 //! which adds sockets, processes and timers, and shows everything here again.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod child;
 mod client;
 mod dispatch;

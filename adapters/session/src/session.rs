@@ -157,6 +157,8 @@ pub struct State {
     finished: Option<Closed>,
     /// When whoever keeps time wakes by himself.
     alarm: Instant,
+    /// The present, if whoever has the lock has asked for it.
+    pub(crate) present: Option<Instant>,
     /// How many threads wait for each signal.
     waiting: [u32; SIGNALS],
     /// Which of those have been woken and have not come back yet.
@@ -362,6 +364,7 @@ impl Session {
                 is_writer_gone: false,
                 finished: None,
                 alarm: Instant::FAR_FUTURE,
+                present: None,
                 waiting: [0; SIGNALS],
                 is_signalled: [false; SIGNALS],
                 wakes: Wakes::default(),
@@ -408,6 +411,11 @@ impl Session {
         self.clock.now()
     }
 
+    /// The present under the lock, where nothing takes long: the clock is read once.
+    pub(crate) fn present(&self, state: &mut State) -> Instant {
+        *state.present.get_or_insert_with(|| self.now())
+    }
+
     /// Takes the lock.
     #[inline]
     pub fn lock(&self) -> Guard<'_> {
@@ -440,7 +448,8 @@ impl Session {
     /// Does one thing with the state, and wakes whom it concerns.
     pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
-        state.conn.handle_timeout(self.now());
+        let now = self.present(&mut state);
+        state.conn.handle_timeout(now);
         let result = act(&mut state);
         self.wake(&mut state);
         result
@@ -468,7 +477,8 @@ impl Session {
     /// Tells the time, if that is when the next output begins to wait.
     pub(crate) fn tell_time_to_output(&self, state: &mut State) {
         if state.conn.poll_transmit().is_none() {
-            state.conn.handle_timeout(self.now());
+            let now = self.present(state);
+            state.conn.handle_timeout(now);
         }
     }
 
@@ -705,7 +715,7 @@ impl Session {
         if !state.has_output() {
             return false;
         }
-        let now = self.now();
+        let now = self.present(state);
         state.conn.handle_timeout(now);
         loop {
             if !state.take_transmit(into) {
@@ -724,7 +734,7 @@ impl Session {
     /// Lets deadlines come true, and says how long the connection has still something to say or
     /// to write.
     pub fn turn_of(&self, state: &mut State) -> Turn {
-        let now = self.now();
+        let now = self.present(state);
         state.conn.handle_timeout(now);
         // Before the core, which keeps the same span for what is queued behind.
         if state.closed.is_none() && self.write_due(state) <= now {

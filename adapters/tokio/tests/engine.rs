@@ -173,6 +173,82 @@ async fn a_driver_that_is_dropped_leaves_nobody_waiting() {
         .expect("the stream is let go");
 }
 
+// CON-06
+#[tokio::test(start_paused = true)]
+async fn a_connection_runs_beside_what_uses_it_and_goes_on_afterwards() {
+    let (near, far) = duplex(64);
+    let (peer, mut driver) = drive(antiphon_tokio::Link::from_io(near), Config::new(), ());
+    let far = spawn(far, Config::new(), Slow);
+    // Longer than the stream holds, so both sides have to move several times.
+    let word = "x".repeat(1000);
+    for _ in 0..3 {
+        let words: [String; 1] = driver.run_until(peer.call("echo", &[&word])).await.unwrap();
+        assert_eq!(words, [word.as_str()]);
+    }
+    // A deadline wakes it, too.
+    let start = Instant::now();
+    let late = peer.call_timeout::<()>("wait", (), Some(SECOND));
+    let late = driver.run_until(late).await;
+    assert!(matches!(late, Err(CallError::TimedOut)), "{late:?}");
+    assert_eq!(start.elapsed(), SECOND);
+    // What is dropped half way leaves the driver as it was.
+    let given_up = timeout(SECOND, driver.run_until(peer.call::<()>("wait", ()))).await;
+    assert!(given_up.is_err());
+    let driving = tokio::spawn(driver);
+    let asked = timeout(LONG, peer.call::<[u8; 1]>("echo", &[7])).await;
+    assert_eq!(asked.expect("an answer").unwrap(), [7]);
+    far.close(CloseReason::Done);
+    let ended = timeout(LONG, driving).await.expect("an end").unwrap();
+    assert_eq!(ended.unwrap(), Closed::EndOfInput);
+}
+
+// CON-06
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_ends_beside_what_uses_it_settles_its_calls_and_says_why_later() {
+    let (near, far) = duplex(512);
+    let (peer, mut driver) = drive(antiphon_tokio::Link::from_io(near), Config::new(), ());
+    let far = tokio::spawn(async move {
+        sleep(SECOND).await;
+        drop(far);
+    });
+    let start = Instant::now();
+    let work = async {
+        let lost = peer.call::<()>("m", ()).await;
+        // What is done after the end is done all the same.
+        sleep(SECOND).await;
+        lost
+    };
+    let lost = timeout(LONG, driver.run_until(work)).await.expect("an end");
+    assert!(matches!(lost, Err(CallError::Closed)), "{lost:?}");
+    assert_eq!(start.elapsed(), 2 * SECOND);
+    far.await.unwrap();
+    let ended = timeout(LONG, driver).await.expect("the reason is kept");
+    assert_eq!(ended.unwrap(), Closed::EndOfInput);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_never_rests_beside_its_connection_leaves_other_tasks_their_turn() {
+    let (near, _far) = duplex(512);
+    let (_peer, mut driver) = drive(antiphon_tokio::Link::from_io(near), Config::new(), ());
+    let restless = poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        Poll::<()>::Pending
+    });
+    let seen = Arc::new(AtomicBool::new(false));
+    let other = Arc::clone(&seen);
+    tokio::spawn(async move { other.store(true, Ordering::Relaxed) });
+    let mut restless = pin!(driver.run_until(restless));
+    for _ in 0..3 {
+        poll_fn(|cx| {
+            assert!(restless.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        tokio::task::yield_now().await;
+    }
+    assert!(seen.load(Ordering::Relaxed));
+}
+
 // CAN-13 CLI-17
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_is_dropped_gives_its_calls_up() {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_tokio::{CALL_TIMEOUT_DEFAULT, CallError, Options, Peer};
+use antiphon_tokio::{CALL_TIMEOUT_DEFAULT, CallError, Driver, Options, Peer};
 
 use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check};
 use crate::runtime::Runtime;
@@ -172,10 +172,11 @@ impl<R> Threads<R> {
     }
 }
 
-/// A peer on an async runtime.
+/// A peer on an async runtime. Where it can be, the connection is driven by the task that calls, as a bare one is.
 struct Tasks<R> {
     runtime: Runtime,
     peer: Peer,
+    driver: Option<Driver>,
     /// The server, which stops when this is dropped.
     _running: R,
 }
@@ -186,7 +187,7 @@ macro_rules! on {
         mod $name {
             use antiphon::Config;
             use $adapter::websocket::{self, WebSocketOptions};
-            use $adapter::{Link, Peer, Running, TcpServer, UnixServer, connect};
+            use $adapter::{Driver, Link, Peer, Running, TcpServer, UnixServer, drive};
 
             use super::floors::$floor;
             use super::floors_ws::{$listen_ws, $near_ws};
@@ -194,10 +195,15 @@ macro_rules! on {
             use crate::row::{Lane, Outcome, With};
             use crate::runtime::Runtime;
 
-            fn lane<R: 'static>(runtime: Runtime, peer: Peer, running: R) -> Box<dyn Lane> {
+            fn lane<R: 'static>(
+                runtime: Runtime,
+                (peer, driver): (Peer, Option<Driver>),
+                running: R,
+            ) -> Box<dyn Lane> {
                 Box::new(Tasks {
                     runtime,
                     peer,
+                    driver,
                     _running: running,
                 })
             }
@@ -213,8 +219,8 @@ macro_rules! on {
                 let runtime = $runtime;
                 let call = |address: SocketAddr| {
                     runtime.block_on(async {
-                        let link = Link::tcp(address).await?;
-                        Ok::<_, std::io::Error>(connect(link, Config::new(), ()))
+                        let (peer, driver) = drive(Link::tcp(address).await?, Config::new(), ());
+                        Ok::<_, std::io::Error>((peer, Some(driver)))
                     })
                 };
                 if ours == Ours::Client {
@@ -237,9 +243,10 @@ macro_rules! on {
 
             pub(super) fn websocket(ours: Ours) -> Outcome<Box<dyn Lane>> {
                 let runtime = $runtime;
-                let call = |address: SocketAddr| -> Outcome<Peer> {
+                let call = |address: SocketAddr| -> Outcome<(Peer, Option<Driver>)> {
                     let there = WebSocketOptions::client(&format!("ws://{address}/"))?;
-                    Ok(runtime.block_on(websocket::connect(there, Config::new(), ()))?)
+                    let peer = runtime.block_on(websocket::connect(there, Config::new(), ()))?;
+                    Ok((peer, None))
                 };
                 if ours == Ours::Client {
                     let peer = call($listen_ws(&runtime, Far::Answers)?)?;
@@ -261,12 +268,12 @@ macro_rules! on {
             pub(super) fn unix() -> Outcome<Box<dyn Lane>> {
                 let runtime = $runtime;
                 let path = socket(stringify!($name));
-                let (peer, running) = runtime.block_on(async {
+                let (peer, driver, running) = runtime.block_on(async {
                     let running = UnixServer::bind(&path)?.start(Config::new(), |_| Echo);
-                    let peer = connect(Link::unix(&path).await?, Config::new(), ());
-                    Ok::<_, std::io::Error>((peer, running))
+                    let (peer, driver) = drive(Link::unix(&path).await?, Config::new(), ());
+                    Ok::<_, std::io::Error>((peer, Some(driver), running))
                 })?;
-                Ok(lane(runtime, peer, running))
+                Ok(lane(runtime, (peer, driver), running))
             }
         }
     };
@@ -292,7 +299,7 @@ on!(
 impl<R> Lane for Tasks<R> {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
         let peer = &self.peer;
-        self.runtime.block_on(async {
+        let work = async {
             for _ in 0..rounds {
                 let began = Instant::now();
                 match mode {
@@ -303,7 +310,11 @@ impl<R> Lane for Tasks<R> {
                 times.push(began.elapsed());
             }
             Ok(())
-        })
+        };
+        match &mut self.driver {
+            Some(driver) => self.runtime.block_on(driver.run_until(work)),
+            None => self.runtime.block_on(work),
+        }
     }
 }
 

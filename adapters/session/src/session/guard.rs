@@ -75,7 +75,8 @@ pub struct Guard<'s> {
 
 impl<'s> Guard<'s> {
     #[inline]
-    pub(crate) fn new(session: &'s Session, state: MutexGuard<'s, State>) -> Self {
+    pub(crate) fn new(session: &'s Session, mut state: MutexGuard<'s, State>) -> Self {
+        state.present = None;
         let state = Some(state);
         Self { session, state }
     }
