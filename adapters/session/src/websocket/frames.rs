@@ -1,4 +1,5 @@
-//! What comes in after the handshake: frames, put together to messages by tungstenite.
+//! What comes in after the handshake: frames, put together to messages by tungstenite. A message that
+//! is there as a whole, in one frame, needs no putting together.
 //!
 //! The rules guarded here: every limit is kept by what a frame's header declares, before any of
 //! its payload is held; and memory grows with the bytes that came in, never with a length declared.
@@ -7,6 +8,7 @@
 //!
 //! ```text
 //!   bytes ──▶ header ──▶ limits ──▶ pieces of 2 KiB ──▶ tungstenite ──▶ message, control frame
+//!                          │    └ or one whole message ─────────────────▶ message
 //!                          └──▶ fault: a close code
 //! ```
 
@@ -20,6 +22,7 @@ use tungstenite::protocol::frame::coding::{Data, OpCode};
 use tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig, WebSocketContext};
 
 use super::text::Text;
+use super::write::apply;
 
 /// The most payload that is given to tungstenite at once: its buffer for input, for as long as the
 /// connection is open. A multiple of 4, so that the mask of a frame begins anew with each piece.
@@ -55,6 +58,11 @@ pub(super) struct Fault {
     pub(super) code: CloseCode,
     pub(super) reason: &'static str,
 }
+
+const BAD_TEXT: Fault = Fault {
+    code: CloseCode::BAD_TEXT,
+    reason: "text that is not UTF-8",
+};
 
 const fn protocol(reason: &'static str) -> Fault {
     Fault {
@@ -146,8 +154,9 @@ impl Frames {
                     Ok(header) => header?,
                     Err(fault) => return Some(Received::Fault(fault)),
                 };
-                if let Some(refused) = self.begin(header, len) {
-                    return Some(refused);
+                let received = self.begin(header, len).or_else(|| self.take_whole(input));
+                if received.is_some() {
+                    return received;
                 }
             }
             let (is_over, received) = self.take_payload(input)?;
@@ -261,6 +270,26 @@ impl Frames {
         Ok(message.is_ignored)
     }
 
+    /// Takes the frame just begun, if it is a whole message all of which has come in.
+    fn take_whole(&mut self, input: &mut &[u8]) -> Option<Received> {
+        let frame = self.frame.as_ref().filter(|frame| !frame.is_ignored)?;
+        let header = &frame.header;
+        let is_message = header.is_final && matches!(header.opcode, OpCode::Data(Data::Text));
+        let len = usize::try_from(frame.left).ok()?;
+        if !is_message || input.len() < len {
+            return None;
+        }
+        let (payload, rest) = input.split_at(len);
+        *input = rest;
+        let mut payload = payload.to_vec();
+        if let Some(mask) = header.mask {
+            apply(mask, &mut payload);
+        }
+        self.finish_frame();
+        let text = String::from_utf8(payload).map(Text::whole);
+        Some(text.map_or(Received::Fault(BAD_TEXT), Received::Text))
+    }
+
     /// Takes payload of the frame. Says whether the frame is over, and what came of it.
     fn take_payload(&mut self, input: &mut &[u8]) -> Option<(bool, Option<Received>)> {
         let frame = self.frame.as_mut()?;
@@ -331,17 +360,14 @@ fn fault(reason: &'static str) -> Option<Received> {
 /// What tungstenite says, in our terms.
 fn received(read: Result<Message, Error>) -> Option<Received> {
     Some(match read {
-        Ok(Message::Text(text)) => Received::Text(Text::new(text)),
+        Ok(Message::Text(text)) => Received::Text(Text::joined(text)),
         Ok(Message::Ping(payload)) => Received::Ping(payload),
         Ok(Message::Pong(_)) => Received::Pong,
         Ok(Message::Close(frame)) => Received::Close(frame),
         // Neither is ever given to it, or given back by it.
         Ok(Message::Binary(_) | Message::Frame(_)) => return None,
         Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => return None,
-        Err(Error::Utf8(_)) => Received::Fault(Fault {
-            code: CloseCode::BAD_TEXT,
-            reason: "text that is not UTF-8",
-        }),
+        Err(Error::Utf8(_)) => Received::Fault(BAD_TEXT),
         Err(Error::Protocol(ProtocolError::InvalidCloseSequence)) => {
             Received::Fault(protocol("a close frame with half a code"))
         }

@@ -73,8 +73,8 @@ fn frame(into: &mut Vec<u8>, opcode: OpCode, payload: &[u8], is_masked: bool) {
     }
 }
 
-/// Masks, eight bytes at once.
-fn apply(mask: [u8; 4], payload: &mut [u8]) {
+/// Masks, or unmasks, eight bytes at once.
+pub(super) fn apply(mask: [u8; 4], payload: &mut [u8]) {
     let [a, b, c, d] = mask;
     let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
     let mut words = payload.chunks_exact_mut(8);
