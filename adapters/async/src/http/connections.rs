@@ -21,12 +21,12 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon_session::http::{HttpClientOptions, HttpError, HttpRequest, HttpResponse};
+use antiphon_session::http::{HttpClientOptions, HttpError, HttpRequest, HttpResponse, HttpUrl};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, Uri};
 
 use super::client::{HttpSend, Sending};
 use super::stream::{HyperIo, Phases};
@@ -69,6 +69,8 @@ struct State {
     waiting: VecDeque<Arc<Ticket>>,
     /// Numbers the connections.
     made: u64,
+    /// Where the last request went, and how its head says so.
+    target: Option<(HttpUrl, Uri, HeaderValue)>,
 }
 
 /// A place in the line.
@@ -237,12 +239,13 @@ impl Inner {
     }
 
     async fn send(self: &Arc<Self>, asked: &HttpRequest) -> Result<HttpResponse, HttpError> {
-        let mut request = Self::request(asked)?;
+        let mut request = self.request(asked)?;
         // At most once for every connection that was closed while it was idle, and on a new one.
         for _ in 0..=self.connections_max {
             let (mut sender, number) = match self.acquire().await {
                 Grant::Idle(sender, number) => (sender, number),
-                Grant::Place(place) => self.open(place).await?,
+                // Apart, for it is large and rare.
+                Grant::Place(place) => Box::pin(self.open(place)).await?,
             };
             if sender.ready().await.is_err() {
                 continue;
@@ -266,23 +269,41 @@ impl Inner {
         Err(HttpError::Unsent(broken))
     }
 
-    fn request(asked: &HttpRequest) -> Result<Request<Full<Bytes>>, HttpError> {
+    fn request(&self, asked: &HttpRequest) -> Result<Request<Full<Bytes>>, HttpError> {
         let body = Full::new(Bytes::from_owner(Body(Arc::clone(&asked.body))));
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
-        let target = asked.url.target().parse();
-        *request.uri_mut() = target.map_err(|_| HttpError::Url("its path cannot be asked for"))?;
+        let (target, host) = self.target(&asked.url)?;
+        *request.uri_mut() = target;
         let headers = request.headers_mut();
-        let host = HeaderValue::from_str(asked.url.authority());
-        headers.insert(HOST, host.map_err(|_| HttpError::Url("it names no host"))?);
+        headers.reserve(3 + asked.headers.len());
+        headers.insert(HOST, host);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(asked.content_type));
         headers.insert(ACCEPT, HeaderValue::from_static(asked.content_type));
-        let own = header_map(&asked.headers)?;
-        for name in own.keys() {
-            headers.remove(name);
+        if !asked.headers.is_empty() {
+            let own = header_map(&asked.headers)?;
+            for name in own.keys() {
+                headers.remove(name);
+            }
+            headers.extend(own);
         }
-        headers.extend(own);
         Ok(request)
+    }
+
+    /// What the head of a request to `url` says of it. Mostly that is where the last one went.
+    fn target(&self, url: &HttpUrl) -> Result<(Uri, HeaderValue), HttpError> {
+        let mut state = self.lock();
+        if let Some((known, target, host)) = &state.target {
+            if known == url {
+                return Ok((target.clone(), host.clone()));
+            }
+        }
+        let target = url.target().parse::<Uri>();
+        let target = target.map_err(|_| HttpError::Url("its path cannot be asked for"))?;
+        let host = HeaderValue::from_str(url.authority());
+        let host = host.map_err(|_| HttpError::Url("it names no host"))?;
+        state.target = Some((url.clone(), target.clone(), host.clone()));
+        Ok((target, host))
     }
 }
 
@@ -326,29 +347,34 @@ async fn run(
 ) {
     let mut conn = pin!(conn);
     let mut timer = runtime.timer();
+    // It cannot have been idle for too long before then.
+    let mut due = Instant::ZERO;
     poll_fn(|cx| {
         loop {
             // Whoever asked over it has been told how it ended.
             if conn.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            let Some(inner) = inner.upgrade() else {
+            if inner.strong_count() == 0 {
                 // Nobody will ask any more; the reply that is under way is awaited.
                 return Poll::Pending;
+            }
+            if timer.poll_until(due, cx).is_pending() {
+                return Poll::Pending;
+            }
+            let Some(inner) = inner.upgrade() else {
+                continue;
             };
             let now = runtime.now();
-            let due = match inner.idle_until(number) {
+            due = match inner.idle_until(number) {
                 Some(due) if due <= now => {
                     inner.forget(number);
                     continue;
                 }
                 Some(due) => due,
-                // It does not become idle for too long before then.
+                // It is at work, and does not become idle for too long before then.
                 None => now + inner.idle_time_max.max(LOOKS_APART_MIN),
             };
-            if timer.poll_until(due, cx).is_pending() {
-                return Poll::Pending;
-            }
         }
     })
     .await;

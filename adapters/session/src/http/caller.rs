@@ -144,11 +144,13 @@ impl Started {
     /// # Errors
     /// What came back is no answer.
     pub fn receive(&mut self, response: &HttpResponse) -> Result<Option<Collector>, HttpError> {
-        let (from, location) = (self.request.url.to_string(), response.location.as_deref());
-        if let Some(url) = redirect(response.status, &from, location, self.redirects)? {
-            self.request.url = url.parse()?;
-            self.redirects += 1;
-            return Ok(None);
+        if let Some(location) = response.location.as_deref() {
+            let (from, followed) = (self.request.url.to_string(), self.redirects);
+            if let Some(url) = redirect(response.status, &from, Some(location), followed)? {
+                self.request.url = url.parse()?;
+                self.redirects += 1;
+                return Ok(None);
+            }
         }
         let mut outcomes = Collector::new();
         self.exchange
@@ -205,7 +207,8 @@ impl HttpCaller {
         method: &str,
         params: impl Payload,
     ) -> Result<(CallId, Started), HttpCallError> {
-        self.start(|exchange| exchange.call(method, params, Tag::Batch(Arc::default())))
+        // Nobody waits for the tag.
+        self.start(|exchange| exchange.call(method, params, Tag::Then(Box::new(drop))))
     }
 
     /// Begins a notification.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::error::HttpError;
 
@@ -27,9 +28,9 @@ pub enum HttpScheme {
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpUrl {
     scheme: HttpScheme,
-    authority: String,
+    authority: Arc<str>,
     port: u16,
-    target: String,
+    target: Arc<str>,
 }
 
 impl HttpUrl {
@@ -105,9 +106,9 @@ impl FromStr for HttpUrl {
         let slash = if target.starts_with('/') { "" } else { "/" };
         Ok(Self {
             scheme,
-            authority: authority.to_string(),
+            authority: authority.into(),
             port,
-            target: [slash, target].concat(),
+            target: [slash, target].concat().into(),
         })
     }
 }
