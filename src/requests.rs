@@ -130,6 +130,11 @@ impl Requests {
             return (index, generation);
         }
         let index = self.slots.len() as u32;
+        if index == 0 {
+            // Many peers ask one thing at a time, and then one is enough.
+            self.slots.reserve_exact(1);
+            self.hashes.reserve_exact(1);
+        }
         self.slots.push(OpenRequest {
             id: SmallVec::from_slice(id.json().as_bytes()),
             style,
@@ -499,8 +504,10 @@ mod tests {
         }
         let mut requests = Requests::new();
         let (first, _) = requests.insert(id("0"), Style::V2, NONE, 0);
+        let (second, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+        requests.remove(second);
         let room = requests.fresh.capacity();
-        for n in 1..10_000 {
+        for n in 2..10_000 {
             let (slot, _) = requests.insert(id("1"), Style::V2, NONE, 0);
             requests.remove(slot);
             if n < room {

@@ -151,7 +151,7 @@ fn next_slot(
         return None;
     }
     if len == envelopes.capacity() {
-        let wanted = (len * 2).max(4).min(envelopes_max);
+        let wanted = (len * 2).max(1).min(envelopes_max);
         envelopes.reserve_exact(wanted - len);
     }
     envelopes.push(Envelope::new(kind));

@@ -44,7 +44,13 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
             ("", Ours::Both),
             (", server", Ours::Server),
             (", client", Ours::Client),
+            (", client in a task", Ours::ClientInTask),
         ] {
+            // Elsewhere it is in one always, or never.
+            let has_choice = name.ends_with("TCP") && !name.contains("blocking");
+            if ours == Ours::ClientInTask && !has_choice {
+                continue;
+            }
             row::add(rows, wanted, &format!("{name}{side}"), floor, || make(ours))?;
         }
     }
@@ -85,7 +91,7 @@ mod threads {
 
     pub(super) fn tcp(ours: Ours) -> Outcome<Box<dyn Lane>> {
         let call = |address: SocketAddr| connect(Link::tcp(address)?, Config::new(), ());
-        if ours == Ours::Client {
+        if ours.is_client() {
             let address = floors::blocking::listen(|far| floors::blocking::far(far, Far::Answers))?;
             return Ok(lane(call(address)?, ()));
         }
@@ -107,7 +113,7 @@ mod threads {
             let there = WebSocketOptions::client(&format!("ws://{address}/"))?;
             connect_ws(there, Config::new(), ())
         };
-        if ours == Ours::Client {
+        if ours.is_client() {
             return Ok(lane(call(floors_ws::blocking_listen(Far::Answers)?)?, ()));
         }
         let server = TcpServer::bind("127.0.0.1:0")?;
@@ -187,7 +193,7 @@ macro_rules! on {
         mod $name {
             use antiphon::Config;
             use $adapter::websocket::{self, WebSocketOptions};
-            use $adapter::{Driver, Link, Peer, Running, TcpServer, UnixServer, drive};
+            use $adapter::{Driver, Link, Peer, Running, TcpServer, UnixServer, connect, drive};
 
             use super::floors::$floor;
             use super::floors_ws::{$listen_ws, $near_ws};
@@ -219,11 +225,17 @@ macro_rules! on {
                 let runtime = $runtime;
                 let call = |address: SocketAddr| {
                     runtime.block_on(async {
-                        let (peer, driver) = drive(Link::tcp(address).await?, Config::new(), ());
-                        Ok::<_, std::io::Error>((peer, Some(driver)))
+                        let link = Link::tcp(address).await?;
+                        Ok::<_, std::io::Error>(match ours {
+                            Ours::ClientInTask => (connect(link, Config::new(), ()), None),
+                            _ => {
+                                let (peer, driver) = drive(link, Config::new(), ());
+                                (peer, Some(driver))
+                            }
+                        })
                     })
                 };
-                if ours == Ours::Client {
+                if ours.is_client() {
                     let peer = call($floor::listen(&runtime, |far| {
                         $floor::far(far, Far::Answers)
                     })?)?;
@@ -248,7 +260,7 @@ macro_rules! on {
                     let peer = runtime.block_on(websocket::connect(there, Config::new(), ()))?;
                     Ok((peer, None))
                 };
-                if ours == Ours::Client {
+                if ours.is_client() {
                     let peer = call($listen_ws(&runtime, Far::Answers)?)?;
                     return Ok(lane(runtime, peer, ()));
                 }

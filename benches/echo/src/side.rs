@@ -22,6 +22,15 @@ pub(crate) enum Ours {
     Both,
     Server,
     Client,
+    /// The client, whose connection runs in a task of its own, where there are tasks.
+    ClientInTask,
+}
+
+impl Ours {
+    /// Whether the other side is a bare server.
+    pub(crate) fn is_client(self) -> bool {
+        matches!(self, Self::Client | Self::ClientInTask)
+    }
 }
 
 /// Appends the answers to whole messages, requests or batches of them: what stands between the requests stays as it is.
