@@ -94,7 +94,28 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Whether the answer to an open request will wait for others of its batch: no output comes of it
-    /// by itself, so whoever answers need neither tell the time before nor write afterwards.
+    /// by itself, so whoever answers need neither tell the time before nor write afterwards. False for a
+    /// request that is not open here.
+    ///
+    /// ```
+    /// # use antiphon::{Config, Connection, Event, Input};
+    /// # let mut conn: Connection = Connection::new(Config::new());
+    /// let both = br#"[{"jsonrpc":"2.0","method":"m","id":1},{"jsonrpc":"2.0","method":"m","id":2}]"#;
+    /// let line = [both, &b"\n"[..]].concat();
+    /// let mut input = Input::stream(&line);
+    /// let mut tokens = Vec::new();
+    /// while let Some(event) = conn.poll_event(&mut input) {
+    ///     if let Event::Request(request) = event {
+    ///         tokens.push(request.token);
+    ///     }
+    /// }
+    /// let [first, second] = [tokens.remove(0), tokens.remove(0)];
+    /// assert!(conn.is_answer_kept(first.key()));
+    /// conn.respond(first, ())?;
+    /// // Now that is the last that the batch waits for.
+    /// assert!(!conn.is_answer_kept(second.key()));
+    /// # Ok::<(), antiphon::SendError>(())
+    /// ```
     pub fn is_answer_kept(&self, request: RequestKey) -> bool {
         let is_ours = request.connection == self.config.connection;
         let open = is_ours

@@ -44,6 +44,36 @@ fn is_cut_short(config: Config, line: &str) -> bool {
     of_stream.is_some()
 }
 
+// SRV-20
+#[test]
+fn an_answer_is_kept_only_while_its_batch_waits_for_another() {
+    let mut conn: Connection = Connection::new(Config::new());
+    let line = format!("[{REQUEST},{NOTIFICATION},{REQUEST}]\n{REQUEST}\n");
+    let mut input = Input::stream(line.as_bytes());
+    let mut tokens = Vec::new();
+    while let Some(event) = conn.poll_event(&mut input) {
+        if let Event::Request(request) = event {
+            tokens.push(request.token);
+        }
+    }
+    let other = Connection::<()>::new(Config {
+        connection: 7,
+        ..Config::new()
+    });
+    let kept = |conn: &Connection, key| (conn.is_answer_kept(key), conn.poll_transmit().is_some());
+    let keys: Vec<_> = tokens.iter().map(|token| token.key()).collect();
+    assert_eq!(kept(&conn, keys[0]), (true, false));
+    assert_eq!(kept(&conn, keys[1]), (true, false));
+    assert_eq!(kept(&conn, keys[2]), (false, false));
+    assert!(!other.is_answer_kept(keys[0]));
+    conn.respond(tokens.remove(1), ()).unwrap();
+    // One that is over is not kept any more, and the other is the last.
+    assert_eq!(kept(&conn, keys[1]), (false, false));
+    assert_eq!(kept(&conn, keys[0]), (false, false));
+    conn.respond(tokens.remove(0), ()).unwrap();
+    assert_eq!(kept(&conn, keys[0]), (false, true));
+}
+
 #[test]
 fn plain_calls_take_the_short_cut() {
     for (line, says) in [
