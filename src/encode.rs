@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 
 use crate::error_object::ErrorObject;
-use crate::id::Id;
+use crate::id::{Id, IdScheme};
 use crate::json::{self, EncodeError, Json};
 use crate::target::SMALL;
 
@@ -154,7 +154,7 @@ pub(crate) fn end_request(out: &mut Vec<u8>, write_id: impl FnOnce(&mut Vec<u8>)
 /// The same by a number, which with all that stands around it fits sixteen bytes as a rule: they are copied at once,
 /// and cut.
 #[inline(always)]
-pub(crate) fn end_numbered_request(out: &mut Vec<u8>, number: u64) {
+fn end_numbered_request(out: &mut Vec<u8>, number: u64) {
     if SMALL || number >= 10_000_000 {
         return end_request(out, |out| json::write_u64(out, number));
     }
@@ -164,6 +164,15 @@ pub(crate) fn end_numbered_request(out: &mut Vec<u8>, number: u64) {
     let end = out.len() + 7 + count;
     out.extend_from_slice(&text.to_le_bytes());
     out.truncate(end);
+}
+
+/// Ends a request of ours by the id that call `number` has.
+#[inline(always)]
+pub(crate) fn end_own_request(out: &mut Vec<u8>, scheme: &IdScheme, number: u64) {
+    match scheme {
+        IdScheme::Sequential => end_numbered_request(out, number),
+        scheme => end_request(out, |out| scheme.write(number, out)),
+    }
 }
 
 /// Ends a notification. 1.0 marks it by a null id.
@@ -189,16 +198,17 @@ fn write_call(
         .inspect_err(|_| out.truncate(start))
 }
 
-/// Appends a request whose id `write_id` writes. On error `out` is as it was.
+/// Appends a request with the id that call `number` has. On error `out` is as it was.
 pub(crate) fn request(
     out: &mut Vec<u8>,
     style: Style,
     method: &str,
     params: impl Payload,
-    write_id: impl FnOnce(&mut Vec<u8>),
+    scheme: &IdScheme,
+    number: u64,
 ) -> Result<(), WriteError> {
     write_call(out, style, method, params)?;
-    end_request(out, write_id);
+    end_own_request(out, scheme, number);
     Ok(())
 }
 
@@ -299,8 +309,8 @@ pub(crate) fn escape_braces(out: &mut Vec<u8>, start: usize) {
 #[cfg(test)]
 mod tests {
     use super::{
-        Id, Style, WriteError, encode_error, encode_parse_error, encode_response, escape_braces,
-        failure, notification, request, success,
+        Id, IdScheme, Style, WriteError, encode_error, encode_parse_error, encode_response,
+        escape_braces, failure, notification, request, success,
     };
     use crate::error_object::ErrorObject;
     use crate::json::Json;
@@ -313,9 +323,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn id(out: &mut Vec<u8>) {
-        out.extend_from_slice(b"7");
-    }
+    const SEQUENTIAL: IdScheme = IdScheme::Sequential;
 
     #[test]
     fn a_request_ends_by_its_number_however_long_it_is() {
@@ -331,12 +339,12 @@ mod tests {
     // SER-09 MSG-17 ONE-07 ONE-11
     #[test]
     fn members_stand_in_one_order_and_absent_ones_are_left_out() {
-        let v2 = text(|out| request(out, Style::V2, "m", &[1, 2], id).unwrap());
+        let v2 = text(|out| request(out, Style::V2, "m", &[1, 2], &SEQUENTIAL, 7).unwrap());
         assert_eq!(
             v2,
             r#"{"jsonrpc":"2.0","method":"m","params":[1,2],"id":7}"#
         );
-        let v1 = text(|out| request(out, Style::V1, "m", (), id).unwrap());
+        let v1 = text(|out| request(out, Style::V1, "m", (), &SEQUENTIAL, 7).unwrap());
         assert_eq!(v1, r#"{"method":"m","params":[],"id":7}"#);
         let v2 = text(|out| notification(out, Style::V2, "m", ()).unwrap());
         assert_eq!(v2, r#"{"jsonrpc":"2.0","method":"m"}"#);
@@ -385,7 +393,7 @@ mod tests {
     fn params_are_an_array_an_object_or_nothing() {
         let mut out = b"kept".to_vec();
         assert!(matches!(
-            request(&mut out, Style::V2, "m", &1, id),
+            request(&mut out, Style::V2, "m", &1, &SEQUENTIAL, 7),
             Err(WriteError::ParamsScalar)
         ));
         assert!(matches!(
@@ -394,7 +402,7 @@ mod tests {
         ));
         let named = Json::parse_str("{}").unwrap();
         assert!(matches!(
-            request(&mut out, Style::V1, "m", named, id),
+            request(&mut out, Style::V1, "m", named, &SEQUENTIAL, 7),
             Err(WriteError::ParamsByName)
         ));
         assert_eq!(out, b"kept");

@@ -153,9 +153,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
     fn write_next(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
         let number = self.conn.next_call(None)?;
         let (style, scheme) = (self.conn.own_style(), self.conn.config.id_scheme);
-        self.write(|out| {
-            encode::request(out, style, method, params, |out| scheme.write(number, out))
-        })?;
+        self.write(|out| encode::request(out, style, method, params, &scheme, number))?;
         Ok(number)
     }
 

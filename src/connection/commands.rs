@@ -12,7 +12,7 @@ use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
 use crate::event::Closed;
 use crate::frame::write::FrameStart;
-use crate::id::{CallId, Id, IdScheme};
+use crate::id::{CallId, Id};
 use crate::json::{self, EncodeError, Json, JsonKind};
 use crate::message::is_named;
 use crate::time::Instant;
@@ -250,10 +250,9 @@ impl<T, S: Settings> Connection<T, S> {
         let out = self.outbox.body();
         match (call, id) {
             (Some(_), Some(id)) => encode::end_request(out, |out| json::write_json(out, id.json())),
-            (Some(number), None) => match &self.config.id_scheme {
-                IdScheme::Sequential => encode::end_numbered_request(out, number),
-                scheme => encode::end_request(out, |out| scheme.write(number, out)),
-            },
+            (Some(number), None) => {
+                encode::end_own_request(out, &self.config.id_scheme, number);
+            }
             (None, _) => encode::end_notification(out, half.style),
         }
         self.finish_body(half.start)?;

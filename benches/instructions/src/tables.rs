@@ -79,33 +79,23 @@ impl Operation for CallAndGiveUp {
 }
 
 /// The same list of calls and the same order without a connection: what of the operation above is the harness.
-pub struct Turns {
-    open: Vec<CallId>,
-    at: usize,
-    now: u64,
-    apart: u64,
-}
+pub struct Turns(CallAndGiveUp);
 
 impl Turns {
     pub fn new(open: usize) -> Self {
-        let CallAndGiveUp { open, apart, .. } = CallAndGiveUp::new(open);
-        Self {
-            open,
-            at: 0,
-            now: 0,
-            apart,
-        }
+        Self(CallAndGiveUp::new(open))
     }
 }
 
 impl Operation for Turns {
     fn run(&mut self) {
+        let list = &mut self.0;
         for _ in 0..32 {
-            self.at = next(self.at, self.open.len());
-            let call = black_box(self.open[self.at]);
+            list.at = next(list.at, list.open.len());
+            let call = black_box(list.open[list.at]);
             black_box(Some(call.number()));
-            self.now += self.apart;
-            self.open[self.at] = black_box(call);
+            list.now += list.apart;
+            list.open[list.at] = black_box(call);
         }
     }
 
