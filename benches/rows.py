@@ -121,7 +121,7 @@ ROWS = [
     Row(4, "instructions to read item 01", 800, 650, [instructions("01", "01 req_small")]),
     Row(4, "instructions to read item 04", 700, 550, [instructions("04", "04 resp_small")]),
     Row(4, "instructions to read item 05", 850, 700, [instructions("05", "05 resp_error")]),
-    Row(5, "reading item 03, escaped text, GB/s", 5.5, 8, [
+    Row(5, "reading item 03, escaped text, GB/s on the machine of the limits", 5.5, 8, [
         there("03", "03", ["parse 03 lsp_didchange_5k"], say=lambda nanos: 5101 / nanos, form="{:.2f}")], is_least=True),
     Row(6, f"reading item 06, a block in hex, against {SERDE}", 0.65, 0.50, [parse("06", "06 eth_block_30k")]),
     Row(6, "the same against sonic-rs typed", 0.92, 0.70, against("sonic-rs typed", "06")),
@@ -137,16 +137,16 @@ ROWS = [
     Row(10, "writing 24 KB and 1 MiB against copying the frame", 1.15, 1.05, [
         ratio(size, sources.TIME, f"encode {size} ContentLength", f"copy {size}") for size in ("24 KB", "1 MiB")]),
     Row(11, "allocations per message, the worst operation", 0, 0, [Part("", sources.ALLOCATIONS, ["most"], form="{:g}")]),
-    Row(12, "bookkeeping of a call, ns", 12, 7, [bookkeeping("1 open", 1), bookkeeping("10 000 open", 10000)]),
+    Row(12, "bookkeeping of a call, ns on the machine of the limits", 12, 7, [bookkeeping("1 open", 1), bookkeeping("10 000 open", 10000)]),
     Row(13, "the same with 1 000 000 open, against hashbrown, foldhash and a lazy heap", 0.6, 0.45, [
         Part("", sources.TIME, [f"{what}, 1000000 open" for what in ("call and give up", "turns", "table of hash and heap")] + ["notify"],
              lambda call, turn, usual, told: (call - told - turn) / (usual - turn), beside=[bookkeeping("ns", 1000000).beside[0]])]),
     Row(13, "bytes of an open call besides its tag, 1 000 000 open", 48, 24, [
         Part("", sources.HELD, ["bytes of a call, 1000000 open"], form="{:.0f}",
              beside=[Part("100 000 open", sources.HELD, ["bytes of a call, 100000 open"], form="{:.0f}")])]),
-    Row(14, "round trip in memory, 60 bytes, ns", 200, 140, [
+    Row(14, "round trip in memory, 60 bytes, ns, the same", 200, 140, [
         there(framing, "01", [f"round trip {framing}"]) for framing in FRAMINGS]),
-    Row(15, "TCP echo, 1 in flight, processor time against a bare echo", 1.10, 1.03, echo("TCP", "one")),
+    Row(15, "TCP echo, 1 in flight, processor time against a bare echo, client and server apart", 1.10, 1.03, echo("TCP", "one")),
     Row(16, "TCP echo, 64 in flight, the same", 2.5, 1.8, echo("TCP", "many")),
     Row(16, "TCP echo, batches of 100, the same", 2.5, 1.8, echo("TCP", "batch")),
     Row(17, "WebSocket echo, 64 in flight, against bare tungstenite", 2.0, 1.4, echo("WebSocket", "many")),
