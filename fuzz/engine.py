@@ -84,20 +84,19 @@ def fuzz(program, corpus, cpu_seconds, seed=0):
         command.append(f"-max_total_time={cpu_seconds * 20}")
         with open(f"{folder}/said", "w+", errors="replace") as said:
             child = subprocess.Popen(command, stdout=said, stderr=said)
-            used = 0.0
+            used, is_killed = 0.0, False
             while child.poll() is None:
                 time.sleep(0.2)
                 used = cpu_of(child.pid) or used
                 if used >= cpu_seconds:
-                    child.terminate()
-                    child.wait()
+                    is_killed = stop(child)
             said.seek(0)
             text = said.read()
         # A process that was stopped for a while leaves a `slow-unit-` behind, which is no find; a case that hangs is a `timeout-`.
         kinds = ("crash-*", "timeout-*", "oom-*", "leak-*")
         found = next((path for kind in kinds for path in pathlib.Path(folder).glob(kind)), None)
         found = found and found.read_bytes()
-    if found is None and child.returncode not in (0, -15, 72):
+    if found is None and not is_killed and child.returncode not in (0, -15, 72):
         raise RuntimeError(f"{name} ended with {child.returncode}:\n{text[-2000:]}")
     executions = [int(n) for n in re.findall(r"^#(\d+)\s", text, re.M)]
     executions += [int(n) for n in re.findall(r"number_of_executed_units: (\d+)", text)]
@@ -111,6 +110,19 @@ def passes(program, case):
         file.write(case)
         file.flush()
         return subprocess.run([str(program), file.name], capture_output=True, timeout=60).returncode == 0
+
+
+def stop(child):
+    """Ends a process of the engine. Says whether it had to be killed: its handler of the signal allocates, and waits for
+    ever if the allocator was at work."""
+    child.terminate()
+    try:
+        child.wait(10)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        return True
+    return False
 
 
 def cpu_of(pid):
