@@ -75,8 +75,8 @@ pub(crate) struct Batches {
     kept: usize,
 }
 
-impl Batches {
-    pub(crate) const fn new() -> Self {
+impl Default for Batches {
+    fn default() -> Self {
         Self {
             slots: Vec::new(),
             free: NONE,
@@ -84,7 +84,9 @@ impl Batches {
             kept: 0,
         }
     }
+}
 
+impl Batches {
     /// The most heap that batches keep besides the answers themselves, which the output's limit
     /// counts: one batch's answers once more while they move to the output, what finished batches
     /// keep, the lists and the slots.
@@ -112,7 +114,7 @@ impl Batches {
     }
 
     /// Begins a batch. It stays open until [`release`](Self::release) has been called once for
-    /// this and once for every [`retain`](Self::retain).
+    /// this and once for every request that [`retain`](Self::retain) noted.
     pub(crate) fn begin(&mut self) -> u32 {
         if let Some(batch) = self.slots.get_mut(self.free as usize) {
             let index = self.free;
@@ -128,10 +130,10 @@ impl Batches {
         (self.slots.len() - 1) as u32
     }
 
-    /// Notes one more request that is open in the batch.
-    pub(crate) fn retain(&mut self, batch: u32) {
+    /// Notes so many more requests that are open in the batch.
+    pub(crate) fn retain(&mut self, batch: u32, requests: usize) {
         if let Some(batch) = self.slots.get_mut(batch as usize) {
-            batch.waiting += 1;
+            batch.waiting += requests;
         }
     }
 
@@ -273,13 +275,6 @@ struct OurBatch {
 }
 
 impl OurBatches {
-    pub(crate) const fn new() -> Self {
-        Self {
-            batches: Vec::new(),
-            kept: 0,
-        }
-    }
-
     /// The most heap that `calls_max` calls in batches keep.
     pub(crate) const fn heap_bytes_max(calls_max: usize) -> usize {
         // Batches that are over wait until they are as many as the others, and one more comes.
@@ -342,7 +337,7 @@ mod tests {
     // SRV-20 SRV-21
     #[test]
     fn answers_leave_in_request_order_or_as_they_came() {
-        let mut batches = Batches::new();
+        let mut batches = Batches::default();
         let batch = batches.begin();
         for (position, text) in [(2, b"c"), (0, b"a"), (1, b"b")] {
             assert!(add(&mut batches, batch, position, text));
@@ -360,7 +355,7 @@ mod tests {
 
     #[test]
     fn an_answer_over_the_budget_leaves_no_trace() {
-        let mut batches = Batches::new();
+        let mut batches = Batches::default();
         let batch = batches.begin();
         assert!(add(&mut batches, batch, 0, b"12345"));
         assert!(!add(&mut batches, batch, 1, b"1234"));
@@ -370,16 +365,16 @@ mod tests {
 
     #[test]
     fn a_batch_is_over_after_its_last_release() {
-        let mut batches = Batches::new();
+        let mut batches = Batches::default();
         let batch = batches.begin();
-        batches.retain(batch);
+        batches.retain(batch, 1);
         assert!(!batches.release(batch));
         assert!(batches.release(batch));
     }
 
     #[test]
     fn answers_that_came_in_the_opposite_order_are_turned_round() {
-        let mut batches = Batches::new();
+        let mut batches = Batches::default();
         let batch = batches.begin();
         for (position, text) in [(2, b"c"), (1, b"b"), (0, b"a")] {
             assert!(add(&mut batches, batch, position, text));
@@ -399,7 +394,7 @@ mod tests {
 
     #[test]
     fn batches_that_are_over_keep_no_more_than_they_may_and_lend_it_to_the_next() {
-        let mut batches = Batches::new();
+        let mut batches = Batches::default();
         let batch = batches.begin();
         add(&mut batches, batch, 0, b"12345");
         let one = held(&batches);
@@ -411,7 +406,7 @@ mod tests {
             (2 * one - 1, one),
             (2 * one, 2 * one),
         ] {
-            let mut batches = Batches::new();
+            let mut batches = Batches::default();
             for _ in 0..3 {
                 let both = [batches.begin(), batches.begin()];
                 for batch in both {
@@ -426,7 +421,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_taken_back_gives_its_room_back() {
-        let mut batches = Batches::new();
+        let mut batches = Batches::default();
         let batch = batches.begin();
         add(&mut batches, batch, 0, b"1234");
         let fail = |out: &mut Vec<u8>, bytes: usize| {
@@ -459,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_call_is_found_in_the_batch_that_it_was_made_in() {
-        let mut ours = OurBatches::new();
+        let mut ours = OurBatches::default();
         ours.push(3, 5, 3);
         ours.push(8, 8, 1);
         let around: Vec<_> = (2..=9).map(|number| ours.around(number)).collect();
@@ -485,7 +480,7 @@ mod tests {
     #[test]
     fn our_batches_stay_below_their_bound_and_come_near_it() {
         let calls_max = 100;
-        let mut ours = OurBatches::new();
+        let mut ours = OurBatches::default();
         for number in 0..calls_max as u64 {
             ours.push(number, number, 1);
         }
@@ -510,7 +505,7 @@ mod tests {
 
     #[test]
     fn room_is_made_for_what_is_added_and_doubled_up_to_the_most_there_may_be() {
-        let mut batches = Batches::new();
+        let mut batches = Batches::default();
         let batch = batches.begin();
         let mut add = |position, room: usize| {
             let write = |out: &mut Vec<u8>| {

@@ -22,7 +22,10 @@ use core::num::NonZeroU64;
 use crate::deadlines::{Deadlines, NEVER};
 use crate::id::Id;
 
-/// The ring never has fewer slots.
+/// The ring has so many slots for one call at a time, which is what many peers make.
+const SLOTS_FOR_ONE: usize = 2;
+
+/// For more it never has fewer slots.
 const SLOTS_MIN: usize = 8;
 
 /// An open call. Its number is never zero, so a slot needs no room to say that it is free.
@@ -148,7 +151,7 @@ impl<T> Calls<T> {
     #[inline(always)]
     pub(crate) fn reserve_next(&self, calls_max: usize) -> Option<u64> {
         let slot = self.slots.get(self.next as usize & self.mask())?;
-        let has_room = self.open < calls_max && self.open * 8 < self.slots.len() * 7;
+        let has_room = self.open < calls_max && self.open < self.enough();
         let is_plain = has_room && slot.is_none() && self.foreign.is_none();
         is_plain.then_some(self.next)
     }
@@ -156,7 +159,7 @@ impl<T> Calls<T> {
     /// The number for the next call; none when numbers up to `number_max` are used up. `is_taken`
     /// tells numbers whose spelling a caller-chosen id already has.
     pub(crate) fn reserve(&mut self, calls_max: usize, number_max: u64) -> Option<u64> {
-        if self.open >= self.slots.len() / 8 * 7 && self.slots.len() < Self::slots_max(calls_max) {
+        if self.open >= self.enough() && self.slots.len() < Self::slots_max(calls_max) {
             self.grow();
         }
         let from = self.next as usize & self.mask();
@@ -360,6 +363,13 @@ impl<T> Calls<T> {
         slot.filter(|slot| slot.is(number))
     }
 
+    /// How many open calls make the ring double: one slot at least stays free, so that numbers go on
+    /// beside a slow call.
+    #[inline(always)]
+    fn enough(&self) -> usize {
+        self.slots.len() * 7 / 8
+    }
+
     fn mask(&self) -> usize {
         self.slots.len().wrapping_sub(1)
     }
@@ -394,7 +404,10 @@ impl<T> Calls<T> {
     /// Doubles the ring. Numbers that differed under the old mask differ under the new one.
     #[inline(never)]
     fn grow(&mut self) {
-        let len = (self.slots.len() * 2).max(SLOTS_MIN);
+        let len = match self.slots.len() {
+            0 => SLOTS_FOR_ONE,
+            len => (len * 2).max(SLOTS_MIN),
+        };
         let mut slots = Vec::with_capacity(len);
         slots.resize_with(len, || None);
         let old = core::mem::replace(&mut self.slots, slots);
@@ -504,8 +517,8 @@ mod tests {
         let mut calls = Calls::new(1);
         for opened in 1..=1024u64 {
             open(&mut calls, NEVER);
-            let enough = [8, 16, 32, 64, 128, 256, 512].into_iter();
-            let enough = enough.filter(|len| opened <= len / 8 * 7).min();
+            let enough = [2, 8, 16, 32, 64, 128, 256, 512].into_iter();
+            let enough = enough.filter(|len| opened <= len * 7 / 8).min();
             assert_eq!(calls.slots.len() as u64, enough.unwrap_or(1024), "{opened}");
         }
     }
@@ -582,7 +595,8 @@ mod tests {
         let mut calls = Calls::new(1);
         assert_eq!(calls.reserve_next(9), None);
         for number in 1..=7 {
-            if number > 1 {
+            // The ring of two is to grow.
+            if number > 2 {
                 assert_eq!(calls.reserve_next(number), Some(number as u64));
                 assert_eq!(calls.reserve_next(number - 1), None);
             }

@@ -179,12 +179,17 @@ pub trait Settings {
     /// The framing, where it is known when the program is built.
     const FRAMING: Option<Framing>;
 
+    /// Whether there may be batches: not, where it is known when the program is built that they are
+    /// switched off.
+    const BATCHES: bool;
+
     /// The configuration, always the same.
     fn config(&self) -> &Config;
 }
 
 impl Settings for Config {
     const FRAMING: Option<Framing> = None;
+    const BATCHES: bool = true;
 
     #[inline(always)]
     fn config(&self) -> &Config {
@@ -221,6 +226,7 @@ pub trait FixedConfig {
 
 impl<F: FixedConfig> Settings for F {
     const FRAMING: Option<Framing> = Some(F::CONFIG.framing);
+    const BATCHES: bool = F::CONFIG.batches;
 
     #[inline(always)]
     fn config(&self) -> &Config {

@@ -49,7 +49,9 @@ pub(crate) mod sealed {
         }
 
         fn size_hint(&self) -> usize {
-            64
+            // Text takes about twice the memory of numbers and short strings; a longer one makes
+            // room as it comes.
+            size_of_val(*self).saturating_mul(2).min(1024)
         }
     }
 

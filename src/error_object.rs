@@ -209,6 +209,13 @@ impl<'a> ErrorObject<'a> {
         }
     }
 
+    /// About how many bytes `write` will add.
+    pub(crate) fn size_hint(&self) -> usize {
+        let data = self.data.map_or(0, Json::len);
+        let parts = 36 + self.message.len() + data;
+        self.text.map_or(parts, Json::len)
+    }
+
     /// Writes the object, in the order code, message, data.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         if let Some(text) = self.text {

@@ -52,7 +52,7 @@ pub(crate) struct Outbox<S> {
     /// The last call of the parts of which a byte has been taken.
     begun_call: u64,
     /// A larger buffer than this is given back once it is empty.
-    keep_bytes: usize,
+    keep_bytes: u32,
 }
 
 impl<S: Settings> Outbox<S> {
@@ -67,7 +67,11 @@ impl<S: Settings> Outbox<S> {
             parts: VecDeque::new(),
             gone_call: 0,
             begun_call: 0,
-            keep_bytes,
+            keep_bytes: if keep_bytes < u32::MAX as usize {
+                keep_bytes as u32
+            } else {
+                u32::MAX
+            },
         }
     }
 
@@ -131,6 +135,10 @@ impl<S: Settings> Outbox<S> {
         write::finish(frame, self.framing(), &mut self.buf);
         self.committed = self.buf.len();
         if last_call.is_some() || self.framing() == Framing::Messages {
+            if self.parts.capacity() == 0 {
+                // Many peers call one thing at a time, and then one is enough.
+                self.parts = VecDeque::with_capacity(1);
+            }
             self.parts.push_back(Part {
                 begin,
                 end: self.queued(),
@@ -151,7 +159,7 @@ impl<S: Settings> Outbox<S> {
     fn drop_open_frame(&mut self) {
         self.buf.truncate(self.committed);
         // A message that was found too large does not leave its room behind.
-        let keep_bytes = self.committed.max(self.keep_bytes);
+        let keep_bytes = self.committed.max(self.keep_bytes as usize);
         if self.buf.capacity() / 2 > keep_bytes {
             self.buf.shrink_to(keep_bytes);
         }
@@ -256,7 +264,7 @@ impl<S: Settings> Outbox<S> {
             self.head = 0;
             self.committed = 0;
             self.buf.clear();
-            if self.buf.capacity() > self.keep_bytes {
+            if self.buf.capacity() > self.keep_bytes as usize {
                 self.buf = Vec::new();
             }
         }

@@ -9,6 +9,7 @@
 //! cost a pass over it, `requests_max` slots at most. Most requests are answered before anyone looks
 //! for one, so a request is only noted as fresh until somebody does, and is sorted once.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
@@ -21,7 +22,7 @@ use crate::json::Json;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// So many more fresh ones are noted before those are left out that stand there for nothing.
-const FRESH_MIN: usize = 16;
+const FRESH_MIN: usize = 2;
 
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
 const ID_INLINE: usize = 40;
@@ -53,6 +54,11 @@ impl OpenRequest {
         &self.id
     }
 
+    /// Tells it from others that stood in its slot.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
     fn as_id(&self) -> Id<'_> {
         // The bytes were copied from an `Id`.
         let text = core::str::from_utf8(&self.id).unwrap_or("null");
@@ -63,25 +69,43 @@ impl OpenRequest {
 #[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<OpenRequest>,
-    /// A hash of the id of each slot that is sorted.
-    hashes: Vec<u32>,
-    /// The first slot of each bucket, or [`NONE`]. As many as a power of two, and no fewer than slots.
-    buckets: Vec<u32>,
+    /// Where ids are looked up; nothing before somebody has looked for one.
+    index: Option<Box<Index>>,
     /// The slots that were opened since somebody looked for a request, the oldest first. A slot that
     /// was used again stands here again; one whose request is over stands here for nothing.
     fresh: Vec<u32>,
     free: u32,
-    open: usize,
+    open: u32,
     /// No request is open in a slot before this one: how far [`any`](Self::any) has searched.
-    searched: usize,
+    searched: u32,
+}
+
+/// What finds a request by its id.
+#[derive(Debug, Default)]
+struct Index {
+    /// A hash of the id of each slot that is sorted.
+    hashes: Vec<u32>,
+    /// The first slot of each bucket, or [`NONE`]. As many as a power of two, and no fewer than slots
+    /// were when it was last sorted.
+    buckets: Vec<u32>,
+}
+
+impl Index {
+    /// The bucket of a slot's hash: the lower bits are its best. None where there are no buckets.
+    fn bucket(&self, hash: u32) -> usize {
+        hash as usize & self.buckets.len().wrapping_sub(1)
+    }
+
+    fn hash(&self, slot: u32) -> u32 {
+        self.hashes.get(slot as usize).copied().unwrap_or(0)
+    }
 }
 
 impl Requests {
     pub(crate) const fn new() -> Self {
         Self {
             slots: Vec::new(),
-            hashes: Vec::new(),
-            buckets: Vec::new(),
+            index: None,
             fresh: Vec::new(),
             free: NONE,
             open: 0,
@@ -101,12 +125,12 @@ impl Requests {
         requests_max
             .saturating_mul(slot.saturating_add(id))
             .saturating_add(id)
-            .saturating_add(FRESH_MIN * size_of::<u32>())
+            .saturating_add(FRESH_MIN * size_of::<u32>() + size_of::<Index>())
     }
 
     /// How many requests are open.
     pub(crate) fn open(&self) -> usize {
-        self.open
+        self.open as usize
     }
 
     /// Opens a request and gives its slot and generation.
@@ -121,7 +145,7 @@ impl Requests {
         if let Some(slot) = self.slots.get_mut(self.free as usize) {
             let index = self.free;
             self.free = slot.next;
-            self.searched = self.searched.min(index as usize);
+            self.searched = self.searched.min(index);
             slot.id.extend_from_slice(id.json().as_bytes());
             (slot.style, slot.batch, slot.position) = (style, batch, position);
             (slot.cancelled, slot.is_open, slot.is_sorted) = (false, true, false);
@@ -133,7 +157,6 @@ impl Requests {
         if index == 0 {
             // Many peers ask one thing at a time, and then one is enough.
             self.slots.reserve_exact(1);
-            self.hashes.reserve_exact(1);
         }
         self.slots.push(OpenRequest {
             id: SmallVec::from_slice(id.json().as_bytes()),
@@ -147,7 +170,6 @@ impl Requests {
             next: NONE,
             before: NONE,
         });
-        self.hashes.push(0);
         // Room for twice as many as there can be, so that only more requests than ever ask for more.
         let room = 2 * self.slots.capacity() + FRESH_MIN;
         self.fresh
@@ -158,6 +180,10 @@ impl Requests {
 
     #[inline]
     fn note_fresh(&mut self, index: u32) {
+        if self.fresh.last() == Some(&index) {
+            // Used again at once: it stands where it belongs.
+            return;
+        }
         if self.fresh.len() == self.fresh.capacity() {
             self.forget_stale();
         }
@@ -190,24 +216,34 @@ impl Requests {
             return;
         }
         self.forget_stale();
-        if self.slots.len() > self.buckets.len() {
-            self.spread();
-        }
+        self.spread();
         for at in 0..self.fresh.len() {
-            let index = self.fresh[at];
-            let slot = &mut self.slots[index as usize];
-            slot.is_sorted = true;
-            self.hashes[index as usize] = slot.as_id().value_hash();
-            self.link(index, true);
+            let slot = self.fresh[at];
+            let request = &mut self.slots[slot as usize];
+            request.is_sorted = true;
+            let hash = request.as_id().value_hash();
+            if let Some(index) = &mut self.index {
+                index.hashes[slot as usize] = hash;
+            }
+            self.link(slot, true);
         }
         self.fresh.clear();
     }
 
-    /// Doubles the buckets. Each old one is divided among new ones, its last slot first, so that
-    /// every ring keeps its order.
+    /// Makes room for the hashes of all slots, and buckets where there are fewer than slots. Each old
+    /// bucket is then divided among new ones, its last slot first, so that every ring keeps its order.
     fn spread(&mut self) {
-        let buckets = alloc::vec![NONE; self.slots.len().next_power_of_two()];
-        for mut head in core::mem::replace(&mut self.buckets, buckets) {
+        let slots = self.slots.len();
+        let index = self.index.get_or_insert_default();
+        // No slot is sorted yet that has no hash.
+        while index.hashes.len() < slots {
+            index.hashes.push(0);
+        }
+        if slots <= index.buckets.len() {
+            return;
+        }
+        let buckets = alloc::vec![NONE; slots.next_power_of_two()];
+        for mut head in core::mem::replace(&mut index.buckets, buckets) {
             while let Some(first) = self.slots.get(head as usize) {
                 let last = first.before;
                 let before = self.slots[last as usize].before;
@@ -221,20 +257,16 @@ impl Requests {
         }
     }
 
-    fn bucket(&self, hash: u32) -> usize {
-        // The lower bits of this hash are its best, and there is at least one bucket.
-        hash as usize & (self.buckets.len() - 1)
-    }
-
     /// Where the ring of a sorted slot begins.
-    fn head(&mut self, index: u32) -> &mut u32 {
-        let bucket = self.bucket(self.hashes[index as usize]);
-        &mut self.buckets[bucket]
+    fn head(&mut self, slot: u32) -> Option<&mut u32> {
+        let index = self.index.as_mut()?;
+        let bucket = index.bucket(index.hash(slot));
+        index.buckets.get_mut(bucket)
     }
 
     /// Puts a slot into its ring, as the first or the last.
     fn link(&mut self, index: u32, first: bool) {
-        let head = *self.head(index);
+        let head = self.head(index).map_or(NONE, |head| *head);
         let (next, before) = match self.slots.get(head as usize) {
             Some(slot) => (head, slot.before),
             None => (index, index),
@@ -244,7 +276,7 @@ impl Requests {
         let slot = &mut self.slots[index as usize];
         (slot.next, slot.before) = (next, before);
         if first || head == NONE {
-            *self.head(index) = index;
+            self.set_head(index, index);
         }
     }
 
@@ -254,16 +286,22 @@ impl Requests {
         let (next, before) = (slot.next, slot.before);
         self.slots[before as usize].next = next;
         self.slots[next as usize].before = before;
-        let head = self.head(index);
-        if *head == index {
-            *head = if next == index { NONE } else { next };
+        if self.head(index).is_some_and(|head| *head == index) {
+            self.set_head(index, if next == index { NONE } else { next });
+        }
+    }
+
+    /// Lets the ring of `slot` begin with `first`.
+    fn set_head(&mut self, slot: u32, first: u32) {
+        if let Some(head) = self.head(slot) {
+            *head = first;
         }
     }
 
     /// The open request of this slot and generation.
     pub(crate) fn get(&self, slot: u32, generation: u32) -> Option<&OpenRequest> {
-        let request = self.slots.get(slot as usize)?;
-        (request.is_open && request.generation == generation).then_some(request)
+        self.at(slot)
+            .filter(|request| request.generation == generation)
     }
 
     /// Notes that the peer has given the request up; false if it had before.
@@ -280,11 +318,10 @@ impl Requests {
         }
     }
 
-    /// The generation of an open slot.
-    pub(crate) fn generation(&self, slot: u32) -> u32 {
-        self.slots
-            .get(slot as usize)
-            .map_or(0, |request| request.generation)
+    /// The open request of this slot.
+    pub(crate) fn at(&self, slot: u32) -> Option<&OpenRequest> {
+        let request = self.slots.get(slot as usize)?;
+        request.is_open.then_some(request)
     }
 
     /// Ends the request; its slot may be used again under the next generation.
@@ -340,12 +377,11 @@ impl Requests {
         found
     }
 
-    /// The open requests with this hash.
+    /// The open requests with this hash, once they have been sorted.
     fn ring(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
-        let head = match self.buckets.is_empty() {
-            true => NONE,
-            false => self.buckets[self.bucket(hash)],
-        };
+        let index = self.index.as_deref();
+        let head = index.and_then(|index| index.buckets.get(index.bucket(hash)));
+        let head = head.copied().unwrap_or(NONE);
         let mut next = head;
         let all = core::iter::from_fn(move || {
             let slot = self.slots.get(next as usize)?;
@@ -353,7 +389,7 @@ impl Requests {
             next = if slot.next == head { NONE } else { slot.next };
             Some(index)
         });
-        all.filter(move |&slot| self.hashes[slot as usize] == hash)
+        all.filter(move |&slot| index.is_some_and(|index| index.hash(slot) == hash))
     }
 
     /// The same without those that the peer has given up, which stand behind all others.
@@ -367,9 +403,9 @@ impl Requests {
         if self.open == 0 {
             return None;
         }
-        let unsearched = self.slots.get(self.searched..)?;
-        self.searched += unsearched.iter().position(|request| request.is_open)?;
-        Some(self.searched as u32)
+        let unsearched = self.slots.get(self.searched as usize..)?;
+        self.searched += unsearched.iter().position(|request| request.is_open)? as u32;
+        Some(self.searched)
     }
 }
 
@@ -504,18 +540,39 @@ mod tests {
         }
         let mut requests = Requests::new();
         let (first, _) = requests.insert(id("0"), Style::V2, NONE, 0);
-        let (second, _) = requests.insert(id("1"), Style::V2, NONE, 0);
-        requests.remove(second);
+        let mut noted = 1;
+        let mut one_after_the_other = |requests: &mut Requests| {
+            let slots = [(); 2].map(|()| requests.insert(id("1"), Style::V2, NONE, 0).0);
+            slots
+                .into_iter()
+                .rev()
+                .for_each(|slot| requests.remove(slot));
+            noted += 2;
+            noted
+        };
+        one_after_the_other(&mut requests);
         let room = requests.fresh.capacity();
-        for n in 2..10_000 {
-            let (slot, _) = requests.insert(id("1"), Style::V2, NONE, 0);
-            requests.remove(slot);
-            if n < room {
-                assert_eq!(requests.fresh.len(), n + 1);
+        for _ in 0..5000 {
+            let noted = one_after_the_other(&mut requests);
+            if noted <= room {
+                assert_eq!(requests.fresh.len(), noted);
             }
             assert_eq!(requests.fresh.capacity(), room);
         }
         assert_eq!(requests.find(id("0")), Some(first));
+    }
+
+    #[test]
+    fn one_request_at_a_time_is_noted_once() {
+        let mut requests = Requests::new();
+        for _ in 0..100 {
+            let (slot, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+            assert_eq!((slot, requests.fresh.len()), (0, 1));
+            requests.remove(slot);
+        }
+        let (slot, _) = requests.insert(id("7"), Style::V2, NONE, 0);
+        assert_eq!(requests.find(id("7")), Some(slot));
+        assert_eq!(requests.find(id("1")), None);
     }
 
     // SEC-11
@@ -526,8 +583,9 @@ mod tests {
             requests.insert(id(&alloc::format!("{n}")), Style::V2, NONE, 0);
         }
         requests.sort();
-        let used = requests.buckets.iter().filter(|&&head| head != NONE);
-        assert_eq!(requests.buckets.len(), 64);
+        let buckets = &requests.index.as_ref().unwrap().buckets;
+        let used = buckets.iter().filter(|&&head| head != NONE);
+        assert_eq!(buckets.len(), 64);
         assert!(used.count() > 30);
     }
 }

@@ -3,8 +3,8 @@
 //! The rule guarded here: a request is answered once. A refused answer leaves no trace and hands the
 //! token back.
 
-use super::Connection;
 use super::commands::{ENVELOPE_HINT, Rejected, SendError};
+use super::{Connection, Parts};
 use crate::codes;
 use crate::config::Settings;
 use crate::encode::{self, Payload, Style};
@@ -55,10 +55,15 @@ impl<T, S: Settings> Connection<T, S> {
             return Err(Rejected::new(to, SendError::TooLarge));
         }
         // An error always fits into a batch: what had no room as a result must still be answered.
-        self.answer(to, 2 * ENVELOPE_HINT, usize::MAX, |out, style, id| {
-            encode::failure(out, style, Some(id), error);
-            Ok(())
-        })
+        self.answer(
+            to,
+            error.size_hint() + ENVELOPE_HINT,
+            usize::MAX,
+            |out, style, id| {
+                encode::failure(out, style, Some(id), error);
+                Ok(())
+            },
+        )
     }
 
     /// Answers a request whose method nobody serves: −32601, naming the method in its data only
@@ -121,7 +126,10 @@ impl<T, S: Settings> Connection<T, S> {
         let open = is_ours
             .then(|| self.requests.get(request.slot, request.generation))
             .flatten();
-        open.is_some_and(|open| self.batches.is_waiting_for_more(self.batch_of(open)))
+        let Some((open, parts)) = open.zip(self.parts.as_ref()) else {
+            return false;
+        };
+        parts.batches.is_waiting_for_more(self.batch_of(open))
     }
 
     /// Answers −32603 to a request whose token was lost, as in a panic while its result was being
@@ -157,11 +165,10 @@ impl<T, S: Settings> Connection<T, S> {
         let (batch, position, style) = (self.batch_of(request), request.position, request.style);
         if batch != NONE {
             let id = request.id();
-            match self
-                .batches
-                .add(batch, position, hint, batch_budget, |out| {
-                    write(out, style, id)
-                }) {
+            let batches = &mut Parts::of(&mut self.parts).batches;
+            match batches.add(batch, position, hint, batch_budget, |out| {
+                write(out, style, id)
+            }) {
                 Ok(true) => {}
                 Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),
                 Err(error) => return Err(Rejected::new(to, error)),
@@ -188,36 +195,39 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// The batch that a request came in; [`NONE`] if it came alone.
     pub(super) fn batch_of(&self, request: &OpenRequest) -> u32 {
-        if self.config.batches {
-            request.batch
-        } else {
-            NONE
-        }
+        if S::BATCHES { request.batch } else { NONE }
     }
 
     /// Notes that one thing fewer is open in a batch, and sends the batch's answer if that was the
     /// last.
     pub(super) fn release_batch(&mut self, batch: u32) {
-        if !self.batches.release(batch) {
+        let Some(parts) = &mut self.parts else {
+            return;
+        };
+        let batches = &mut parts.batches;
+        if !batches.release(batch) {
             return;
         }
-        if self.batches.has_replies(batch) && !self.closed {
-            let frame = self.outbox.begin(self.batches.reply_bytes(batch));
+        if batches.has_replies(batch) && !self.closed {
+            let frame = self.outbox.begin(batches.reply_bytes(batch));
             let start = self.outbox.body().len();
-            self.batches
-                .write(batch, self.config.batch_order, self.outbox.body());
+            batches.write(batch, self.config.batch_order, self.outbox.body());
             if self.config.escape_braces {
                 encode::escape_braces(self.outbox.body(), start);
             }
             self.outbox.commit(frame, None);
         }
-        self.batches.end(batch, self.config.batch_reply_bytes_max);
+        batches.end(batch, self.config.batch_reply_bytes_max);
     }
 
     /// Holds the output to its hard limit after something was answered.
     pub(super) fn after_reply(&mut self) {
         self.watch_write();
-        let waiting = self.outbox.len() + self.batches.gathered();
+        let gathered = match &self.parts {
+            Some(parts) if self.reads_in_parts() => parts.batches.gathered(),
+            _ => 0,
+        };
+        let waiting = self.outbox.len() + gathered;
         if waiting > self.config.outbox_bytes_max {
             self.fail(ConnectionError::OutboxFull);
         }

@@ -7,8 +7,8 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroU64;
 
-use super::Connection;
 use super::commands::{Rejected, SendError, check_method};
+use super::{Connection, Parts};
 use crate::config::{Config, NullIdError, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload};
@@ -215,7 +215,9 @@ impl<T, S: Settings> Batch<'_, T, S> {
         conn.outbox.commit(frame, (self.calls > 0).then_some(last));
         conn.watch_write();
         if self.calls > 0 && conn.config.null_id_error == NullIdError::FailSole {
-            conn.our_batches.push(self.first, last, self.calls);
+            Parts::of(&mut conn.parts)
+                .our_batches
+                .push(self.first, last, self.calls);
         }
         Ok(())
     }

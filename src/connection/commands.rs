@@ -309,7 +309,9 @@ impl<T, S: Settings> Connection<T, S> {
         if self.config.cancel_send != CancelStyle::None {
             self.send_cancel(call.number, None);
         }
-        self.our_batches.end_call(call.number);
+        if let Some(parts) = &mut self.parts {
+            parts.our_batches.end_call(call.number);
+        }
         self.calls.take(call.number)
     }
 
@@ -359,7 +361,8 @@ impl<T, S: Settings> Connection<T, S> {
             return false;
         }
         let style = self.own_style();
-        let frame = self.outbox.begin(2 * ENVELOPE_HINT);
+        let said = reason.map_or(0, str::len);
+        let frame = self.outbox.begin(said + 2 * ENVELOPE_HINT);
         let start = self.outbox.body().len();
         let out = self.outbox.body();
         out.extend_from_slice(match style {

@@ -3,7 +3,7 @@
 //! The rule guarded here: a response is never answered; a notification is never answered; a
 //! request is answered exactly once; and whatever fits nothing is reported, not dropped.
 
-use super::{Connection, Fate, Rest};
+use super::{Connection, Fate, Parts, Rest};
 use crate::calls::Calls;
 use crate::config::{InvalidRequestId, NullIdError, Role, Settings};
 use crate::encode::{self, Style};
@@ -16,7 +16,7 @@ use crate::id::{Id, ReplyToken, RequestKey};
 use crate::input::Input;
 use crate::json::{Envelope, Json};
 use crate::message::{self, Call, CallKind, Invalid, Message, Text};
-use crate::requests::NONE;
+use crate::requests::{NONE, OpenRequest};
 
 /// The batch that an item's answer goes into, and its position there.
 #[derive(Clone, Copy)]
@@ -25,19 +25,31 @@ pub(super) struct Place {
     pub(super) position: u32,
 }
 
+impl Place {
+    /// Items have as many places as bytes have, and those are counted by 32 bits.
+    fn at(batch: u32, position: usize) -> Self {
+        let position = position as u32;
+        Self { batch, position }
+    }
+}
+
 impl<T, S: Settings> Connection<T, S> {
     /// Goes on with a message that has more to give; none when it is finished.
     pub(super) fn read_on<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         loop {
-            let reading = self.reading.as_mut()?;
+            let parts = self.parts.as_mut()?;
+            let reading = parts.reading.as_mut()?;
             let text = input.rest().get(reading.body.clone()).unwrap_or_default();
             let line_breaks = reading.line_breaks;
             let event = match &mut reading.rest {
                 Rest::Items { next, batch } => {
                     let (position, batch) = (*next, *batch);
                     *next += 1;
-                    let is_last = *next >= self.fates.len();
-                    let event = self.deliver_item(text, line_breaks, position, batch);
+                    let fate = parts.fates.get(position).copied();
+                    let is_last = *next >= parts.fates.len();
+                    let event = fate.and_then(|fate| {
+                        self.deliver_item(text, line_breaks, Place::at(batch, position), fate)
+                    });
                     if is_last {
                         self.finish_reading(input);
                     }
@@ -63,7 +75,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Consumes the message that was being read, and sends its batch's answer if it is complete.
     fn finish_reading(&mut self, input: &mut Input<'_>) {
-        let Some(reading) = self.reading.take() else {
+        let Some(reading) = self.take_reading() else {
             return;
         };
         self.consume(input, reading.taken);
@@ -77,13 +89,11 @@ impl<T, S: Settings> Connection<T, S> {
         &mut self,
         text: &'a [u8],
         line_breaks: bool,
-        position: usize,
-        batch: u32,
+        place: Place,
+        fate: Fate,
     ) -> Option<Event<'a, T>> {
-        let (envelope, fate) = (*self.envelopes.get(position)?, *self.fates.get(position)?);
-        if fate == Fate::Done {
-            return None;
-        }
+        let position = place.position as usize;
+        let envelope = *self.envelopes.get(position)?;
         let part = Text::part(text, &envelope, line_breaks);
         let origin = Origin {
             bytes: envelope.span.range().len(),
@@ -91,8 +101,7 @@ impl<T, S: Settings> Connection<T, S> {
         };
         match fate {
             Fate::Request { slot } => {
-                let generation = self.requests.generation(slot);
-                self.requests.get(slot, generation)?;
+                let generation = self.requests.at(slot)?.generation();
                 let (method, params, id) = message::known_call(part, &envelope);
                 Some(Event::Request(Request {
                     method,
@@ -123,12 +132,18 @@ impl<T, S: Settings> Connection<T, S> {
             Fate::Done => None,
             Fate::Deliver => {
                 let message = message::classify(part, &envelope, &self.config, true);
-                let place = Place {
-                    batch,
-                    position: position as u32,
-                };
                 Some(self.deliver(text, &envelope, message, origin, Some(place)))
             }
+        }
+    }
+
+    /// Names the open request of a slot.
+    pub(super) fn key(&self, slot: u32) -> RequestKey {
+        let request = self.requests.at(slot);
+        RequestKey {
+            connection: self.config.connection,
+            slot,
+            generation: request.map_or(0, OpenRequest::generation),
         }
     }
 
@@ -245,11 +260,7 @@ impl<T, S: Settings> Connection<T, S> {
         let target = self.cancel_target(call);
         let event = match target {
             Some(slot) => {
-                let key = RequestKey {
-                    connection: self.config.connection,
-                    slot,
-                    generation: self.requests.generation(slot),
-                };
+                let key = self.key(slot);
                 let answer_owed = self.config.cancel_answer.code().is_some();
                 if answer_owed {
                     self.requests.set_cancelled(slot);
@@ -298,17 +309,13 @@ impl<T, S: Settings> Connection<T, S> {
         let id = self.echoed(Some(id)).unwrap_or(Id::NULL).json().as_bytes();
         // Writing null cannot fail, and its few bytes are not what the budget is for.
         match place {
-            Some(place) => {
+            Some(place) if self.reads_in_parts() => {
                 let write = |out: &mut _| encode::success(out, style, id, ());
-                let _ = self.batches.add(
-                    place.batch,
-                    place.position,
-                    id.len() + 64,
-                    usize::MAX,
-                    write,
-                );
+                let batches = &mut Parts::of(&mut self.parts).batches;
+                let room = id.len() + 64;
+                let _ = batches.add(place.batch, place.position, room, usize::MAX, write);
             }
-            None => self.queue_reply(id.len() + 64, |out| {
+            _ => self.queue_reply(id.len() + 64, |out| {
                 let _ = encode::success(out, style, id, ());
             }),
         }
@@ -380,7 +387,9 @@ impl<T, S: Settings> Connection<T, S> {
             NullIdError::Report => None,
             NullIdError::FailAll => Some(all),
             NullIdError::FailSole => {
-                let (first, last, inside) = self.our_batches.around(oldest);
+                let parts = self.parts.as_ref();
+                let around = parts.map(|parts| parts.our_batches.around(oldest));
+                let (first, last, inside) = around.unwrap_or((oldest, oldest, 1));
                 (inside == self.calls.open()).then_some(Rest::Fanout {
                     low: first - 1,
                     high: last,

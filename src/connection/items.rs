@@ -5,9 +5,11 @@
 //! stand; and each request of a batch, refused, cancelled or abandoned, still gets its answer in
 //! its place.
 
+use alloc::boxed::Box;
+use core::mem;
+
 use super::deliver::Place;
-use super::{Connection, Fate};
-use crate::batches::Batches;
+use super::{Connection, Fate, Parts};
 use crate::codes;
 use crate::config::{CancelMatch, LimitErrors, Role, Settings};
 use crate::encode::{self, Style};
@@ -110,13 +112,16 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Decides for every item of a batch what is to become of it, and opens its requests.
     pub(super) fn open_batch(&mut self, whole: Text<'_>) -> u32 {
-        self.fates.clear();
-        let batch = self.batches.begin();
+        let parts = Parts::of(&mut self.parts);
+        let batch = parts.batches.begin();
+        // Out of the connection while it is filled.
+        let mut fates = mem::take(&mut parts.fates);
+        fates.clear();
         let mut has_cancels = false;
         for position in 0..self.envelopes.len() {
             let envelope = self.envelopes[position];
             if let Some(fate) = self.plain_fate(whole, &envelope, batch, position as u32) {
-                self.fates.push(fate);
+                fates.push(fate);
                 continue;
             }
             let mut fate = Fate::Deliver;
@@ -127,11 +132,15 @@ impl<T, S: Settings> Connection<T, S> {
                     fate = self.open_item(&call, batch, position as u32);
                 }
             }
-            self.fates.push(fate);
+            fates.push(fate);
         }
+        let is_request = |fate: &&Fate| matches!(fate, Fate::Request { .. });
+        let requests = fates.iter().filter(is_request).count();
+        Parts::of(&mut self.parts).batches.retain(batch, requests);
         if has_cancels {
-            self.cancel_within(whole, batch);
+            self.cancel_within(whole, batch, &mut fates);
         }
+        Parts::of(&mut self.parts).fates = fates;
         batch
     }
 
@@ -153,12 +162,11 @@ impl<T, S: Settings> Connection<T, S> {
             return Fate::Refused { cause, answered };
         }
         let (slot, _) = self.requests.insert(id, call.style, batch, position);
-        self.batches.retain(batch);
         Fate::Request { slot }
     }
 
     /// Applies the cancels of a batch to requests of the same batch, before any is delivered.
-    pub(super) fn cancel_within(&mut self, whole: Text<'_>, batch: u32) {
+    fn cancel_within(&mut self, whole: Text<'_>, batch: u32, fates: &mut [Fate]) {
         for position in 0..self.envelopes.len() {
             let envelope = self.envelopes[position];
             if envelope.kind != JsonKind::Object || envelope.method().is_none() {
@@ -174,16 +182,16 @@ impl<T, S: Settings> Connection<T, S> {
             let Some(slot) = self.cancel_target(&call) else {
                 continue;
             };
-            let request = self.requests.get(slot, self.requests.generation(slot));
+            let request = self.requests.at(slot);
             let own = request.filter(|request| request.batch == batch);
             let Some(target) = own.map(|request| request.position as usize) else {
                 continue;
             };
             let error = self.config.cancel_answer.code().map(ErrorObject::of);
             self.end_item(batch, target as u32, slot, error.as_ref());
-            self.fates[target] = Fate::Done;
+            fates[target] = Fate::Done;
             // The cancel has had its effect. One with an id asks for an answer besides.
-            self.fates[position] = Fate::Done;
+            fates[position] = Fate::Done;
             if let CallKind::Request(id) = call.kind {
                 let position = position as u32;
                 self.answer_null(call.style, id, Some(Place { batch, position }));
@@ -200,8 +208,11 @@ impl<T, S: Settings> Connection<T, S> {
         id: Option<Id<'_>>,
         error: &ErrorObject<'_>,
     ) {
+        if !self.reads_in_parts() {
+            return;
+        }
         let id = self.written_id(style, id);
-        add_failure(&mut self.batches, batch, position, style, id, error);
+        add_failure(&mut self.parts, batch, position, style, id, error);
     }
 
     /// Ends a request of a batch that was not delivered, with an error or silently. The batch
@@ -213,13 +224,13 @@ impl<T, S: Settings> Connection<T, S> {
         slot: u32,
         error: Option<&ErrorObject<'_>>,
     ) {
-        let request = self.requests.get(slot, self.requests.generation(slot));
+        let request = self.requests.at(slot);
         if let (Some(request), Some(error)) = (request, error) {
             let (id, style) = (Some(request.id()), request.style);
-            add_failure(&mut self.batches, batch, position, style, id, error);
+            add_failure(&mut self.parts, batch, position, style, id, error);
         }
         self.requests.remove(slot);
-        self.batches.release(batch);
+        Parts::of(&mut self.parts).batches.release(batch);
     }
 
     /// Whether a call gives another request up.
@@ -248,13 +259,14 @@ impl<T, S: Settings> Connection<T, S> {
 
 /// Puts an error into its place in a batch. It always fits: the budget is for results.
 fn add_failure(
-    batches: &mut Batches,
+    parts: &mut Option<Box<Parts>>,
     batch: u32,
     position: u32,
     style: Style,
     id: Option<&[u8]>,
     error: &ErrorObject<'_>,
 ) {
+    let batches = &mut Parts::of(parts).batches;
     let _ = batches.add(batch, position, 128, usize::MAX, |out| {
         encode::failure(out, style, id, error);
         Ok::<(), core::convert::Infallible>(())

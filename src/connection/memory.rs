@@ -58,7 +58,7 @@ impl Config {
             self.calls_max.saturating_mul(2 * size_of::<(u64, u64)>()),
             // A copy of the message whose braces are being escaped.
             if self.escape_braces { output_max } else { 0 },
-            // The sentences of limit errors and their like.
+            // The sentences of limit errors and their like, and what is held apart while nobody needs it.
             4096,
         ];
         // Everything at its largest, and the largest of all once more, by half, for a vector that

@@ -95,14 +95,12 @@ pub struct Connection<T = (), S = Config> {
     cutter: Cutter,
     calls: Calls<T>,
     requests: Requests,
-    batches: Batches,
-    our_batches: OurBatches,
     outbox: Outbox<S>,
-    /// The objects of the message being read, and what is to become of each.
+    /// The objects of the message being read.
     envelopes: Vec<Envelope>,
-    fates: Vec<Fate>,
-    /// A message that has more to give than one event.
-    reading: Option<Reading>,
+    /// What batches need, and messages that have more to give than one event. Before the first there
+    /// is none, and then it takes no room.
+    parts: Option<Box<Parts>>,
     /// The first call number of a batch builder that has neither been sent nor dropped.
     building: Option<NonZeroU64>,
     /// Numbers of calls whose frames were not delivered: above the first, up to the second.
@@ -126,6 +124,32 @@ pub struct Connection<T = (), S = Config> {
 /// Ranges of call numbers: above the first, up to the second.
 #[derive(Debug, Default)]
 struct Failed(VecDeque<(u64, u64)>);
+
+/// A message that has more to give than one event, the batches that are not over, and room for the
+/// next of both.
+#[derive(Debug, Default)]
+struct Parts {
+    /// The message, until all of it has been delivered.
+    reading: Option<Reading>,
+    /// What is to become of each item of a batch that is being read.
+    fates: Vec<Fate>,
+    batches: Batches,
+    our_batches: OurBatches,
+}
+
+impl Parts {
+    /// Those of a connection, made if this is the first time that they are needed.
+    #[inline]
+    fn of(parts: &mut Option<Box<Self>>) -> &mut Self {
+        parts.get_or_insert_with(Self::make)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make() -> Box<Self> {
+        Box::default()
+    }
+}
 
 /// A message of which part has been delivered.
 #[derive(Debug)]
@@ -197,12 +221,9 @@ impl<T, S: Settings> Connection<T, S> {
             cutter: Cutter::new(config.framing),
             calls: Calls::new(config.first_call),
             requests: Requests::new(),
-            batches: Batches::new(),
-            our_batches: OurBatches::new(),
             outbox: Outbox::new(config.framing, kept_bytes(config)),
             envelopes: Vec::new(),
-            fates: Vec::new(),
-            reading: None,
+            parts: None,
             building: None,
             failed: None,
             deadlines: OwnDeadlines {

@@ -1,6 +1,6 @@
 //! The messages that nearly all messages are, from spans to event in one step.
 //!
-//! A request or notification of version 2.0 that repeats no member, escapes nothing in its method, is no cancel and is
+//! A request or notification of version 2.0, alone or in a batch, that repeats no member, escapes nothing in its method, is no cancel and is
 //! within its limits; and an answer, valid and to a call that is open. Whatever is not plainly one of these is left to
 //! `classify` and `deliver`, untouched.
 //!
@@ -8,7 +8,7 @@
 //! the long way gives the same one (the tests run both), and where anything is in doubt it gives none.
 
 use super::receive::Frame;
-use super::{Connection, Fate};
+use super::{Connection, Fate, Parts, Rest};
 use crate::config::{DuplicateIds, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::Style;
@@ -38,12 +38,11 @@ impl<T, S: Settings> Connection<T, S> {
         &mut self,
         input: &mut Input<'a>,
     ) -> Result<Event<'a, T>, Ready<'a>> {
-        let is_at_rest = self.building.is_none()
-            && !self.closed
-            && self.ended.is_none()
-            && self.reading.is_none();
-        if !is_at_rest {
+        if self.building.is_some() || self.closed || self.ended.is_some() {
             return Err(Ready::Nothing);
+        }
+        if self.is_reading() {
+            return self.plain_item(input).ok_or(Ready::Nothing);
         }
         let rest = input.rest();
         let guess = match input.kind() {
@@ -113,7 +112,7 @@ impl<T, S: Settings> Connection<T, S> {
                     origin,
                 }));
             }
-        } else if let Some((number, outcome)) = self.plain_response(whole) {
+        } else if let Some((number, outcome)) = self.plain_response(whole, 0) {
             if let Some((call, tag)) = self.end_call(number) {
                 self.consume(input, frame.taken);
                 return Ok(Event::Response(Response {
@@ -125,6 +124,66 @@ impl<T, S: Settings> Connection<T, S> {
             }
         }
         Err(Ready::Scanned(frame, Ok(scanned)))
+    }
+
+    /// The next item of the batch that is being read, if it is plain, and not the last, with which the
+    /// batch is over.
+    #[inline(always)]
+    fn plain_item<'a>(&mut self, input: &Input<'a>) -> Option<Event<'a, T>> {
+        let Parts { reading, fates, .. } = self.parts.as_deref_mut()?;
+        let reading = reading.as_mut()?;
+        let message = reading.shown_by(input)?;
+        let line_breaks = reading.line_breaks;
+        let Rest::Items { next, .. } = &mut reading.rest else {
+            return None;
+        };
+        let (position, after) = (*next, *next + 1);
+        let fate = *fates.get(position)?;
+        let envelope = self.envelopes.get(position)?;
+        if after >= fates.len() || !is_plain(envelope, &self.config) {
+            return None;
+        }
+        let text = Text::part(message, envelope, line_breaks);
+        let origin = Origin {
+            bytes: envelope.span.range().len(),
+            batch_index: Some(position),
+        };
+        match fate {
+            Fate::Request { slot } => {
+                let generation = self.requests.at(slot)?.generation();
+                let PlainCall { method, params, id } = PlainCall::read(text, envelope)?;
+                let id = id?;
+                *next = after;
+                Some(Event::Request(Request {
+                    method: method.into(),
+                    params,
+                    id,
+                    token: self.token(slot, generation),
+                    origin,
+                }))
+            }
+            Fate::Notification => {
+                let PlainCall { method, params, .. } = PlainCall::read(text, envelope)?;
+                *next = after;
+                Some(Event::Notification(Notification {
+                    method: method.into(),
+                    params,
+                    origin,
+                }))
+            }
+            Fate::Deliver if envelope.method().is_none() => {
+                let (number, outcome) = self.plain_response(text, position)?;
+                let (call, tag) = self.end_call(number)?;
+                self.pass_item();
+                Some(Event::Response(Response {
+                    call,
+                    tag,
+                    outcome,
+                    origin: Some(origin),
+                }))
+            }
+            _ => None,
+        }
     }
 
     /// The message that the framing guesses, if it is a whole value.
@@ -173,7 +232,6 @@ impl<T, S: Settings> Connection<T, S> {
             return None;
         }
         let (slot, _) = self.requests.insert(id, Style::V2, batch, position);
-        self.batches.retain(batch);
         Some(Fate::Request { slot })
     }
 
@@ -198,8 +256,8 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// A valid answer, and the number of the open call that it is to.
     #[inline(always)]
-    fn plain_response<'a>(&self, text: Text<'a>) -> Option<(u64, Outcome<'a>)> {
-        let envelope = self.envelopes.first()?;
+    fn plain_response<'a>(&self, text: Text<'a>, position: usize) -> Option<(u64, Outcome<'a>)> {
+        let envelope = self.envelopes.get(position)?;
         let number = self.find_call(plain_answer_id(text, envelope)?)?;
         let outcome = match plain_result(text, envelope) {
             Some(result) => Outcome::Ok(result),

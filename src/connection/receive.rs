@@ -7,7 +7,7 @@ use core::mem;
 use core::ops::Range;
 
 use super::plain::Ready;
-use super::{Connection, Fate, Reading, Rest};
+use super::{Connection, Fate, Parts, Reading, Rest};
 use crate::calls::Calls;
 use crate::config::{Role, Settings};
 use crate::deadlines::NEVER;
@@ -62,6 +62,16 @@ impl Frame {
     }
 }
 
+impl Reading {
+    /// The message, if it is what `input` shows.
+    #[inline]
+    pub(super) fn shown_by<'a>(&self, input: &Input<'a>) -> Option<&'a [u8]> {
+        let rest = input.rest();
+        let is_it = rest.len() >= self.taken && fingerprint(rest, self.taken) == self.fingerprint;
+        is_it.then(|| rest.get(self.body.clone()).unwrap_or_default())
+    }
+}
+
 impl<T, S: Settings> Connection<T, S> {
     /// The next event that the input holds; none when no whole message is left. `ready` is what of
     /// it has been done already.
@@ -75,7 +85,7 @@ impl<T, S: Settings> Connection<T, S> {
             return None;
         }
         loop {
-            if in_parts && self.reading.is_some() {
+            if in_parts {
                 let event = self.read_on(input);
                 if event.is_some() {
                     return event;
@@ -236,7 +246,7 @@ impl<T, S: Settings> Connection<T, S> {
         let message = message::classify(whole, &envelope, &self.config, false);
         if let Message::Response(response) = &message {
             if let Some(fanout) = self.null_id_fanout(response) {
-                self.reading = Some(frame.reading(input.rest(), whole, fanout));
+                self.read_in_parts(frame.reading(input.rest(), whole, fanout));
                 return None;
             }
         }
@@ -260,7 +270,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
         let batch = self.open_batch(whole);
         let items = Rest::Items { next: 0, batch };
-        self.reading = Some(frame.reading(input.rest(), whole, items));
+        self.read_in_parts(frame.reading(input.rest(), whole, items));
         None
     }
 
@@ -319,24 +329,57 @@ impl<T, S: Settings> Connection<T, S> {
     /// with another one, for whose sake the rest of the old one is given up. At the end of input
     /// nothing will show it again. False for a stream that shows less than the message.
     fn is_shown_again(&mut self, input: &Input<'_>) -> bool {
-        let Some(reading) = &self.reading else {
+        let reading = self.parts.as_ref().and_then(|parts| parts.reading.as_ref());
+        let Some(reading) = reading else {
             return true;
         };
-        let rest = input.rest();
         let is_message = input.kind() != InputKind::Stream;
-        if !is_message && rest.len() < reading.taken && !self.at_end {
+        if !is_message && input.rest().len() < reading.taken && !self.at_end {
             return false;
         }
-        if rest.len() < reading.taken || fingerprint(rest, reading.taken) != reading.fingerprint {
+        if reading.shown_by(input).is_none() {
             self.abandon_reading();
         }
         true
     }
 
+    /// Goes on behind an item that has been delivered.
+    pub(super) fn pass_item(&mut self) {
+        let parts = self.parts.as_mut();
+        let reading = parts.and_then(|parts| parts.reading.as_mut());
+        if let Some(Reading {
+            rest: Rest::Items { next, .. },
+            ..
+        }) = reading
+        {
+            *next += 1;
+        }
+    }
+
+    /// Begins to deliver a message that has more to give than one event.
+    fn read_in_parts(&mut self, reading: Reading) {
+        Parts::of(&mut self.parts).reading = Some(reading);
+    }
+
+    /// Whether part of a message is still to be delivered.
+    #[inline(always)]
+    pub(super) fn is_reading(&self) -> bool {
+        match &self.parts {
+            Some(parts) => self.reads_in_parts() && parts.reading.is_some(),
+            None => false,
+        }
+    }
+
+    /// Ends the delivery of a message in parts.
+    pub(super) fn take_reading(&mut self) -> Option<Reading> {
+        self.parts.as_mut()?.reading.take()
+    }
+
     /// Whether a message may have more to give than one event: a batch, or an error that settles
     /// several calls. Where neither can be, the compiler leaves out how that is done.
-    fn reads_in_parts(&self) -> bool {
-        self.config.batches || Calls::<T>::POSSIBLE
+    #[inline(always)]
+    pub(super) fn reads_in_parts(&self) -> bool {
+        S::BATCHES || Calls::<T>::POSSIBLE
     }
 
     /// Gives up what is left of a half-delivered message: requests that were never delivered are
@@ -345,15 +388,18 @@ impl<T, S: Settings> Connection<T, S> {
         if !self.reads_in_parts() {
             return;
         }
-        let Some(reading) = self.reading.take() else {
+        let Some(reading) = self.take_reading() else {
             return;
         };
         let Rest::Items { next, batch } = reading.rest else {
             return;
         };
-        for position in next..self.fates.len() {
-            let Fate::Request { slot } = self.fates[position] else {
-                continue;
+        for position in next.. {
+            let fates = self.parts.as_ref().map(|parts| &parts.fates);
+            let slot = match fates.and_then(|fates| fates.get(position)) {
+                Some(&Fate::Request { slot }) => slot,
+                Some(_) => continue,
+                None => break,
             };
             let error = ErrorObject::internal_error();
             self.end_item(batch, position as u32, slot, Some(&error));

@@ -107,7 +107,7 @@ impl<T, S: Settings> Connection<T, S> {
         error: &ErrorObject<'_>,
     ) {
         let id = self.written_id(style, id);
-        self.queue_reply(128, |out| encode::failure(out, style, id, error));
+        self.queue_reply(160, |out| encode::failure(out, style, id, error));
     }
 
     /// Queues an answer that the core itself gives. It passes every limit but the output's last.

@@ -8,7 +8,7 @@ use crate::calls::Calls;
 use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
-use crate::id::{CallId, RequestKey};
+use crate::id::CallId;
 
 impl<T, S: Settings> Connection<T, S> {
     /// The next thing to tell that no message said.
@@ -85,7 +85,9 @@ impl<T, S: Settings> Connection<T, S> {
     /// Ends an open call: what its last event needs besides the outcome.
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
-        self.our_batches.end_call(number);
+        if let Some(parts) = &mut self.parts {
+            parts.our_batches.end_call(number);
+        }
         let call = CallId {
             connection: self.config.connection,
             number,
@@ -112,12 +114,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Gives up one open request of a connection that was closed under it.
     pub(super) fn cancel_next<'a>(&mut self) -> Option<Event<'a, T>> {
         let slot = self.requests.any()?;
-        let generation = self.requests.generation(slot);
-        let key = RequestKey {
-            connection: self.config.connection,
-            slot,
-            generation,
-        };
+        let key = self.key(slot);
         self.forget_request(key);
         Some(Event::Cancelled(Cancelled {
             key,

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::plain::Ready;
-use super::{Connection, Fate, kept_bytes};
+use super::{Connection, Fate, Parts, kept_bytes};
 use crate::batches::OurBatches;
 use crate::config::{Config, DuplicateIds, FixedConfig, NullIdError, VersionPolicy};
 use crate::event::Event;
@@ -202,7 +202,10 @@ fn the_fate_of_a_plain_item_is_decided_by_the_short_cut() {
         let mut conn: Connection<u32> = Connection::new(config);
         let scanned = conn.scan(item.as_bytes()).unwrap();
         let whole = Text::whole(scanned.text, scanned.line_breaks);
-        let (envelope, batch) = (conn.envelopes[0], conn.batches.begin());
+        let (envelope, batch) = (
+            conn.envelopes[0],
+            Parts::of(&mut conn.parts).batches.begin(),
+        );
         conn.plain_fate(whole, &envelope, batch, 0)
     };
     assert_eq!(fate(Config::new(), NOTIFICATION), Some(Fate::Notification));
@@ -391,7 +394,71 @@ fn batches_of_ours_are_remembered_only_where_somebody_asks() {
             batch.call::<()>("m", (), tag).unwrap();
         }
         batch.send().unwrap();
-        let is_empty = format!("{:?}", conn.our_batches) == format!("{:?}", OurBatches::new());
+        let is_empty = conn.parts.is_none();
         assert_eq!(is_empty, !kept, "{null_id_error:?}");
     }
+}
+
+#[test]
+fn items_of_a_batch_are_the_same_by_the_short_cut_as_without_it() {
+    let odd = [
+        r#"{"jsonrpc":"2.0","method":"\u006d","id":2}"#,
+        r#"{"jsonrpc":"2.0","method":"m","params":null,"id":3}"#,
+        r#"{"jsonrpc":"2.0","method":"m","id":null}"#,
+        r#"{"jsonrpc":"2.0","method":"m","id":4,"id":5}"#,
+        r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":"one"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":1,"message":"no"},"id":2}"#,
+        r#"{"jsonrpc":"2.0","result":9,"id":77}"#,
+        r#"{"method":"m","params":[],"id":6}"#,
+        "1",
+    ];
+    let plain = [
+        REQUEST,
+        r#"{"jsonrpc":"2.0","method":"é","params":{"a":[1]},"id":"one"}"#,
+        NOTIFICATION,
+        r#"{"jsonrpc":"2.0","result":{"a":7},"id":1}"#,
+    ];
+    let mut short = 0;
+    for odd in odd {
+        for at in 0..=plain.len() {
+            let mut items = Vec::from(plain);
+            items.insert(at, odd);
+            let line = format!("[{}]", items.join(",\r\n"));
+            let told = |is_short: bool| {
+                let mut config = Config::new();
+                (config.framing, config.version) = (Framing::Messages, VersionPolicy::V1AndV2);
+                config.null_params = crate::config::NullParams::TreatAsAbsent;
+                let mut conn: Connection<u32> = Connection::new(config);
+                conn.call("first", (), None, 10).unwrap();
+                conn.call("second", (), None, 20).unwrap();
+                let mut input = Input::text(&line);
+                let (mut told, mut cut) = (Vec::new(), 0);
+                loop {
+                    let event = if is_short {
+                        match conn.poll_plain(&mut input) {
+                            Ok(event) => {
+                                cut += 1;
+                                Some(event)
+                            }
+                            Err(ready) => conn.poll_any(&mut input, ready),
+                        }
+                    } else {
+                        conn.poll_any(&mut input, Ready::Nothing)
+                    };
+                    match event {
+                        Some(event) => told.push(format!("{event:?}")),
+                        None => break,
+                    }
+                }
+                let mut out = Vec::new();
+                while conn.take_transmit(&mut out) {}
+                ((told, out, conn.requests_open(), conn.calls_open()), cut)
+            };
+            let ((with, cut), (without, _)) = (told(true), told(false));
+            assert_eq!(with, without);
+            short += cut;
+        }
+    }
+    // All that are plain but the first, with which the batch is read, and the last.
+    assert_eq!(short, 100);
 }

@@ -219,7 +219,6 @@ pub(crate) struct Cutter {
     codec: Codec,
     /// Offset within the stream of the first byte the next call presents.
     position: u64,
-    failed: Option<FramingError>,
 }
 
 /// What one call presents to a codec.
@@ -265,6 +264,8 @@ enum Codec {
     Concatenated(Concatenated),
     Messages,
     Detect(Detect),
+    /// The place of the next frame cannot be known, in a stream of this framing.
+    Failed(Framing, FramingError),
 }
 
 impl Codec {
@@ -370,7 +371,6 @@ impl Cutter {
         Self {
             codec: Codec::new(framing),
             position: 0,
-            failed: None,
         }
     }
 
@@ -382,7 +382,7 @@ impl Cutter {
         unread: &[u8],
         at_end: bool,
     ) -> Result<Cut, FramingError> {
-        if let Some(error) = self.failed {
+        if let Codec::Failed(_, error) = self.codec {
             return Err(error);
         }
         let unread = Unread {
@@ -393,7 +393,7 @@ impl Cutter {
         let cut = self.cut_by_codec(only, limits, unread);
         match &cut {
             Ok(cut) => self.position = unread.offset(cut.taken()),
-            Err(error) => self.failed = Some(*error),
+            Err(error) => self.codec = Codec::Failed(self.framing(), *error),
         }
         cut
     }
@@ -425,6 +425,7 @@ impl Cutter {
             Codec::Concatenated(_) => Framing::Concatenated,
             Codec::Messages => Framing::Messages,
             Codec::Detect(_) => Framing::Detect,
+            Codec::Failed(framing, _) => framing,
         }
     }
 

@@ -42,7 +42,10 @@ pub(crate) struct FrameStart {
 /// truncating `out`.
 #[inline(always)]
 pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
-    let frame_bytes = NAME.len() + DIGITS_MAX + BLANK_LINE.len() + 1;
+    let frame_bytes = match framing {
+        Framing::ContentLength => NAME.len() + DIGITS_MAX + BLANK_LINE.len(),
+        _ => 1,
+    };
     let room = body_len.saturating_add(frame_bytes);
     if room > out.capacity() - out.len() {
         grow(out, room);
