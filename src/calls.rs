@@ -21,6 +21,8 @@ use core::num::NonZeroU64;
 
 use crate::deadlines::{Deadlines, NEVER};
 use crate::id::Id;
+use crate::json::Digits;
+use crate::target::SMALL;
 
 /// The ring has so many slots for one call at a time, which is what many peers make.
 const SLOTS_FOR_ONE: usize = 2;
@@ -53,8 +55,9 @@ pub(crate) struct Calls<T> {
     occupied: Vec<u64>,
     deadlines: Deadlines,
     open: usize,
-    first: u64,
     next: u64,
+    /// The digits of the number behind the one whose digits were last asked for, where they are at hand.
+    digits: Option<Digits>,
     /// How far `oldest` has searched, and at which `next`: nothing is open before that.
     searched: (u64, usize),
     /// Mostly there are none, and then they take no room.
@@ -101,8 +104,8 @@ impl<T> Calls<T> {
             occupied: Vec::new(),
             deadlines: Deadlines::new(),
             open: 0,
-            first: if first == 0 { 1 } else { first },
             next: if first == 0 { 1 } else { first },
+            digits: None,
             searched: (0, 0),
             foreign: None,
         }
@@ -138,12 +141,12 @@ impl<T> Calls<T> {
         self.next
     }
 
-    /// Whether a call of this number was ever made.
-    pub(crate) fn was_used(&self, number: u64) -> bool {
+    /// Whether a call of this number was ever made, where `first` was the first.
+    pub(crate) fn was_used(&self, number: u64, first: u64) -> bool {
         if !Self::POSSIBLE {
             return false;
         }
-        (self.first..self.next).contains(&number)
+        (first.max(1)..self.next).contains(&number)
     }
 
     /// The next number, if nothing stands in its way: a limit, a call that still holds its slot, an
@@ -159,6 +162,8 @@ impl<T> Calls<T> {
     /// The number for the next call; none when numbers up to `number_max` are used up. `is_taken`
     /// tells numbers whose spelling a caller-chosen id already has.
     pub(crate) fn reserve(&mut self, calls_max: usize, number_max: u64) -> Option<u64> {
+        // It may be another than the one behind the last.
+        self.digits = None;
         if self.open >= self.enough() && self.slots.len() < Self::slots_max(calls_max) {
             self.grow();
         }
@@ -169,6 +174,26 @@ impl<T> Calls<T> {
         };
         let number = self.next.checked_add(skip as u64)?;
         (number <= number_max).then_some(number)
+    }
+
+    /// The digits of the number that was reserved, if there are at most seven. Those of numbers in a row cost a step
+    /// each. To be asked for once a number.
+    #[inline(always)]
+    pub(crate) fn digits(&mut self, number: u64) -> Option<Digits> {
+        if SMALL {
+            return None;
+        }
+        let digits = match self.digits {
+            None => Self::spell(number)?,
+            Some(digits) => digits,
+        };
+        self.digits = digits.after();
+        Some(digits)
+    }
+
+    #[inline(never)]
+    fn spell(number: u64) -> Option<Digits> {
+        Digits::of(number)
     }
 
     /// Opens the call with the number that [`reserve`](Self::reserve) gave.
@@ -355,7 +380,7 @@ impl<T> Calls<T> {
         for number in next..self.next {
             self.take(number);
         }
-        self.next = next;
+        (self.next, self.digits) = (next, None);
     }
 
     fn slot(&self, number: u64) -> Option<&Slot<T>> {
@@ -452,7 +477,7 @@ mod tests {
         }
         assert_eq!(calls.take(1), Some(10));
         assert_eq!(calls.take(1), None);
-        assert!(calls.was_used(9) && !calls.was_used(25) && !calls.was_used(0));
+        assert!(calls.was_used(9, 1) && !calls.was_used(25, 1) && !calls.was_used(0, 1));
     }
 
     #[test]

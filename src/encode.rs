@@ -10,8 +10,7 @@ use serde::Serialize;
 
 use crate::error_object::ErrorObject;
 use crate::id::{Id, IdScheme};
-use crate::json::{self, EncodeError, Json};
-use crate::target::SMALL;
+use crate::json::{self, Digits, EncodeError, Json};
 
 /// What params, results and error data can be given as.
 ///
@@ -153,27 +152,28 @@ pub(crate) fn end_request(out: &mut Vec<u8>, write_id: impl FnOnce(&mut Vec<u8>)
     out.push(b'}');
 }
 
-/// The same by a number, which with all that stands around it fits sixteen bytes as a rule: they are copied at once,
-/// and cut.
+/// The same by a number whose digits are known. With all that stands around them they fit sixteen bytes, which are
+/// copied at once, and cut.
 #[inline(always)]
-fn end_numbered_request(out: &mut Vec<u8>, number: u64) {
-    if SMALL || number >= 10_000_000 {
-        return end_request(out, |out| json::write_u64(out, number));
-    }
-    let (digits, count) = json::short_digits(number as u32);
-    let rest = digits | u64::from(b'}') << (8 * count);
+fn end_numbered_request(out: &mut Vec<u8>, digits: Digits) {
+    let (rest, count) = digits.before(b'}');
     let text = u128::from_le_bytes(*b",\"id\":\0\0\0\0\0\0\0\0\0\0") | u128::from(rest) << 48;
-    let end = out.len() + 7 + count;
+    let end = out.len() + 6 + count;
     out.extend_from_slice(&text.to_le_bytes());
     out.truncate(end);
 }
 
-/// Ends a request of ours by the id that call `number` has.
+/// Ends a request of ours by the id that call `number` has, whose digits may be known.
 #[inline(always)]
-pub(crate) fn end_own_request(out: &mut Vec<u8>, scheme: &IdScheme, number: u64) {
-    match scheme {
-        IdScheme::Sequential => end_numbered_request(out, number),
-        scheme => end_request(out, |out| scheme.write(number, out)),
+pub(crate) fn end_own_request(
+    out: &mut Vec<u8>,
+    scheme: &IdScheme,
+    number: u64,
+    digits: Option<Digits>,
+) {
+    match (scheme, digits) {
+        (IdScheme::Sequential, Some(digits)) => end_numbered_request(out, digits),
+        (scheme, _) => end_request(out, |out| scheme.write(number, out)),
     }
 }
 
@@ -207,10 +207,10 @@ pub(crate) fn request(
     method: &str,
     params: impl Payload,
     scheme: &IdScheme,
-    number: u64,
+    (number, digits): (u64, Option<Digits>),
 ) -> Result<(), WriteError> {
     write_call(out, style, method, params)?;
-    end_own_request(out, scheme, number);
+    end_own_request(out, scheme, number, digits);
     Ok(())
 }
 
@@ -315,7 +315,7 @@ mod tests {
         escape_braces, failure, notification, request, success,
     };
     use crate::error_object::ErrorObject;
-    use crate::json::Json;
+    use crate::json::{Digits, Json};
     use alloc::string::String;
     use alloc::vec::Vec;
 
@@ -327,12 +327,14 @@ mod tests {
 
     const SEQUENTIAL: IdScheme = IdScheme::Sequential;
 
+    const SEVEN: (u64, Option<Digits>) = (7, None);
+
     #[test]
     fn a_request_ends_by_its_number_however_long_it_is() {
         let powers = (0..20).map(|zeros| 10_u64.pow(zeros));
         for number in powers.flat_map(|power| [power - 1, power, power + 1]) {
             let mut out = b"{".to_vec();
-            super::end_numbered_request(&mut out, number);
+            super::end_own_request(&mut out, &SEQUENTIAL, number, Digits::of(number));
             let expected = alloc::format!("{{,\"id\":{number}}}");
             assert_eq!(out, expected.as_bytes());
         }
@@ -341,12 +343,12 @@ mod tests {
     // SER-09 MSG-17 ONE-07 ONE-11
     #[test]
     fn members_stand_in_one_order_and_absent_ones_are_left_out() {
-        let v2 = text(|out| request(out, Style::V2, "m", &[1, 2], &SEQUENTIAL, 7).unwrap());
+        let v2 = text(|out| request(out, Style::V2, "m", &[1, 2], &SEQUENTIAL, SEVEN).unwrap());
         assert_eq!(
             v2,
             r#"{"jsonrpc":"2.0","method":"m","params":[1,2],"id":7}"#
         );
-        let v1 = text(|out| request(out, Style::V1, "m", (), &SEQUENTIAL, 7).unwrap());
+        let v1 = text(|out| request(out, Style::V1, "m", (), &SEQUENTIAL, SEVEN).unwrap());
         assert_eq!(v1, r#"{"method":"m","params":[],"id":7}"#);
         let v2 = text(|out| notification(out, Style::V2, "m", ()).unwrap());
         assert_eq!(v2, r#"{"jsonrpc":"2.0","method":"m"}"#);
@@ -395,7 +397,7 @@ mod tests {
     fn params_are_an_array_an_object_or_nothing() {
         let mut out = b"kept".to_vec();
         assert!(matches!(
-            request(&mut out, Style::V2, "m", &1, &SEQUENTIAL, 7),
+            request(&mut out, Style::V2, "m", &1, &SEQUENTIAL, SEVEN),
             Err(WriteError::ParamsScalar)
         ));
         assert!(matches!(
@@ -404,7 +406,7 @@ mod tests {
         ));
         let named = Json::parse_str("{}").unwrap();
         assert!(matches!(
-            request(&mut out, Style::V1, "m", named, &SEQUENTIAL, 7),
+            request(&mut out, Style::V1, "m", named, &SEQUENTIAL, SEVEN),
             Err(WriteError::ParamsByName)
         ));
         assert_eq!(out, b"kept");

@@ -450,18 +450,19 @@ fn prefix_used(prefix: &'static str) -> &'static str {
 /// Reads `0` or a number without leading zero, of at most 16 digits: all that a scheme writes.
 #[inline]
 fn read_canonical(text: &[u8]) -> Option<u64> {
-    if text.len() > 16 || (text.first() == Some(&b'0') && text.len() > 1) {
+    let (&first, rest) = text.split_first()?;
+    let mut number = u64::from(first.wrapping_sub(b'0'));
+    if number > 9 || rest.len() > 15 || (number == 0 && !rest.is_empty()) {
         return None;
     }
-    let mut number = None;
-    for &byte in text {
+    for &byte in rest {
         let digit = u64::from(byte.wrapping_sub(b'0'));
         if digit > 9 {
             return None;
         }
-        number = Some(number.unwrap_or(0) * 10 + digit);
+        number = number * 10 + digit;
     }
-    number
+    Some(number)
 }
 
 /// The quoted UUID of call `number`: 10 random bytes with version 4 and the RFC variant put in,

@@ -183,11 +183,19 @@ impl<S: Settings> Outbox<S> {
     /// Notes that `n` bytes of [`peek`](Self::peek) were written; more than were shown counts as
     /// all of them. False if there was nothing to note.
     pub(crate) fn consume(&mut self, n: usize) -> bool {
-        let n = n.min(self.peek().map_or(0, <[u8]>::len));
+        let n = n.min(self.shown());
         if n > 0 {
             self.advance(n);
         }
         n > 0
+    }
+
+    /// How many bytes [`peek`](Self::peek) shows.
+    fn shown(&self) -> usize {
+        match self.framing() {
+            Framing::Messages => self.peek().map_or(0, <[u8]>::len),
+            _ => self.len(),
+        }
     }
 
     /// Moves what [`peek`](Self::peek) shows behind what is in `into`, by swapping where nothing
@@ -270,8 +278,20 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
+    /// Notes that `n` bytes have left, which are before `head` or not here any more.
     fn advance_marks(&mut self, n: usize) {
         self.done += n as u64;
+        let Some(last) = self.parts.back() else {
+            return;
+        };
+        // Mostly all have, and with them every part.
+        if last.end <= self.done && (last.has_calls() || self.parts.len() == 1) {
+            if last.has_calls() {
+                (self.begun_call, self.gone_call) = (last.last_call, last.last_call);
+            }
+            self.parts.clear();
+            return;
+        }
         while let Some(part) = self.parts.front().filter(|part| part.begin < self.done) {
             if part.has_calls() {
                 self.begun_call = part.last_call;

@@ -107,7 +107,16 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Takes back a batch that was neither sent nor dropped.
+    #[inline(always)]
     pub(super) fn forget_builder(&mut self) {
+        if self.building.is_some() {
+            self.roll_back();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn roll_back(&mut self) {
         if let Some(first) = self.building.take() {
             self.calls.rollback(first.get());
             self.outbox.rollback();
@@ -153,7 +162,8 @@ impl<T, S: Settings> Batch<'_, T, S> {
     fn write_next(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
         let number = self.conn.next_call(None)?;
         let (style, scheme) = (self.conn.own_style(), self.conn.config.id_scheme);
-        self.write(|out| encode::request(out, style, method, params, &scheme, number))?;
+        let spelled = (number, self.conn.calls.digits(number));
+        self.write(|out| encode::request(out, style, method, params, &scheme, spelled))?;
         Ok(number)
     }
 

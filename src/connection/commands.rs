@@ -247,11 +247,12 @@ impl<T, S: Settings> Connection<T, S> {
             .map_err(WriteError::Encode)
             .and_then(|()| encode::end_params(out, half.style, half.method_end))
             .map_err(|error| self.take_back(error.into()))?;
+        let digits = call.and_then(|number| self.calls.digits(number));
         let out = self.outbox.body();
         match (call, id) {
             (Some(_), Some(id)) => encode::end_request(out, |out| json::write_json(out, id.json())),
             (Some(number), None) => {
-                encode::end_own_request(out, &self.config.id_scheme, number);
+                encode::end_own_request(out, &self.config.id_scheme, number, digits);
             }
             (None, _) => encode::end_notification(out, half.style),
         }
@@ -303,16 +304,13 @@ impl<T, S: Settings> Connection<T, S> {
     /// told if `cancel_send` says how. `None` if the call is not open.
     pub fn cancel(&mut self, call: CallId) -> Option<T> {
         self.forget_builder();
-        if call.connection != self.config.connection || !self.calls.is_open(call.number) {
+        if call.connection != self.config.connection {
             return None;
         }
-        if self.config.cancel_send != CancelStyle::None {
+        if self.config.cancel_send != CancelStyle::None && self.calls.is_open(call.number) {
             self.send_cancel(call.number, None);
         }
-        if let Some(parts) = &mut self.parts {
-            parts.our_batches.end_call(call.number);
-        }
-        self.calls.take(call.number)
+        self.end_call(call.number).map(|(_, tag)| tag)
     }
 
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer, which
@@ -401,7 +399,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     pub(super) fn may_queue(&self) -> Result<(), SendError> {
-        if self.ended.is_some() || self.at_end || self.draining || self.closed {
+        if !self.open {
             return Err(SendError::Closed);
         }
         self.may_push()

@@ -361,7 +361,8 @@ impl<T, S: Settings> Connection<T, S> {
     /// Whether a call of ours had this id.
     fn was_ours(&self, id: Id<'_>) -> bool {
         let number = || self.config.id_scheme.read(id.json());
-        Calls::<T>::POSSIBLE && number().is_some_and(|number| self.calls.was_used(number))
+        Calls::<T>::POSSIBLE
+            && number().is_some_and(|number| self.calls.was_used(number, self.config.first_call))
     }
 
     /// The calls that an error without id settles, if it settles any.

@@ -39,7 +39,7 @@ use crate::config::{Config, FixedConfig, Settings, Settled};
 use crate::deadlines::NEVER;
 use crate::event::{CloseReason, Closed, ConnectionError, Event};
 use crate::frame::{Cutter, Framing};
-use crate::input::Input;
+use crate::input::{Input, InputKind};
 use crate::json::Envelope;
 use crate::outbox::Outbox;
 use crate::requests::Requests;
@@ -109,6 +109,8 @@ pub struct Connection<T = (), S = Config> {
     deadlines: OwnDeadlines,
     strays: u64,
     malformed: u64,
+    /// None of the following has happened yet.
+    open: bool,
     /// The driver has reported the end of input.
     at_end: bool,
     /// Nothing new is taken; the connection ends when all is answered and written.
@@ -233,6 +235,7 @@ impl<T, S: Settings> Connection<T, S> {
             },
             strays: 0,
             malformed: 0,
+            open: true,
             at_end: false,
             draining: false,
             ended: None,
@@ -254,6 +257,24 @@ impl<T, S: Settings> Connection<T, S> {
             // The short cut makes no decision of its own, so it can be left out.
             return self.poll_any(input, Ready::Nothing);
         }
+        if self.is_drained(input) && self.is_quiet() {
+            return None;
+        }
+        self.poll_some(input)
+    }
+
+    /// Whether there is nothing to read, which is no end.
+    #[inline(always)]
+    fn is_drained(&self, input: &Input<'_>) -> bool {
+        self.open
+            && self.building.is_none()
+            && !self.is_reading()
+            && input.kind() == InputKind::Stream
+            && input.rest().is_empty()
+    }
+
+    #[inline(never)]
+    fn poll_some<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         match self.poll_plain(input) {
             Ok(event) => Some(event),
             Err(Ready::Drained) if self.is_quiet() => None,
@@ -301,7 +322,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// last line may lack its line feed, and half a message is a
     /// [`Truncated`](ConnectionError::Truncated) end.
     pub fn handle_eof(&mut self) {
-        self.at_end = true;
+        (self.open, self.at_end) = (false, true);
     }
 
     /// Ends the conversation in good order: takes nothing new from either side, and closes once
@@ -309,7 +330,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// has passed.
     pub fn drain(&mut self) {
         if self.ended.is_none() && !self.draining {
-            self.draining = true;
+            (self.open, self.draining) = (false, true);
             self.deadlines.drain = self.after(self.config.drain_time_max);
         }
     }
@@ -435,7 +456,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Remembers why nothing more is read; the first reason holds.
     fn end(&mut self, why: Closed) {
         if self.ended.is_none() {
-            self.ended = Some(why);
+            (self.open, self.ended) = (false, Some(why));
             self.abandon_reading();
             self.drop_unsent_calls();
             self.watch_write();
@@ -464,7 +485,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Takes nothing more from the caller and gives open requests up.
     fn shut(&mut self) {
-        self.closed = true;
+        (self.open, self.closed) = (false, true);
         self.deadlines.drain = NEVER;
         self.abandon_reading();
         self.drop_unsent_calls();

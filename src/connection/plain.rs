@@ -38,7 +38,8 @@ impl<T, S: Settings> Connection<T, S> {
         &mut self,
         input: &mut Input<'a>,
     ) -> Result<Event<'a, T>, Ready<'a>> {
-        if self.building.is_some() || self.closed || self.ended.is_some() {
+        let reads_on = self.open || (!self.closed && self.ended.is_none());
+        if self.building.is_some() || !reads_on {
             return Err(Ready::Nothing);
         }
         if self.is_reading() {
@@ -59,20 +60,23 @@ impl<T, S: Settings> Connection<T, S> {
                     InputKind::Stream if rest.is_empty() && !self.at_end => {
                         return Err(Ready::Drained);
                     }
-                    InputKind::Stream => match self.cut(rest) {
-                        Ok(Cut::Frame {
-                            body,
-                            taken,
-                            unterminated: false,
-                        }) => {
-                            self.deadlines.frame = NEVER;
-                            Frame::terminated(body, taken)
-                        }
-                        Ok(Cut::Incomplete { taken }) if !self.at_end => {
-                            self.await_more(input, taken);
-                            return Err(Ready::Drained);
-                        }
-                        other => return Err(Ready::Cut(other)),
+                    InputKind::Stream => match self.whole_frame(rest) {
+                        Some(frame) => frame,
+                        None => match self.cut(rest) {
+                            Ok(Cut::Frame {
+                                body,
+                                taken,
+                                unterminated: false,
+                            }) => {
+                                self.deadlines.frame = NEVER;
+                                Frame::terminated(body, taken)
+                            }
+                            Ok(Cut::Incomplete { taken }) if !self.at_end => {
+                                self.await_more(input, taken);
+                                return Err(Ready::Drained);
+                            }
+                            other => return Err(Ready::Cut(other)),
+                        },
                     },
                     _ => return Err(Ready::Nothing),
                 };
@@ -186,15 +190,25 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
+    /// The frame at the front of a stream, if the framing finds it at a glance.
+    #[inline(always)]
+    fn whole_frame(&mut self, rest: &[u8]) -> Option<Frame> {
+        let limits = self.config.frame_limits();
+        let (body, taken) = self.cutter.whole(S::FRAMING, limits, rest)?;
+        self.deadlines.frame = NEVER;
+        Some(Frame::terminated(body, taken))
+    }
+
     /// The message that the framing guesses, if it is a whole value.
-    #[inline(never)]
+    #[inline(always)]
     fn scan_guess<'a>(&mut self, rest: &'a [u8]) -> Option<(Frame, Scanned<'a>)> {
         let body = self.cutter.guess(self.config.frame_limits(), rest)?;
         let text = rest.get(body.clone()).unwrap_or_default();
         let scanned = self.scan(text).ok()?;
-        self.cutter.pass(body.end);
+        // The line feed behind it is a blank before the next.
+        let taken = body.end + usize::from(rest.get(body.end) == Some(&b'\n'));
+        self.cutter.pass(taken);
         self.deadlines.frame = NEVER;
-        let taken = body.end;
         Some((Frame::terminated(body, taken), scanned))
     }
 
@@ -254,11 +268,15 @@ impl<T, S: Settings> Connection<T, S> {
             && self.config.duplicate_ids == DuplicateIds::Allow
     }
 
-    /// A valid answer, and the number of the open call that it is to.
+    /// A valid answer, and the number of the call that it is to, which need not be open.
     #[inline(always)]
     fn plain_response<'a>(&self, text: Text<'a>, position: usize) -> Option<(u64, Outcome<'a>)> {
         let envelope = self.envelopes.get(position)?;
-        let number = self.find_call(plain_answer_id(text, envelope)?)?;
+        let id = plain_answer_id(text, envelope)?;
+        let number = match self.calls.has_names() {
+            true => self.find_call(id)?,
+            false => self.config.id_scheme.read(id.json())?,
+        };
         let outcome = match plain_result(text, envelope) {
             Some(result) => Outcome::Ok(result),
             None => Outcome::Err(plain_error(text, envelope)?),

@@ -5,7 +5,7 @@
 
 use super::Connection;
 use crate::calls::Calls;
-use crate::config::Settings;
+use crate::config::{NullIdError, Settings};
 use crate::deadlines::NEVER;
 use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
 use crate::id::CallId;
@@ -57,8 +57,8 @@ impl<T, S: Settings> Connection<T, S> {
             && self.calls.is_none_due(now)
             && own.write > now
             && own.drain > now
-            && own.frame == NEVER
-            && !self.cutter.is_inside_frame(S::FRAMING)
+            && own.frame > now
+            && (own.frame != NEVER) == self.cutter.is_inside_frame(S::FRAMING)
     }
 
     /// How a call ends that was open when the connection did.
@@ -85,8 +85,10 @@ impl<T, S: Settings> Connection<T, S> {
     /// Ends an open call: what its last event needs besides the outcome.
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
-        if let Some(parts) = &mut self.parts {
-            parts.our_batches.end_call(number);
+        if self.config.null_id_error == NullIdError::FailSole {
+            if let Some(parts) = &mut self.parts {
+                parts.our_batches.end_call(number);
+            }
         }
         let call = CallId {
             connection: self.config.connection,

@@ -20,6 +20,8 @@
 //! a block (some runtimes write one per writer). Not tolerated, because that is how misunderstandings and attacks
 //! look: a line that is no header, such as `POST / HTTP/1.1` from a browser, or `{` from a peer with newlines.
 
+use core::ops::Range;
+
 use super::{Cut, FramingError, Limits, Unread, find};
 
 /// The byte order mark in UTF-8.
@@ -54,6 +56,20 @@ impl ContentLength {
             line: 0,
             length: None,
         })
+    }
+
+    /// The body whose header begins here, and how many bytes are taken with it, if both are all there and the header
+    /// is [plain](plain_head).
+    #[inline(always)]
+    pub(super) fn whole(&self, unread: &[u8], limits: Limits) -> Option<(Range<usize>, usize)> {
+        if self.is_inside_frame() {
+            return None;
+        }
+        let window = unread.get(..limits.header_bytes_max).unwrap_or(unread);
+        let (head, length) = plain_head(window)?;
+        let length = usize::try_from(length).ok()?;
+        let is_there = unread.len() - head >= length && length <= limits.frame_bytes_max;
+        is_there.then(|| (head..head + length, head + length))
     }
 
     pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {

@@ -53,20 +53,27 @@ fn first_of<const N: usize>(needles: [u8; N], bytes: &[u8]) -> Option<usize> {
         }
         rest = tail;
     }
+    let hits = |word: u64| {
+        let of = |needle| zero_bytes(word ^ repeat(needle));
+        needles.iter().fold(0, |hits, &needle| hits | of(needle))
+    };
     while let Some((word, tail)) = rest.split_first_chunk::<8>() {
-        let word = u64::from_le_bytes(*word);
-        let hits = needles
-            .iter()
-            .fold(0, |hits, &needle| hits | zero_bytes(word ^ repeat(needle)));
+        let hits = hits(u64::from_le_bytes(*word));
         if hits != 0 {
             let before = bytes.len() - rest.len();
             return Some(before + (hits.trailing_zeros() / 8) as usize);
         }
         rest = tail;
     }
-    let before = bytes.len() - rest.len();
-    let found = rest.iter().position(|byte| needles.contains(byte));
-    found.map(|n| before + n)
+    if rest.is_empty() {
+        return None;
+    }
+    if let Some(word) = bytes.last_chunk::<8>() {
+        // The last eight bytes, of which the first have been looked at: no needle is among those.
+        let hits = hits(u64::from_le_bytes(*word));
+        return (hits != 0).then(|| bytes.len() - 8 + (hits.trailing_zeros() / 8) as usize);
+    }
+    rest.iter().position(|byte| needles.contains(byte))
 }
 
 /// A word with `byte` in all eight places.

@@ -13,6 +13,8 @@
 //!  silently (≤ max)   with the body                          LF
 //! ```
 
+use core::ops::Range;
+
 use super::{Cut, FramingError, Limits, Unread, find};
 
 /// How far the current line was searched.
@@ -39,6 +41,18 @@ impl Lines {
             return self.cut_line(0, unread.bytes, unread, limits);
         }
         self.cut_any(unread, limits)
+    }
+
+    /// The line that begins here, and how many bytes are taken with it, if it is like nearly all lines: all there,
+    /// with a bracket in front and no CR at its end.
+    #[inline(always)]
+    pub(super) fn whole(&self, unread: &[u8], limits: Limits) -> Option<(Range<usize>, usize)> {
+        if self.is_inside_frame() || !matches!(unread, [b'{' | b'[', ..]) {
+            return None;
+        }
+        let len = find::line_feed(unread)?;
+        let is_plain = len <= limits.frame_bytes_max && without_cr(unread, len) == len;
+        is_plain.then_some((0..len, len + 1))
     }
 
     #[inline(never)]

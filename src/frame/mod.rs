@@ -398,6 +398,27 @@ impl Cutter {
         cut
     }
 
+    /// The frame that begins here, and how many bytes are taken with it, if it is all there and written as nearly every
+    /// peer writes it. It is the one that [`cut`](Self::cut) finds, and taken as by it.
+    #[inline(always)]
+    pub(crate) fn whole(
+        &mut self,
+        only: Option<Framing>,
+        limits: Limits,
+        unread: &[u8],
+    ) -> Option<(Range<usize>, usize)> {
+        let (body, taken) = match &self.codec {
+            _ if SMALL => None,
+            Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.whole(unread, limits),
+            Codec::ContentLength(codec) if may_be(only, Framing::ContentLength) => {
+                codec.whole(unread, limits)
+            }
+            _ => None,
+        }?;
+        self.pass(taken);
+        Some((body, taken))
+    }
+
     /// Whether there is any [`guess`](Self::guess): only of concatenated values.
     #[inline(always)]
     pub(crate) fn may_guess(&self, only: Option<Framing>) -> bool {

@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
+use core::num::NonZeroU64;
 use core::ops::RangeInclusive;
 
 /// Writes an unsigned number.
@@ -67,6 +68,42 @@ pub(crate) fn short_digits(n: u32) -> (u64, usize) {
         .iter()
         .fold(1, |count, &least| count + usize::from(n >= least));
     ((eight_digits(n) | ZEROS) >> (64 - 8 * count), count)
+}
+
+/// A number of at most seven digits as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digits {
+    /// A byte each, the first one's lowest. In the highest byte, how many bits the others have.
+    bytes: NonZeroU64,
+}
+
+impl Digits {
+    /// The digits of a number, if they are so few.
+    pub(crate) fn of(number: u64) -> Option<Self> {
+        let short = u32::try_from(number).ok().filter(|&n| n < 10_000_000)?;
+        let (digits, count) = short_digits(short);
+        let bytes = NonZeroU64::new(digits | (8 * count as u64) << 56)?;
+        Some(Self { bytes })
+    }
+
+    /// Those of the next number, if it differs in one digit only.
+    #[inline(always)]
+    pub(crate) fn after(self) -> Option<Self> {
+        let bytes = self.bytes.get();
+        let place = (bytes >> 56) - 8;
+        match (bytes >> place) as u8 {
+            b'9' => None,
+            _ => NonZeroU64::new(bytes + (1 << place)).map(|bytes| Self { bytes }),
+        }
+    }
+
+    /// With a byte behind them: eight bytes, the first one's lowest, and how many of them count.
+    #[inline(always)]
+    pub(crate) fn before(self, byte: u8) -> (u64, usize) {
+        let bits = self.bytes.get() >> 56;
+        let digits = self.bytes.get() & (u64::MAX >> 8);
+        (digits | u64::from(byte) << bits, bits as usize / 8 + 1)
+    }
 }
 
 /// `0` in each byte.

@@ -25,18 +25,11 @@ use super::simd as twin;
 use super::swar as twin;
 
 pub(super) use twin::{LONG, Stops, WIDTH, Windows, free_of_stops};
-pub(crate) use twin::{text_of, value_of};
+pub(crate) use twin::{inside_of, text_of, value_of};
 
 /// A comma, a quote, a block, and what may stand behind a name in it: quote, colon and the first byte
 /// of a value.
 pub(super) const WINDOW: usize = WIDTH + 5;
-
-/// A string of a text without its quotes.
-#[inline(always)]
-pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
-    let string = value_of(text, start, end)?;
-    string.get(1..string.len().checked_sub(1)?)
-}
 
 /// The stops of the block that begins behind the first `BEFORE` bytes of a window.
 #[inline(always)]

@@ -123,6 +123,17 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
 }
 
+/// The same without its first and last character: a string without its quotes.
+#[inline(always)]
+pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    let [first, inside @ .., last] = value_of(text, start, end)?.as_bytes() else {
+        return None;
+    };
+    let is_cut_well = (first | last).is_ascii();
+    // SAFETY: an ASCII character is one byte, so that characters begin behind the first byte and end before the last.
+    is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(inside) })
+}
+
 /// The text, if it is UTF-8; what is wrong with any other the library says. All ASCII is read at the speed of memory.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {

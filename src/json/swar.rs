@@ -123,6 +123,13 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     text.get(start..end).filter(|value| is_ascii(value))
 }
 
+/// The same without its first and last character: a string without its quotes.
+#[inline]
+pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
+    let string = value_of(text, start, end)?;
+    string.get(1..string.len().checked_sub(1)?)
+}
+
 /// The text, if it is UTF-8.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {

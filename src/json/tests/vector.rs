@@ -244,11 +244,8 @@ fn a_value_is_cut_out_only_between_characters() {
             let inside = value
                 .filter(|value| value.len() > 1)
                 .map(|value| &value[1..value.len() - 1]);
-            assert_eq!(
-                plain::inside_of(text, start, end),
-                inside,
-                "{start} to {end}"
-            );
+            assert_eq!(plain::inside_of(text, start, end), inside);
+            assert_eq!(swar::inside_of(text, start, end), inside);
         }
     }
 }
