@@ -5,14 +5,12 @@
 //! wrong is silent: what the peer is not told arrives here with its cause, its id and its place.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::string::String;
 use core::fmt;
 
 use crate::error_object::{ErrorObject, OwnedError};
 use crate::frame::FramingError;
 use crate::id::{CallId, Id, ReplyToken, RequestKey};
-use crate::json::{Json, OwnedJson, SyntaxError};
+use crate::json::{Json, Kept, OwnedJson, SyntaxError};
 
 /// One thing that happened on the connection.
 #[derive(Debug)]
@@ -538,7 +536,7 @@ impl OwnedNotification {
 /// ```
 #[derive(Clone)]
 struct OwnedParts {
-    text: Box<str>,
+    text: Kept<38>,
     method_end: usize,
     params_end: usize,
     has_params: bool,
@@ -549,12 +547,8 @@ impl OwnedParts {
     fn new(method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) -> Self {
         let params_text = params.map_or("", Json::as_str);
         let id_text = id.map_or("", |id| id.text());
-        let mut text = String::with_capacity(method.len() + params_text.len() + id_text.len());
-        text.push_str(method);
-        text.push_str(params_text);
-        text.push_str(id_text);
         Self {
-            text: text.into_boxed_str(),
+            text: Kept::of_parts([method, params_text, id_text]),
             method_end: method.len(),
             params_end: method.len() + params_text.len(),
             has_params: params.is_some(),
@@ -563,17 +557,17 @@ impl OwnedParts {
     }
 
     fn method(&self) -> &str {
-        &self.text[..self.method_end]
+        &self.text.as_str()[..self.method_end]
     }
 
     fn params(&self) -> Option<Json<'_>> {
-        let text = &self.text[self.method_end..self.params_end];
+        let text = &self.text.as_str()[self.method_end..self.params_end];
         self.has_params
             .then(|| Json::from_scanned(text, self.line_breaks))
     }
 
     fn id(&self) -> &str {
-        &self.text[self.params_end..]
+        &self.text.as_str()[self.params_end..]
     }
 }
 

@@ -32,6 +32,27 @@ impl<const N: usize> Kept<N> {
         }
     }
 
+    /// Texts behind each other.
+    pub(crate) fn of_parts(parts: [&str; 3]) -> Self {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let Some(short) = u8::try_from(len).ok().filter(|_| len <= N) else {
+            let mut text = String::with_capacity(len);
+            parts.iter().for_each(|part| text.push_str(part));
+            return Self::Long(text.into_boxed_str());
+        };
+        let mut bytes = [0; N];
+        let mut rest = bytes.as_mut_slice();
+        for part in parts {
+            // Their sum fits, so each does.
+            let Some((place, behind)) = rest.split_at_mut_checked(part.len()) else {
+                break;
+            };
+            place.copy_from_slice(part.as_bytes());
+            rest = behind;
+        }
+        Self::Short { len: short, bytes }
+    }
+
     /// All of it.
     #[inline]
     pub(crate) fn as_str(&self) -> &str {
@@ -83,6 +104,10 @@ mod tests {
             assert_eq!(kept.clone().into_string(), whole);
             assert_eq!(Kept::<30>::from(whole.clone()).as_str(), whole);
             assert_eq!(Kept::<255>::from(whole.clone()).into_string(), whole);
+            let (first, rest) = whole.split_at(len / 3);
+            let parts = [first, "", rest];
+            assert_eq!(Kept::<30>::of_parts(parts).as_str(), whole);
+            assert_eq!(Kept::<255>::of_parts(parts).as_str(), whole);
         }
     }
 

@@ -73,6 +73,7 @@ pub use walk::{Elements, Members};
 pub(crate) use decimal::Decimal;
 pub(crate) use encode::{write_inside, write_json, write_str};
 pub(crate) use envelope::{Envelope, Member, Names, Span, Version};
+pub(crate) use kept::Kept;
 pub(crate) use number::{Digits, write_i64, write_u64};
 pub(crate) use plain::{inside_of, text_of, value_of};
 pub(crate) use scan::{Scanned, Shape, scan};

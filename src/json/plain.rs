@@ -112,14 +112,18 @@ fn is_plain_long(text: &[u8]) -> bool {
     skip_plain(text, 0) == text.len()
 }
 
-/// The same of a text that is shorter than a block: of two words that overlap, or a byte at a time. It is not copied
-/// into a block, which would have to be waited for.
+/// The same of a text that is shorter than a block: of two words that overlap, of two half words, or a byte at a time. It
+/// is not copied into a block, which would have to be waited for.
 #[inline(always)]
 fn is_plain_word(text: &[u8]) -> bool {
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        return marks(u64::from_le_bytes(*first)) | marks(u64::from_le_bytes(*last)) == 0;
+    }
     let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
         return !text.iter().any(|&byte| is_stop(byte));
     };
-    marks(u64::from_le_bytes(*first)) | marks(u64::from_le_bytes(*last)) == 0
+    let halves = [u32::from_le_bytes(*first), u32::from_le_bytes(*last)].map(u64::from);
+    marks(halves[0] | halves[1] << 32) == 0
 }
 
 /// Whether a byte is a quote, a backslash or a control character.

@@ -9,7 +9,7 @@ use std::io;
 use super::{Guard, Session, Signal, State};
 
 /// The largest output buffer that is kept for the next time.
-const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
+const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
 
 impl State {
     /// Whether somebody else has begun to write what the writer is to go on with.
