@@ -19,6 +19,8 @@ pub struct Input<'a> {
     bytes: &'a [u8],
     consumed: usize,
     kind: InputKind,
+    /// What the next bytes are told from others by, and how many they are; of none before that was asked.
+    print: (usize, u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,7 @@ impl<'a> Input<'a> {
             bytes,
             consumed: 0,
             kind: InputKind::Stream,
+            print: (0, 0),
         }
     }
 
@@ -45,6 +48,7 @@ impl<'a> Input<'a> {
             bytes,
             consumed: 0,
             kind: InputKind::Message,
+            print: (0, 0),
         }
     }
 
@@ -60,6 +64,7 @@ impl<'a> Input<'a> {
             bytes: &[],
             consumed: 0,
             kind: InputKind::Oversize(bytes),
+            print: (0, 0),
         }
     }
 
@@ -78,17 +83,85 @@ impl<'a> Input<'a> {
         self.bytes.get(self.consumed..).unwrap_or_default()
     }
 
+    /// Tells the next `n` bytes from others. They cannot change, so they are looked at once.
+    #[inline]
+    pub(crate) fn print_of(&mut self, n: usize) -> u64 {
+        if self.print.0 != n || n == 0 {
+            self.print = (n, fingerprint(self.rest(), n));
+        }
+        self.print.1
+    }
+
     pub(crate) fn kind(&self) -> InputKind {
         self.kind
     }
 
     pub(crate) fn take(&mut self, n: usize) {
         self.consumed = self.consumed.saturating_add(n).min(self.bytes.len());
+        self.print = (0, 0);
     }
 
     /// Takes the message whole. What comes after it is a stream without bytes.
     pub(crate) fn take_message(&mut self) {
         self.consumed = self.bytes.len();
         self.kind = InputKind::Stream;
+        self.print = (0, 0);
+    }
+}
+
+/// Tells one message from another by its length and its first and last bytes, eight at a time: it
+/// is asked for with every batch.
+fn fingerprint(rest: &[u8], taken: usize) -> u64 {
+    let text = rest.get(..taken).unwrap_or(rest);
+    match (text.first_chunk(), text.last_chunk()) {
+        (Some(head), Some(tail)) => sample_hash(head, tail, taken),
+        _ => {
+            let mut padded = [0; SAMPLE];
+            let place = padded.iter_mut().zip(text);
+            place.for_each(|(to, from)| *to = *from);
+            sample_hash(&padded, &[0; SAMPLE], taken)
+        }
+    }
+}
+
+/// How many bytes at either end are looked at.
+const SAMPLE: usize = 64;
+
+/// Both ends are mixed beside each other, so that neither waits for the other.
+#[inline(always)]
+fn sample_hash(head: &[u8; SAMPLE], tail: &[u8; SAMPLE], taken: usize) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: &[u8]| {
+        let word = word.first_chunk().copied().map_or(0, u64::from_le_bytes);
+        (hash.rotate_left(5) ^ word).wrapping_mul(ODD)
+    };
+    let words = head.chunks_exact(8).zip(tail.chunks_exact(8));
+    let start = (0xcbf2_9ce4_8422_2325 ^ taken as u64, !(taken as u64));
+    let (head, tail) = words.fold(start, |(head, tail), (first, last)| {
+        (mix(head, first), mix(tail, last))
+    });
+    head ^ tail.rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fingerprint;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn messages_of_other_lengths_or_with_another_byte_at_either_end_are_told_apart() {
+        let text: Vec<u8> = (0..200).map(|at| b"{[\"abc,:"[at % 8]).collect();
+        for at in (0..64).chain(136..200) {
+            for bit in 0..8 {
+                let mut changed = text.clone();
+                changed[at] ^= 1 << bit;
+                assert_ne!(fingerprint(&changed, 200), fingerprint(&text, 200), "{at}");
+            }
+        }
+        let mut prints: Vec<u64> = (0..=200).map(|len| fingerprint(&text, len)).collect();
+        let all = prints.len();
+        prints.sort_unstable();
+        prints.dedup();
+        assert_eq!(prints.len(), all);
     }
 }

@@ -25,12 +25,12 @@ pub(crate) const NONE: u32 = u32::MAX;
 const FRESH_MIN: usize = 2;
 
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
-const ID_INLINE: usize = 40;
+const ID_INLINE: usize = 38;
 
 #[derive(Debug)]
 pub(crate) struct OpenRequest {
     /// The id as received; `null` for a request that is answered with a null id.
-    id: SmallVec<[u8; ID_INLINE]>,
+    id: KeptId,
     /// The version to answer in.
     pub(crate) style: Style,
     /// The batch it came in and its position there, or [`NONE`].
@@ -48,10 +48,55 @@ pub(crate) struct OpenRequest {
     before: u32,
 }
 
+/// The bytes of an id. A slot that has held a long one keeps its room, so that the next costs none.
+#[derive(Debug)]
+enum KeptId {
+    Short { len: u8, bytes: [u8; ID_INLINE] },
+    Long(Vec<u8>),
+}
+
+impl KeptId {
+    fn new(id: &[u8]) -> Self {
+        let mut kept = Self::Short {
+            len: 0,
+            bytes: [0; ID_INLINE],
+        };
+        kept.set(id);
+        kept
+    }
+
+    #[inline]
+    fn set(&mut self, id: &[u8]) {
+        match self {
+            Self::Long(kept) => {
+                kept.clear();
+                kept.reserve_exact(id.len());
+                kept.extend_from_slice(id);
+            }
+            Self::Short { len, bytes } => match bytes.get_mut(..id.len()) {
+                Some(place) => {
+                    place.copy_from_slice(id);
+                    // At most `ID_INLINE`.
+                    *len = id.len() as u8;
+                }
+                None => *self = Self::Long(id.to_vec()),
+            },
+        }
+    }
+
+    #[inline]
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
 impl OpenRequest {
     /// The id as received.
     pub(crate) fn id(&self) -> &[u8] {
-        &self.id
+        self.id.as_bytes()
     }
 
     /// Tells it from others that stood in its slot.
@@ -61,7 +106,8 @@ impl OpenRequest {
 
     fn as_id(&self) -> Id<'_> {
         // The bytes were copied from an `Id`.
-        let text = core::str::from_utf8(&self.id).unwrap_or("null");
+        // The bytes were copied from an `Id`.
+        let text = core::str::from_utf8(self.id.as_bytes()).unwrap_or("null");
         Id::new(Json::from_scanned(text, false)).unwrap_or(Id::NULL)
     }
 }
@@ -146,7 +192,7 @@ impl Requests {
             let index = self.free;
             self.free = slot.next;
             self.searched = self.searched.min(index);
-            slot.id.extend_from_slice(id.json().as_bytes());
+            slot.id.set(id.json().as_bytes());
             (slot.style, slot.batch, slot.position) = (style, batch, position);
             (slot.cancelled, slot.is_open, slot.is_sorted) = (false, true, false);
             let generation = slot.generation;
@@ -159,7 +205,7 @@ impl Requests {
             self.slots.reserve_exact(1);
         }
         self.slots.push(OpenRequest {
-            id: SmallVec::from_slice(id.json().as_bytes()),
+            id: KeptId::new(id.json().as_bytes()),
             style,
             batch,
             position,
@@ -334,7 +380,6 @@ impl Requests {
         let request = &mut self.slots[slot as usize];
         request.is_open = false;
         request.generation = request.generation.wrapping_add(1);
-        request.id.clear();
         request.next = self.free;
         self.free = slot;
         self.open -= 1;

@@ -569,7 +569,8 @@ fn faults_of_the_peer_and_refusals_allocate_nothing() {
 fn one_copy_a_round_is_counted_to_the_last() {
     for framing in FRAMINGS {
         let config = Config::new().with_framing(framing);
-        let request = b"{\"jsonrpc\":\"2.0\",\"method\":\"sum\",\"params\":[1],\"id\":7}";
+        // More than what needs no copy on the heap.
+        let request = b"{\"jsonrpc\":\"2.0\",\"method\":\"sum\",\"params\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15],\"id\":7}";
         let owned = allocations(config, |side| {
             side.set_body(&[request]);
             side.receive(|conn, event| {

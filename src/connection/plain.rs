@@ -133,7 +133,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// The next item of the batch that is being read, if it is plain, and not the last, with which the
     /// batch is over.
     #[inline(always)]
-    fn plain_item<'a>(&mut self, input: &Input<'a>) -> Option<Event<'a, T>> {
+    fn plain_item<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
         let Parts { reading, fates, .. } = self.parts.as_deref_mut()?;
         let reading = reading.as_mut()?;
         let message = reading.shown_by(input)?;

@@ -51,9 +51,9 @@ impl Frame {
     }
 
     /// A message of which `what` is still to be delivered.
-    fn reading(self, rest: &[u8], whole: Text<'_>, what: Rest) -> Reading {
+    fn reading(self, input: &mut Input<'_>, whole: Text<'_>, what: Rest) -> Reading {
         Reading {
-            fingerprint: fingerprint(rest, self.taken),
+            fingerprint: input.print_of(self.taken),
             body: self.body,
             taken: self.taken,
             line_breaks: whole.has_line_breaks(),
@@ -65,9 +65,9 @@ impl Frame {
 impl Reading {
     /// The message, if it is what `input` shows.
     #[inline]
-    pub(super) fn shown_by<'a>(&self, input: &Input<'a>) -> Option<&'a [u8]> {
+    pub(super) fn shown_by<'a>(&self, input: &mut Input<'a>) -> Option<&'a [u8]> {
         let rest = input.rest();
-        let is_it = rest.len() >= self.taken && fingerprint(rest, self.taken) == self.fingerprint;
+        let is_it = rest.len() >= self.taken && input.print_of(self.taken) == self.fingerprint;
         is_it.then(|| rest.get(self.body.clone()).unwrap_or_default())
     }
 }
@@ -246,7 +246,7 @@ impl<T, S: Settings> Connection<T, S> {
         let message = message::classify(whole, &envelope, &self.config, false);
         if let Message::Response(response) = &message {
             if let Some(fanout) = self.null_id_fanout(response) {
-                self.read_in_parts(frame.reading(input.rest(), whole, fanout));
+                self.read_in_parts(frame.reading(input, whole, fanout));
                 return None;
             }
         }
@@ -270,7 +270,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
         let batch = self.open_batch(whole);
         let items = Rest::Items { next: 0, batch };
-        self.read_in_parts(frame.reading(input.rest(), whole, items));
+        self.read_in_parts(frame.reading(input, whole, items));
         None
     }
 
@@ -328,7 +328,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Whether reading may go on: with the message that is half delivered, if `input` shows it, or
     /// with another one, for whose sake the rest of the old one is given up. At the end of input
     /// nothing will show it again. False for a stream that shows less than the message.
-    fn is_shown_again(&mut self, input: &Input<'_>) -> bool {
+    fn is_shown_again(&mut self, input: &mut Input<'_>) -> bool {
         let reading = self.parts.as_ref().and_then(|parts| parts.reading.as_ref());
         let Some(reading) = reading else {
             return true;
@@ -406,62 +406,5 @@ impl<T, S: Settings> Connection<T, S> {
         }
         self.release_batch(batch);
         self.watch_write();
-    }
-}
-
-/// Tells one message from another by its length and its first and last bytes, eight at a time: it
-/// is asked for with every item of a batch.
-fn fingerprint(rest: &[u8], taken: usize) -> u64 {
-    let text = rest.get(..taken).unwrap_or(rest);
-    match (text.first_chunk(), text.last_chunk()) {
-        (Some(head), Some(tail)) => sample_hash(head, tail, taken),
-        _ => {
-            let mut padded = [0; SAMPLE];
-            let place = padded.iter_mut().zip(text);
-            place.for_each(|(to, from)| *to = *from);
-            sample_hash(&padded, &[0; SAMPLE], taken)
-        }
-    }
-}
-
-/// How many bytes at either end are looked at.
-const SAMPLE: usize = 64;
-
-/// Both ends are mixed beside each other, so that neither waits for the other.
-#[inline(always)]
-fn sample_hash(head: &[u8; SAMPLE], tail: &[u8; SAMPLE], taken: usize) -> u64 {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |hash: u64, word: &[u8]| {
-        let word = word.first_chunk().copied().map_or(0, u64::from_le_bytes);
-        (hash.rotate_left(5) ^ word).wrapping_mul(ODD)
-    };
-    let words = head.chunks_exact(8).zip(tail.chunks_exact(8));
-    let start = (0xcbf2_9ce4_8422_2325 ^ taken as u64, !(taken as u64));
-    let (head, tail) = words.fold(start, |(head, tail), (first, last)| {
-        (mix(head, first), mix(tail, last))
-    });
-    head ^ tail.rotate_left(32)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fingerprint;
-    use alloc::vec::Vec;
-
-    #[test]
-    fn messages_of_other_lengths_or_with_another_byte_at_either_end_are_told_apart() {
-        let text: Vec<u8> = (0..200).map(|at| b"{[\"abc,:"[at % 8]).collect();
-        for at in (0..64).chain(136..200) {
-            for bit in 0..8 {
-                let mut changed = text.clone();
-                changed[at] ^= 1 << bit;
-                assert_ne!(fingerprint(&changed, 200), fingerprint(&text, 200), "{at}");
-            }
-        }
-        let mut prints: Vec<u64> = (0..=200).map(|len| fingerprint(&text, len)).collect();
-        let all = prints.len();
-        prints.sort_unstable();
-        prints.dedup();
-        assert_eq!(prints.len(), all);
     }
 }
