@@ -75,6 +75,13 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
+    /// Goes on in the memory of an output that is empty.
+    pub(crate) fn take_room_of(&mut self, other: Self) {
+        if other.buf.is_empty() && other.parts.is_empty() {
+            (self.buf, self.parts) = (other.buf, other.parts);
+        }
+    }
+
     /// The most heap that `bytes_max` waiting bytes keep: the buffer, and the parts beside it. Twice
     /// what is in use, for vectors grow by doubling.
     pub(crate) const fn heap_bytes_max(

@@ -29,6 +29,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem;
 use core::num::NonZeroU64;
 use core::ops::Range;
 use core::time::Duration;
@@ -205,6 +206,22 @@ impl<T> Connection<T> {
     /// Makes a connection. Allocates nothing.
     pub const fn new(config: Config) -> Self {
         Self::begin(&config, Settled(config))
+    }
+
+    /// Begins another conversation, in which calls go on from number `first_call`, in the memory of this
+    /// one if it is over.
+    pub(crate) fn renew(&mut self, first_call: u64) {
+        let mut config = self.config.0;
+        config.first_call = first_call;
+        let is_over = self.is_closed();
+        let before = mem::replace(self, Self::new(config));
+        if !is_over {
+            return;
+        }
+        self.now = before.now;
+        self.calls.take_room_of(before.calls);
+        self.outbox.take_room_of(before.outbox);
+        self.envelopes = before.envelopes;
     }
 }
 

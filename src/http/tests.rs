@@ -545,3 +545,44 @@ fn a_post_is_redirected_within_its_origin_only() {
         Ok(Some("http://a.example/y".to_string()))
     );
 }
+
+#[test]
+fn an_exchange_goes_on_in_the_memory_of_another_and_knows_nothing_of_it() {
+    let mut exchange = ClientExchange::new(Config::new());
+    for first in [1, 5, 9_999_999, 3] {
+        exchange.renew(first);
+        let mut batch = exchange.batch();
+        for tag in first..first + 3 {
+            batch.call::<u64>("m", (), tag).unwrap();
+        }
+        batch.send().unwrap();
+        assert_eq!(exchange.next_call(), first + 3);
+        assert!(!exchange.take_body().is_empty());
+        // One is answered, one before it and one behind it are left out.
+        let reply = format!(r#"{{"jsonrpc":"2.0","result":7,"id":{}}}"#, first + 1);
+        let mut settled = Vec::new();
+        let took = exchange.receive(200, reply.as_bytes(), |response| {
+            settled.push((response.tag, response.outcome.is_ok()));
+        });
+        took.unwrap();
+        settled.sort_unstable();
+        assert_eq!(
+            settled,
+            [(first, false), (first + 1, true), (first + 2, false)]
+        );
+    }
+    // What is not over is forgotten, with all that it has said.
+    exchange.renew(9);
+    exchange.call("late", (), 0).unwrap();
+    exchange.renew(1);
+    assert!(exchange.take_body().is_empty());
+    exchange.call("m", (), 1).unwrap();
+    let body = exchange.take_body();
+    assert_eq!(body, br#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+    let mut settled = 0;
+    exchange.fail(true, |response| {
+        assert_eq!(response.tag, 1);
+        settled += 1;
+    });
+    assert_eq!(settled, 1);
+}

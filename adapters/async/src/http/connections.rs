@@ -276,7 +276,8 @@ impl Inner {
         let (target, host) = self.target(&asked.url)?;
         *request.uri_mut() = target;
         let headers = request.headers_mut();
-        headers.reserve(3 + asked.headers.len());
+        // With the length of the body, which hyper adds.
+        headers.reserve(5 + asked.headers.len());
         headers.insert(HOST, host);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(asked.content_type));
         headers.insert(ACCEPT, HeaderValue::from_static(asked.content_type));

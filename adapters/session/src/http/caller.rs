@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use antiphon::http::{ClientExchange, redirect};
@@ -134,8 +134,34 @@ impl HttpResponse {
 pub struct Started {
     /// What is to be sent next.
     pub request: HttpRequest,
-    exchange: ClientExchange<Tag>,
+    /// None once it is over.
+    exchange: Option<Boxed>,
     redirects: u32,
+    /// Where it goes then.
+    spare: Arc<Spare>,
+}
+
+/// Exchanges that are over, in whose memory others go on. They are large, and handed out and back as they are.
+#[derive(Debug, Default)]
+struct Spare(Mutex<Vec<Boxed>>);
+
+type Boxed = Box<ClientExchange<Tag>>;
+
+/// How many are kept at the most: 80 KiB.
+const SPARE_MAX: usize = 64;
+
+impl Spare {
+    fn lock(&self) -> MutexGuard<'_, Vec<Boxed>> {
+        // Nothing that can panic runs under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, exchange: Boxed) {
+        let mut spare = self.lock();
+        if spare.len() < SPARE_MAX {
+            spare.push(exchange);
+        }
+    }
 }
 
 impl Started {
@@ -153,11 +179,14 @@ impl Started {
             }
         }
         let mut outcomes = Collector::new();
-        self.exchange
-            .receive(response.status, &response.body, |response| {
-                // Nobody waits for the tag.
-                drop(outcomes.insert(response));
-            })?;
+        let Some(mut exchange) = self.exchange.take() else {
+            return Ok(Some(outcomes));
+        };
+        exchange.receive(response.status, &response.body, |response| {
+            // Nobody waits for the tag.
+            drop(outcomes.insert(response));
+        })?;
+        self.spare.keep(exchange);
         Ok(Some(outcomes))
     }
 }
@@ -169,6 +198,7 @@ pub struct HttpCaller {
     headers: Arc<Vec<(String, String)>>,
     next_call: Mutex<u64>,
     is_closed: AtomicBool,
+    spare: Arc<Spare>,
 }
 
 impl HttpCaller {
@@ -180,6 +210,7 @@ impl HttpCaller {
             headers: Arc::new(options.headers.clone()),
             next_call: Mutex::new(options.config.first_call),
             is_closed: AtomicBool::new(false),
+            spare: Arc::default(),
         }
     }
 
@@ -250,9 +281,18 @@ impl HttpCaller {
             .next_call
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut config = self.config;
-        config.first_call = *next_call;
-        let mut exchange = ClientExchange::new(config);
+        let spare = self.spare.lock().pop();
+        let mut exchange = match spare {
+            Some(mut exchange) => {
+                exchange.renew(*next_call);
+                exchange
+            }
+            None => {
+                let mut config = self.config;
+                config.first_call = *next_call;
+                Box::new(ClientExchange::new(config))
+            }
+        };
         let filled = fill(&mut exchange)?;
         *next_call = exchange.next_call();
         drop(next_call);
@@ -265,8 +305,9 @@ impl HttpCaller {
         };
         let started = Started {
             request,
-            exchange,
+            exchange: Some(exchange),
             redirects: 0,
+            spare: Arc::clone(&self.spare),
         };
         Ok((filled, started))
     }
