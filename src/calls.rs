@@ -270,7 +270,7 @@ impl<T> Calls<T> {
     }
 
     /// Ends the call and gives back its tag.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
         if !Self::POSSIBLE {
             return None;
@@ -286,6 +286,7 @@ impl<T> Calls<T> {
         Some(slot.tag)
     }
 
+    #[cold]
     #[inline(never)]
     fn forget_name(&mut self, number: u64) {
         let Some(foreign) = &mut self.foreign else {

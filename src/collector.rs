@@ -76,6 +76,10 @@ impl Collector {
         }
         let last = self.outcomes.last();
         self.is_mixed |= last.is_some_and(|(last, _)| *last > call);
+        if self.outcomes.capacity() == 0 {
+            // Over HTTP most have one.
+            self.outcomes.reserve_exact(1);
+        }
         self.outcomes.push((call, Some(outcome)));
         self.waiting += 1;
     }

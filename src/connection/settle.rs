@@ -82,13 +82,20 @@ impl<T, S: Settings> Connection<T, S> {
         }))
     }
 
+    #[cold]
+    #[inline(never)]
+    fn end_in_batch(&mut self, number: u64) {
+        if let Some(parts) = &mut self.parts {
+            parts.our_batches.end_call(number);
+        }
+    }
+
     /// Ends an open call: what its last event needs besides the outcome.
+    #[inline(always)]
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
         if self.config.null_id_error == NullIdError::FailSole {
-            if let Some(parts) = &mut self.parts {
-                parts.our_batches.end_call(number);
-            }
+            self.end_in_batch(number);
         }
         let call = CallId {
             connection: self.config.connection,

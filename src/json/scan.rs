@@ -47,6 +47,7 @@ pub(crate) struct Scanned<'t> {
 /// is an array, at most `envelopes_max`; elements beyond are validated and counted. At most
 /// `depth_max` containers (read as 1 to 128) may be open at once. One leading byte-order mark is
 /// skipped. After an error `envelopes` is empty.
+#[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 pub(crate) fn scan<'t>(
     text: &'t [u8],
     depth_max: u8,
@@ -88,6 +89,7 @@ fn scan_text<'t>(
 }
 
 /// Reads the batch whose bracket is at `start`; returns the position behind it.
+#[inline(never)]
 fn scan_batch(
     cursor: &mut Cursor<'_>,
     start: usize,

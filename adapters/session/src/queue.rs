@@ -147,6 +147,7 @@ impl Queue {
         let is_request = |item: &Item| matches!(item, Item::Request(_));
         let waiting = self.items.iter().take(requests_max);
         let requests = waiting.take_while(|item| is_request(item)).count();
+        into.reserve(requests);
         into.extend(self.items.drain(..requests).filter_map(|item| match item {
             Item::Request(request) => Some(request),
             Item::Notification(_) | Item::Rare(..) => None,

@@ -36,6 +36,8 @@ impl Ours {
 /// Appends the answers to whole messages, requests or batches of them: what stands between the requests stays as it is.
 /// An id is what the digits before a closing brace are, for there is no other brace in what is sent here.
 pub(crate) fn answer(messages: &[u8], out: &mut Vec<u8>) {
+    // An answer is shorter than its request.
+    out.reserve(messages.len());
     let mut from = 0;
     for end in memchr::memchr_iter(b'}', messages) {
         let between = messages[from..end].iter().position(|byte| *byte == b'{');

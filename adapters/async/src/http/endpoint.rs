@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use antiphon::Input;
 use antiphon::http::{Answer, RequestHead, Verdict};
-use antiphon_session::Context;
+use antiphon_session::{Clock, Context};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -18,6 +18,7 @@ use hyper::{Request, Response, StatusCode};
 
 use super::exchange::Exchange;
 use super::options::HttpOptions;
+use crate::driver::RuntimeClock;
 use crate::runtime::{SharedRuntime, until};
 use crate::service::Service;
 
@@ -34,6 +35,8 @@ struct Shared<S> {
     options: HttpOptions,
     service: Arc<S>,
     runtime: SharedRuntime,
+    /// The runtime's, as every exchange asks it.
+    clock: Arc<dyn Clock>,
 }
 
 impl<S: Service> Endpoint<S> {
@@ -46,6 +49,7 @@ impl<S: Service> Endpoint<S> {
             shared: Arc::new(Shared {
                 options: options.into(),
                 service: Arc::new(service),
+                clock: Arc::new(RuntimeClock(Arc::clone(&runtime))),
                 runtime,
             }),
         }
@@ -85,12 +89,14 @@ impl<S: Service> Endpoint<S> {
             options,
             service,
             runtime,
+            clock,
         } = &*self.shared;
         Exchange::new(
             &options.options,
             context,
             Arc::clone(service),
             runtime,
+            Arc::clone(clock),
             input,
         )
     }

@@ -11,10 +11,9 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use antiphon::{Closed, Input, Instant};
-use antiphon_session::{Context, Handle, Machine, Options, Session, Turn};
+use antiphon_session::{Clock, Context, Handle, Machine, Options, Session, Turn};
 
 use crate::dispatch::Dispatch;
-use crate::driver::RuntimeClock;
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Timer};
 use crate::service::Service;
@@ -39,12 +38,12 @@ impl Exchange {
         context: Context,
         service: Arc<S>,
         runtime: &SharedRuntime,
+        clock: Arc<dyn Clock>,
         input: &mut Input<'_>,
     ) -> Self {
         let mut options = options.clone();
         options.config = options.config.for_server_exchange();
         options.config.connection = context.connection;
-        let clock = Arc::new(RuntimeClock(Arc::clone(runtime)));
         let session = Arc::new(Session::new(options, context, clock));
         session.act(|state| session.pump(state, input));
         let peer = Peer::new(Handle::unowned(Arc::clone(&session)), Arc::clone(runtime));
