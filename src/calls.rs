@@ -2,8 +2,9 @@
 //!
 //! Call numbers are a sequence, so a call is found by `number & mask` in a ring of a power of two:
 //! one index, one compare, no hashing. A slot still held by a slow call makes the sequence skip
-//! that number; the ring doubles at seven eighths. A number below the next one that finds no slot
-//! was used and is over, so late answers are told from unknown ones with no memory of the dead.
+//! that number; the ring doubles at seven eighths, and begins with two slots, for peers that make one
+//! call at a time. A number below the next one that finds no slot was used and is over, so late answers
+//! are told from unknown ones with no memory of the dead.
 //!
 //! ```text
 //!   number   …  9  10  11  12  13  14  next = 15      mask = 7

@@ -67,7 +67,7 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Copies the request in one allocation, to hand it to another thread or task.
+    /// Copies the request in one allocation at most, to hand it to another thread or task.
     pub fn into_owned(self) -> OwnedRequest {
         let parts = OwnedParts::new(&self.method, self.params, Some(self.id));
         OwnedRequest {
@@ -91,7 +91,7 @@ pub struct Notification<'a> {
 }
 
 impl Notification<'_> {
-    /// Copies the notification in one allocation, to hand it to another thread or task.
+    /// Copies the notification in one allocation at most, to hand it to another thread or task.
     pub fn into_owned(self) -> OwnedNotification {
         let parts = OwnedParts::new(&self.method, self.params, None);
         OwnedNotification {
@@ -453,7 +453,7 @@ impl fmt::Display for ConnectionError {
 
 impl core::error::Error for ConnectionError {}
 
-/// A [`Request`] that owns its parts, in one allocation.
+/// A [`Request`] that owns its parts, in one allocation at most.
 #[derive(Debug)]
 pub struct OwnedRequest {
     parts: OwnedParts,
@@ -504,7 +504,7 @@ impl OwnedRequest {
     }
 }
 
-/// A [`Notification`] that owns its parts, in one allocation.
+/// A [`Notification`] that owns its parts, in one allocation at most.
 #[derive(Clone, Debug)]
 pub struct OwnedNotification {
     parts: OwnedParts,
@@ -528,7 +528,7 @@ impl OwnedNotification {
     }
 }
 
-/// Method, params and id behind each other in one piece of memory.
+/// Method, params and id behind each other: in place up to 38 bytes, otherwise in one piece of memory.
 ///
 /// ```text
 /// │ method │ params │ id │

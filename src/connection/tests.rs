@@ -462,3 +462,55 @@ fn items_of_a_batch_are_the_same_by_the_short_cut_as_without_it() {
     // All that are plain but the first, with which the batch is read, and the last.
     assert_eq!(short, 100);
 }
+
+// CLI-04
+#[test]
+fn every_call_is_spelled_by_its_number_whatever_came_between() {
+    for first_call in [1, 8, 98, 996, 9_999_990, u64::from(u32::MAX) - 5] {
+        let mut config = Config::new();
+        config.first_call = first_call;
+        let mut conn: Connection<u64> = Connection::new(config);
+        let mut numbers = Vec::new();
+        for step in 0..300u64 {
+            match step % 13 {
+                // Refused: its number is not used.
+                3 => assert!(conn.call("m", &1, None, 0).is_err()),
+                5 => drop(conn.batch(None).call::<()>("m", (), 0)),
+                7 => {
+                    let own = format!("\"own {step}\"");
+                    let id = crate::id::Id::new(Json::parse_str(&own).unwrap()).unwrap();
+                    let call = conn.call_with_id(id, "m", (), None, 0).unwrap();
+                    conn.cancel(call);
+                    conn.consume_transmit(usize::MAX);
+                    continue;
+                }
+                9 => {
+                    let mut batch = conn.batch(None);
+                    for _ in 0..3 {
+                        numbers.push(batch.call::<()>("m", (), 0).unwrap().call().number());
+                    }
+                    batch.send().unwrap();
+                }
+                _ => numbers.push(conn.call("m", (), None, 0).unwrap().number()),
+            }
+            if step % 4 > 0 {
+                let open = numbers[numbers.len() / 2];
+                let connection = 0;
+                conn.cancel(crate::id::CallId {
+                    connection,
+                    number: open,
+                });
+            }
+            let mut out = Vec::new();
+            conn.take_transmit(&mut out);
+            let text = String::from_utf8(out).unwrap();
+            let spelled = text.split("\"id\":").skip(1).map(|rest| {
+                let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap();
+                digits.parse::<u64>().unwrap()
+            });
+            let spelled: Vec<u64> = spelled.collect();
+            assert!(numbers.ends_with(&spelled), "{spelled:?}");
+        }
+        assert!(numbers.len() > 200);
+    }
+}
