@@ -450,6 +450,9 @@ fn prefix_used(prefix: &'static str) -> &'static str {
 /// Reads `0` or a number without leading zero, of at most 16 digits: all that a scheme writes.
 #[inline]
 fn read_canonical(text: &[u8]) -> Option<u64> {
+    if let 4..=8 = text.len() {
+        return read_digits(text);
+    }
     let (&first, rest) = text.split_first()?;
     let mut number = u64::from(first.wrapping_sub(b'0'));
     if number > 9 || rest.len() > 15 || (number == 0 && !rest.is_empty()) {
@@ -463,6 +466,27 @@ fn read_canonical(text: &[u8]) -> Option<u64> {
         number = number * 10 + digit;
     }
     Some(number)
+}
+
+/// The same of four to eight digits, all at once: put into a word, behind as many zeros as are missing, and put
+/// together in pairs.
+#[inline]
+fn read_digits(text: &[u8]) -> Option<u64> {
+    let (first, last) = (text.first_chunk()?, text.last_chunk()?);
+    let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+    let missing = 8 * (8 - text.len());
+    let zeros = 0x3030_3030 & ((1 << missing) - 1);
+    let front = (u64::from(first) << missing) & 0xffff_ffff | zeros;
+    let word = front | u64::from(last) << 32;
+    let digits = word ^ 0x3030_3030_3030_3030;
+    // A digit leaves nothing in the upper half of its byte, and no more with six added.
+    let is_other = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xf0f0_f0f0_f0f0_f0f0;
+    if is_other != 0 || text.first() == Some(&b'0') {
+        return None;
+    }
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
 }
 
 /// The quoted UUID of call `number`: 10 random bytes with version 4 and the RFC variant put in,
@@ -551,6 +575,38 @@ mod tests {
     }
 
     // MSG-06
+    #[test]
+    fn a_number_is_read_as_it_is_spelled_and_nothing_else_is_one() {
+        let naive = |text: &str| {
+            let is_plain = text.len() == 1 || !text.starts_with('0');
+            let is_number = is_plain && text.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then(|| text.parse().ok()).flatten()
+        };
+        let powers = (0..16).map(|zeros| 10_u64.pow(zeros));
+        for number in powers.flat_map(|power| [power - 1, power, power + 1, power * 9 + power / 7])
+        {
+            let text = alloc::format!("{number}");
+            if text.len() <= 16 {
+                assert_eq!(super::read_canonical(text.as_bytes()), Some(number));
+            }
+            for at in 0..text.len() {
+                for byte in 0..=0x7f {
+                    let mut other = text.clone().into_bytes();
+                    other[at] = byte;
+                    let other = alloc::string::String::from_utf8(other).unwrap();
+                    let expected = naive(&other).filter(|_| other.len() <= 16);
+                    assert_eq!(super::read_canonical(other.as_bytes()), expected, "{other}");
+                }
+                for byte in 0x80..=0xff {
+                    let mut other = text.clone().into_bytes();
+                    other[at] = byte;
+                    assert_eq!(super::read_canonical(&other), None);
+                }
+            }
+        }
+        assert_eq!(super::read_canonical(b""), None);
+    }
+
     #[test]
     fn ids_compare_by_type_and_exact_value() {
         let classes: &[&[&str]] = &[
