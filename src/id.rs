@@ -574,7 +574,6 @@ mod tests {
         out
     }
 
-    // MSG-06
     #[test]
     fn a_number_is_read_as_it_is_spelled_and_nothing_else_is_one() {
         let naive = |text: &str| {
@@ -607,6 +606,7 @@ mod tests {
         assert_eq!(super::read_canonical(b""), None);
     }
 
+    // MSG-06
     #[test]
     fn ids_compare_by_type_and_exact_value() {
         let classes: &[&[&str]] = &[
