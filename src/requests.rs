@@ -106,7 +106,6 @@ impl OpenRequest {
 
     fn as_id(&self) -> Id<'_> {
         // The bytes were copied from an `Id`.
-        // The bytes were copied from an `Id`.
         let text = core::str::from_utf8(self.id.as_bytes()).unwrap_or("null");
         Id::new(Json::from_scanned(text, false)).unwrap_or(Id::NULL)
     }

@@ -33,6 +33,21 @@ impl Place {
     }
 }
 
+/// An item of a batch: its text, and where it stands.
+#[inline(always)]
+pub(super) fn item_of<'a>(
+    message: &'a [u8],
+    envelope: &Envelope,
+    line_breaks: bool,
+    position: usize,
+) -> (Text<'a>, Origin) {
+    let origin = Origin {
+        bytes: envelope.span.range().len(),
+        batch_index: Some(position),
+    };
+    (Text::part(message, envelope, line_breaks), origin)
+}
+
 impl<T, S: Settings> Connection<T, S> {
     /// Goes on with a message that has more to give; none when it is finished.
     pub(super) fn read_on<'a>(&mut self, input: &mut Input<'a>) -> Option<Event<'a, T>> {
@@ -94,11 +109,7 @@ impl<T, S: Settings> Connection<T, S> {
     ) -> Option<Event<'a, T>> {
         let position = place.position as usize;
         let envelope = *self.envelopes.get(position)?;
-        let part = Text::part(text, &envelope, line_breaks);
-        let origin = Origin {
-            bytes: envelope.span.range().len(),
-            batch_index: Some(position),
-        };
+        let (part, origin) = item_of(text, &envelope, line_breaks, position);
         match fate {
             Fate::Request { slot } => {
                 let generation = self.requests.at(slot)?.generation();

@@ -1,12 +1,13 @@
 //! The messages that nearly all messages are, from spans to event in one step.
 //!
-//! A request or notification of version 2.0, alone or in a batch, that repeats no member, escapes nothing in its method, is no cancel and is
-//! within its limits; and an answer, valid and to a call that is open. Whatever is not plainly one of these is left to
-//! `classify` and `deliver`, untouched.
+//! A request or notification of version 2.0, alone or in a batch, that repeats no member, escapes nothing in its method,
+//! is no cancel and is within its limits; and an answer, valid and to a call that is open. Whatever is not plainly one
+//! of these is left to `classify` and `deliver`, untouched.
 //!
 //! The rule guarded here: this is a fast path and nothing else. It makes no decision of its own: where it gives an event,
 //! the long way gives the same one (the tests run both), and where anything is in doubt it gives none.
 
+use super::deliver::item_of;
 use super::receive::Frame;
 use super::{Connection, Fate, Parts, Rest};
 use crate::config::{DuplicateIds, Settings};
@@ -147,11 +148,7 @@ impl<T, S: Settings> Connection<T, S> {
         if after >= fates.len() || !is_plain(envelope, &self.config) {
             return None;
         }
-        let text = Text::part(message, envelope, line_breaks);
-        let origin = Origin {
-            bytes: envelope.span.range().len(),
-            batch_index: Some(position),
-        };
+        let (text, origin) = item_of(message, envelope, line_breaks, position);
         match fate {
             Fate::Request { slot } => {
                 let generation = self.requests.at(slot)?.generation();
