@@ -344,7 +344,7 @@ HTTP_SERVER = [
 HTTP_CLIENT = [
     (HTTP + "connections.rs", "if state.places < self.connections_max {", "if true {",
      "only so many connections", "http_client::a_thousand_calls"),
-    (HTTP + "connections.rs", "inner.give(None);", "",
+    (HTTP + "connections.rs", "inner.free();", "",
      "a connection that is given up makes room", "http_client::a_call_that_is_given_up"),
     (HTTP + "connections.rs", "if declared > bytes_max as u64 {", "if false {",
      "a reply declared too large is not read", "http_client::a_reply_over_the_limit"),
@@ -352,7 +352,7 @@ HTTP_CLIENT = [
      "a reply has only so many bytes", "http_client::a_reply_over_the_limit"),
     (HTTP + "connections.rs", "let due = self.runtime.now() + self.connect_time_max;", "let due = Instant::FAR_FUTURE;",
      "an attempt to connect has a deadline", "http_client::everything_that_waits"),
-    (HTTP + "connections.rs", "Some(found.2 + self.idle_time_max)", "{\n let _ = found;\n None\n }",
+    (HTTP + "connections.rs", "Some(found.1 + self.idle_time_max)", "{\n let _ = found;\n None\n }",
      "a connection is idle for so long", "http_client::a_connection_is_used_again"),
     (HTTP + "client.rs", "let exchanged = until(&*self.inner.runtime, due, exchanged).await;",
      "let _ = due;\n        let exchanged = Some(exchanged.await);",

@@ -1,9 +1,9 @@
-//! A connection and what uses it, on one task.
+//! Two that work hand in hand, on one task: a connection and what uses it.
 //!
 //! ```text
-//!   polled ──▶ who has been rung for? ──connection──▶ poll it ──┐
-//!                  │    ▲         └─────work────▶ poll it ──done──▶ its output
-//!                nobody └──────────────────────────────┘
+//!   polled ──▶ who has been rung for? ──first──▶ poll it ───┐
+//!                  │    ▲         └─────second──▶ poll it ──done──▶ its output
+//!                nobody └───────────────────────────────────┘
 //!                  ▼
 //!               pending
 //! ```
@@ -13,7 +13,7 @@
 //! happens while nobody looks.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -25,10 +25,10 @@ use crate::driver::Driver;
 /// How often either is polled before other tasks get their turn.
 const STEPS_MAX: u32 = 64;
 
-/// Somebody has rung for the connection.
-const DRIVER: u8 = 1;
-/// Somebody has rung for the work.
-const WORK: u8 = 2;
+/// Somebody has rung for the first.
+const FIRST: u8 = 1;
+/// Somebody has rung for the second.
+const SECOND: u8 = 2;
 /// Nobody looks: whoever rings first wakes the task.
 const ASLEEP: u8 = 4;
 
@@ -56,41 +56,77 @@ impl Wake for Bell {
     }
 }
 
-/// Polls both until `work` is done.
-pub(crate) async fn run_until<F: Future>(driver: &mut Driver, work: F) -> F::Output {
-    let rung = Arc::new(Rung {
-        bits: AtomicU8::new(DRIVER | WORK),
-        task: AtomicWaker::new(),
-    });
-    let bell = |bit| {
-        let rung = Arc::clone(&rung);
-        Waker::from(Arc::new(Bell { bit, rung }))
-    };
-    let (for_driver, for_work) = (bell(DRIVER), bell(WORK));
-    let mut work = pin!(work);
-    std::future::poll_fn(|task| {
-        rung.task.register(task.waker());
+/// The bells of two that are polled beside each other. Both have been rung for at the beginning.
+pub(crate) struct Bells {
+    rung: Arc<Rung>,
+    first: Waker,
+    second: Waker,
+}
+
+impl Bells {
+    pub(crate) fn new() -> Self {
+        let rung = Arc::new(Rung {
+            bits: AtomicU8::new(FIRST | SECOND),
+            task: AtomicWaker::new(),
+        });
+        let bell = |bit| {
+            let rung = Arc::clone(&rung);
+            Waker::from(Arc::new(Bell { bit, rung }))
+        };
+        Self {
+            first: bell(FIRST),
+            second: bell(SECOND),
+            rung,
+        }
+    }
+
+    /// Polls each of the two for as long as it is rung for, until one of them is ready.
+    pub(crate) fn poll<R>(
+        &self,
+        task: &Context<'_>,
+        mut first: impl FnMut(&mut Context<'_>) -> Poll<R>,
+        mut second: impl FnMut(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<R> {
+        let bits = &self.rung.bits;
+        self.rung.task.register(task.waker());
         for _ in 0..STEPS_MAX {
-            let bits = rung.bits.swap(0, Ordering::AcqRel);
-            // First, since the work mostly waits for what comes in.
-            if bits & DRIVER != 0 {
-                driver.poll_beside(&mut Context::from_waker(&for_driver));
-            }
-            if bits & WORK != 0 {
-                let polled = Pin::new(&mut work).poll(&mut Context::from_waker(&for_work));
+            let rung = bits.swap(0, Ordering::AcqRel);
+            if rung & FIRST != 0 {
+                let polled = first(&mut Context::from_waker(&self.first));
                 if polled.is_ready() {
                     return polled;
                 }
             }
-            let slept = rung
-                .bits
-                .compare_exchange(0, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+            if rung & SECOND != 0 {
+                let polled = second(&mut Context::from_waker(&self.second));
+                if polled.is_ready() {
+                    return polled;
+                }
+            }
+            let slept = bits.compare_exchange(0, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
             if slept.is_ok() {
                 return Poll::Pending;
             }
         }
         task.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+/// Polls both until `work` is done.
+pub(crate) async fn run_until<F: Future>(driver: &mut Driver, work: F) -> F::Output {
+    let bells = Bells::new();
+    let mut work = pin!(work);
+    std::future::poll_fn(|task| {
+        bells.poll(
+            task,
+            // First, since the work mostly waits for what comes in.
+            |cx| {
+                driver.poll_beside(cx);
+                Poll::Pending
+            },
+            |cx| work.as_mut().poll(cx),
+        )
     })
     .await
 }

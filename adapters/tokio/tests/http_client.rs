@@ -4,8 +4,8 @@
 mod support;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::{Config, OwnedOutcome};
@@ -498,6 +498,76 @@ async fn a_call_that_is_given_up_frees_its_connection_for_the_next_in_line() {
     assert_eq!(third.unwrap(), 3);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(connections.open(), 0);
+}
+
+/// A runtime that keeps hold of its tasks, or runs none at all.
+struct Holding {
+    inner: antiphon_async::SharedRuntime,
+    tasks: Option<Mutex<Vec<tokio::task::AbortHandle>>>,
+}
+
+impl antiphon_async::Clock for Holding {
+    fn now(&self) -> antiphon::Instant {
+        self.inner.now()
+    }
+}
+
+impl antiphon_async::Runtime for Holding {
+    fn spawn(&self, task: antiphon_async::Task) {
+        if let Some(tasks) = &self.tasks {
+            tasks
+                .lock()
+                .unwrap()
+                .push(tokio::spawn(task).abort_handle());
+        }
+    }
+
+    fn timer(&self) -> Box<dyn antiphon_async::Timer> {
+        self.inner.timer()
+    }
+}
+
+// CLI-06
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_dropped_leaves_no_call_waiting() {
+    let held = Arc::new(Holding {
+        inner: Tokio::current(),
+        tasks: Some(Mutex::default()),
+    });
+    let mut options = HttpClientOptions::from(Config::new());
+    options.connections_max = 1;
+    let (connect, mut accepted) = connector();
+    let client = Client::new(URL, options.clone(), connect, Arc::clone(&held) as _).unwrap();
+    // The server has read the first call; the second waits in line, and goes over a new connection.
+    let serving = async {
+        let mut server = accept(&mut accepted).await;
+        assert!(server.message().await.unwrap().body.contains(r#""a""#));
+        sleep(Duration::from_secs(1)).await;
+        let tasks = held.tasks.as_ref().unwrap();
+        tasks.lock().unwrap().pop().unwrap().abort();
+        server.end().await;
+        let mut server = accept(&mut accepted).await;
+        assert!(server.message().await.unwrap().body.contains(r#""b""#));
+        server.send(response(200, "", &result(2))).await.unwrap();
+    };
+    let first = client.call::<u32>("a", ());
+    let second = client.call::<u32>("b", ());
+    let (first, second, ()) = tokio::join!(first, second, serving);
+    let failed = http_error(first.unwrap_err());
+    assert!(matches!(failed, HttpError::Lost(_)), "{failed:?}");
+    assert_eq!(second.unwrap(), 2);
+
+    // Nothing is ever sent where no task runs, and it is not tried for ever.
+    let nothing = Arc::new(Holding {
+        inner: Tokio::current(),
+        tasks: None,
+    });
+    let (connect, mut accepted) = connector();
+    let client = Client::new(URL, options, connect, nothing).unwrap();
+    let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());
+    assert!(matches!(failed, HttpError::Unsent(_)) && failed.is_unsent());
+    let attempts = std::iter::from_fn(|| accepted.try_recv().ok()).count();
+    assert_eq!(attempts, 2);
 }
 
 /// Counts the connections of a server.

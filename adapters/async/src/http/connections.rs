@@ -2,11 +2,14 @@
 //! been done.
 //!
 //! ```text
-//!   send ──▶ idle one? ──▶ request ──▶ reply ──▶ idle again
-//!              │ none          └ dropped, broken ──▶ its task ends, its place is free
+//!   send ──▶ idle one? ──▶ its task: request ──▶ reply ──▶ next in line, or idle again
+//!              │ none                  └ dropped, broken ──▶ the task ends, its place is free
 //!              ├ a place is free ──▶ connect ──▶ a task of its own
 //!              └ none ──▶ wait in line for either
 //! ```
+//!
+//! A request is served by its connection's task from the first byte to the last: whoever asked is
+//! woken once, with the whole reply.
 //!
 //! The rules guarded here: a place is taken until the stream is let go, so the server never sees
 //! more than the limit; and a request is sent again only if hyper gave it back unsent.
@@ -15,9 +18,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::Instant;
@@ -30,17 +34,18 @@ use hyper::{Method, Request, Response, Uri};
 
 use super::client::{HttpSend, Sending};
 use super::stream::{HyperIo, Phases};
+use crate::beside::Bells;
 use crate::client::Connect;
-use crate::runtime::{SharedRuntime, until};
+use crate::runtime::{SharedRuntime, Timer, until};
 
 /// The most bytes of a reply that hyper holds at once.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// How often it is looked whether a connection is idle, at most.
-const LOOKS_APART_MIN: Duration = Duration::from_millis(1);
-
-/// Where requests are handed to a connection.
+/// Where requests are handed to hyper.
 type Sender = SendRequest<Full<Bytes>>;
+
+/// A connection of hyper.
+type Conn = hyper::client::conn::http1::Connection<HyperIo, Full<Bytes>>;
 
 /// Connections to one server, made when they are needed. Dropped, it closes those that are idle at
 /// once and the others with their replies.
@@ -62,36 +67,70 @@ struct Inner {
 #[derive(Default)]
 struct State {
     /// The latest to become idle last, each with the time.
-    idle: Vec<(Sender, u64, Instant)>,
+    idle: Vec<(Arc<Desk>, Instant)>,
     /// How many places are taken.
     places: usize,
-    /// Who waits for a connection or a place, the longest first.
-    waiting: VecDeque<Arc<Ticket>>,
-    /// Numbers the connections.
-    made: u64,
+    /// What waits for a connection or a place, the longest first.
+    waiting: VecDeque<Arc<Job>>,
     /// Where the last request went, and how its head says so.
     target: Option<(HttpUrl, Uri, HeaderValue)>,
 }
 
-/// A place in the line.
-#[derive(Default)]
-struct Ticket {
-    inside: Mutex<TicketState>,
+/// One request, from its place in the line to its reply.
+struct Job {
+    target: Uri,
+    host: HeaderValue,
+    content_type: &'static str,
+    headers: Arc<Vec<(String, String)>>,
+    body: Arc<Vec<u8>>,
+    reply_bytes_max: usize,
+    state: Mutex<JobState>,
 }
 
 #[derive(Default)]
-struct TicketState {
-    granted: Option<Grant>,
-    is_given_up: bool,
-    waker: Option<Waker>,
+struct JobState {
+    stage: Stage,
+    /// Who asked.
+    asker: Option<Waker>,
+    /// The task that serves it.
+    server: Option<Waker>,
+    /// How many connections were closed before they had taken it.
+    tries: usize,
 }
 
-/// What somebody who waited gets.
-enum Grant {
-    /// A connection that was idle, and its number.
-    Idle(Sender, u64),
-    /// The right to make one.
-    Place(Place),
+/// How far a [`Job`] is.
+#[derive(Default)]
+enum Stage {
+    /// It waits in line, or is being served.
+    #[default]
+    Waiting,
+    /// Who asked may make a connection for it.
+    Placed(Place),
+    Done(Result<HttpResponse, HttpError>),
+    /// Nobody waits for it any more.
+    GivenUp,
+}
+
+/// What whoever asked has to do next.
+enum Step {
+    /// Make a connection.
+    Open(Place),
+    Done(Result<HttpResponse, HttpError>),
+}
+
+/// Where an idle connection is handed the next request.
+#[derive(Default)]
+struct Desk {
+    state: Mutex<DeskState>,
+}
+
+#[derive(Default)]
+struct DeskState {
+    next: Option<Arc<Job>>,
+    /// Nothing more will come.
+    is_closed: bool,
+    /// The connection's task.
+    server: Option<Waker>,
 }
 
 /// The right to one connection. Dropped, it goes to the next in line.
@@ -102,110 +141,249 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
-            inner.give(None);
+            inner.free();
         }
     }
 }
 
-impl Ticket {
-    fn lock(&self) -> MutexGuard<'_, TicketState> {
-        // Nothing that can panic runs under the lock.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+/// How serving a [`Job`] ended without a reply.
+enum Failed {
+    /// Nothing was sent: the connection had been closed.
+    Unsent,
+    /// Nobody waits for it any more.
+    GivenUp,
+    Error(HttpError),
+}
+
+// Nothing that can panic runs under any of these locks.
+
+impl Job {
+    fn lock(&self) -> MutexGuard<'_, JobState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes a step on, and wakes whoever asked, if anybody waits.
+    fn advance(&self, stage: Stage) {
+        let mut state = self.lock();
+        if matches!(state.stage, Stage::GivenUp) {
+            drop(state);
+            // A place would go to the next in line, which takes the lock of the line.
+            drop(stage);
+            return;
+        }
+        state.stage = stage;
+        state.server = None;
+        let asker = state.asker.take();
+        drop(state);
+        asker.into_iter().for_each(Waker::wake);
+    }
+
+    fn is_given_up(&self) -> bool {
+        matches!(self.lock().stage, Stage::GivenUp)
+    }
+
+    /// Ready once nobody waits any more: for the task that serves it.
+    fn poll_given_up(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if matches!(state.stage, Stage::GivenUp) {
+            return Poll::Ready(());
+        }
+        register(&mut state.server, cx);
+        Poll::Pending
+    }
+
+    /// Ready with the place or the outcome, for whoever asked.
+    fn poll_step(&self, cx: &Context<'_>) -> Poll<Step> {
+        let mut state = self.lock();
+        match mem::replace(&mut state.stage, Stage::GivenUp) {
+            Stage::Placed(place) => {
+                state.stage = Stage::Waiting;
+                Poll::Ready(Step::Open(place))
+            }
+            // Nobody waits any more.
+            Stage::Done(replied) => Poll::Ready(Step::Done(replied)),
+            waits => {
+                state.stage = waits;
+                register(&mut state.asker, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Counts a connection that was closed before it had taken it: at most one for each that may
+    /// have been idle, and a new one.
+    fn may_be_tried(&self, inner: &Inner) -> bool {
+        let mut state = self.lock();
+        state.tries += 1;
+        state.tries <= inner.connections_max
+    }
+
+    fn request(&self) -> Result<Request<Full<Bytes>>, HttpError> {
+        let body = Full::new(Bytes::from_owner(Body(Arc::clone(&self.body))));
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.target.clone();
+        let headers = request.headers_mut();
+        // With the length of the body, which hyper adds.
+        headers.reserve(5 + self.headers.len());
+        headers.insert(HOST, self.host.clone());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        headers.insert(ACCEPT, HeaderValue::from_static(self.content_type));
+        if !self.headers.is_empty() {
+            let own = header_map(&self.headers)?;
+            for name in own.keys() {
+                headers.remove(name);
+            }
+            headers.extend(own);
+        }
+        Ok(request)
+    }
+
+    /// Sends it over a connection, and reads the reply.
+    async fn exchange(&self, sender: &mut Sender) -> Result<HttpResponse, Failed> {
+        let request = self.request().map_err(Failed::Error)?;
+        if sender.ready().await.is_err() {
+            return Err(Failed::Unsent);
+        }
+        match sender.try_send_request(request).await {
+            Ok(response) => {
+                let response = read(response, self.reply_bytes_max).await;
+                response.map_err(Failed::Error)
+            }
+            Err(mut failed) => Err(match failed.take_message() {
+                Some(_) => Failed::Unsent,
+                None => Failed::Error(lost(failed.into_error())),
+            }),
+        }
+    }
+
+    /// The same for as long as anybody waits.
+    async fn serve(&self, sender: &mut Sender) -> Result<HttpResponse, Failed> {
+        let mut exchange = pin!(self.exchange(sender));
+        poll_fn(|cx| {
+            if self.poll_given_up(cx).is_ready() {
+                return Poll::Ready(Err(Failed::GivenUp));
+            }
+            exchange.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, DeskState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hand(&self, job: Arc<Job>) {
+        let mut state = self.lock();
+        state.next = Some(job);
+        let server = state.server.take();
+        drop(state);
+        server.into_iter().for_each(Waker::wake);
+    }
+
+    fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        let server = state.server.take();
+        drop(state);
+        server.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ready with the next request; none if none will come.
+    fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<Arc<Job>>> {
+        let mut state = self.lock();
+        if let Some(job) = state.next.take() {
+            return Poll::Ready(Some(job));
+        }
+        if state.is_closed {
+            return Poll::Ready(None);
+        }
+        register(&mut state.server, cx);
+        Poll::Pending
+    }
+}
+
+fn register(waker: &mut Option<Waker>, cx: &Context<'_>) {
+    match waker {
+        Some(known) => known.clone_from(cx.waker()),
+        None => *waker = Some(cx.waker().clone()),
     }
 }
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a connection that has become idle, or a place that has become free, to whoever has
-    /// waited longest; to nobody in particular if nobody does.
-    fn give(self: &Arc<Self>, idle: Option<(Sender, u64)>) {
-        if idle.as_ref().is_some_and(|(sender, _)| sender.is_closed()) {
-            // Its task gives its place.
-            return;
-        }
+    /// Gives a request to an idle connection, or has whoever asked make one, or lets it wait.
+    fn hand(self: &Arc<Self>, job: &Arc<Job>) {
         let mut state = self.lock();
-        while let Some(ticket) = state.waiting.pop_front() {
-            let mut inside = ticket.lock();
-            if inside.is_given_up {
-                continue;
-            }
-            inside.granted = Some(match idle {
-                Some((sender, number)) => Grant::Idle(sender, number),
-                None => Grant::Place(self.place()),
-            });
-            let waker = inside.waker.take();
-            drop(inside);
+        if let Some((desk, _)) = state.idle.pop() {
             drop(state);
-            waker.into_iter().for_each(Waker::wake);
-            return;
-        }
-        match idle {
-            Some((sender, number)) => state.idle.push((sender, number, self.runtime.now())),
-            None => state.places -= 1,
-        }
-    }
-
-    fn place(self: &Arc<Self>) -> Place {
-        let inner = Arc::downgrade(self);
-        Place { inner }
-    }
-
-    /// An idle connection, a place for a new one, or a ticket to wait with.
-    fn ask(self: &Arc<Self>) -> Result<Grant, Arc<Ticket>> {
-        let mut state = self.lock();
-        if let Some((sender, number, _)) = state.idle.pop() {
-            return Ok(Grant::Idle(sender, number));
-        }
-        if state.places < self.connections_max {
+            desk.hand(Arc::clone(job));
+        } else if state.places < self.connections_max {
             state.places += 1;
-            return Ok(Grant::Place(self.place()));
+            let inner = Arc::downgrade(self);
+            drop(state);
+            job.advance(Stage::Placed(Place { inner }));
+        } else {
+            state.waiting.push_back(Arc::clone(job));
         }
-        let ticket = Arc::<Ticket>::default();
-        state.waiting.push_back(Arc::clone(&ticket));
-        Err(ticket)
     }
 
-    async fn acquire(self: &Arc<Self>) -> Grant {
-        match self.ask() {
-            Ok(grant) => grant,
-            Err(ticket) => {
-                let waiting = Waiting(self, &ticket);
-                poll_fn(|cx| {
-                    let mut inside = waiting.1.lock();
-                    if let Some(grant) = inside.granted.take() {
-                        return Poll::Ready(grant);
-                    }
-                    inside.waker = Some(cx.waker().clone());
-                    Poll::Pending
-                })
-                .await
+    /// The next request in line, for a connection that has done with its last one; if there is
+    /// none it is idle.
+    fn next(&self, desk: &Arc<Desk>) -> Option<Arc<Job>> {
+        let mut state = self.lock();
+        while let Some(job) = state.waiting.pop_front() {
+            if !job.is_given_up() {
+                return Some(job);
+            }
+        }
+        state.idle.push((Arc::clone(desk), self.runtime.now()));
+        None
+    }
+
+    /// Gives a place that has become free to whoever has waited longest.
+    fn free(self: &Arc<Self>) {
+        loop {
+            let mut state = self.lock();
+            let Some(job) = state.waiting.pop_front() else {
+                state.places -= 1;
+                return;
+            };
+            drop(state);
+            if !job.is_given_up() {
+                let inner = Arc::downgrade(self);
+                job.advance(Stage::Placed(Place { inner }));
+                return;
             }
         }
     }
 
     /// When an idle connection has been kept long enough; none for one that is at work.
-    fn idle_until(&self, number: u64) -> Option<Instant> {
+    fn idle_until(&self, desk: &Arc<Desk>) -> Option<Instant> {
         let state = self.lock();
         let mut idle = state.idle.iter();
-        let found = idle.find(|(_, found, _)| *found == number)?;
-        Some(found.2 + self.idle_time_max)
+        let found = idle.find(|(found, _)| Arc::ptr_eq(found, desk))?;
+        Some(found.1 + self.idle_time_max)
     }
 
-    /// Lets go of an idle connection.
-    fn forget(&self, number: u64) {
+    /// Lets go of an idle connection: no request is handed to it any more.
+    fn forget(&self, desk: &Arc<Desk>) {
         let mut state = self.lock();
-        let found = state.idle.iter().position(|(_, found, _)| *found == number);
+        let mut idle = state.idle.iter();
+        let found = idle.position(|(found, _)| Arc::ptr_eq(found, desk));
         let forgotten = found.map(|at| state.idle.remove(at));
         drop(state);
         drop(forgotten);
     }
 
-    /// Makes a connection, and lets it run on a task of its own, which holds the place.
-    async fn open(self: &Arc<Self>, place: Place) -> Result<(Sender, u64), HttpError> {
+    /// Makes a connection for a request, and lets it run on a task of its own, which holds the
+    /// place.
+    async fn open(self: &Arc<Self>, place: Place, job: &Arc<Job>) -> Result<(), HttpError> {
         let due = self.runtime.now() + self.connect_time_max;
         let connecting = until(&*self.runtime, due, self.connect.connect());
         let link = match connecting.await {
@@ -225,70 +403,39 @@ impl Inner {
             .max_header_size(self.header_bytes_max)
             .max_buf_size(BUFFER_BYTES_MAX.max(self.header_bytes_max));
         let (sender, conn) = builder.handshake(io).await.map_err(unsent)?;
-        let number = {
-            let mut state = self.lock();
-            state.made += 1;
-            state.made
+        let running = Running {
+            inner: Arc::downgrade(self),
+            desk: Arc::default(),
+            job: Some(Arc::clone(job)),
+            is_sent: false,
+            place: Some(place),
         };
-        let (inner, runtime) = (Arc::downgrade(self), Arc::clone(&self.runtime));
-        self.runtime.spawn(Box::pin(async move {
-            run(conn, &inner, &runtime, number).await;
-            drop(place);
-        }));
-        Ok((sender, number))
+        let runtime = Arc::clone(&self.runtime);
+        self.runtime
+            .spawn(Box::pin(run(running, runtime, conn, sender)));
+        Ok(())
     }
 
     async fn send(self: &Arc<Self>, asked: &HttpRequest) -> Result<HttpResponse, HttpError> {
-        let mut request = self.request(asked)?;
-        // At most once for every connection that was closed while it was idle, and on a new one.
-        for _ in 0..=self.connections_max {
-            let (mut sender, number) = match self.acquire().await {
-                Grant::Idle(sender, number) => (sender, number),
-                // Apart, for it is large and rare.
-                Grant::Place(place) => Box::pin(self.open(place)).await?,
-            };
-            if sender.ready().await.is_err() {
-                continue;
-            }
-            match sender.try_send_request(request).await {
-                Ok(response) => {
-                    let response = read(response, asked.reply_bytes_max).await?;
-                    self.give(Some((sender, number)));
-                    return Ok(response);
-                }
-                Err(mut failed) => match failed.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(lost(failed.into_error())),
-                },
-            }
-        }
-        let broken = io::Error::new(
-            io::ErrorKind::ConnectionAborted,
-            "the server closes every connection before it is used",
-        );
-        Err(HttpError::Unsent(broken))
-    }
-
-    fn request(&self, asked: &HttpRequest) -> Result<Request<Full<Bytes>>, HttpError> {
-        let body = Full::new(Bytes::from_owner(Body(Arc::clone(&asked.body))));
-        let mut request = Request::new(body);
-        *request.method_mut() = Method::POST;
         let (target, host) = self.target(&asked.url)?;
-        *request.uri_mut() = target;
-        let headers = request.headers_mut();
-        // With the length of the body, which hyper adds.
-        headers.reserve(5 + asked.headers.len());
-        headers.insert(HOST, host);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(asked.content_type));
-        headers.insert(ACCEPT, HeaderValue::from_static(asked.content_type));
-        if !asked.headers.is_empty() {
-            let own = header_map(&asked.headers)?;
-            for name in own.keys() {
-                headers.remove(name);
+        let job = Arc::new(Job {
+            target,
+            host,
+            content_type: asked.content_type,
+            headers: Arc::clone(&asked.headers),
+            body: Arc::clone(&asked.body),
+            reply_bytes_max: asked.reply_bytes_max,
+            state: Mutex::default(),
+        });
+        let waiting = Waiting(self, &job);
+        self.hand(waiting.1);
+        loop {
+            match poll_fn(|cx| waiting.1.poll_step(cx)).await {
+                // Apart, for it is large and rare.
+                Step::Open(place) => Box::pin(self.open(place, waiting.1)).await?,
+                Step::Done(replied) => return replied,
             }
-            headers.extend(own);
         }
-        Ok(request)
     }
 
     /// What the head of a request to `url` says of it. Mostly that is where the last one went.
@@ -308,24 +455,32 @@ impl Inner {
     }
 }
 
-/// Somebody in line. Dropped before its turn, it leaves; dropped at its turn, the next one gets
-/// what it got.
-struct Waiting<'a>(&'a Arc<Inner>, &'a Arc<Ticket>);
+/// Nobody will ask any more.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let idle = mem::take(&mut self.lock().idle);
+        idle.iter().for_each(|(desk, _)| desk.close());
+    }
+}
+
+/// Somebody who asked. Dropped before the reply, it leaves the line, lets the next have the place
+/// that was granted, or ends the connection that serves it.
+struct Waiting<'a>(&'a Arc<Inner>, &'a Arc<Job>);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut inside = self.1.lock();
-        inside.is_given_up = true;
-        let granted = inside.granted.take();
-        drop(inside);
-        match granted {
-            Some(Grant::Idle(sender, number)) => self.0.give(Some((sender, number))),
-            // Dropping it gives it to the next.
-            Some(Grant::Place(_)) => {}
-            None => {
+        let mut state = self.1.lock();
+        let stage = mem::replace(&mut state.stage, Stage::GivenUp);
+        let server = state.server.take();
+        drop(state);
+        match (stage, server) {
+            (Stage::Waiting, Some(server)) => server.wake(),
+            (Stage::Waiting, None) => {
                 let mut state = self.0.lock();
-                state.waiting.retain(|ticket| !Arc::ptr_eq(ticket, self.1));
+                state.waiting.retain(|job| !Arc::ptr_eq(job, self.1));
             }
+            // A place goes to the next with it.
+            (Stage::Placed(_) | Stage::Done(_) | Stage::GivenUp, _) => {}
         }
     }
 }
@@ -339,48 +494,139 @@ impl AsRef<[u8]> for Body {
     }
 }
 
-/// Runs a connection until it ends or has been idle for too long.
-async fn run(
-    conn: hyper::client::conn::http1::Connection<HyperIo, Full<Bytes>>,
-    inner: &Weak<Inner>,
-    runtime: &SharedRuntime,
-    number: u64,
-) {
-    let mut conn = pin!(conn);
-    let mut timer = runtime.timer();
-    // It cannot have been idle for too long before then.
-    let mut due = Instant::ZERO;
-    poll_fn(|cx| {
-        loop {
-            // Whoever asked over it has been told how it ended.
-            if conn.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            if inner.strong_count() == 0 {
-                // Nobody will ask any more; the reply that is under way is awaited.
-                return Poll::Pending;
-            }
-            if timer.poll_until(due, cx).is_pending() {
-                return Poll::Pending;
-            }
-            let Some(inner) = inner.upgrade() else {
-                continue;
-            };
-            let now = runtime.now();
-            due = match inner.idle_until(number) {
-                Some(due) if due <= now => {
-                    inner.forget(number);
-                    continue;
+/// What a connection's task knows, and what it leaves behind when it ends or is dropped.
+struct Running {
+    inner: Weak<Inner>,
+    desk: Arc<Desk>,
+    /// What it serves, and whether the server may have seen of it.
+    job: Option<Arc<Job>>,
+    is_sent: bool,
+    place: Option<Place>,
+}
+
+impl Running {
+    /// Serves one request after the other. Ends with the connection, or once nobody asks any more.
+    async fn serve(&mut self, mut sender: Sender, runtime: &SharedRuntime) {
+        let mut timer = runtime.timer();
+        // It cannot have been idle for too long before then.
+        let mut due = Instant::ZERO;
+        while let Some(job) = &self.job {
+            self.is_sent = true;
+            let outcome = match job.serve(&mut sender).await {
+                Ok(response) => Ok(response),
+                Err(Failed::Error(error)) => Err(error),
+                Err(Failed::Unsent) => {
+                    self.is_sent = false;
+                    return;
                 }
-                Some(due) => due,
-                // It is at work, and does not become idle for too long before then.
-                None => now + inner.idle_time_max.max(LOOKS_APART_MIN),
+                Err(Failed::GivenUp) => return,
             };
+            let inner = self.inner.upgrade().filter(|_| outcome.is_ok());
+            let next = inner.as_ref().and_then(|inner| inner.next(&self.desk));
+            // Who asks again at once finds it idle.
+            job.advance(Stage::Done(outcome));
+            self.job = next;
+            if inner.is_none() {
+                return;
+            }
+            drop(inner);
+            if self.job.is_none() {
+                self.job = self.wait(runtime, &mut *timer, &mut due).await;
+            }
         }
-    })
-    .await;
-    if let Some(inner) = inner.upgrade() {
-        inner.forget(number);
+    }
+
+    /// Waits for the next request; none if it has been idle for too long, or nobody asks any more.
+    async fn wait(
+        &self,
+        runtime: &SharedRuntime,
+        timer: &mut dyn Timer,
+        due: &mut Instant,
+    ) -> Option<Arc<Job>> {
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(next) = self.desk.poll_next(cx) {
+                    return Poll::Ready(next);
+                }
+                // While it is at work it does not become idle for too long, so the timer stays.
+                if timer.poll_until(*due, cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let Some(inner) = self.inner.upgrade() else {
+                    return Poll::Ready(None);
+                };
+                match inner.idle_until(&self.desk) {
+                    Some(until) if until <= runtime.now() => {
+                        inner.forget(&self.desk);
+                        self.desk.close();
+                    }
+                    Some(until) => *due = until,
+                    // It has just been handed a request.
+                    None => {}
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(inner) = self.inner.upgrade() else {
+            return;
+        };
+        inner.forget(&self.desk);
+        let handed = self.desk.lock().next.take();
+        let (job, is_sent) = match self.job.take() {
+            Some(job) => (job, self.is_sent),
+            None => match handed {
+                Some(job) => (job, false),
+                None => return,
+            },
+        };
+        if is_sent {
+            let ended = io::Error::new(io::ErrorKind::ConnectionAborted, "its task was ended");
+            job.advance(Stage::Done(Err(HttpError::Lost(ended))));
+        } else if let Some(place) = self.place.take().filter(|_| job.may_be_tried(&inner)) {
+            job.advance(Stage::Placed(place));
+        } else {
+            let broken = io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "the server closes every connection before it is used",
+            );
+            job.advance(Stage::Done(Err(HttpError::Unsent(broken))));
+        }
+    }
+}
+
+/// Runs a connection until it ends or has been idle for too long.
+async fn run(mut running: Running, runtime: SharedRuntime, conn: Conn, sender: Sender) {
+    let desk = Arc::clone(&running.desk);
+    let bells = Bells::new();
+    let mut conn = pin!(conn);
+    let mut is_over = false;
+    {
+        let mut serving = pin!(running.serve(sender, &runtime));
+        poll_fn(|task| {
+            bells.poll(
+                task,
+                // First, so that what is asked goes out at once.
+                |cx| serving.as_mut().poll(cx),
+                |cx| {
+                    if !is_over && conn.as_mut().poll(cx).is_ready() {
+                        // Whoever asked over it is told how it ended.
+                        is_over = true;
+                        desk.close();
+                    }
+                    Poll::Pending
+                },
+            )
+        })
+        .await;
+    }
+    if !is_over {
+        // Nothing more is asked; it ends with what is under way.
+        let _ = conn.await;
     }
 }
 
