@@ -208,11 +208,23 @@ impl<T> Connection<T> {
         Self::begin(&config, Settled(config))
     }
 
-    /// Begins another conversation, in which calls go on from number `first_call`, in the memory of this
-    /// one if it is over.
-    pub(crate) fn renew(&mut self, first_call: u64) {
+    /// Begins another conversation in the memory of this one, if it is over: as `connection`, with
+    /// calls from number `first_call` on, and otherwise as configured. What was open is forgotten;
+    /// keys and tokens of before are refused.
+    ///
+    /// ```
+    /// use antiphon::{CloseReason, Config, Connection, Input};
+    /// let mut conn = Connection::<()>::new(Config::new());
+    /// conn.call("before", (), None, ())?;
+    /// conn.close(CloseReason::Done);
+    /// conn.renew(0, 1);
+    /// conn.call("after", (), None, ())?;
+    /// assert_eq!(conn.poll_transmit(), Some(&b"{\"jsonrpc\":\"2.0\",\"method\":\"after\",\"id\":1}\n"[..]));
+    /// # Ok::<(), antiphon::SendError>(())
+    /// ```
+    pub fn renew(&mut self, connection: u32, first_call: u64) {
         let mut config = self.config.0;
-        config.first_call = first_call;
+        (config.connection, config.first_call) = (connection, first_call);
         let is_over = self.is_closed();
         let before = mem::replace(self, Self::new(config));
         if !is_over {
@@ -220,6 +232,7 @@ impl<T> Connection<T> {
         }
         self.now = before.now;
         self.calls.take_room_of(before.calls);
+        self.requests.take_room_of(before.requests);
         self.outbox.take_room_of(before.outbox);
         self.envelopes = before.envelopes;
     }

@@ -67,7 +67,7 @@ impl<T> ClientExchange<T> {
     /// # Ok::<(), antiphon::SendError>(())
     /// ```
     pub fn renew(&mut self, first_call: u64) {
-        self.conn.renew(first_call);
+        self.conn.renew(self.conn.config().connection, first_call);
     }
 
     /// Makes the request a call.

@@ -298,7 +298,10 @@ impl Dispatch {
     pub(crate) fn finish(&mut self, why: Closed) {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;
-            self.running.clear();
+            // Clearing makes it anew.
+            if !self.running.is_empty() {
+                self.running.clear();
+            }
             self.taken.clear();
             self.waiting.clear();
         }));

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use antiphon::Instant;
 use antiphon_session::Clock;
@@ -45,13 +46,37 @@ pub async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
 
 /// Runs `future` until `at` at the latest; none if it took longer, and then it has been dropped.
 pub async fn until<F: Future>(runtime: &dyn Runtime, at: Instant, future: F) -> Option<F::Output> {
-    let mut timer = runtime.timer();
+    run_until(runtime, || at, future).await
+}
+
+/// The same for `span` at the longest, by a clock that is read only if it is not ready at once.
+pub(crate) async fn within<F: Future>(
+    runtime: &dyn Runtime,
+    span: Duration,
+    future: F,
+) -> Option<F::Output> {
+    run_until(runtime, || runtime.now() + span, future).await
+}
+
+async fn run_until<F: Future>(
+    runtime: &dyn Runtime,
+    at: impl FnOnce() -> Instant,
+    future: F,
+) -> Option<F::Output> {
+    let mut at = Some(at);
+    let mut set = None;
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|cx| {
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Some(output));
         }
-        timer.poll_until(at, cx).map(|()| None)
+        if let Some(at) = at.take() {
+            set = Some((runtime.timer(), at()));
+        }
+        let Some((timer, at)) = &mut set else {
+            return Poll::Pending;
+        };
+        timer.poll_until(*at, cx).map(|()| None)
     })
     .await
 }

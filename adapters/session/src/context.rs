@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 /// ```
 /// use antiphon_session::Context;
 /// let mut context = Context::new();
-/// context.headers.push(("Cookie".into(), b"theme=dark; session=s3cret".to_vec()));
+/// context.headers.push("Cookie", b"theme=dark; session=s3cret");
 /// assert_eq!(context.cookie("session"), Some("s3cret"));
 /// assert!(!format!("{context:?}").contains("s3cret"));
 /// ```
@@ -27,7 +27,7 @@ pub struct Context {
     pub target: Option<String>,
     /// The request's headers in the order received, over HTTP and WebSocket; of the answer for the
     /// client of a WebSocket, whose names are then in lower case.
-    pub headers: Vec<(String, Vec<u8>)>,
+    pub headers: Headers,
     /// The certificate that the other side proved to own, in DER, over TLS with client
     /// authentication.
     pub client_certificate: Option<Vec<u8>>,
@@ -43,23 +43,102 @@ impl Context {
 
     /// The first header of that name, whatever its case, if it is text.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find_map(|header| text_of(header, name))
+        self.headers.get(name)
     }
 
     /// The value of a cookie, from whichever `Cookie` header has it.
     pub fn cookie(&self, name: &str) -> Option<&str> {
-        let cookies = self.headers.iter();
+        let cookies = self.headers.texts_of("cookie");
         cookies
-            .filter_map(|header| text_of(header, "cookie"))
             .flat_map(|header| header.split(';'))
             .filter_map(|pair| pair.trim().split_once('='))
             .find_map(|(found, value)| (found == name).then_some(value))
     }
 }
 
-fn text_of<'a>((found, value): &'a (String, Vec<u8>), name: &str) -> Option<&'a str> {
-    let is_named = found.eq_ignore_ascii_case(name);
-    is_named.then(|| std::str::from_utf8(value).ok())?
+/// Names and values, in order. A value is any bytes.
+///
+/// ```
+/// use antiphon_session::Headers;
+/// let mut headers = Headers::new();
+/// headers.push("Accept", b"application/json");
+/// assert_eq!(headers.get("accept"), Some("application/json"));
+/// assert!(headers.iter().eq([("Accept", &b"application/json"[..])]));
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// All names, one behind the other, and all values.
+    names: String,
+    values: Vec<u8>,
+    /// Where each name and its value end.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Headers {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self {
+            names: String::new(),
+            values: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, name: &str, value: &[u8]) {
+        self.names.push_str(name);
+        self.values.extend_from_slice(value);
+        self.ends.push((self.names.len(), self.values.len()));
+    }
+
+    /// Removes all, and keeps their memory for others.
+    pub fn clear(&mut self) {
+        self.names.clear();
+        self.values.clear();
+        self.ends.clear();
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The names as they were sent, each with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let mut begin = (0, 0);
+        self.ends.iter().map(move |&end| {
+            let name = self.names.get(begin.0..end.0).unwrap_or_default();
+            let value = self.values.get(begin.1..end.1).unwrap_or_default();
+            begin = end;
+            (name, value)
+        })
+    }
+
+    /// The value of the first of that name, whatever its case, that is text.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.texts_of(name).next()
+    }
+
+    fn texts_of<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        let named = self
+            .iter()
+            .filter(move |(found, _)| found.eq_ignore_ascii_case(name));
+        named.filter_map(|(_, value)| std::str::from_utf8(value).ok())
+    }
+}
+
+/// Shows how many there are: their values may be secrets.
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Headers")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Shows what is there, but neither headers nor certificates, which may be secrets.
@@ -92,7 +171,7 @@ mod tests {
             ("binary", b"\xff"),
         ];
         for (name, value) in headers {
-            context.headers.push((name.into(), value.into()));
+            context.headers.push(name, value);
         }
         assert_eq!(context.header("x-key"), Some("tops3cret"));
         assert_eq!(context.header("none"), None);

@@ -39,7 +39,7 @@ pub mod websocket;
 
 pub use call::{CallError, CallRefused, Gathering, Pending};
 pub use clock::{Clock, SystemClock};
-pub use context::Context;
+pub use context::{Context, Headers};
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
 pub use machine::{Came, Inlet, Machine, Outlet, ThreadMachine, Turn};
 pub use options::Options;

@@ -172,6 +172,44 @@ pub struct State {
 }
 
 impl State {
+    fn new(
+        conn: Connection<Tag>,
+        options: &Options,
+        #[cfg(feature = "websocket")] layer: Option<Box<Layer>>,
+    ) -> Self {
+        Self {
+            conn,
+            #[cfg(feature = "websocket")]
+            layer,
+            places: Places::default(),
+            queue: Queue::new(options),
+            cancelled: HashSet::new(),
+            taken: 0,
+            written: 0,
+            reading: Reading::default(),
+            writing_since: None,
+            left_over: Vec::new(),
+            write_failed: None,
+            fault: None,
+            input_ended: None,
+            is_end_told: false,
+            input_rest: Vec::new(),
+            is_serving: true,
+            closing: false,
+            closed: None,
+            ending_since: None,
+            is_writer_gone: false,
+            finished: None,
+            alarm: Instant::FAR_FUTURE,
+            present: None,
+            waiting: [0; SIGNALS],
+            is_signalled: [false; SIGNALS],
+            wakes: Wakes::default(),
+            task: None,
+            watchers: Vec::new(),
+        }
+    }
+
     /// Whether the end of input may be told. What came in before is served first, so that the
     /// service can still speak of it; but nothing that waits for an answer is kept waiting.
     fn may_tell_end(&self) -> bool {
@@ -335,42 +373,17 @@ impl Session {
     /// Begins a conversation over a transport of which `context` is known.
     pub fn new(options: Options, context: Context, clock: Arc<dyn Clock>) -> Self {
         #[cfg(feature = "websocket")]
-        let (layer, failed) = match Layer::of(&options, clock.now()) {
+        let (layer, failed) = match Layer::of(&options, &*clock) {
             Ok(layer) => (layer, None),
             Err(error) => (None, Some(error)),
         };
         let session = Self {
-            state: Mutex::new(State {
-                conn: Connection::new(options.config),
+            state: Mutex::new(State::new(
+                Connection::new(options.config),
+                &options,
                 #[cfg(feature = "websocket")]
                 layer,
-                places: Places::default(),
-                queue: Queue::new(&options),
-                cancelled: HashSet::new(),
-                taken: 0,
-                written: 0,
-                reading: Reading::default(),
-                writing_since: None,
-                left_over: Vec::new(),
-                write_failed: None,
-                fault: None,
-                input_ended: None,
-                is_end_told: false,
-                input_rest: Vec::new(),
-                is_serving: true,
-                closing: false,
-                closed: None,
-                ending_since: None,
-                is_writer_gone: false,
-                finished: None,
-                alarm: Instant::FAR_FUTURE,
-                present: None,
-                waiting: [0; SIGNALS],
-                is_signalled: [false; SIGNALS],
-                wakes: Wakes::default(),
-                task: None,
-                watchers: Vec::new(),
-            }),
+            )),
             outlet: OnceLock::new(),
             inlet: OnceLock::new(),
             has_work: AtomicBool::new(true),
@@ -385,6 +398,51 @@ impl Session {
             session.abort(failed);
         }
         session
+    }
+
+    /// Begins another conversation in the memory of this one, which is over, with the same options.
+    /// `know` changes what is known of the transport. Not over a WebSocket.
+    pub fn renew(&mut self, know: impl FnOnce(&mut Context)) {
+        let context = Arc::make_mut(&mut self.context);
+        know(context);
+        self.options.config.connection = context.connection;
+        let state = self.state.get_mut();
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut conn = std::mem::replace(&mut state.conn, Connection::new(self.options.config));
+        conn.renew(context.connection, self.options.config.first_call);
+        *state = State::new(
+            conn,
+            &self.options,
+            #[cfg(feature = "websocket")]
+            None,
+        );
+        *self.has_work.get_mut() = true;
+        self.learnt = OnceLock::new();
+        (self.outlet, self.inlet) = (OnceLock::new(), OnceLock::new());
+    }
+
+    /// Tells the end of an exchange, of which all that came in has been taken and all output is left
+    /// to nobody. Says why it ended. The service has the last word, and then
+    /// [`let_work_go`](Self::let_work_go).
+    pub fn end_exchange(&self) -> Closed {
+        let mut state = self.lock();
+        state.conn.handle_eof();
+        self.pump(&mut state, &mut Input::none());
+        let why = *state.closed.get_or_insert(Closed::EndOfInput);
+        state.is_writer_gone = true;
+        state.finished = Some(why);
+        self.signal(&mut state, Signal::Changed);
+        why
+    }
+
+    /// Lets go of what waits for the service. It may hold the session and so keep itself alive.
+    pub fn let_work_go(&self) {
+        loop {
+            let work = self.lock().queue.pop();
+            if work.is_none() {
+                return;
+            }
+        }
     }
 
     /// The options it was made with.

@@ -3,23 +3,22 @@
 //! The rule guarded here: what a request is answered is decided by the rules of
 //! [`antiphon::http`]; here it is only read, in a stated time and up to a stated size.
 
-use std::convert::Infallible;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use antiphon::Input;
 use antiphon::http::{Answer, RequestHead, Verdict};
-use antiphon_session::{Clock, Context};
+use antiphon_session::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Request, Response, StatusCode};
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Exchanges};
 use super::options::HttpOptions;
-use crate::driver::RuntimeClock;
-use crate::runtime::{SharedRuntime, until};
+use crate::runtime::{SharedRuntime, within};
 use crate::service::Service;
 
 /// A service behind HTTP. Clones are the same.
@@ -35,8 +34,7 @@ struct Shared<S> {
     options: HttpOptions,
     service: Arc<S>,
     runtime: SharedRuntime,
-    /// The runtime's, as every exchange asks it.
-    clock: Arc<dyn Clock>,
+    exchanges: Exchanges,
 }
 
 impl<S: Service> Endpoint<S> {
@@ -45,11 +43,12 @@ impl<S: Service> Endpoint<S> {
     /// until all that the request asked is answered, and are dropped if the client is gone before.
     /// `service` may be an `Arc` of one that others share.
     pub fn new(options: impl Into<HttpOptions>, service: S, runtime: SharedRuntime) -> Self {
+        let options = options.into();
         Self {
             shared: Arc::new(Shared {
-                options: options.into(),
+                exchanges: Exchanges::new(&options.options, &runtime),
+                options,
                 service: Arc::new(service),
-                clock: Arc::new(RuntimeClock(Arc::clone(&runtime))),
                 runtime,
             }),
         }
@@ -68,46 +67,47 @@ impl<S: Service> Endpoint<S> {
     /// for the handlers to see. Dropping the future cancels the handlers.
     pub async fn answer(&self, context: Context, body: &[u8]) -> Answer {
         let head = RequestHead::new("POST", "");
+        let know = |known: &mut Context| *known = context;
         if body.len() > self.options().options.config.message_bytes_max {
-            return self.too_large(&head, context, body.len() as u64).await;
+            return self.too_large(&head, body.len() as u64, know).await;
         }
-        self.reply(&head, context, body).await
+        self.reply(&head, body, know).await
     }
 
-    async fn reply(&self, head: &RequestHead<'_>, context: Context, body: &[u8]) -> Answer {
-        let reply = self.exchange(context, &mut Input::message(body)).await;
+    async fn reply(
+        &self,
+        head: &RequestHead<'_>,
+        body: &[u8],
+        know: impl FnOnce(&mut Context),
+    ) -> Answer {
+        let reply = self.exchange(&mut Input::message(body), know).await;
         self.options().rules.reply(head, reply)
     }
 
-    async fn too_large(&self, head: &RequestHead<'_>, context: Context, bytes: u64) -> Answer {
-        let reply = self.exchange(context, &mut Input::oversize(bytes)).await;
+    async fn too_large(
+        &self,
+        head: &RequestHead<'_>,
+        bytes: u64,
+        know: impl FnOnce(&mut Context),
+    ) -> Answer {
+        let reply = self.exchange(&mut Input::oversize(bytes), know).await;
         self.options().rules.too_large(head, reply)
     }
 
-    fn exchange(&self, context: Context, input: &mut Input<'_>) -> Exchange {
+    fn exchange(&self, input: &mut Input<'_>, know: impl FnOnce(&mut Context)) -> Exchange<'_> {
         let Shared {
-            options,
-            service,
-            runtime,
-            clock,
+            service, exchanges, ..
         } = &*self.shared;
-        Exchange::new(
-            &options.options,
-            context,
-            Arc::clone(service),
-            runtime,
-            Arc::clone(clock),
-            input,
-        )
+        exchanges.begin(service, input, know)
     }
 
     /// Answers a request that hyper has read the head of. `context` is what the transport knows.
     pub(super) async fn serve(
-        self,
-        mut context: Context,
+        &self,
+        context: &Context,
         request: Request<Incoming>,
-    ) -> Result<Response<Full<Bytes>>, Infallible> {
-        let (parts, body) = request.into_parts();
+    ) -> Response<Full<Bytes>> {
+        let (parts, mut body) = request.into_parts();
         let target = parts
             .uri
             .path_and_query()
@@ -118,38 +118,49 @@ impl<S: Service> Endpoint<S> {
         head.content_length = sole(&parts.headers, &CONTENT_LENGTH).and_then(|n| n.parse().ok());
         head.origins = &origins;
 
-        context.target = Some(target.to_string());
-        let headers = parts.headers.iter();
-        context.headers = headers
-            .map(|(name, value)| (name.as_str().to_string(), value.as_bytes().to_vec()))
-            .collect();
-        let answer = self.answer_request(&head, context, body).await;
-        Ok(response(answer))
+        let know = |known: &mut Context| {
+            tell(known, context);
+            let known_target = known.target.get_or_insert_default();
+            known_target.push_str(target);
+            for (name, value) in &parts.headers {
+                known.headers.push(name.as_str(), value.as_bytes());
+            }
+        };
+        let answer = self.answer_request(&head, &mut body, know).await;
+        response(answer)
     }
 
     async fn answer_request(
         &self,
         head: &RequestHead<'_>,
-        context: Context,
-        body: Incoming,
+        body: &mut Incoming,
+        know: impl FnOnce(&mut Context),
     ) -> Answer {
         let HttpOptions { options, rules } = self.options();
         match rules.judge(&options.config, head) {
             Verdict::Answer(answer) => return answer,
             Verdict::TooLarge(bytes) => {
-                return last(self.too_large(head, context, bytes).await);
+                return last(self.too_large(head, bytes, know).await);
             }
             Verdict::Serve => {}
         }
-        let due = self.runtime().now() + rules.body_time_max;
         let body = read(body, options.config.message_bytes_max);
-        match until(&**self.runtime(), due, body).await {
+        match within(&**self.runtime(), rules.body_time_max, body).await {
             None => last(rules.timed_out(head)),
             Some(Body::Broken) => last(rules.broken(head)),
-            Some(Body::TooLarge(bytes)) => last(self.too_large(head, context, bytes).await),
-            Some(Body::Whole(body)) => self.reply(head, context, &body).await,
+            Some(Body::TooLarge(bytes)) => last(self.too_large(head, bytes, know).await),
+            Some(Body::Whole(body)) => self.reply(head, &body, know).await,
         }
     }
+}
+
+/// Has a context of before know what `context` does and nothing else, in the memory it has.
+fn tell(known: &mut Context, context: &Context) {
+    let (mut headers, mut target) = (mem::take(&mut known.headers), known.target.take());
+    known.clone_from(context);
+    headers.clear();
+    target.iter_mut().for_each(String::clear);
+    (known.headers, known.target) = (headers, target);
 }
 
 impl<S> Clone for Endpoint<S> {
@@ -200,7 +211,7 @@ enum Body {
 }
 
 /// Reads a body whole, and never holds more of it than has come in.
-async fn read(mut body: Incoming, bytes_max: usize) -> Body {
+async fn read(body: &mut Incoming, bytes_max: usize) -> Body {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
@@ -214,7 +225,7 @@ async fn read(mut body: Incoming, bytes_max: usize) -> Body {
         if bytes > bytes_max {
             return Body::TooLarge(bytes as u64);
         }
-        if whole.is_empty() && hyper::body::Body::is_end_stream(&body) {
+        if whole.is_empty() && hyper::body::Body::is_end_stream(body) {
             return Body::Whole(data);
         }
         whole.extend_from_slice(&data);

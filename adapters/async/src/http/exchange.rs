@@ -7,13 +7,14 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
-use antiphon::{Closed, Input, Instant};
+use antiphon::{Input, Instant};
 use antiphon_session::{Clock, Context, Handle, Machine, Options, Session, Turn};
 
 use crate::dispatch::Dispatch;
+use crate::driver::RuntimeClock;
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Timer};
 use crate::service::Service;
@@ -21,42 +22,94 @@ use crate::service::Service;
 /// An exchange under way: a future of the reply, none if none is owed. Dropped before, it ends the
 /// exchange, and its handlers see that they are cancelled.
 #[must_use = "nothing happens before it is awaited"]
-pub(crate) struct Exchange {
+pub(crate) struct Exchange<'a> {
     session: Arc<Session>,
-    dispatch: Dispatch,
-    runtime: SharedRuntime,
+    /// None once it is over.
+    dispatch: Option<Dispatch>,
+    of: &'a Exchanges,
     timer: Option<Box<dyn Timer>>,
     reply: Option<Vec<u8>>,
-    is_over: bool,
 }
 
-impl Exchange {
-    /// Takes a message in, or its size where nobody wanted to assemble it. The handlers run once
-    /// the exchange is polled.
-    pub(crate) fn new<S: Service>(
-        options: &Options,
-        context: Context,
-        service: Arc<S>,
-        runtime: &SharedRuntime,
-        clock: Arc<dyn Clock>,
-        input: &mut Input<'_>,
-    ) -> Self {
+/// What the exchanges of a service have in common.
+pub(crate) struct Exchanges {
+    /// With the protocol's side of an exchange.
+    options: Options,
+    runtime: SharedRuntime,
+    clock: Arc<dyn Clock>,
+    /// Sessions that are over and that nobody holds any more: others go on in their memory.
+    spare: Mutex<Vec<Arc<Session>>>,
+}
+
+/// How many sessions are kept for others at the most: some 200 KiB.
+const SPARE_MAX: usize = 64;
+
+impl Exchanges {
+    pub(crate) fn new(options: &Options, runtime: &SharedRuntime) -> Self {
         let mut options = options.clone();
         options.config = options.config.for_server_exchange();
-        options.config.connection = context.connection;
-        let session = Arc::new(Session::new(options, context, clock));
-        session.act(|state| session.pump(state, input));
-        let peer = Peer::new(Handle::unowned(Arc::clone(&session)), Arc::clone(runtime));
         Self {
-            dispatch: Dispatch::new(Arc::clone(&session), peer, service),
-            session,
+            options,
             runtime: Arc::clone(runtime),
-            timer: None,
-            reply: None,
-            is_over: false,
+            clock: Arc::new(RuntimeClock(Arc::clone(runtime))),
+            spare: Mutex::default(),
         }
     }
 
+    fn lock_spare(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
+        // Nothing that can panic runs under the lock.
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a message in, or its size where nobody wanted to assemble it. `know` says what is known
+    /// of the transport. The handlers run once the exchange is polled.
+    pub(crate) fn begin<S: Service>(
+        &self,
+        service: &Arc<S>,
+        input: &mut Input<'_>,
+        know: impl FnOnce(&mut Context),
+    ) -> Exchange<'_> {
+        let session = self.session(know);
+        session.act(|state| session.pump(state, input));
+        let handle = Handle::unowned(Arc::clone(&session));
+        let peer = Peer::new(handle, Arc::clone(&self.runtime));
+        let dispatch = Dispatch::new(Arc::clone(&session), peer, Arc::clone(service));
+        Exchange {
+            dispatch: Some(dispatch),
+            session,
+            of: self,
+            timer: None,
+            reply: None,
+        }
+    }
+
+    fn session(&self, know: impl FnOnce(&mut Context)) -> Arc<Session> {
+        let spare = self.lock_spare().pop();
+        if let Some(mut session) = spare {
+            if let Some(unshared) = Arc::get_mut(&mut session) {
+                unshared.renew(know);
+                return session;
+            }
+        }
+        let mut context = Context::new();
+        know(&mut context);
+        let mut options = self.options.clone();
+        options.config.connection = context.connection;
+        Arc::new(Session::new(options, context, Arc::clone(&self.clock)))
+    }
+
+    /// Keeps a session that is over for another exchange, unless a handler still has it.
+    fn keep(&self, session: &mut Arc<Session>) {
+        if Arc::get_mut(session).is_some() {
+            let mut spare = self.lock_spare();
+            if spare.len() < SPARE_MAX {
+                spare.push(Arc::clone(session));
+            }
+        }
+    }
+}
+
+impl Exchange<'_> {
     /// Takes the reply out once it is complete. Says whether nothing more is owed.
     fn is_answered(&mut self) -> bool {
         let mut state = self.session.lock();
@@ -69,36 +122,28 @@ impl Exchange {
 
     /// Says the last word to the service, and lets go of what still waits for it.
     fn finish(&mut self) {
-        self.is_over = true;
-        self.session.act(|state| {
-            state.conn.handle_eof();
-            self.session.pump(state, &mut Input::none());
-        });
-        self.session.finished();
-        let why = self.session.lock().finished();
-        self.dispatch.finish(why.unwrap_or(Closed::EndOfInput));
-        // What is left may hold the session and so keep itself alive.
-        loop {
-            let work = self.session.lock().queue.pop();
-            if work.is_none() {
-                return;
-            }
-        }
+        let Some(mut dispatch) = self.dispatch.take() else {
+            return;
+        };
+        let why = self.session.end_exchange();
+        dispatch.finish(why);
+        self.session.let_work_go();
     }
 }
 
-impl Future for Exchange {
+impl Future for Exchange<'_> {
     type Output = Option<Vec<u8>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if this.is_over {
-            // Polled after its end: it has said everything.
-            return Poll::Pending;
-        }
         loop {
-            let progress = this.dispatch.poll(cx);
-            if this.is_answered() && this.dispatch.is_through() {
+            let Some(dispatch) = &mut this.dispatch else {
+                // Polled after its end: it has said everything.
+                return Poll::Pending;
+            };
+            let progress = dispatch.poll(cx);
+            let is_through = dispatch.is_through();
+            if this.is_answered() && is_through {
                 this.finish();
                 return Poll::Ready(this.reply.take());
             }
@@ -116,7 +161,7 @@ impl Future for Exchange {
             if wake_at == Instant::FAR_FUTURE {
                 return Poll::Pending;
             }
-            let timer = this.timer.get_or_insert_with(|| this.runtime.timer());
+            let timer = this.timer.get_or_insert_with(|| this.of.runtime.timer());
             if timer.poll_until(wake_at, cx).is_pending() {
                 return Poll::Pending;
             }
@@ -124,16 +169,17 @@ impl Future for Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for Exchange<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
+        if self.dispatch.is_some() {
             self.session.abort(None);
             self.finish();
         }
+        self.of.keep(&mut self.session);
     }
 }
 
-impl fmt::Debug for Exchange {
+impl fmt::Debug for Exchange<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("session", &self.session)

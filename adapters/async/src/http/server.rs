@@ -4,6 +4,7 @@
 //! The rule guarded here: a client that falls silent, drips, floods or does not read costs its own
 //! connection, and before it has said anything it costs next to nothing.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -54,15 +55,11 @@ pub(super) async fn serve_connection<S: Service>(
         runtime.clone(),
     );
     let builder = builder(rules);
-    let service = service_fn(|request| {
+    let service = service_fn(async |request| {
         phases.serving();
-        let answered = endpoint.clone().serve(context.clone(), request);
-        let (phases, runtime) = (phases.clone(), runtime.clone());
-        async move {
-            let answered = answered.await;
-            phases.waiting(runtime.now());
-            answered
-        }
+        let answer = endpoint.serve(&context, request).await;
+        phases.replying();
+        Ok::<_, Infallible>(answer)
     });
     let mut conn = pin!(builder.serve_connection(io, service));
     let mut end = End::No;

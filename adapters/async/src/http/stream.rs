@@ -1,7 +1,9 @@
 //! A stream as hyper polls it, with deadlines for a peer that is slow at either.
 //!
 //! ```text
-//!   Waiting ──first byte of a request──▶ Head ──head complete──▶ Serving ──reply made──▶ Waiting
+//!   Waiting ──first byte of a request──▶ Head ──head complete──▶ Serving
+//!      ▲                                                            │ reply made
+//!      └───────────────────some of it written────────────────── Replying
 //! ```
 //!
 //! The rule guarded here: reading and writing have a deadline of their own in every phase but the
@@ -42,6 +44,8 @@ enum Phase {
     Head(Instant),
     /// Nothing: the body's reader and the handlers keep their own time.
     Serving,
+    /// Nothing: the reply has been made, and what is written next is some of it.
+    Replying,
 }
 
 /// The phase of one connection, known to its stream and to what serves its requests.
@@ -86,30 +90,31 @@ impl Phases {
     }
 
     /// A reply has been made.
-    pub(crate) fn waiting(&self, now: Instant) {
-        *self.lock() = Phase::Waiting(now + self.idle_time_max);
+    pub(crate) fn replying(&self) {
+        *self.lock() = Phase::Replying;
     }
 
     /// Bytes have come in.
-    fn received(&self, now: Instant) {
+    fn received(&self, now: impl FnOnce() -> Instant) {
         let mut phase = self.lock();
-        if let Phase::Waiting(_) = *phase {
-            *phase = Phase::Head(now + self.header_time_max);
+        // A request that is sent before the reply to the last is a request all the same.
+        if let Phase::Waiting(_) | Phase::Replying = *phase {
+            *phase = Phase::Head(now() + self.header_time_max);
         }
     }
 
     /// The reply is still being written.
-    fn writing(&self, now: Instant) {
+    fn writing(&self, now: impl FnOnce() -> Instant) {
         let mut phase = self.lock();
-        if let Phase::Waiting(_) = *phase {
-            *phase = Phase::Waiting(now + self.idle_time_max);
+        if let Phase::Waiting(_) | Phase::Replying = *phase {
+            *phase = Phase::Waiting(now() + self.idle_time_max);
         }
     }
 
     fn deadline(&self) -> Instant {
         match *self.lock() {
             Phase::Waiting(until) | Phase::Head(until) => until,
-            Phase::Serving => Instant::FAR_FUTURE,
+            Phase::Serving | Phase::Replying => Instant::FAR_FUTURE,
         }
     }
 }
@@ -164,14 +169,12 @@ impl HyperIo {
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        let now = self.runtime.now();
+        self.phases.writing(|| self.runtime.now());
         if written.is_ready() {
             self.writing_since = None;
-            self.phases.writing(now);
             return written;
         }
-        let since = *self.writing_since.get_or_insert(now);
-        self.phases.writing(now);
+        let since = *self.writing_since.get_or_insert_with(|| self.runtime.now());
         let due = after(since, self.write_time_max);
         ready!(poll_timer(&mut self.write_timer, &self.runtime, due, cx));
         Poll::Ready(Err(timed_out("the peer takes no output")))
@@ -188,7 +191,7 @@ impl HyperIo {
         let n = ready!(self.io.poll_read(cx, &mut scratch[..room]))?;
         buf.put_slice(&scratch[..n.min(room)]);
         if n > 0 {
-            self.phases.received(self.runtime.now());
+            self.phases.received(|| self.runtime.now());
         }
         Poll::Ready(Ok(()))
     }

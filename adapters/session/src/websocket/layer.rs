@@ -12,6 +12,7 @@ use antiphon::websocket::{CloseCode, Heartbeat};
 use antiphon::{CloseReason, Closed, Input, Instant};
 
 use super::{Opened, WebSocket, WebSocketEnd, WebSocketEvent};
+use crate::clock::Clock;
 use crate::options::Options;
 use crate::report::Report;
 use crate::session::{Session, Signal, State};
@@ -32,12 +33,12 @@ pub(crate) struct Layer {
 
 impl Layer {
     /// The layer that `options` ask for.
-    pub(crate) fn of(options: &Options, now: Instant) -> io::Result<Option<Box<Self>>> {
+    pub(crate) fn of(options: &Options, clock: &dyn Clock) -> io::Result<Option<Box<Self>>> {
         let Some(websocket) = &options.websocket else {
             return Ok(None);
         };
         Ok(Some(Box::new(Self {
-            websocket: WebSocket::new(Arc::clone(websocket), &options.config, now)?,
+            websocket: WebSocket::new(Arc::clone(websocket), &options.config, clock.now())?,
             is_open: false,
             heartbeat_at: None,
             close: None,

@@ -34,6 +34,8 @@ use std::fmt;
 
 use antiphon::websocket::CloseCode;
 
+use crate::context::Headers;
+
 pub use client::WebSocketRequest;
 pub use codec::WebSocket;
 pub(crate) use layer::Layer;
@@ -63,7 +65,7 @@ pub struct Opened {
     pub target: String,
     /// The headers of the other side: those of the request for a server, of the answer for a
     /// client. Names are in lower case; those of one name stand together, in the order received.
-    pub headers: Vec<(String, Vec<u8>)>,
+    pub headers: Headers,
     /// The subprotocol agreed on.
     pub subprotocol: Option<String>,
 }

@@ -14,6 +14,7 @@ use tungstenite::http::header::{
 };
 
 use super::Opened;
+use crate::context::Headers;
 
 /// Judges the head of a request and appends the answer to `into`.
 pub(super) fn answer(
@@ -87,11 +88,12 @@ fn values(headers: &HeaderMap, name: HeaderName) -> Vec<&str> {
 }
 
 /// All headers, those of one name together.
-pub(super) fn headers(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
-    headers
-        .iter()
-        .map(|(name, value)| (name.as_str().into(), value.as_bytes().to_vec()))
-        .collect()
+pub(super) fn headers(headers: &HeaderMap) -> Headers {
+    let mut all = Headers::new();
+    for (name, value) in headers {
+        all.push(name.as_str(), value.as_bytes());
+    }
+    all
 }
 
 /// What is wrong with a request, as an HTTP status.
