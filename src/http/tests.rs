@@ -180,7 +180,7 @@ fn cross_origin_headers_are_sent_only_where_they_are_configured() {
     ];
     assert_eq!(
         reply.headers,
-        wanted.map(|(name, value)| (name, value.to_string()))
+        wanted.map(|(name, value)| (name, value.into()))
     );
 
     rules.origins.push("https://app.example".into());

@@ -36,7 +36,8 @@ pub(crate) struct Dispatch {
     is_begun: bool,
     /// What must be done with before anything else begins.
     ordered: Option<Task>,
-    running: FuturesUnordered<Handler>,
+    /// Those that are not through at once; none before there was one.
+    running: Option<FuturesUnordered<Handler>>,
     /// Requests taken together, which begin one behind another. Empty between two polls.
     taken: VecDeque<OwnedRequest>,
     /// Requests that wait for others to end.
@@ -154,10 +155,15 @@ impl Dispatch {
             session,
             service: Box::new(serving),
             is_begun: false,
-            running: FuturesUnordered::new(),
+            running: None,
             taken: VecDeque::new(),
             waiting: VecDeque::new(),
         }
+    }
+
+    /// How many handlers run.
+    fn running(&self) -> usize {
+        self.running.as_ref().map_or(0, |running| running.len())
     }
 
     /// Begins and continues what it can. Says whether anything was done.
@@ -234,7 +240,7 @@ impl Dispatch {
     }
 
     fn begin_request(&mut self, cx: &mut Context<'_>, request: OwnedRequest) {
-        if self.running.len() >= self.session.options().handlers_max {
+        if self.running() >= self.session.options().handlers_max {
             self.waiting.push_back(request);
             return;
         }
@@ -249,7 +255,7 @@ impl Dispatch {
             Ok(Started::Done) => {}
             Ok(Started::Ordered(task)) => self.ordered = Some(task),
             Ok(Started::Request(handler)) => {
-                self.running.push(handler);
+                self.running.get_or_insert_default().push(handler);
                 self.poll_running(cx);
             }
             Err(_) => tell_panic(&*self.service),
@@ -258,9 +264,8 @@ impl Dispatch {
 
     fn poll_running(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
-        while !self.running.is_empty() {
-            let running = Pin::new(&mut self.running);
-            match catch_unwind(AssertUnwindSafe(|| running.poll_next(cx))) {
+        while let Some(running) = self.running.as_mut().filter(|running| !running.is_empty()) {
+            match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {
                 Ok(Poll::Pending) => break,
                 Ok(Poll::Ready(_)) => {}
                 Err(_) => tell_panic(&*self.service),
@@ -272,7 +277,7 @@ impl Dispatch {
     }
 
     fn begin_waiting(&mut self, cx: &mut Context<'_>) {
-        while self.running.len() < self.session.options().handlers_max {
+        while self.running() < self.session.options().handlers_max {
             let Some(request) = self.waiting.pop_front() else {
                 return;
             };
@@ -298,10 +303,7 @@ impl Dispatch {
     pub(crate) fn finish(&mut self, why: Closed) {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;
-            // Clearing makes it anew.
-            if !self.running.is_empty() {
-                self.running.clear();
-            }
+            self.running = None;
             self.taken.clear();
             self.waiting.clear();
         }));
@@ -330,7 +332,7 @@ fn tell_panic(service: &dyn Serve) {
 impl fmt::Debug for Dispatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dispatch")
-            .field("running", &self.running.len())
+            .field("running", &self.running())
             .field("waiting", &self.waiting.len())
             .finish_non_exhaustive()
     }

@@ -65,9 +65,15 @@ impl Context {
 /// assert_eq!(headers.get("accept"), Some("application/json"));
 /// assert!(headers.iter().eq([("Accept", &b"application/json"[..])]));
 /// ```
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Headers {
-    /// All names, one behind the other, and all values.
+    /// None before there was one: most connections have none.
+    all: Option<Box<Text>>,
+}
+
+/// All names, one behind the other, and all values.
+#[derive(Clone, Default)]
+struct Text {
     names: String,
     values: Vec<u8>,
     /// Where each name and its value end.
@@ -77,45 +83,46 @@ pub struct Headers {
 impl Headers {
     /// None yet.
     pub const fn new() -> Self {
-        Self {
-            names: String::new(),
-            values: Vec::new(),
-            ends: Vec::new(),
-        }
+        Self { all: None }
     }
 
     /// Adds one.
     pub fn push(&mut self, name: &str, value: &[u8]) {
-        self.names.push_str(name);
-        self.values.extend_from_slice(value);
-        self.ends.push((self.names.len(), self.values.len()));
+        let all = self.all.get_or_insert_default();
+        all.names.push_str(name);
+        all.values.extend_from_slice(value);
+        all.ends.push((all.names.len(), all.values.len()));
     }
 
     /// Removes all, and keeps their memory for others.
     pub fn clear(&mut self) {
-        self.names.clear();
-        self.values.clear();
-        self.ends.clear();
+        if let Some(all) = &mut self.all {
+            all.names.clear();
+            all.values.clear();
+            all.ends.clear();
+        }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.all.as_ref().map_or(0, |all| all.ends.len())
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.len() == 0
     }
 
     /// The names as they were sent, each with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let mut begin = (0, 0);
-        self.ends.iter().map(move |&end| {
-            let name = self.names.get(begin.0..end.0).unwrap_or_default();
-            let value = self.values.get(begin.1..end.1).unwrap_or_default();
-            begin = end;
-            (name, value)
+        self.all.iter().flat_map(|all| {
+            let mut begin = (0, 0);
+            all.ends.iter().map(move |&end| {
+                let name = all.names.get(begin.0..end.0).unwrap_or_default();
+                let value = all.values.get(begin.1..end.1).unwrap_or_default();
+                begin = end;
+                (name, value)
+            })
         })
     }
 

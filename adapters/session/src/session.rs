@@ -210,6 +210,64 @@ impl State {
         }
     }
 
+    /// Begins another conversation in the memory of this one, not over a WebSocket. Every field is
+    /// named, so that none is forgotten.
+    fn renew(&mut self, options: &Options) {
+        let Self {
+            conn,
+            #[cfg(feature = "websocket")]
+            layer,
+            places,
+            queue,
+            cancelled,
+            taken,
+            written,
+            reading,
+            writing_since,
+            left_over,
+            write_failed,
+            fault,
+            input_ended,
+            is_end_told,
+            input_rest,
+            is_serving,
+            closing,
+            closed,
+            ending_since,
+            is_writer_gone,
+            finished,
+            alarm,
+            present,
+            waiting,
+            is_signalled,
+            wakes,
+            task,
+            watchers,
+        } = self;
+        conn.renew(options.config.connection, options.config.first_call);
+        #[cfg(feature = "websocket")]
+        {
+            *layer = None;
+        }
+        *places = Places::default();
+        *queue = Queue::new(options);
+        cancelled.clear();
+        (*taken, *written) = (0, 0);
+        *reading = Reading::default();
+        (*writing_since, *write_failed, *fault) = (None, None, None);
+        *left_over = Vec::new();
+        (*input_ended, *is_end_told) = (None, false);
+        *input_rest = Vec::new();
+        (*is_serving, *is_writer_gone) = (true, false);
+        (*closing, *closed, *ending_since, *finished) = (false, None, None, None);
+        (*alarm, *present) = (Instant::FAR_FUTURE, None);
+        *waiting = [0; SIGNALS];
+        *is_signalled = [false; SIGNALS];
+        *wakes = Wakes::default();
+        *task = None;
+        watchers.clear();
+    }
+
     /// Whether the end of input may be told. What came in before is served first, so that the
     /// service can still speak of it; but nothing that waits for an answer is kept waiting.
     fn may_tell_end(&self) -> bool {
@@ -408,14 +466,7 @@ impl Session {
         self.options.config.connection = context.connection;
         let state = self.state.get_mut();
         let state = state.unwrap_or_else(PoisonError::into_inner);
-        let mut conn = std::mem::replace(&mut state.conn, Connection::new(self.options.config));
-        conn.renew(context.connection, self.options.config.first_call);
-        *state = State::new(
-            conn,
-            &self.options,
-            #[cfg(feature = "websocket")]
-            None,
-        );
+        state.renew(&self.options);
         *self.has_work.get_mut() = true;
         self.learnt = OnceLock::new();
         (self.outlet, self.inlet) = (OnceLock::new(), OnceLock::new());

@@ -33,7 +33,7 @@ async fn rpc(
     let answer = handle(config, &HttpRules::new(), Some(&body), answer);
     let mut response = Response::builder().status(answer.status);
     for (name, value) in answer.headers {
-        response = response.header(name, value);
+        response = response.header(name, &*value);
     }
     response.body(answer.body.into())
 }

@@ -3,6 +3,7 @@
 //! The rule guarded here: what a request is answered is decided by the rules of
 //! [`antiphon::http`]; here it is only read, in a stated time and up to a stated size.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -238,7 +239,11 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {
-        match HeaderValue::from_str(&value) {
+        let value = match value {
+            Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
+            Cow::Owned(text) => text.into(),
+        };
+        match HeaderValue::from_maybe_shared(value) {
             Ok(value) => {
                 response.headers_mut().append(name, value);
             }

@@ -130,6 +130,8 @@ pub(crate) struct HyperIo {
     /// When the write last got on that is being waited for.
     writing_since: Option<Instant>,
     read_timer: Option<Box<dyn Timer>>,
+    /// When that timer was set to go off, or has. Mostly the deadline moves away from it.
+    read_timer_at: Instant,
     write_timer: Option<Box<dyn Timer>>,
     linger: Duration,
     /// When the other side's end is no longer awaited.
@@ -156,6 +158,7 @@ impl HyperIo {
             write_time_max,
             writing_since: None,
             read_timer: None,
+            read_timer_at: Instant::FAR_FUTURE,
             write_timer: None,
             linger,
             end_at: None,
@@ -178,6 +181,20 @@ impl HyperIo {
         let due = after(since, self.write_time_max);
         ready!(poll_timer(&mut self.write_timer, &self.runtime, due, cx));
         Poll::Ready(Err(timed_out("the peer takes no output")))
+    }
+
+    /// Ready once `due` has come. The timer is set again when it has gone off, not whenever the
+    /// deadline has moved.
+    fn poll_read_timer(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        if due < self.read_timer_at {
+            self.read_timer_at = due;
+        }
+        while self.read_timer_at < due {
+            let at = self.read_timer_at;
+            ready!(poll_timer(&mut self.read_timer, &self.runtime, at, cx));
+            self.read_timer_at = due;
+        }
+        poll_timer(&mut self.read_timer, &self.runtime, due, cx)
     }
 
     fn read(
@@ -224,7 +241,7 @@ impl Read for HyperIo {
             return Poll::Pending;
         }
         let due = this.phases.deadline();
-        ready!(poll_timer(&mut this.read_timer, &this.runtime, due, cx));
+        ready!(this.poll_read_timer(due, cx));
         Poll::Ready(Err(timed_out("the peer sends no request")))
     }
 }
@@ -266,7 +283,7 @@ impl Write for HyperIo {
                 return Poll::Ready(Err(error));
             }
         }
-        if poll_timer(&mut this.read_timer, &this.runtime, end_at, cx).is_ready() {
+        if this.poll_read_timer(end_at, cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
         if !this.is_closed {
