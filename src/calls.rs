@@ -112,9 +112,10 @@ impl<T> Calls<T> {
         }
     }
 
-    /// Goes on in the memory of a table in which no call is open.
-    pub(crate) fn take_room_of(&mut self, other: Self) {
-        if other.open == 0 {
+    /// Goes on in the memory of a table in which no call is open, if it has room for `room_max` at the
+    /// most.
+    pub(crate) fn take_room_of(&mut self, other: Self, room_max: usize) {
+        if other.open == 0 && other.slots.len() <= room_max {
             self.slots = other.slots;
             self.occupied = other.occupied;
             self.deadlines = other.deadlines;

@@ -75,9 +75,12 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Goes on in the memory of an output that is empty.
-    pub(crate) fn take_room_of(&mut self, other: Self) {
-        if other.buf.is_empty() && other.parts.is_empty() {
+    /// Goes on in the memory of an output that is empty, if it has room for `room_max` parts of 64 bytes
+    /// at the most.
+    pub(crate) fn take_room_of(&mut self, other: Self, room_max: usize) {
+        let is_empty = other.buf.is_empty() && other.parts.is_empty();
+        let room = other.parts.capacity().max(other.buf.capacity() / 64);
+        if is_empty && room <= room_max {
             (self.buf, self.parts) = (other.buf, other.parts);
         }
     }

@@ -24,9 +24,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// So many more fresh ones are noted before those are left out that stand there for nothing.
 const FRESH_MIN: usize = 2;
 
-/// How many slots the next conversation is left at the most.
-const SLOTS_LEFT_MAX: usize = 8;
-
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
 const ID_INLINE: usize = 38;
 
@@ -161,9 +158,9 @@ impl Requests {
         }
     }
 
-    /// Goes on in the memory of requests that are all over, where that is small.
-    pub(crate) fn take_room_of(&mut self, other: Self) {
-        if other.open == 0 && other.slots.len() <= SLOTS_LEFT_MAX {
+    /// Goes on in the memory of requests that are all over, if it has room for `room_max` at the most.
+    pub(crate) fn take_room_of(&mut self, other: Self, room_max: usize) {
+        if other.open == 0 && other.slots.capacity() <= room_max {
             *self = other;
         }
     }

@@ -194,6 +194,10 @@ enum Fate {
     Done,
 }
 
+/// How many calls, requests, items of a batch and messages that wait the memory is for that a
+/// conversation leaves to the next, at the most.
+const ROOM_LEFT_MAX: usize = 64;
+
 /// The deadlines that are not of calls, in nanoseconds; [`NEVER`] where there is none.
 #[derive(Clone, Copy, Debug)]
 struct OwnDeadlines {
@@ -208,9 +212,9 @@ impl<T> Connection<T> {
         Self::begin(&config, Settled(config))
     }
 
-    /// Begins another conversation in the memory of this one, if it is over: as `connection`, with
-    /// calls from number `first_call` on, and otherwise as configured. What was open is forgotten;
-    /// keys and tokens of before are refused.
+    /// Begins another conversation in the memory of this one, if it is over and that is little: as
+    /// `connection`, with calls from number `first_call` on, and otherwise as configured. What was
+    /// open is forgotten; keys and tokens of before are refused.
     ///
     /// ```
     /// use antiphon::{CloseReason, Config, Connection, Input};
@@ -231,10 +235,12 @@ impl<T> Connection<T> {
             return;
         }
         self.now = before.now;
-        self.calls.take_room_of(before.calls);
-        self.requests.take_room_of(before.requests);
-        self.outbox.take_room_of(before.outbox);
-        self.envelopes = before.envelopes;
+        self.calls.take_room_of(before.calls, ROOM_LEFT_MAX);
+        self.requests.take_room_of(before.requests, ROOM_LEFT_MAX);
+        self.outbox.take_room_of(before.outbox, ROOM_LEFT_MAX);
+        if before.envelopes.capacity() <= ROOM_LEFT_MAX {
+            self.envelopes = before.envelopes;
+        }
     }
 }
 

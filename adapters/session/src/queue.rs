@@ -36,6 +36,9 @@ enum Item {
     Rare(Box<Work>, usize),
 }
 
+/// For how many items an empty queue keeps its memory.
+const ITEMS_KEPT: usize = 16;
+
 /// The work that waits, and how much of the peer's words is held for it.
 #[derive(Default)]
 pub struct Queue {
@@ -57,6 +60,13 @@ impl Queue {
             bytes_max: options.queue_bytes_max,
             ..Self::default()
         }
+    }
+
+    /// Forgets everything but its limits.
+    pub(crate) fn renew(&mut self) {
+        self.items.clear();
+        self.items.shrink_to(ITEMS_KEPT);
+        (self.messages, self.bytes, self.dropped) = (0, 0, 0);
     }
 
     /// Takes a request, or gives it back if too many bytes are held already. How many requests

@@ -250,14 +250,14 @@ impl State {
             *layer = None;
         }
         *places = Places::default();
-        *queue = Queue::new(options);
+        queue.renew();
         cancelled.clear();
         (*taken, *written) = (0, 0);
         *reading = Reading::default();
         (*writing_since, *write_failed, *fault) = (None, None, None);
-        *left_over = Vec::new();
+        left_over.clear();
         (*input_ended, *is_end_told) = (None, false);
-        *input_rest = Vec::new();
+        input_rest.clear();
         (*is_serving, *is_writer_gone) = (true, false);
         (*closing, *closed, *ending_since, *finished) = (false, None, None, None);
         (*alarm, *present) = (Instant::FAR_FUTURE, None);

@@ -4,12 +4,13 @@
 
 mod support;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::{Config, http::HttpRules};
 use antiphon_async::Duplex;
 use antiphon_tokio::http::{Cors, HttpOptions, endpoint};
-use antiphon_tokio::{Options, Service};
+use antiphon_tokio::{Options, Peer, Request, Responder, Service};
 use support::{Echo, Raw, Served, call, post};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -87,6 +88,61 @@ async fn a_post_is_answered_with_its_reply_or_with_no_content() {
     );
     // All of it went over one connection.
     assert_eq!(served.running.connections(), 1);
+}
+
+/// Says which headers of its own a request had, and keeps what it was asked over.
+#[derive(Default)]
+struct Keeper(Mutex<Vec<(Peer, Request)>>);
+
+impl Service for Keeper {
+    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+        let own: Vec<_> = ["x-a", "x-b"]
+            .into_iter()
+            .filter_map(|name| request.context().header(name))
+            .collect();
+        let target = request.context().target.as_deref();
+        reply.ok(&(own, target)).unwrap();
+        if request.method() == "keep" {
+            self.0.lock().unwrap().push((peer.clone(), request));
+        }
+    }
+}
+
+// HTP-08 SRV-33
+#[tokio::test(start_paused = true)]
+async fn an_exchange_knows_nothing_of_the_one_before_it() {
+    let keeper = Arc::new(Keeper::default());
+    let served = Served::new(endpoint(options(), Arc::clone(&keeper)));
+    let mut raw = served.connect(4096);
+    let asked = [
+        ("/1", "x-a: 1\r\n", "forget", r#"[["1"],"/1"]"#),
+        ("/2", "", "keep", r#"[[],"/2"]"#),
+        ("/3", "x-b: 3\r\nx-a: 4\r\n", "keep", r#"[["4","3"],"/3"]"#),
+        ("/4?q", "x-b: 5\r\n", "forget", r#"[["5"],"/4?q"]"#),
+        ("/", "", "forget", r#"[[],"/"]"#),
+    ];
+    for (target, headers, method, wanted) in asked {
+        let body = call(method, 1);
+        let head = format!(
+            "POST {target} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n",
+            body.len()
+        );
+        raw.send(head + &body).await.unwrap();
+        let reply = raw.reply().await.unwrap();
+        assert_eq!(
+            reply.body,
+            format!(r#"{{"jsonrpc":"2.0","result":{wanted},"id":1}}"#)
+        );
+    }
+    // What a handler has kept is still what it was, and over.
+    let kept = keeper.0.lock().unwrap();
+    let targets = kept.iter().map(|(peer, request)| {
+        assert!(peer.closed().is_some());
+        assert!(peer.try_notify("late", ()).is_err());
+        assert_eq!(peer.context().target, request.context().target);
+        request.context().target.as_deref()
+    });
+    assert_eq!(targets.collect::<Vec<_>>(), [Some("/2"), Some("/3")]);
 }
 
 // HTP-02

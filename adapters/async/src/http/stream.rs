@@ -35,13 +35,14 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a connection is waiting for, and until when.
+/// What a connection is waiting for, and until when: known from the first time on that nothing more
+/// is there, for mostly all is.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// The first byte of the next request.
-    Waiting(Instant),
+    Waiting(Option<Instant>),
     /// The rest of its head.
-    Head(Instant),
+    Head(Option<Instant>),
     /// Nothing: the body's reader and the handlers keep their own time.
     Serving,
     /// Nothing: the reply has been made, and what is written next is some of it.
@@ -64,7 +65,7 @@ impl Phases {
         idle_time_max: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
-            phase: Mutex::new(Phase::Head(now + header_time_max)),
+            phase: Mutex::new(Phase::Head(Some(now + header_time_max))),
             header_time_max,
             idle_time_max,
         })
@@ -95,27 +96,31 @@ impl Phases {
     }
 
     /// Bytes have come in.
-    fn received(&self, now: impl FnOnce() -> Instant) {
+    fn received(&self) {
         let mut phase = self.lock();
         // A request that is sent before the reply to the last is a request all the same.
         if let Phase::Waiting(_) | Phase::Replying = *phase {
-            *phase = Phase::Head(now() + self.header_time_max);
+            *phase = Phase::Head(None);
         }
     }
 
     /// The reply is still being written.
-    fn writing(&self, now: impl FnOnce() -> Instant) {
+    fn writing(&self) {
         let mut phase = self.lock();
         if let Phase::Waiting(_) | Phase::Replying = *phase {
-            *phase = Phase::Waiting(now() + self.idle_time_max);
+            *phase = Phase::Waiting(None);
         }
     }
 
-    fn deadline(&self) -> Instant {
-        match *self.lock() {
-            Phase::Waiting(until) | Phase::Head(until) => until,
-            Phase::Serving | Phase::Replying => Instant::FAR_FUTURE,
-        }
+    /// Nothing is there to be read.
+    fn deadline(&self, now: impl FnOnce() -> Instant) -> Instant {
+        let mut phase = self.lock();
+        let (until, span) = match &mut *phase {
+            Phase::Waiting(until) => (until, self.idle_time_max),
+            Phase::Head(until) => (until, self.header_time_max),
+            Phase::Serving | Phase::Replying => return Instant::FAR_FUTURE,
+        };
+        *until.get_or_insert_with(|| now() + span)
     }
 }
 
@@ -172,7 +177,7 @@ impl HyperIo {
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        self.phases.writing(|| self.runtime.now());
+        self.phases.writing();
         if written.is_ready() {
             self.writing_since = None;
             return written;
@@ -208,7 +213,7 @@ impl HyperIo {
         let n = ready!(self.io.poll_read(cx, &mut scratch[..room]))?;
         buf.put_slice(&scratch[..n.min(room)]);
         if n > 0 {
-            self.phases.received(|| self.runtime.now());
+            self.phases.received();
         }
         Poll::Ready(Ok(()))
     }
@@ -240,7 +245,7 @@ impl Read for HyperIo {
         if this.writing_since.is_some() {
             return Poll::Pending;
         }
-        let due = this.phases.deadline();
+        let due = this.phases.deadline(|| this.runtime.now());
         ready!(this.poll_read_timer(due, cx));
         Poll::Ready(Err(timed_out("the peer sends no request")))
     }
