@@ -5,7 +5,7 @@ use antiphon::{
     MalformedCause, NullIdError, Outcome, RefusedCause, Role, SendError, VersionPolicy,
 };
 
-use crate::{REQUEST, drained, id, requests, written};
+use crate::{BATCH, REQUEST, drained, id, requests, written};
 
 /// All that one message makes the connection tell, in words.
 fn told(conn: &mut Connection<u32>, message: &str) -> Vec<String> {
@@ -59,6 +59,26 @@ fn a_batch_goes_up_to_the_hard_limit_behind_whatever_waits() {
         }
         assert_eq!(batch.len(), 2 - spare);
         batch.send().unwrap();
+    }
+}
+
+// TRN-07 SEC-11
+#[test]
+fn answers_that_wait_for_others_of_their_batches_count_as_output() {
+    let result = "x".repeat(100);
+    let answer = antiphon::encode_response(id("1"), &result);
+    let answer = answer.unwrap().len();
+    for (spare, ends) in [(0, false), (1, true)] {
+        let mut conn: Connection<u32> = Connection::new(with_limits(1000, 3 * answer - spare));
+        for n in 1..=3 {
+            assert!(!conn.is_closed());
+            let mut tokens = requests(&mut conn, BATCH);
+            conn.respond(tokens.remove(0), &result).unwrap();
+            assert_eq!((waiting(&conn), conn.requests_open()), (0, n));
+        }
+        let told = drained(&mut conn);
+        assert_eq!(told.iter().any(|event| event.contains("OutboxFull")), ends);
+        assert_eq!(conn.requests_open(), if ends { 0 } else { 3 });
     }
 }
 
