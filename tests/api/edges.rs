@@ -1,8 +1,9 @@
 //! Exactly at a limit and one beyond, and what is done in the middle of something else.
 
 use antiphon::{
-    CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Event, Input, Instant,
-    MalformedCause, NullIdError, Outcome, RefusedCause, Role, SendError, VersionPolicy,
+    CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Event, Framing,
+    FramingError, Input, Instant, MalformedCause, NullIdError, Outcome, RefusedCause, Role,
+    SendError, VersionPolicy,
 };
 
 use crate::{BATCH, REQUEST, drained, id, requests, written};
@@ -344,4 +345,31 @@ fn a_message_too_large_has_its_time_from_its_first_byte_and_the_next_one_its_own
     assert_eq!(due_after(b"3,4,5,6,7,8"), at(60));
     assert_eq!(due_after(b"3,4,5,6,7,8]\n"), None);
     assert_eq!(due_after(b"3,456]\n["), at(110));
+}
+
+#[test]
+fn what_is_wrong_with_a_stream_is_told_by_its_place_in_all_of_it() {
+    let body = r#"{"jsonrpc":"2.0","method":"m"}"#;
+    let frame = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let stream = format!("{frame}{frame}no header\r\n\r\n");
+    let config = Config::new().with_framing(Framing::ContentLength);
+    let mut conn: Connection<u32> = Connection::new(config);
+    let mut input = Input::stream(stream.as_bytes());
+    for _ in 0..2 {
+        let event = conn.poll_event(&mut input);
+        assert!(matches!(event, Some(Event::Notification(_))), "{event:?}");
+    }
+    let offset = 2 * frame.len() as u64;
+    let error = FramingError::NotAHeader { offset };
+    let event = conn.poll_event(&mut input);
+    let why = Closed::Failed(ConnectionError::Framing(error));
+    assert!(matches!(event, Some(Event::Closed(closed)) if closed == why));
+}
+
+#[test]
+fn a_first_line_tells_the_framing_however_short_it_is() {
+    let config = Config::new().with_framing(Framing::Detect);
+    let mut conn: Connection<u32> = Connection::new(config);
+    let event = conn.poll_event(&mut Input::stream(b"7\n"));
+    assert!(matches!(event, Some(Event::Malformed(_))), "{event:?}");
 }
