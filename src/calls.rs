@@ -493,6 +493,23 @@ mod tests {
     }
 
     #[test]
+    fn the_room_of_a_table_is_taken_over_once_no_call_is_open() {
+        for is_over in [true, false] {
+            let mut before = Calls::new(1);
+            let first = open(&mut before, NEVER);
+            let slots = before.slots.len();
+            if is_over {
+                before.take(first);
+            }
+            let mut calls = Calls::new(5);
+            calls.take_room_of(before);
+            assert_eq!(calls.slots.len(), if is_over { slots } else { 0 });
+            assert_eq!((calls.open(), calls.oldest()), (0, None));
+            assert_eq!(open(&mut calls, NEVER), 5);
+        }
+    }
+
+    #[test]
     fn the_ring_fills_to_the_last_slot_and_keeps_every_call() {
         let mut calls = Calls::new(1);
         let numbers: Vec<u64> = (0..1024).map(|_| open(&mut calls, NEVER)).collect();

@@ -145,7 +145,7 @@ fn sample_hash(head: &[u8; SAMPLE], tail: &[u8; SAMPLE], taken: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::fingerprint;
+    use super::{Input, fingerprint};
     use alloc::vec::Vec;
 
     #[test]
@@ -163,5 +163,30 @@ mod tests {
         prints.sort_unstable();
         prints.dedup();
         assert_eq!(prints.len(), all);
+    }
+
+    #[test]
+    fn what_is_next_is_told_by_how_much_of_it_is_asked_for() {
+        let text = b"some text";
+        let mut input = Input::stream(text);
+        for n in [0, 4, 4, 9, 0] {
+            assert_eq!(input.print_of(n), fingerprint(text, n), "{n}");
+        }
+        input.take(5);
+        assert_eq!(input.print_of(4), fingerprint(b"text", 4));
+    }
+
+    #[test]
+    fn every_bit_of_a_print_is_set_as_often_as_not() {
+        let mut set = [0; 64];
+        for n in 0..1000u32 {
+            let text = alloc::format!("{{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":{n}}}");
+            let print = fingerprint(text.as_bytes(), text.len());
+            (0..64).for_each(|bit| set[bit] += print >> bit & 1);
+        }
+        assert!(
+            set.iter().all(|times| (400..600).contains(times)),
+            "{set:?}"
+        );
     }
 }

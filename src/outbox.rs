@@ -450,6 +450,33 @@ mod tests {
         assert_eq!((outbox.len(), outbox.done()), (0, 12));
     }
 
+    #[test]
+    fn what_was_dropped_does_not_fail_with_a_later_frame() {
+        let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
+        put(&mut outbox, b"one", Some(1));
+        put(&mut outbox, b"two", None);
+        outbox.clear();
+        assert_eq!((outbox.len(), outbox.begun_call()), (0, 0));
+        put(&mut outbox, b"three", Some(2));
+        assert_eq!(outbox.fail(), Some((1, 2)));
+    }
+
+    #[test]
+    fn the_room_of_an_output_is_taken_over_once_nothing_waits_there() {
+        for is_empty in [true, false] {
+            let mut before = Outbox::<Config>::new(Framing::Newline, 1024);
+            before.buf = Vec::with_capacity(99);
+            put(&mut before, b"one", None);
+            if is_empty {
+                before.consume(4);
+            }
+            let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+            outbox.take_room_of(before);
+            assert_eq!(outbox.buf.capacity(), if is_empty { 99 } else { 0 });
+            assert_eq!((outbox.queued(), outbox.peek()), (0, None));
+        }
+    }
+
     // ARC-11
     #[test]
     fn an_empty_buffer_is_kept_up_to_its_limit_and_given_back_beyond() {

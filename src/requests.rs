@@ -613,6 +613,20 @@ mod tests {
         assert_eq!(requests.find(id("0")), Some(first));
     }
 
+    // ARC-11
+    #[test]
+    fn the_first_request_makes_room_for_one_and_more_make_room_for_twice_as_many() {
+        let mut requests = Requests::new();
+        let mut rooms = alloc::vec::Vec::new();
+        for n in 0..100u32 {
+            requests.insert(id(&alloc::format!("{n}")), Style::V2, NONE, 0);
+            rooms.push(requests.slots.capacity());
+        }
+        assert_eq!(rooms[0], 1);
+        rooms.dedup();
+        assert!(rooms.len() < 10, "{rooms:?}");
+    }
+
     #[test]
     fn one_request_at_a_time_is_noted_once() {
         let mut requests = Requests::new();

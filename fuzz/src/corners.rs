@@ -2,16 +2,20 @@
 //!
 //! The rule guarded here: a scene is not more than the few steps that lead to its corner, and says what is right there.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use antiphon::{
-    Closed, Config, Connection, ConnectionError, ErrorObject, ErrorProfile, Event, Framer, Framing,
-    Id, IdScheme, Input, Instant, Json, NullIdError, Outcome, RefusedCause, SendError,
+    CancelStyle, Closed, Config, Connection, ConnectionError, Cut, ErrorObject, ErrorProfile,
+    Event, FixedConfig, Framer, Framing, FramingError, Id, IdScheme, Input, Instant, Json,
+    NullIdError, Outcome, RefusedCause, SendError, Settings,
 };
+use serde::{Serialize, Serializer};
 
 pub(crate) fn run(which: u8) {
-    match which % 8 {
+    match which % 14 {
         0 => {}
         1 => draining(),
         2 => huge_exponents(),
@@ -19,7 +23,13 @@ pub(crate) fn run(which: u8) {
         4 => shown_otherwise(),
         5 => an_exchange_without_an_answer(),
         6 => the_last_numbers(),
-        _ => unwritable(),
+        7 => unwritable(),
+        8 => another_connections(),
+        9 => a_call_made_while_an_error_is_told(),
+        10 => braces_that_make_a_batch_too_large(),
+        11 => a_mark_cut_short(),
+        12 => known_when_built(),
+        _ => limits_without_end(),
     }
 }
 
@@ -169,5 +179,179 @@ fn unwritable() {
     assert_eq!(ErrorObject::of(7).message(), "Error");
     let json = Json::parse_str("[1]").expect("JSON");
     assert!(serde_json::to_writer(Full, &json).is_err());
+    let mut room = [0; 1];
+    assert!(serde_json::to_writer(&mut room[..], &json).is_err());
+    assert_eq!(room, *b"{", "it failed within the value");
+    struct Unshown;
+    impl fmt::Display for Unshown {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("half of it")?;
+            Err(fmt::Error)
+        }
+    }
+    impl Serialize for Unshown {
+        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            to.collect_str(self)
+        }
+    }
+    let mut conn: Connection<u64> = Connection::new(Config::new());
+    let refused = conn.notify("m", &[Unshown]);
+    assert!(matches!(refused, Err(SendError::Encode(_))));
+    assert_eq!(conn.poll_transmit(), None);
     assert!(serde_json::to_string(&std::collections::BTreeMap::from([(1, json)])).is_ok());
+}
+
+/// A call is given up, and a request answered, where it came up and nowhere else: not even where two
+/// connections have one number.
+fn another_connections() {
+    let mut config = Config::new();
+    let mut made: Connection<u64> = Connection::new(config);
+    let mut mute: Connection<Infallible> = Connection::new(config);
+    let call = made.call("m", (), None, 7).expect("it is the first");
+    assert_eq!(mute.ask_cancel(call), Err(SendError::NotOpen));
+    let mut asked = Input::text(r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+    let Some(Event::Request(request)) = made.poll_event(&mut asked) else {
+        panic!("it is a request");
+    };
+    let back = mute.respond(request.token, ()).expect_err("it is not here");
+    assert_eq!(back.error, SendError::NotOpen);
+    assert!(made.respond(back.value, ()).is_ok());
+    config.connection = 1;
+    let mut other: Connection<u64> = Connection::new(config);
+    other.call("m", (), None, 8).expect("it is the first");
+    assert_eq!(other.cancel(call), None);
+    assert_eq!((other.calls_open(), made.cancel(call)), (1, Some(7)));
+}
+
+/// An error to all calls ends those that were open when it came, and no later one.
+fn a_call_made_while_an_error_is_told() {
+    let mut config = Config::new();
+    config.null_id_error = NullIdError::FailAll;
+    let mut conn: Connection<u64> = Connection::new(config);
+    for tag in 0..40 {
+        let call = conn.call("m", (), None, tag).expect("there is room");
+        assert!(conn.take_transmit(&mut Vec::new()));
+        if tag < 39 {
+            assert_eq!(conn.cancel(call), Some(tag));
+        }
+    }
+    let error = br#"{"jsonrpc":"2.0","error":{"code":1,"message":""},"id":null}
+"#;
+    let mut input = Input::stream(error);
+    let event = conn.poll_event(&mut input);
+    assert!(matches!(event, Some(Event::Response(told)) if told.tag == 39));
+    conn.call("m", (), None, 40).expect("there is room");
+    assert!(conn.poll_event(&mut input).is_none());
+    assert_eq!((input.consumed(), conn.calls_open()), (error.len(), 1));
+}
+
+/// Braces that are escaped make a batch too large only when it is sent. Nothing of it is left.
+fn braces_that_make_a_batch_too_large() {
+    let mut config = Config::new();
+    (config.escape_braces, config.outbox_bytes_max) = (true, 100);
+    let mut conn: Connection<u64> = Connection::new(config);
+    let mut batch = conn.batch(None);
+    batch
+        .call::<u8>("m", &["{{{{{{{{{{"], 0)
+        .expect("there is room");
+    assert_eq!(batch.send(), Err(SendError::TooLarge));
+    assert_eq!((conn.calls_open(), conn.poll_transmit()), (0, None));
+    let call = conn.call("m", (), None, 0).expect("there is room");
+    assert_eq!(call.number(), 1);
+}
+
+/// What ends within a byte-order mark, and is not shown again, was cut short.
+fn a_mark_cut_short() {
+    let mut framer = Framer::new(Framing::Detect, 10, 10);
+    let begun = framer.cut(b"\xEF\xBB", false);
+    assert_eq!(begun, Ok(Cut::Incomplete { taken: 0 }));
+    let ended = framer.cut(&[], true);
+    assert_eq!(ended, Err(FramingError::Truncated { offset: 0 }));
+}
+
+/// Settings known when the program is built, and a tag without values, leave code out and change nothing.
+fn known_when_built() {
+    struct Lines;
+    impl FixedConfig for Lines {
+        const CONFIG: Config = few(Framing::Newline);
+    }
+    struct Head;
+    impl FixedConfig for Head {
+        const CONFIG: Config = few(Framing::ContentLength);
+    }
+    struct Any;
+    impl FixedConfig for Any {
+        const CONFIG: Config = few(Framing::Detect);
+    }
+    const fn few(framing: Framing) -> Config {
+        let mut config = Config::new();
+        (config.framing, config.batches) = (framing, false);
+        config.cancel_receive = CancelStyle::None;
+        config
+    }
+    let messages = [
+        r#"{"jsonrpc":"2.0","method":"m","params":[1.0],"id":1}"#,
+        r#"{"jsonrpc":"2.0","method":"m"}"#,
+        r#"[{"jsonrpc":"2.0","method":"m","id":2}]"#,
+        r#"{"jsonrpc":"2.0","result":1,"id":1}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":1,"message":""},"id":null}"#,
+        r#"{"jsonrpc":"2.0","method":7,"id":3}"#,
+        "nope",
+    ];
+    let lines = messages.map(|message| format!("{message}\n")).concat();
+    let head = |message: &str| format!("Content-Length: {}\r\n\r\n{message}", message.len());
+    let heads = messages.map(head).concat();
+    same(Lines, &lines);
+    same(Head, &heads);
+    same(Any, &lines);
+    same(Any, &heads);
+}
+
+fn same<F: FixedConfig>(fixed: F, stream: &str) {
+    let free = heard::<(), _>(Connection::new(F::CONFIG), stream);
+    assert_eq!(
+        heard::<Infallible, _>(Connection::fixed(fixed), stream),
+        free
+    );
+    assert_eq!(free.0.len(), 8, "seven messages and the end");
+}
+
+/// What is told of a stream and its end, and what is written.
+fn heard<T: fmt::Debug, S: Settings>(
+    mut conn: Connection<T, S>,
+    stream: &str,
+) -> (Vec<String>, Vec<u8>) {
+    let (mut told, mut written) = (Vec::new(), Vec::new());
+    let mut input = Input::stream(stream.as_bytes());
+    conn.handle_timeout(Instant::from_millis(1));
+    while let Some(event) = conn.poll_event(&mut input) {
+        told.push(format!("{event:?}"));
+        if let Event::Request(request) = event {
+            let given = conn.respond(request.token, request.params);
+            assert!(given.is_ok(), "{given:?}");
+        }
+    }
+    while conn.take_transmit(&mut written) {}
+    conn.drain();
+    while let Some(event) = conn.poll_event(&mut Input::none()) {
+        told.push(format!("{event:?}"));
+    }
+    assert_eq!((conn.calls_open(), conn.is_closed()), (0, true));
+    (told, written)
+}
+
+/// Limits may be as large as numbers are. What is announced then is no less.
+fn limits_without_end() {
+    let mut config = Config::new();
+    config.calls_max = usize::MAX;
+    config.id_bytes_max = usize::MAX;
+    config.outbox_bytes_soft = usize::MAX;
+    config.outbox_bytes_max = usize::MAX;
+    assert_eq!(config.memory_bytes_max(), usize::MAX);
+    let mut conn: Connection<u64> = Connection::new(config);
+    conn.call("m", (), None, 7).expect("it is the first");
+    assert!(conn.take_transmit(&mut Vec::new()));
+    let mut answer = Input::text(r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
+    let event = conn.poll_event(&mut answer);
+    assert!(matches!(event, Some(Event::Response(told)) if told.tag == 7));
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use antiphon::codes::{self, ErrorKind};
+use antiphon::http::Statuses;
 use antiphon::{
     Config, Connection, ErrorObject, Event, Framing, Id, Input, Instant, Json, LimitErrors,
-    MethodName, OwnedError, OwnedId, OwnedJson, ReadBuffer, Role,
+    MethodName, OwnedError, OwnedId, OwnedJson, ReadBuffer, Role, SyntaxErrorKind,
 };
 
 use crate::bytes::Bytes;
@@ -120,11 +121,25 @@ fn errors(bytes: &mut Bytes<'_>) {
         let defined = codes::message(error.code()).expect("it is a known code");
         assert!(error.message().starts_with(defined), "{error}");
         passed_on(&error);
+        statuses(&error);
     }
     assert_eq!(
         antiphon::encode_parse_error(),
         antiphon::encode_error(Id::NULL, &ErrorObject::parse_error())
     );
+}
+
+/// A reply's status is that of its code, where the code has one of its own.
+fn statuses(error: &ErrorObject<'_>) {
+    let reply = antiphon::encode_error(Id::NULL, error);
+    let status = match error.code() {
+        -32_601 => 404,
+        -32_600 => 400,
+        _ => 500,
+    };
+    assert_eq!(Statuses::by_code().of(&reply), status, "{error}");
+    assert_eq!(Statuses::bitcoin().of(&reply), 200, "{error}");
+    assert_eq!(Statuses::always_ok().of(&reply), 200, "{error}");
 }
 
 /// An error that comes off the wire is passed on byte for byte.
@@ -274,6 +289,8 @@ fn refusals(bytes: &mut Bytes<'_>) {
     ] {
         assert!(format!("{error}").len() > 8);
     }
+    // A text with this fault has more than 4 GiB.
+    assert_eq!(SyntaxErrorKind::TooLong.as_str(), "text too long");
     corners::run(bytes.byte());
 }
 

@@ -356,6 +356,24 @@ fn what_is_kept_for_sole_batches_and_for_a_message_alone_is_in_the_bound() {
     assert_eq!(config.memory_bytes_max(), alone);
 }
 
+#[test]
+fn a_conversation_after_one_that_is_over_goes_on_in_its_time_and_memory() {
+    for is_over in [true, false] {
+        let mut conn: Connection<u32> = Connection::new(Config::new());
+        conn.handle_timeout(Instant::from_millis(1000));
+        conn.poll_event(&mut Input::text(NOTIFICATION)).unwrap();
+        if is_over {
+            conn.close(crate::CloseReason::Done);
+            let told = conn.poll_event(&mut Input::none());
+            assert!(matches!(told, Some(Event::Closed(_))));
+        }
+        conn.renew(3);
+        assert_eq!(conn.now == Instant::from_millis(1000), is_over);
+        assert_eq!(conn.envelopes.capacity() > 0, is_over);
+        assert_eq!((conn.is_closed(), conn.next_number()), (false, 3));
+    }
+}
+
 struct Small;
 
 impl FixedConfig for Small {

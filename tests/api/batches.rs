@@ -2,7 +2,7 @@
 
 use antiphon::{
     CallId, Collector, Config, Connection, Event, FetchError, Framing, Handle, Input, Instant,
-    Outcome, OwnedOutcome, SendError,
+    NullIdError, Outcome, OwnedOutcome, SendError,
 };
 
 use crate::{BATCH, REQUEST, connection, written};
@@ -247,4 +247,58 @@ fn an_event_knows_its_size_and_its_place() {
     }
     assert_eq!(places, [(37, Some(0)), (37, Some(1))]);
     assert_eq!(input.consumed(), BATCH.len());
+}
+
+// CLI-11
+#[test]
+fn a_batch_of_which_calls_are_over_counts_by_those_that_are_left() {
+    let error = r#"{"jsonrpc":"2.0","error":{"code":1,"message":"no"},"id":null}"#;
+    let answer = r#"{"jsonrpc":"2.0","result":7,"id":2}"#;
+    // Of a batch of three the second is over, however that came.
+    for how in ["answered", "out of time", "given up"] {
+        for is_sole in [true, false] {
+            let mut config = Config::new();
+            (config.framing, config.null_id_error) = (Framing::Messages, NullIdError::FailSole);
+            let mut conn: Connection<u32> = Connection::new(config);
+            let mut batch = conn.batch(None);
+            let calls = [1, 2, 3].map(|tag| batch.call::<()>("m", (), tag).unwrap().call());
+            batch.send().unwrap();
+            if !is_sole {
+                // With it there are as many calls open as the batch had.
+                conn.call("m", (), None, 4).unwrap();
+            }
+            while conn.take_transmit(&mut Vec::new()) {}
+            let over = match how {
+                "answered" => conn.poll_event(&mut Input::text(answer)),
+                "out of time" => {
+                    let due = Instant::from_millis(5);
+                    conn.set_deadline(calls[1], Some(due)).unwrap();
+                    conn.handle_timeout(due);
+                    conn.poll_event(&mut Input::none())
+                }
+                _ => {
+                    assert_eq!(conn.cancel(calls[1]), Some(2));
+                    None
+                }
+            };
+            match over {
+                Some(Event::Response(response)) => assert_eq!(response.tag, 2),
+                over => assert!(over.is_none() && how == "given up", "{over:?}"),
+            }
+            let mut input = Input::text(error);
+            let mut tags = Vec::new();
+            while let Some(event) = conn.poll_event(&mut input) {
+                match event {
+                    Event::Response(response) => tags.push(response.tag),
+                    event => assert!(matches!(event, Event::Stray(_)), "{event:?}"),
+                }
+            }
+            let (failed, open, strays) = match is_sole {
+                true => (&[1, 3][..], 0, 0),
+                false => (&[][..], 3, 1),
+            };
+            assert_eq!(tags, failed, "{how}");
+            assert_eq!((conn.calls_open(), conn.strays()), (open, strays), "{how}");
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! Exactly at a limit and one beyond, and what is done in the middle of something else.
 
 use antiphon::{
-    CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Event, Input, Instant,
-    MalformedCause, NullIdError, Outcome, RefusedCause, Role, SendError, VersionPolicy,
+    CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Event, Framing,
+    FramingError, Input, Instant, MalformedCause, NullIdError, Outcome, RefusedCause, Role,
+    SendError, VersionPolicy,
 };
 
-use crate::{REQUEST, drained, id, requests, written};
+use crate::{BATCH, REQUEST, drained, id, requests, written};
 
 /// All that one message makes the connection tell, in words.
 fn told(conn: &mut Connection<u32>, message: &str) -> Vec<String> {
@@ -59,6 +60,26 @@ fn a_batch_goes_up_to_the_hard_limit_behind_whatever_waits() {
         }
         assert_eq!(batch.len(), 2 - spare);
         batch.send().unwrap();
+    }
+}
+
+// TRN-07 SEC-11
+#[test]
+fn answers_that_wait_for_others_of_their_batches_count_as_output() {
+    let result = "x".repeat(100);
+    let answer = antiphon::encode_response(id("1"), &result);
+    let answer = answer.unwrap().len();
+    for (spare, ends) in [(0, false), (1, true)] {
+        let mut conn: Connection<u32> = Connection::new(with_limits(1000, 3 * answer - spare));
+        for n in 1..=3 {
+            assert!(!conn.is_closed());
+            let mut tokens = requests(&mut conn, BATCH);
+            conn.respond(tokens.remove(0), &result).unwrap();
+            assert_eq!((waiting(&conn), conn.requests_open()), (0, n));
+        }
+        let told = drained(&mut conn);
+        assert_eq!(told.iter().any(|event| event.contains("OutboxFull")), ends);
+        assert_eq!(conn.requests_open(), if ends { 0 } else { 3 });
     }
 }
 
@@ -324,4 +345,31 @@ fn a_message_too_large_has_its_time_from_its_first_byte_and_the_next_one_its_own
     assert_eq!(due_after(b"3,4,5,6,7,8"), at(60));
     assert_eq!(due_after(b"3,4,5,6,7,8]\n"), None);
     assert_eq!(due_after(b"3,456]\n["), at(110));
+}
+
+#[test]
+fn what_is_wrong_with_a_stream_is_told_by_its_place_in_all_of_it() {
+    let body = r#"{"jsonrpc":"2.0","method":"m"}"#;
+    let frame = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let stream = format!("{frame}{frame}no header\r\n\r\n");
+    let config = Config::new().with_framing(Framing::ContentLength);
+    let mut conn: Connection<u32> = Connection::new(config);
+    let mut input = Input::stream(stream.as_bytes());
+    for _ in 0..2 {
+        let event = conn.poll_event(&mut input);
+        assert!(matches!(event, Some(Event::Notification(_))), "{event:?}");
+    }
+    let offset = 2 * frame.len() as u64;
+    let error = FramingError::NotAHeader { offset };
+    let event = conn.poll_event(&mut input);
+    let why = Closed::Failed(ConnectionError::Framing(error));
+    assert!(matches!(event, Some(Event::Closed(closed)) if closed == why));
+}
+
+#[test]
+fn a_first_line_tells_the_framing_however_short_it_is() {
+    let config = Config::new().with_framing(Framing::Detect);
+    let mut conn: Connection<u32> = Connection::new(config);
+    let event = conn.poll_event(&mut Input::stream(b"7\n"));
+    assert!(matches!(event, Some(Event::Malformed(_))), "{event:?}");
 }

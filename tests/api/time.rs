@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use antiphon::{CloseReason, Closed, Connection, Event, Input, Instant, Outcome, SendError};
+use antiphon::{
+    CloseReason, Closed, Config, Connection, Event, Framing, Input, Instant, Outcome, SendError,
+};
 
 use crate::{connection, drained, request, written};
 
@@ -158,4 +160,28 @@ fn a_clock_that_steps_back_shortens_no_span() {
     );
     conn.handle_timeout(at(129));
     assert!(conn.poll_event(&mut Input::none()).is_none());
+}
+
+#[test]
+fn a_message_has_its_time_from_its_first_byte_on_and_blanks_are_none() {
+    for framing in [
+        Framing::Newline,
+        Framing::ContentLength,
+        Framing::Concatenated,
+        Framing::Detect,
+    ] {
+        let config = Config::new().with_framing(framing);
+        let first = match framing {
+            Framing::ContentLength => &b"C"[..],
+            Framing::Detect => b"\xEF",
+            _ => b"{",
+        };
+        for (shown, is_begun) in [(&b""[..], false), (b"\r\n", false), (first, true)] {
+            let mut conn: Connection<u32> = Connection::new(config);
+            conn.handle_timeout(Instant::from_millis(1));
+            assert!(conn.poll_event(&mut Input::stream(shown)).is_none());
+            let due = is_begun.then(|| Instant::from_millis(60_001));
+            assert_eq!(conn.poll_timeout(), due, "{framing:?} {shown:?}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use antiphon::{
     AcpVersion, Config, ErrorObject, Framing, Id, Input, Json, McpRevision, MethodName, Outcome,
-    OwnedId, codes,
+    OwnedId, OwnedJson, codes,
 };
 
 use crate::{connection, id, json};
@@ -176,4 +176,17 @@ fn a_malformed_message_shows_why_and_how_long_it_is() {
         "{shown}"
     );
     assert!(!shown.contains("secret"));
+}
+
+#[test]
+fn json_texts_are_the_same_when_they_are_written_the_same() {
+    let [one, same, other] =
+        ["[1]", " [1]", "[1.0]"].map(|text| OwnedJson::parse(text.into()).unwrap());
+    assert_eq!(one, same);
+    assert_ne!(one, other);
+    assert_ne!(one.as_json(), other.as_json());
+    assert_eq!(
+        (one.to_string(), format!("{other}")),
+        ("[1]".into(), "[1.0]".into())
+    );
 }
