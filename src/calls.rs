@@ -494,16 +494,21 @@ mod tests {
 
     #[test]
     fn the_room_of_a_table_is_taken_over_once_no_call_is_open() {
-        for is_over in [true, false] {
+        let slots = 2;
+        for (is_over, room_max, kept) in [
+            (true, slots, slots),
+            (true, slots - 1, 0),
+            (false, slots, 0),
+        ] {
             let mut before = Calls::new(1);
             let first = open(&mut before, NEVER);
-            let slots = before.slots.len();
+            assert_eq!(before.slots.len(), slots);
             if is_over {
                 before.take(first);
             }
             let mut calls = Calls::new(5);
-            calls.take_room_of(before);
-            assert_eq!(calls.slots.len(), if is_over { slots } else { 0 });
+            calls.take_room_of(before, room_max);
+            assert_eq!(calls.slots.len(), kept);
             assert_eq!((calls.open(), calls.oldest()), (0, None));
             assert_eq!(open(&mut calls, NEVER), 5);
         }

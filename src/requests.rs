@@ -485,6 +485,26 @@ mod tests {
         assert_eq!(requests.open(), 1);
     }
 
+    #[test]
+    fn the_room_of_requests_is_taken_over_once_none_is_open() {
+        for (is_over, room_max, is_kept) in [(true, 64, true), (true, 0, false), (false, 64, false)]
+        {
+            let mut before = Requests::new();
+            let (slot, generation) = before.insert(id("1"), Style::V2, NONE, 0);
+            if is_over {
+                before.remove(slot);
+            }
+            let mut requests = Requests::new();
+            requests.take_room_of(before, room_max);
+            assert_eq!(requests.slots.len(), usize::from(is_kept));
+            assert_eq!(requests.open(), 0);
+            let (again, next) = requests.insert(id("2"), Style::V2, NONE, 0);
+            assert_eq!(again, slot);
+            // A key of before is of another generation.
+            assert_eq!(next == generation, !is_kept);
+        }
+    }
+
     // SEC-11
     #[test]
     fn every_open_id_is_found_whatever_came_and_went_beside_it() {

@@ -214,7 +214,7 @@ impl<T> Connection<T> {
 
     /// Begins another conversation in the memory of this one, if it is over and that is little: as
     /// `connection`, with calls from number `first_call` on, and otherwise as configured. What was
-    /// open is forgotten; keys and tokens of before are refused.
+    /// open is forgotten; keys and tokens of before are refused by another `connection` than before.
     ///
     /// ```
     /// use antiphon::{CloseReason, Config, Connection, Input};
