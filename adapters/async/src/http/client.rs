@@ -6,7 +6,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use antiphon::{Collector, OwnedJson, Payload, SendError};
@@ -19,7 +19,10 @@ use serde::de::DeserializeOwned;
 
 use super::connections::Connections;
 use crate::client::Connect;
-use crate::runtime::{SharedRuntime, until};
+use crate::runtime::{SharedRuntime, Timer, until_by};
+
+/// How many timers are kept for other calls.
+const TIMERS_KEPT_MAX: usize = 64;
 
 /// A request on its way.
 pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
@@ -62,6 +65,8 @@ struct Inner {
     caller: HttpCaller,
     /// None once the client has been closed.
     send: Mutex<Option<Arc<dyn HttpSend>>>,
+    /// Timers of calls that are over: one that is set again costs less than a new one.
+    timers: Mutex<Vec<Box<dyn Timer>>>,
     runtime: SharedRuntime,
 }
 
@@ -111,6 +116,7 @@ impl Client {
             inner: Arc::new(Inner {
                 caller: HttpCaller::new(url, options),
                 send: Mutex::new(Some(Arc::new(send))),
+                timers: Mutex::default(),
                 runtime,
             }),
         }
@@ -224,7 +230,7 @@ impl Client {
         self.inner.caller.is_closed()
     }
 
-    fn lock_send(&self) -> std::sync::MutexGuard<'_, Option<Arc<dyn HttpSend>>> {
+    fn lock_send(&self) -> MutexGuard<'_, Option<Arc<dyn HttpSend>>> {
         // Nothing that can panic runs under the lock.
         self.inner
             .send
@@ -247,8 +253,21 @@ impl Client {
                 }
             }
         };
-        let exchanged = until(&*self.inner.runtime, due, exchanged).await;
+        let spare = self.lock_timers().pop();
+        let mut timer = spare.unwrap_or_else(|| self.inner.runtime.timer());
+        let exchanged = until_by(&mut *timer, due, exchanged).await;
+        let mut timers = self.lock_timers();
+        if timers.len() < TIMERS_KEPT_MAX {
+            timers.push(timer);
+        }
+        drop(timers);
         exchanged.unwrap_or(Err(HttpError::TimedOut))
+    }
+
+    fn lock_timers(&self) -> MutexGuard<'_, Vec<Box<dyn Timer>>> {
+        // Nothing that can panic runs under the lock.
+        let timers = self.inner.timers.lock();
+        timers.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

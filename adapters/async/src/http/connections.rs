@@ -162,8 +162,9 @@ impl Job {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes a step on, and wakes whoever asked, if anybody waits.
-    fn advance(&self, stage: Stage) {
+    /// Goes a step on, and wakes whoever asked, if anybody waits. Lets go of it before: memory is freed
+    /// most cheaply by the thread that took it.
+    fn advance(self: Arc<Self>, stage: Stage) {
         let mut state = self.lock();
         if matches!(state.stage, Stage::GivenUp) {
             drop(state);
@@ -175,6 +176,7 @@ impl Job {
         state.server = None;
         let asker = state.asker.take();
         drop(state);
+        drop(self);
         asker.into_iter().for_each(Waker::wake);
     }
 
@@ -327,7 +329,7 @@ impl Inner {
             state.places += 1;
             let inner = Arc::downgrade(self);
             drop(state);
-            job.advance(Stage::Placed(Place { inner }));
+            Arc::clone(job).advance(Stage::Placed(Place { inner }));
         } else {
             state.waiting.push_back(Arc::clone(job));
         }
@@ -510,7 +512,7 @@ impl Running {
         let mut timer = runtime.timer();
         // It cannot have been idle for too long before then.
         let mut due = Instant::ZERO;
-        while let Some(job) = &self.job {
+        while let Some(job) = self.job.clone() {
             self.is_sent = true;
             let outcome = match job.serve(&mut sender).await {
                 Ok(response) => Ok(response),
@@ -523,9 +525,9 @@ impl Running {
             };
             let inner = self.inner.upgrade().filter(|_| outcome.is_ok());
             let next = inner.as_ref().and_then(|inner| inner.next(&self.desk));
+            self.job = next;
             // Who asks again at once finds it idle.
             job.advance(Stage::Done(outcome));
-            self.job = next;
             if inner.is_none() {
                 return;
             }
