@@ -33,7 +33,7 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderVal
 use hyper::{Method, Request, Response, Uri};
 
 use super::client::{HttpSend, Sending};
-use super::stream::{HyperIo, Phases};
+use super::stream::HyperIo;
 use crate::beside::Bells;
 use crate::client::Connect;
 use crate::runtime::{SharedRuntime, Timer, until};
@@ -395,7 +395,7 @@ impl Inner {
         let io = HyperIo::new(
             link.io,
             None,
-            Phases::untimed(),
+            None,
             self.write_time_max,
             Duration::ZERO,
             Arc::clone(&self.runtime),

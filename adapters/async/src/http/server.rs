@@ -49,7 +49,7 @@ pub(super) async fn serve_connection<S: Service>(
     let io = HyperIo::new(
         io,
         Some(first),
-        phases.clone(),
+        Some(phases.clone()),
         options.config.write_time_max,
         options.linger,
         runtime.clone(),

@@ -71,15 +71,6 @@ impl Phases {
         })
     }
 
-    /// A connection on which this side asks, and keeps the time itself.
-    pub(crate) fn untimed() -> Arc<Self> {
-        Arc::new(Self {
-            phase: Mutex::new(Phase::Serving),
-            header_time_max: Duration::MAX,
-            idle_time_max: Duration::MAX,
-        })
-    }
-
     fn lock(&self) -> MutexGuard<'_, Phase> {
         // Nothing that can panic runs under the lock.
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
@@ -128,7 +119,8 @@ impl Phases {
 pub(crate) struct HyperIo {
     io: Box<dyn Io>,
     runtime: SharedRuntime,
-    phases: Arc<Phases>,
+    /// None where this side asks, and keeps the time itself.
+    phases: Option<Arc<Phases>>,
     /// A byte that has been read already.
     first: Option<u8>,
     write_time_max: Option<Duration>,
@@ -150,7 +142,7 @@ impl HyperIo {
     pub(crate) fn new(
         io: Box<dyn Io>,
         first: Option<u8>,
-        phases: Arc<Phases>,
+        phases: Option<Arc<Phases>>,
         write_time_max: Option<Duration>,
         linger: Duration,
         runtime: SharedRuntime,
@@ -177,7 +169,9 @@ impl HyperIo {
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        self.phases.writing();
+        if let Some(phases) = &self.phases {
+            phases.writing();
+        }
         if written.is_ready() {
             self.writing_since = None;
             return written;
@@ -212,8 +206,8 @@ impl HyperIo {
         scratch.resize(SCRATCH_BYTES, 0);
         let n = ready!(self.io.poll_read(cx, &mut scratch[..room]))?;
         buf.put_slice(&scratch[..n.min(room)]);
-        if n > 0 {
-            self.phases.received();
+        if let Some(phases) = self.phases.as_ref().filter(|_| n > 0) {
+            phases.received();
         }
         Poll::Ready(Ok(()))
     }
@@ -245,7 +239,10 @@ impl Read for HyperIo {
         if this.writing_since.is_some() {
             return Poll::Pending;
         }
-        let due = this.phases.deadline(|| this.runtime.now());
+        let Some(phases) = &this.phases else {
+            return Poll::Pending;
+        };
+        let due = phases.deadline(|| this.runtime.now());
         ready!(this.poll_read_timer(due, cx));
         Poll::Ready(Err(timed_out("the peer sends no request")))
     }
