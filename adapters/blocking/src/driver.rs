@@ -14,6 +14,7 @@
 //! that does not read, a peer that does not answer and a service that does not return hold up
 //! nobody else.
 
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Closed, Framing, Instant};
+use antiphon::{Closed, Framing, Instant, OwnedRequest};
 use antiphon_session::{
     Handle, Machine, Options, Report, Request, Session, Signal, SystemClock, ThreadMachine, Work,
 };
@@ -30,6 +31,9 @@ use crate::link::Link;
 use crate::peer::Peer;
 use crate::pump::pump;
 use crate::service::Service;
+
+/// How many requests of a batch are taken from the session's queue behind one.
+const TAKEN_MAX: usize = 32;
 
 /// How long before it is looked again whether the service is done, should a nudge be missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -183,31 +187,20 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
             session.report(Report::Panicked);
         }
     }
+    let mut taken = VecDeque::new();
     loop {
-        let mut state = session.lock();
-        state.is_serving = false;
-        session.wake(&mut state);
-        let work = loop {
-            if let Some(work) = state.queue.pop() {
-                break Some(work);
+        let next = next_work(session, &mut taken);
+        session.set_taken(taken.len());
+        let is_last = matches!(next, Next::Closed(_));
+        let served = catch_unwind(AssertUnwindSafe(|| match next {
+            Next::Request(request) => {
+                if let Some(request) = session.begin(request) {
+                    let (request, reply) = Request::split(session, request);
+                    service.request(&peer, request, reply);
+                }
             }
-            if state.finished().is_some() {
-                break None;
-            }
-            let has_come;
-            (state, has_come) = session.read_idle(state);
-            if !has_come && state.queue.is_empty() && state.finished().is_none() {
-                state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
-            }
-        };
-        let finished = state.finished();
-        state.is_serving = work.is_some();
-        drop(state);
-        let is_last = work.is_none();
-        let served = catch_unwind(AssertUnwindSafe(|| match (work, finished) {
-            (Some(work), _) => serve_one(session, &mut *service, &peer, work),
-            (None, Some(why)) => service.closed(&peer, why),
-            (None, None) => {}
+            Next::Work(work) => serve_one(&mut *service, &peer, work),
+            Next::Closed(why) => service.closed(&peer, why),
         }));
         if served.is_err() {
             // A report that panics itself is not reported again.
@@ -231,12 +224,47 @@ fn wait_open(session: &Session) -> bool {
     state.is_open()
 }
 
-fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, work: Work) {
-    match work {
-        Work::Request(request) => {
-            let (request, reply) = Request::split(session, request);
-            service.request(peer, request, reply);
+/// What the service thread does next.
+enum Next {
+    Request(OwnedRequest),
+    /// Anything but a request.
+    Work(Work),
+    /// The last word.
+    Closed(Closed),
+}
+
+/// Waits for the next thing to do. Requests that follow a request in its batch are taken along with
+/// it: given up before they begin, they are answered no later than the batch is.
+fn next_work(session: &Session, taken: &mut VecDeque<OwnedRequest>) -> Next {
+    if let Some(request) = taken.pop_front() {
+        return Next::Request(request);
+    }
+    let mut state = session.lock();
+    state.is_serving = false;
+    session.wake(&mut state);
+    loop {
+        if let Some(work) = state.queue.pop() {
+            state.is_serving = true;
+            let Work::Request(request) = work else {
+                return Next::Work(work);
+            };
+            state.queue.pop_batch(&request, taken, TAKEN_MAX);
+            return Next::Request(request);
         }
+        if let Some(why) = state.finished() {
+            return Next::Closed(why);
+        }
+        *taken = VecDeque::new();
+        let has_come;
+        (state, has_come) = session.read_idle(state);
+        if !has_come && state.queue.is_empty() && state.finished().is_none() {
+            state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
+        }
+    }
+}
+
+fn serve_one(service: &mut dyn Service, peer: &Peer, work: Work) {
+    match work {
         Work::Notification(notification) => service.notification(peer, notification),
         Work::Cancelled(key, reason) => {
             let reason = reason.as_ref().map(|reason| reason.as_json());
@@ -244,7 +272,7 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
         }
         Work::Settled(then, outcome) => then(outcome),
         Work::Report(report) => service.report(peer, report),
-        // The queue tells it as a report.
-        Work::Dropped => {}
+        // Requests are begun one by one; the queue tells what it dropped as a report.
+        Work::Request(_) | Work::Dropped => {}
     }
 }

@@ -421,6 +421,57 @@ fn a_cancel_reaches_a_request_that_waits_and_one_that_runs() {
     });
 }
 
+// CAN-09 D-09
+#[test]
+fn a_cancel_keeps_what_waits_in_the_same_batch_from_ever_starting() {
+    within(LONG, || {
+        let (link, mut hand) = ByHand::pair(1000);
+        let (entered, inside) = mpsc::channel();
+        let (service, log) = Scripted::new(move |_, request, reply| {
+            let method = request.method();
+            entered.send(method.to_owned()).unwrap();
+            assert_ne!(method, "waits");
+            if method == "runs" {
+                assert!(reply.wait_cancelled(LONG));
+            }
+            reply.ok(&method).unwrap();
+        });
+        let _peer = connect(link, Config::new(), service).unwrap();
+        let call =
+            |method: &str, id| format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#);
+        let cancel = |id| {
+            format!(r#"{{"jsonrpc":"2.0","method":"$/cancelRequest","params":{{"id":{id}}}}}"#)
+        };
+        let batch = [call("runs", 1), call("waits", 2), call("goes on", 3)];
+        hand.say(&format!("[{}]", batch.join(",")));
+        assert_eq!(inside.recv().unwrap(), "runs");
+        hand.say(&cancel(2));
+        hand.say(&cancel(1));
+        let answers = hand.hear();
+        let [ran, waited, went_on] =
+            ["runs", "-32001", "goes on"].map(|wanted| answers.find(wanted));
+        assert!(
+            ran.is_some() && ran < waited && waited < went_on,
+            "{answers}"
+        );
+        assert_eq!(inside.recv().unwrap(), "goes on");
+        // The next batch goes through as ever.
+        let batch = [call("next", 4), call("last", 5)];
+        hand.say(&format!("[{}]", batch.join(",")));
+        let answers = hand.hear();
+        assert!(
+            answers.contains("next") && answers.contains("last"),
+            "{answers}"
+        );
+        drop(hand);
+        let told = log.rest();
+        let cancelled = told
+            .iter()
+            .filter(|told| matches!(told, Told::Cancelled(..)));
+        assert_eq!(cancelled.count(), 1, "{told:?}");
+    });
+}
+
 #[test]
 fn work_that_is_cancelled_while_it_waits_for_a_thread_never_starts() {
     within(LONG, || {

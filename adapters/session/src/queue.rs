@@ -128,6 +128,20 @@ impl Queue {
         }
     }
 
+    /// Forgets that a request was given up which the service never began.
+    pub(crate) fn remove_cancelled(&mut self, key: RequestKey) {
+        let is_wanted = |item: &Item| {
+            let Item::Rare(work, _) = item else {
+                return false;
+            };
+            matches!(**work, Work::Cancelled(found, _) if found == key)
+        };
+        let position = self.items.iter().position(is_wanted);
+        if let Some(Item::Rare(_, bytes)) = position.and_then(|at| self.items.remove(at)) {
+            self.release(bytes);
+        }
+    }
+
     /// The next thing to do.
     pub fn pop(&mut self) -> Option<Work> {
         let (work, bytes) = match self.items.pop_front()? {
@@ -157,11 +171,37 @@ impl Queue {
         let is_request = |item: &Item| matches!(item, Item::Request(_));
         let waiting = self.items.iter().take(requests_max);
         let requests = waiting.take_while(|item| is_request(item)).count();
+        self.move_requests(into, requests);
+    }
+
+    fn move_requests(&mut self, into: &mut VecDeque<OwnedRequest>, requests: usize) {
         into.reserve(requests);
         into.extend(self.items.drain(..requests).filter_map(|item| match item {
             Item::Request(request) => Some(request),
             Item::Notification(_) | Item::Rare(..) => None,
         }));
+    }
+
+    /// The same for those that follow `request` in its batch, whose answers wait for each other.
+    pub fn pop_batch(
+        &mut self,
+        request: &OwnedRequest,
+        into: &mut VecDeque<OwnedRequest>,
+        requests_max: usize,
+    ) {
+        let mut last = request.origin().batch_index;
+        let mut follows = |item: &Item| {
+            let Item::Request(next) = item else {
+                return false;
+            };
+            let next = next.origin().batch_index;
+            let follows = last.is_some() && last < next;
+            last = next;
+            follows
+        };
+        let waiting = self.items.iter().take(requests_max);
+        let requests = waiting.take_while(|item| follows(item)).count();
+        self.move_requests(into, requests);
     }
 
     /// Whether there is nothing to do.

@@ -18,14 +18,14 @@ mod outlet;
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::{
     CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant, OwnedOutcome,
-    RequestKey, Response,
+    OwnedRequest, RequestKey, Response,
 };
 
 use crate::call::Gathering;
@@ -37,6 +37,7 @@ use crate::options::Options;
 use crate::places::{Place, Places};
 use crate::queue::{Queue, Work};
 use crate::report::Report;
+use crate::request::Request;
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
 
@@ -104,6 +105,10 @@ pub struct Session {
     inlet: OnceLock<Box<dyn Inlet>>,
     /// False only while nothing waits for the service, for asking without the lock.
     has_work: AtomicBool,
+    /// How many requests the service has taken and not begun yet.
+    taken: AtomicUsize,
+    /// False only while no request in the service's hands was given up, for asking without the lock.
+    has_cancelled: AtomicBool,
     conditions: [Condvar; SIGNALS],
     options: Options,
     context: Arc<Context>,
@@ -445,6 +450,8 @@ impl Session {
             outlet: OnceLock::new(),
             inlet: OnceLock::new(),
             has_work: AtomicBool::new(true),
+            taken: AtomicUsize::new(0),
+            has_cancelled: AtomicBool::new(false),
             conditions: Default::default(),
             options,
             context: Arc::new(context),
@@ -468,6 +475,8 @@ impl Session {
         let state = state.unwrap_or_else(PoisonError::into_inner);
         state.renew(&self.options);
         *self.has_work.get_mut() = true;
+        *self.taken.get_mut() = 0;
+        *self.has_cancelled.get_mut() = false;
         self.learnt = OnceLock::new();
         (self.outlet, self.inlet) = (OnceLock::new(), OnceLock::new());
     }
@@ -554,6 +563,34 @@ impl Session {
         work
     }
 
+    /// Says how many requests the service has taken from the queue together and not begun yet: until
+    /// there are none, answers may leave together.
+    pub fn set_taken(&self, requests: usize) {
+        self.taken.store(requests, Ordering::Relaxed);
+    }
+
+    /// Takes a request back that the service has taken and not begun, if it was given up meanwhile: it
+    /// is answered, and the service is not told.
+    pub fn begin(self: &Arc<Self>, request: OwnedRequest) -> Option<OwnedRequest> {
+        // Whoever gives one up from now on finds it begun.
+        if !self.has_cancelled.load(Ordering::Acquire) {
+            return Some(request);
+        }
+        let key = request.key();
+        let mut state = self.lock();
+        if !state.cancelled.contains(&key) {
+            let is_any = !state.cancelled.is_empty();
+            self.has_cancelled.store(is_any, Ordering::Release);
+            return Some(request);
+        }
+        state.queue.remove_cancelled(key);
+        drop(state);
+        let (_, reply) = Request::split(self, request);
+        // A connection that has closed in the meantime awaits no answer.
+        let _ = reply.cancelled();
+        None
+    }
+
     /// Does one thing with the state, and wakes whom it concerns.
     pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
@@ -575,7 +612,8 @@ impl Session {
         let result = answer(&mut state);
         // Where more is to be served, its answers may leave together.
         let outlet = self.outlet.get();
-        if state.queue.is_empty() && outlet.is_some_and(|outlet| outlet.takes_answers()) {
+        let is_last = state.queue.is_empty() && self.taken.load(Ordering::Relaxed) == 0;
+        if is_last && outlet.is_some_and(|outlet| outlet.takes_answers()) {
             self.write_out(state);
         } else {
             self.wake(&mut state);
@@ -732,6 +770,7 @@ impl Session {
                         let _ = state.conn.respond_cancelled(request.into_token());
                     }
                 } else if state.cancelled.insert(cancelled.key) {
+                    self.has_cancelled.store(true, Ordering::Release);
                     let reason = cancelled.reason.map(|reason| reason.to_owned_json());
                     queue.push_cancelled(cancelled.key, reason);
                     self.signal(state, Signal::Changed);

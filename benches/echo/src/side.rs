@@ -3,6 +3,8 @@
 //! The rule guarded: a bare side moves the same bytes in as few writes as it can, and looks at no more of them than it
 //! must. To answer, which a client of ours needs, is to find the digits of each id and to write a line around them.
 
+use std::sync::LazyLock;
+
 use memchr::memmem;
 
 use crate::row::{BATCH, Mode, Outcome, WORD, lines, requests};
@@ -44,14 +46,16 @@ pub(crate) fn answer(messages: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&messages[from..from + between.unwrap_or_default()]);
         let is_digit = |byte: &&u8| byte.is_ascii_digit();
         let digits = messages[..end].iter().rev().take_while(is_digit).count();
-        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"result\":\"");
-        out.extend_from_slice(WORD.as_bytes());
-        out.extend_from_slice(b"\",\"id\":");
+        out.extend_from_slice(&HEAD);
         out.extend_from_slice(&messages[end - digits..=end]);
         from = end + 1;
     }
     out.extend_from_slice(&messages[from..]);
 }
+
+/// What stands before the id of each answer, in one piece.
+static HEAD: LazyLock<Vec<u8>> =
+    LazyLock::new(|| format!(r#"{{"jsonrpc":"2.0","result":"{WORD}","id":"#).into_bytes());
 
 /// A far side of a stream of lines.
 pub(crate) struct Lines {
@@ -76,6 +80,10 @@ impl Lines {
             return came;
         }
         self.out.clear();
+        if self.rest.is_empty() && came.ends_with(b"\n") {
+            answer(came, &mut self.out);
+            return &self.out;
+        }
         self.rest.extend_from_slice(came);
         let whole = memchr::memrchr(b'\n', &self.rest).map_or(0, |at| at + 1);
         answer(&self.rest[..whole], &mut self.out);
