@@ -158,9 +158,12 @@ impl Requests {
         }
     }
 
-    /// Goes on in the memory of requests that are all over, if it has room for `room_max` at the most.
+    /// Goes on in the memory of requests that are all over, if it has room for `room_max` at the most and
+    /// for no long id.
     pub(crate) fn take_room_of(&mut self, other: Self, room_max: usize) {
-        if other.open == 0 && other.slots.capacity() <= room_max {
+        let is_short = |request: &OpenRequest| matches!(request.id, KeptId::Short { .. });
+        if other.open == 0 && other.slots.capacity() <= room_max && other.slots.iter().all(is_short)
+        {
             *self = other;
         }
     }

@@ -49,23 +49,8 @@ pub async fn until<F: Future>(runtime: &dyn Runtime, at: Instant, future: F) -> 
     run_until(runtime, || at, future).await
 }
 
-/// The same with a timer that was used before.
-pub(crate) async fn until_by<F: Future>(
-    timer: &mut dyn Timer,
-    at: Instant,
-    future: F,
-) -> Option<F::Output> {
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(|cx| {
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
-            return Poll::Ready(Some(output));
-        }
-        timer.poll_until(at, cx).map(|()| None)
-    })
-    .await
-}
-
 /// The same for `span` at the longest, by a clock that is read only if it is not ready at once.
+#[cfg(feature = "http")]
 pub(crate) async fn within<F: Future>(
     runtime: &dyn Runtime,
     span: Duration,

@@ -233,8 +233,9 @@ enum Next {
     Closed(Closed),
 }
 
-/// Waits for the next thing to do. Requests that follow a request in its batch are taken along with
-/// it: given up before they begin, they are answered no later than the batch is.
+/// Waits for the next thing to do. Requests right behind a request in its batch are taken along with
+/// it: given up before they begin, they are answered when it is their turn, and no later than the
+/// batch is.
 fn next_work(session: &Session, taken: &mut VecDeque<OwnedRequest>) -> Next {
     if let Some(request) = taken.pop_front() {
         return Next::Request(request);

@@ -434,7 +434,7 @@ fn a_cancel_keeps_what_waits_in_the_same_batch_from_ever_starting() {
             if method == "runs" {
                 assert!(reply.wait_cancelled(LONG));
             }
-            reply.ok(&method).unwrap();
+            reply.ok(method).unwrap();
         });
         let _peer = connect(link, Config::new(), service).unwrap();
         let call =

@@ -182,7 +182,8 @@ impl Queue {
         }));
     }
 
-    /// The same for those that follow `request` in its batch, whose answers wait for each other.
+    /// Moves the requests that are next, and stand in a batch one right behind the other and behind
+    /// `request`, to the end of `into`, at most so many: their answers wait for each other.
     pub fn pop_batch(
         &mut self,
         request: &OwnedRequest,
@@ -194,10 +195,8 @@ impl Queue {
             let Item::Request(next) = item else {
                 return false;
             };
-            let next = next.origin().batch_index;
-            let follows = last.is_some() && last < next;
-            last = next;
-            follows
+            let before = std::mem::replace(&mut last, next.origin().batch_index);
+            before.is_some_and(|before| last == Some(before + 1))
         };
         let waiting = self.items.iter().take(requests_max);
         let requests = waiting.take_while(|item| follows(item)).count();

@@ -93,6 +93,9 @@ impl Signal {
     ];
 }
 
+/// For how many cancels and tasks that watch a session keeps its memory for another.
+const KEPT_MAX: usize = 16;
+
 /// How many signals there are.
 const SIGNALS: usize = 5;
 
@@ -257,6 +260,7 @@ impl State {
         *places = Places::default();
         queue.renew();
         cancelled.clear();
+        cancelled.shrink_to(KEPT_MAX);
         (*taken, *written) = (0, 0);
         *reading = Reading::default();
         (*writing_since, *write_failed, *fault) = (None, None, None);
@@ -271,6 +275,7 @@ impl State {
         *wakes = Wakes::default();
         *task = None;
         watchers.clear();
+        watchers.shrink_to(KEPT_MAX);
     }
 
     /// Whether the end of input may be told. What came in before is served first, so that the

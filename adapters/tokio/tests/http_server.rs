@@ -417,6 +417,32 @@ async fn a_client_that_is_slow_is_cut_after_the_stated_time() {
     assert_eq!(served.running.connections(), 0);
 }
 
+/// Takes its time, and says a lot.
+struct Slow;
+
+impl Service for Slow {
+    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+        let seconds: (u64,) = request.params().unwrap().decode().unwrap();
+        sleep(Duration::from_secs(seconds.0)).await;
+        reply.ok(&"x".repeat(10_000)).unwrap();
+    }
+}
+
+// SEC-10
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_served_slowly_is_idle_no_longer_than_another() {
+    let second = Duration::from_secs(1);
+    for (seconds, pipe) in [(0, 512), (3, 100_000), (11, 100_000), (11, 512), (80, 512)] {
+        let served = Served::new(endpoint(options(), Slow));
+        let mut raw = served.connect(pipe);
+        let ask = format!(r#"{{"jsonrpc":"2.0","method":"m","params":[{seconds}],"id":1}}"#);
+        for _ in 0..2 {
+            assert_eq!(raw.post(&ask).await.body.len(), 10_036);
+        }
+        assert_eq!(cut_after(&mut raw).await, 60 * second, "{seconds} {pipe}");
+    }
+}
+
 // SEC-10
 #[tokio::test(start_paused = true)]
 async fn a_client_that_stops_reading_is_dropped() {

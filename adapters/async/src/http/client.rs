@@ -19,10 +19,7 @@ use serde::de::DeserializeOwned;
 
 use super::connections::Connections;
 use crate::client::Connect;
-use crate::runtime::{SharedRuntime, Timer, until_by};
-
-/// How many timers are kept for other calls.
-const TIMERS_KEPT_MAX: usize = 64;
+use crate::runtime::{SharedRuntime, until};
 
 /// A request on its way.
 pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
@@ -65,8 +62,6 @@ struct Inner {
     caller: HttpCaller,
     /// None once the client has been closed.
     send: Mutex<Option<Arc<dyn HttpSend>>>,
-    /// Timers of calls that are over: one that is set again costs less than a new one.
-    timers: Mutex<Vec<Box<dyn Timer>>>,
     runtime: SharedRuntime,
 }
 
@@ -116,7 +111,6 @@ impl Client {
             inner: Arc::new(Inner {
                 caller: HttpCaller::new(url, options),
                 send: Mutex::new(Some(Arc::new(send))),
-                timers: Mutex::default(),
                 runtime,
             }),
         }
@@ -253,21 +247,8 @@ impl Client {
                 }
             }
         };
-        let spare = self.lock_timers().pop();
-        let mut timer = spare.unwrap_or_else(|| self.inner.runtime.timer());
-        let exchanged = until_by(&mut *timer, due, exchanged).await;
-        let mut timers = self.lock_timers();
-        if timers.len() < TIMERS_KEPT_MAX {
-            timers.push(timer);
-        }
-        drop(timers);
+        let exchanged = until(&*self.inner.runtime, due, exchanged).await;
         exchanged.unwrap_or(Err(HttpError::TimedOut))
-    }
-
-    fn lock_timers(&self) -> MutexGuard<'_, Vec<Box<dyn Timer>>> {
-        // Nothing that can panic runs under the lock.
-        let timers = self.inner.timers.lock();
-        timers.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

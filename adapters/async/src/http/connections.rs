@@ -277,12 +277,12 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hand(&self, job: Arc<Job>) {
+    /// Under the lock of the line, so that whoever finds the desk no longer idle finds the job. Who
+    /// comes back is to be woken.
+    fn hand(&self, job: Arc<Job>) -> Option<Waker> {
         let mut state = self.lock();
         state.next = Some(job);
-        let server = state.server.take();
-        drop(state);
-        server.into_iter().for_each(Waker::wake);
+        state.server.take()
     }
 
     fn close(&self) {
@@ -323,8 +323,9 @@ impl Inner {
     fn hand(self: &Arc<Self>, job: &Arc<Job>) {
         let mut state = self.lock();
         if let Some((desk, _)) = state.idle.pop() {
+            let server = desk.hand(Arc::clone(job));
             drop(state);
-            desk.hand(Arc::clone(job));
+            server.into_iter().for_each(Waker::wake);
         } else if state.places < self.connections_max {
             state.places += 1;
             let inner = Arc::downgrade(self);
@@ -338,14 +339,17 @@ impl Inner {
     /// The next request in line, for a connection that has done with its last one; if there is
     /// none it is idle.
     fn next(&self, desk: &Arc<Desk>) -> Option<Arc<Job>> {
-        let mut state = self.lock();
-        while let Some(job) = state.waiting.pop_front() {
+        loop {
+            let mut state = self.lock();
+            let Some(job) = state.waiting.pop_front() else {
+                state.idle.push((Arc::clone(desk), self.runtime.now()));
+                return None;
+            };
+            drop(state);
             if !job.is_given_up() {
                 return Some(job);
             }
         }
-        state.idle.push((Arc::clone(desk), self.runtime.now()));
-        None
     }
 
     /// Gives a place that has become free to whoever has waited longest.
@@ -373,14 +377,15 @@ impl Inner {
         Some(found.1 + self.idle_time_max)
     }
 
-    /// Lets go of an idle connection: no request is handed to it any more.
-    fn forget(&self, desk: &Arc<Desk>) {
+    /// Lets go of a connection if it is idle: no request is handed to it any more. One that is not has
+    /// been handed its last.
+    fn forget(&self, desk: &Arc<Desk>) -> bool {
         let mut state = self.lock();
         let mut idle = state.idle.iter();
         let found = idle.position(|(found, _)| Arc::ptr_eq(found, desk));
         let forgotten = found.map(|at| state.idle.remove(at));
         drop(state);
-        drop(forgotten);
+        forgotten.is_some()
     }
 
     /// Makes a connection for a request, and lets it run on a task of its own, which holds the
@@ -414,7 +419,7 @@ impl Inner {
         };
         let runtime = Arc::clone(&self.runtime);
         self.runtime
-            .spawn(Box::pin(run(running, runtime, conn, sender)));
+            .spawn(Box::pin(run(conn, sender, runtime, running)));
         Ok(())
     }
 
@@ -513,6 +518,15 @@ impl Running {
         // It cannot have been idle for too long before then.
         let mut due = Instant::ZERO;
         while let Some(job) = self.job.clone() {
+            if job.is_given_up() {
+                // Nothing of it has been sent.
+                let inner = self.inner.upgrade();
+                self.job = inner.and_then(|inner| inner.next(&self.desk));
+                if self.job.is_none() {
+                    self.job = self.wait(runtime, &mut *timer, &mut due).await;
+                }
+                continue;
+            }
             self.is_sent = true;
             let outcome = match job.serve(&mut sender).await {
                 Ok(response) => Ok(response),
@@ -558,13 +572,10 @@ impl Running {
                     return Poll::Ready(None);
                 };
                 match inner.idle_until(&self.desk) {
-                    Some(until) if until <= runtime.now() => {
-                        inner.forget(&self.desk);
-                        self.desk.close();
-                    }
-                    Some(until) => *due = until,
-                    // It has just been handed a request.
-                    None => {}
+                    Some(until) if until > runtime.now() => *due = until,
+                    Some(_) if inner.forget(&self.desk) => return Poll::Ready(None),
+                    // It has been handed a request.
+                    Some(_) | None => {}
                 }
             }
         })
@@ -602,7 +613,10 @@ impl Drop for Running {
 }
 
 /// Runs a connection until it ends or has been idle for too long.
-async fn run(mut running: Running, runtime: SharedRuntime, conn: Conn, sender: Sender) {
+///
+/// What is given last is dropped last, whether or not it was ever polled: the stream before its place.
+async fn run(conn: Conn, sender: Sender, runtime: SharedRuntime, running: Running) {
+    let mut running = running;
     let desk = Arc::clone(&running.desk);
     let bells = Bells::new();
     let mut conn = pin!(conn);

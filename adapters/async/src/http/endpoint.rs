@@ -239,11 +239,13 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {
-        let value = match value {
-            Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
-            Cow::Owned(text) => text.into(),
+        let value = match &value {
+            Cow::Borrowed(text) => {
+                HeaderValue::from_maybe_shared(Bytes::from_static(text.as_bytes()))
+            }
+            Cow::Owned(text) => HeaderValue::from_str(text),
         };
-        match HeaderValue::from_maybe_shared(value) {
+        match value {
             Ok(value) => {
                 response.headers_mut().append(name, value);
             }

@@ -41,7 +41,8 @@ pub(crate) struct Exchanges {
     spare: Mutex<Vec<Arc<Session>>>,
 }
 
-/// How many sessions are kept for others at the most: some 200 KiB.
+/// How many sessions are kept for others at the most: mostly some 3 KiB each, and up to 10 more of
+/// headers and lists.
 const SPARE_MAX: usize = 64;
 
 impl Exchanges {
@@ -142,8 +143,9 @@ impl Future for Exchange<'_> {
                 return Poll::Pending;
             };
             let progress = dispatch.poll(cx);
-            let is_through = dispatch.is_through();
-            if this.is_answered() && is_through {
+            // In this order: who answers has said everything else before.
+            let is_answered = this.is_answered();
+            if is_answered && this.dispatch.as_ref().is_some_and(Dispatch::is_through) {
                 this.finish();
                 return Poll::Ready(this.reply.take());
             }

@@ -55,11 +55,14 @@ pub(super) async fn serve_connection<S: Service>(
         runtime.clone(),
     );
     let builder = builder(rules);
-    let service = service_fn(async |request| {
+    let service = service_fn(|request| {
         phases.serving();
-        let answer = endpoint.serve(&context, request).await;
-        phases.replying();
-        Ok::<_, Infallible>(answer)
+        let (endpoint, context, phases) = (&endpoint, &context, &phases);
+        async move {
+            let answer = endpoint.serve(context, request).await;
+            phases.replying();
+            Ok::<_, Infallible>(answer)
+        }
     });
     let mut conn = pin!(builder.serve_connection(io, service));
     let mut end = End::No;

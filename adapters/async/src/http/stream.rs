@@ -72,7 +72,7 @@ impl Phases {
     }
 
     fn lock(&self) -> MutexGuard<'_, Phase> {
-        // Nothing that can panic runs under the lock.
+        // What it guards is whole at any time.
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,6 +130,8 @@ pub(crate) struct HyperIo {
     /// When that timer was set to go off, or has. Mostly the deadline moves away from it.
     read_timer_at: Instant,
     write_timer: Option<Box<dyn Timer>>,
+    /// The deadline that had come when a reply was out.
+    awaited_until: Instant,
     linger: Duration,
     /// When the other side's end is no longer awaited.
     end_at: Option<Instant>,
@@ -157,6 +159,7 @@ impl HyperIo {
             read_timer: None,
             read_timer_at: Instant::FAR_FUTURE,
             write_timer: None,
+            awaited_until: Instant::FAR_FUTURE,
             linger,
             end_at: None,
             is_closed: false,
@@ -194,6 +197,20 @@ impl HyperIo {
             self.read_timer_at = due;
         }
         poll_timer(&mut self.read_timer, &self.runtime, due, cx)
+    }
+
+    /// Sets the timer for the next request once a reply is out: hyper reads on by itself only where it
+    /// did not do so before.
+    fn await_request(&mut self, cx: &mut Context<'_>) {
+        let Some(phases) = &self.phases else {
+            return;
+        };
+        let due = phases.deadline(|| self.runtime.now());
+        if due != self.awaited_until && self.poll_read_timer(due, cx).is_ready() {
+            // The next read says so, once.
+            self.awaited_until = due;
+            cx.waker().wake_by_ref();
+        }
     }
 
     fn read(
@@ -264,11 +281,14 @@ impl Write for HyperIo {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let flushed = this.io.poll_flush(cx);
-        if flushed.is_ready() && this.writing_since.is_none() {
-            return flushed;
+        let mut flushed = this.io.poll_flush(cx);
+        if flushed.is_pending() || this.writing_since.is_some() {
+            flushed = this.written(cx, flushed);
         }
-        this.written(cx, flushed)
+        if flushed.is_ready() {
+            this.await_request(cx);
+        }
+        flushed
     }
 
     /// Ends our stream, and reads on for a while: a peer that is still sending would lose the
