@@ -5,7 +5,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use antiphon::Instant;
 use antiphon_session::Clock;
@@ -53,7 +52,7 @@ pub async fn until<F: Future>(runtime: &dyn Runtime, at: Instant, future: F) -> 
 #[cfg(feature = "http")]
 pub(crate) async fn within<F: Future>(
     runtime: &dyn Runtime,
-    span: Duration,
+    span: std::time::Duration,
     future: F,
 ) -> Option<F::Output> {
     run_until(runtime, || runtime.now() + span, future).await
