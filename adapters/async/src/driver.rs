@@ -146,7 +146,7 @@ impl Future for Driver {
                     let fault = state.fault();
                     drop(state);
                     this.dispatch.finish(why);
-                    this.clear();
+                    this.session.let_work_go();
                     return Poll::Ready(fault.map_or(Ok(why), Err));
                 }
                 // Polled after its end: it has said everything.
@@ -181,17 +181,6 @@ impl Driver {
             }
         }
     }
-
-    /// Drops what waits for a service that will not come for it any more: it may hold the session
-    /// and so keep itself alive.
-    fn clear(&self) {
-        loop {
-            let work = self.session.lock().queue.pop();
-            if work.is_none() {
-                return;
-            }
-        }
-    }
 }
 
 impl Drop for Driver {
@@ -203,7 +192,7 @@ impl Drop for Driver {
         self.session.finished();
         let why = self.session.lock().finished();
         self.dispatch.finish(why.unwrap_or(Closed::EndOfInput));
-        self.clear();
+        self.session.let_work_go();
     }
 }
 

@@ -45,7 +45,7 @@ pub async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
 
 /// Runs `future` until `at` at the latest; none if it took longer, and then it has been dropped.
 pub async fn until<F: Future>(runtime: &dyn Runtime, at: Instant, future: F) -> Option<F::Output> {
-    run_until(runtime, || at, future).await
+    until_due(runtime, || at, future).await
 }
 
 /// The same for `span` at the longest, by a clock that is read only if it is not ready at once.
@@ -55,10 +55,10 @@ pub(crate) async fn within<F: Future>(
     span: std::time::Duration,
     future: F,
 ) -> Option<F::Output> {
-    run_until(runtime, || runtime.now() + span, future).await
+    until_due(runtime, || runtime.now() + span, future).await
 }
 
-async fn run_until<F: Future>(
+async fn until_due<F: Future>(
     runtime: &dyn Runtime,
     at: impl FnOnce() -> Instant,
     future: F,

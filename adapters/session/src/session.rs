@@ -493,10 +493,18 @@ impl Session {
         let mut state = self.lock();
         state.conn.handle_eof();
         self.pump(&mut state, &mut Input::none());
-        let why = *state.closed.get_or_insert(Closed::EndOfInput);
+        self.finish(&mut state)
+    }
+
+    /// Notes that all is over but for the service.
+    fn finish(&self, state: &mut State) -> Closed {
+        if state.closed.is_none() {
+            self.close_state(state, CloseReason::TransportFailed);
+        }
+        let why = state.closed.unwrap_or(Closed::EndOfInput);
         state.is_writer_gone = true;
         state.finished = Some(why);
-        self.signal(&mut state, Signal::Changed);
+        self.signal(state, Signal::Changed);
         why
     }
 

@@ -518,30 +518,27 @@ impl Running {
         // It cannot have been idle for too long before then.
         let mut due = Instant::ZERO;
         while let Some(job) = self.job.clone() {
-            if job.is_given_up() {
-                // Nothing of it has been sent.
-                let inner = self.inner.upgrade();
-                self.job = inner.and_then(|inner| inner.next(&self.desk));
-                if self.job.is_none() {
-                    self.job = self.wait(runtime, &mut *timer, &mut due).await;
-                }
-                continue;
+            // Of what was given up before, nothing is sent.
+            let mut outcome = None;
+            if !job.is_given_up() {
+                self.is_sent = true;
+                outcome = Some(match job.serve(&mut sender).await {
+                    Ok(response) => Ok(response),
+                    Err(Failed::Error(error)) => Err(error),
+                    Err(Failed::Unsent) => {
+                        self.is_sent = false;
+                        return;
+                    }
+                    Err(Failed::GivenUp) => return,
+                });
             }
-            self.is_sent = true;
-            let outcome = match job.serve(&mut sender).await {
-                Ok(response) => Ok(response),
-                Err(Failed::Error(error)) => Err(error),
-                Err(Failed::Unsent) => {
-                    self.is_sent = false;
-                    return;
-                }
-                Err(Failed::GivenUp) => return,
-            };
-            let inner = self.inner.upgrade().filter(|_| outcome.is_ok());
-            let next = inner.as_ref().and_then(|inner| inner.next(&self.desk));
-            self.job = next;
+            let has_failed = matches!(outcome, Some(Err(_)));
+            let inner = self.inner.upgrade().filter(|_| !has_failed);
+            self.job = inner.as_ref().and_then(|inner| inner.next(&self.desk));
             // Who asks again at once finds it idle.
-            job.advance(Stage::Done(outcome));
+            if let Some(outcome) = outcome {
+                job.advance(Stage::Done(outcome));
+            }
             if inner.is_none() {
                 return;
             }

@@ -98,17 +98,8 @@ impl Machine for Session {
 
     fn finished(&self) {
         let mut state = self.lock();
-        if state.closed.is_none() {
-            self.close_state(&mut state, CloseReason::TransportFailed);
-        }
-        state.is_writer_gone = true;
-        state.finished = state.closed;
-        for signal in [
-            Signal::Work,
-            Signal::Writable,
-            Signal::Turn,
-            Signal::Changed,
-        ] {
+        self.finish(&mut state);
+        for signal in [Signal::Work, Signal::Writable, Signal::Turn] {
             self.signal(&mut state, signal);
         }
     }
