@@ -2,7 +2,7 @@
 //! ours, remembered only where a null-id error may have to find them.
 //!
 //! The answers of one batch stand behind each other in one buffer, in the order in which they were
-//! given; a list beside it says which belongs to which position. Nothing of a batch leaves before
+//! given, a comma behind each; a list beside it says which belongs to which position. Nothing of a batch leaves before
 //! its last answer, and nothing leaves if nothing is owed. JSON-RPC 2.0 §6.
 
 use alloc::vec::Vec;
@@ -20,9 +20,9 @@ struct Reply {
 struct Batch {
     /// Requests that are open, and one more while members are still being delivered.
     waiting: usize,
-    /// The answers, without commas.
+    /// The answers, a comma behind each.
     text: Vec<u8>,
-    /// Where each ends in `text`.
+    /// Where each ends in `text`, with its comma.
     replies: Vec<Reply>,
     next_free: u32,
 }
@@ -69,7 +69,7 @@ impl Batch {
 pub(crate) struct Batches {
     slots: Vec<Batch>,
     free: u32,
-    /// Bytes of answers gathered and not yet sent, of all batches.
+    /// Bytes of answers gathered and not yet sent, of all batches, without commas.
     gathered: usize,
     /// Bytes of buffers kept by batches that are over, for the next ones.
     kept: usize,
@@ -170,15 +170,18 @@ impl Batches {
             return Ok(false);
         };
         let start = batch.text.len();
-        batch.make_room(room, bytes_max);
+        // One byte for the comma.
+        batch.make_room(room.saturating_add(1), bytes_max);
         write(&mut batch.text).inspect_err(|_| batch.take_back(start))?;
-        // One comma fewer than there are answers, and two brackets.
-        let answer_bytes = batch.text.len() + batch.replies.len() + 2;
-        if answer_bytes > bytes_max || u32::try_from(batch.text.len()).is_err() {
+        // With two brackets; the last answer has no comma.
+        let answer_bytes = batch.text.len() + 2;
+        if answer_bytes > bytes_max || u32::try_from(answer_bytes).is_err() {
             batch.take_back(start);
             return Ok(false);
         }
         self.gathered += batch.text.len() - start;
+        batch.make_room(1, bytes_max);
+        batch.text.push(b',');
         batch.replies.push(Reply {
             position,
             end: batch.text.len() as u32,
@@ -197,7 +200,7 @@ impl Batches {
     pub(crate) fn reply_bytes(&self, batch: u32) -> usize {
         self.slots
             .get(batch as usize)
-            .map_or(0, |batch| batch.text.len() + batch.replies.len() + 1)
+            .map_or(0, |batch| batch.text.len() + 1)
     }
 
     /// Writes the answers as one array.
@@ -211,18 +214,10 @@ impl Batches {
             .all(|pair| pair[0].position < pair[1].position);
         out.push(b'[');
         if in_order || order == BatchOrder::Completion {
-            let mut start = 0;
-            for reply in &batch.replies {
-                out.extend_from_slice(&batch.text[start..reply.end as usize]);
-                out.push(b',');
-                start = reply.end as usize;
-            }
+            out.extend_from_slice(&batch.text);
         } else {
             for (start, end) in batch.in_order() {
-                if start < end {
-                    out.extend_from_slice(&batch.text[start as usize..end as usize]);
-                    out.push(b',');
-                }
+                out.extend_from_slice(&batch.text[start as usize..end as usize]);
             }
         }
         out.pop();
@@ -235,7 +230,8 @@ impl Batches {
         let Some(batch) = self.slots.get_mut(index as usize) else {
             return;
         };
-        self.gathered = self.gathered.saturating_sub(batch.text.len());
+        let answers = batch.text.len() - batch.replies.len();
+        self.gathered = self.gathered.saturating_sub(answers);
         batch.text.clear();
         batch.replies.clear();
         if self.kept + batch.capacity() > keep_bytes {
@@ -431,7 +427,7 @@ mod tests {
         // Half of the room is in use, so it is no waste.
         assert!(batches.add(batch, 1, 4, 100, |out| fail(out, 4)).is_err());
         let room = batches.slots[0].text.capacity();
-        assert_eq!(room, 8);
+        assert_eq!(room, 10);
         assert!(
             batches
                 .add(batch, 1, 4, 100, |out| fail(out, 4096))
@@ -515,10 +511,10 @@ mod tests {
             assert_eq!(batches.add(batch, position, room, 100, write), Ok(true));
             batches.slots[0].text.capacity()
         };
-        assert_eq!(add(0, 20), 20);
-        assert_eq!(add(1, 5), 40);
-        assert_eq!(add(2, 15), 40);
-        assert_eq!(add(3, 1), 80);
+        assert_eq!(add(0, 20), 21);
+        assert_eq!(add(1, 5), 42);
+        assert_eq!(add(2, 14), 42);
+        assert_eq!(add(3, 1), 84);
         assert_eq!(add(4, 45), 100);
     }
 }

@@ -35,8 +35,14 @@ ASYNC = "adapters/async/src/"
 BLOCKING = "adapters/blocking/src/"
 
 CALLS = [
-    (SESSION + "handle.rs", "state.settle(place, OwnedOutcome::Aborted);", "",
+    (SESSION + "handle.rs", "state.settle(place, OwnedOutcome::Aborted)", "{}",
      "a call that somebody else gives up settles", "session::whoever_waits_for_a_call"),
+    (SESSION + "handle.rs", "state.gather(place, call, OwnedOutcome::Aborted)", "{}",
+     "a call of a batch that somebody else gives up settles", "session::a_batch_settles"),
+    (SESSION + "call.rs", "self.handle.give_up_batch(&self.place);", "",
+     "a batch that nobody waits for gives its calls up", "session::a_batch_that_nobody_waits_for"),
+    (SESSION + "spare.rs", "PLACE.try_with(|place| place.replace(around));", "PLACE.try_with(|_| around);",
+     "no thread keeps a session whose work it has done", "session::a_request_leaves_its_reference"),
     (SESSION + "call.rs", "self.handle.give_up(self.call, &self.place);", "",
      "a call that nobody waits for is given up", "session::a_call_that_nobody_waits_for"),
     (SESSION + "request.rs", "state.conn.abandon(key);", "",
@@ -72,7 +78,7 @@ QUEUES = [
      "one message always fits", "session::messages_beyond_their_bytes"),
     (SESSION + "queue.rs", "self.release(request.origin().bytes);\n                Some(request)", "Some(request)",
      "a request taken out lets go of its bytes", "session::a_request_that_is_cancelled"),
-    (SESSION + "session.rs", "        if !state.cancelled.contains(&key) {", "        if true {",
+    (SESSION + "session.rs", "self.has_cancelled.load(Ordering::Acquire) && self.was_given_up(request.key())", "false",
      "a request of a batch that is cancelled before it begins never does",
      "flow::a_cancel_keeps_what_waits_in_the_same_batch"),
     (SESSION + "session.rs", "        state.queue.remove_cancelled(key);\n", "",
@@ -252,8 +258,6 @@ HANDLERS = [
     (ASYNC + "dispatch.rs", "match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {",
      "match Ok::<_, ()>(task.as_mut().poll(cx)) {",
      "a handler that panics at once costs its own request", "http_server::a_post_is_answered"),
-    (ASYNC + "peer.rs", "self.0.cancel(call);", "",
-     "a batch that is dropped gives its calls up", "engine::a_batch_that_is_dropped"),
     (ASYNC + "peer.rs", "late.map(|()| Err(SendError::Full))", "{\n let _ = late;\n Poll::Pending\n }",
      "a task waits for room until its deadline", "engine::whoever_waits_for_room"),
     (ASYNC + "http/exchange.rs", "self.session.abort(None);\n            self.finish();", "",

@@ -7,8 +7,8 @@ use antiphon_async_std::{Link, Peer, Request, Responder, Service, TcpServer, con
 struct Who;
 
 impl Service for Who {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        let address = request.context().peer_addr;
+    async fn request(&self, peer: &Peer, _: Request, reply: Responder) {
+        let address = peer.context().peer_addr;
         let answered = reply.ok(&address.map(|address| address.to_string()));
         answered.expect("the other side waits");
     }

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::thread;
 
 use antiphon::{Closed, OwnedRequest, RequestKey};
-use antiphon_session::{Report, Request, Responder, Session, Work};
+use antiphon_session::{Report, Request, Responder, Session, Spare, Taken, Work};
 use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, Stream};
 
@@ -23,7 +23,7 @@ use crate::runtime::Task;
 use crate::service::Service;
 
 /// How many requests are taken from the session's queue at once.
-const TAKEN_MAX: usize = 32;
+const TAKEN_MAX: usize = 128;
 
 /// A handler that is running.
 type Handler = Pin<Box<dyn Future<Output = Option<()>> + Send>>;
@@ -39,7 +39,7 @@ pub(crate) struct Dispatch {
     /// Those that are not through at once; none before there was one.
     running: Option<FuturesUnordered<Handler>>,
     /// Requests taken together, which begin one behind another. Empty between two polls.
-    taken: VecDeque<OwnedRequest>,
+    taken: Taken,
     /// Requests that wait for others to end.
     waiting: VecDeque<OwnedRequest>,
 }
@@ -156,7 +156,7 @@ impl Dispatch {
             service: Box::new(serving),
             is_begun: false,
             running: None,
-            taken: VecDeque::new(),
+            taken: Taken::default(),
             waiting: VecDeque::new(),
         }
     }
@@ -171,6 +171,7 @@ impl Dispatch {
         if !self.may_begin() {
             return false;
         }
+        let _spare = Spare::keep();
         let mut progress = self.poll_running(cx);
         loop {
             if let Some(task) = &mut self.ordered {
@@ -181,12 +182,12 @@ impl Dispatch {
                 progress = true;
             }
             let Some(work) = self.next() else {
-                self.rest();
+                self.service.rest();
                 return progress;
             };
             progress = true;
             self.begin(cx, work);
-            while let Some(request) = self.taken.pop_front() {
+            while let Some(request) = self.taken.pop() {
                 self.begin_request(cx, request);
             }
         }
@@ -218,16 +219,12 @@ impl Dispatch {
         }
         let mut state = self.session.lock();
         let work = self.session.next_work(&mut state);
-        if matches!(work, Some(Work::Request(_))) {
-            state.queue.pop_requests(&mut self.taken, TAKEN_MAX);
+        match work {
+            Some(Work::Request(_)) => state.queue.pop_requests(&mut self.taken, TAKEN_MAX),
+            Some(_) => {}
+            None => state.queue.take_room(&mut self.taken),
         }
         work
-    }
-
-    /// Lets go of what was kept for the next thing to begin.
-    fn rest(&mut self) {
-        self.service.rest();
-        self.taken = VecDeque::new();
     }
 
     fn begin(&mut self, cx: &mut Context<'_>, work: Work) {
@@ -304,7 +301,7 @@ impl Dispatch {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;
             self.running = None;
-            self.taken.clear();
+            self.taken = Taken::default();
             self.waiting.clear();
         }));
         let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));

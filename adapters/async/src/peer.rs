@@ -181,11 +181,8 @@ impl Peer {
                     error
                 })
         });
-        let (handles, gathering) = sent.await?;
-        let given_up = GiveUp(&self.handle, &gathering);
-        let outcomes = poll_fn(|cx| gathering.poll(cx)).await;
-        std::mem::forget(given_up);
-        Ok((handles, outcomes))
+        let (handles, mut pending) = sent.await?;
+        Ok((handles, poll_fn(|cx| pending.poll(cx)).await))
     }
 
     /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a
@@ -282,17 +279,6 @@ impl Peer {
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.handle.fmt(f)
-    }
-}
-
-/// Cancels the calls of a batch that nobody waits for any more.
-struct GiveUp<'a>(&'a Handle, &'a antiphon_session::Gathering);
-
-impl Drop for GiveUp<'_> {
-    fn drop(&mut self) {
-        for call in self.1.calls() {
-            self.0.cancel(call);
-        }
     }
 }
 

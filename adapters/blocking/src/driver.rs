@@ -14,7 +14,6 @@
 //! that does not read, a peer that does not answer and a service that does not return hold up
 //! nobody else.
 
-use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,7 +23,8 @@ use std::time::Duration;
 
 use antiphon::{Closed, Framing, Instant, OwnedRequest};
 use antiphon_session::{
-    Handle, Machine, Options, Report, Request, Session, Signal, SystemClock, ThreadMachine, Work,
+    Handle, Machine, Options, Report, Session, Signal, Spare, SystemClock, Taken, ThreadMachine,
+    Work,
 };
 
 use crate::link::Link;
@@ -33,7 +33,7 @@ use crate::pump::pump;
 use crate::service::Service;
 
 /// How many requests of a batch are taken from the session's queue behind one.
-const TAKEN_MAX: usize = 32;
+const TAKEN_MAX: usize = 128;
 
 /// How long before it is looked again whether the service is done, should a nudge be missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -187,32 +187,44 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
             session.report(Report::Panicked);
         }
     }
-    let mut taken = VecDeque::new();
+    let mut taken = Taken::default();
+    let _spare = Spare::keep();
     loop {
-        let next = next_work(session, &mut taken);
-        session.set_taken(taken.len());
-        let is_last = matches!(next, Next::Closed(_));
-        let served = catch_unwind(AssertUnwindSafe(|| match next {
-            Next::Request(request) => {
-                if let Some(request) = session.begin(request) {
-                    let (request, reply) = Request::split(session, request);
-                    service.request(&peer, request, reply);
+        match next_work(session, &mut taken) {
+            Next::Request(first) => {
+                let mut next = Some(first);
+                while let Some(request) = next {
+                    session.set_taken(taken.len());
+                    guarded(&mut *service, &peer, |service| {
+                        if let Some((request, reply)) = session.begin(request) {
+                            service.request(&peer, request, reply);
+                        }
+                    });
+                    next = taken.pop();
                 }
             }
-            Next::Work(work) => serve_one(&mut *service, &peer, work),
-            Next::Closed(why) => service.closed(&peer, why),
-        }));
-        if served.is_err() {
-            // A report that panics itself is not reported again.
-            let report = || service.report(&peer, Report::Panicked);
-            let _ = catch_unwind(AssertUnwindSafe(report));
-        }
-        if is_last {
-            break;
+            Next::Work(work) => {
+                guarded(&mut *service, &peer, |service| {
+                    serve_one(service, &peer, work)
+                });
+            }
+            Next::Closed(why) => {
+                guarded(&mut *service, &peer, |service| service.closed(&peer, why));
+                break;
+            }
         }
     }
     // What the service holds may answer or call when it is dropped.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(service)));
+}
+
+/// Runs a method of the service, and tells the service if it panicked.
+fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn Service)) {
+    if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
+        // A report that panics itself is not reported again.
+        let report = || service.report(peer, Report::Panicked);
+        let _ = catch_unwind(AssertUnwindSafe(report));
+    }
 }
 
 /// Waits until messages can be exchanged. False if that will never be.
@@ -236,10 +248,7 @@ enum Next {
 /// Waits for the next thing to do. Requests right behind a request in its batch are taken along with
 /// it: given up before they begin, they are answered when it is their turn, and no later than the
 /// batch is.
-fn next_work(session: &Session, taken: &mut VecDeque<OwnedRequest>) -> Next {
-    if let Some(request) = taken.pop_front() {
-        return Next::Request(request);
-    }
+fn next_work(session: &Session, taken: &mut Taken) -> Next {
     let mut state = session.lock();
     state.is_serving = false;
     session.wake(&mut state);
@@ -255,7 +264,7 @@ fn next_work(session: &Session, taken: &mut VecDeque<OwnedRequest>) -> Next {
         if let Some(why) = state.finished() {
             return Next::Closed(why);
         }
-        *taken = VecDeque::new();
+        state.queue.take_room(taken);
         let has_come;
         (state, has_come) = session.read_idle(state);
         if !has_come && state.queue.is_empty() && state.finished().is_none() {

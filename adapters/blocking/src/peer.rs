@@ -188,8 +188,8 @@ impl Peer {
     ) -> Result<(H, Collector), CallError> {
         let deadline = self.handle.deadline(timeout);
         let sent = self.handle.batch(deadline, Room::Wait(deadline), build);
-        let (handles, gathering) = sent.map_err(|(error, _)| CallError::Rejected(error))?;
-        Ok((handles, self.handle.wait_gathered(&gathering)))
+        let (handles, pending) = sent.map_err(|(error, _)| CallError::Rejected(error))?;
+        Ok((handles, pending.wait()))
     }
 
     /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a

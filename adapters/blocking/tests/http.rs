@@ -60,7 +60,7 @@ impl Service for Echo {
                 reply.ok(&1)
             }
             "push" => reply.ok(&format!("{:?}", peer.try_notify("news", ()))),
-            "where" => reply.ok(&(request.context().target.clone(), thread::current().name())),
+            "where" => reply.ok(&(peer.context().target.clone(), thread::current().name())),
             "panic" => panic!("as asked"),
             other => reply.unknown_method(other),
         };

@@ -4,7 +4,7 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Config};
@@ -61,9 +61,12 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
             let server = TcpServer::bind("127.0.0.1:0").unwrap();
             let address = server.local_addr().unwrap();
             let begun = begun.clone();
+            let (gone, is_gone) = mpsc::channel::<()>();
             let make = move |_| {
-                let begun = begun.clone();
+                let (begun, gone) = (begun.clone(), gone.clone());
                 let service = Scripted::new(move |_, request, reply| {
+                    // Dropped with the service, when the connection is over.
+                    let _ = &gone;
                     let span = if request.method() == "short" {
                         50
                     } else {
@@ -86,10 +89,10 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
             };
             let mut options = Options::from(Config::new());
             options.linger = Duration::ZERO;
-            (server.start(options, make).unwrap(), address)
+            (server.start(options, make).unwrap(), address, is_gone)
         };
 
-        let (running, address) = server();
+        let (running, address, _) = server();
         let client = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
         let call = client.start_call("short", (), Some(LONG)).unwrap();
         begins.recv().unwrap();
@@ -98,7 +101,7 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
         assert!(client.wait_closed(LONG).is_some());
         assert!(TcpStream::connect(address).is_err());
 
-        let (running, address) = server();
+        let (running, address, _) = server();
         let client = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
         let call = client.start_call("long", (), Some(LONG)).unwrap();
         begins.recv().unwrap();
@@ -106,7 +109,7 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
         assert!(call.wait::<u8>().is_err());
 
         // Nobody reads the answer: it is let go though it has not been written.
-        let (running, address) = server();
+        let (running, address, is_gone) = server();
         let mut deaf = TcpStream::connect(address).unwrap();
         deaf.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"large\",\"id\":1}\n")
             .unwrap();
@@ -114,6 +117,10 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
         assert!(
             !running.shutdown(Duration::from_millis(50)),
             "it was let go"
+        );
+        assert_eq!(
+            is_gone.recv_timeout(LONG),
+            Err(RecvTimeoutError::Disconnected)
         );
         deaf.set_read_timeout(Some(LONG)).unwrap();
         let mut read = Vec::new();

@@ -5,8 +5,7 @@
 //! every other.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use antiphon::{
@@ -15,7 +14,8 @@ use antiphon::{
 };
 
 use crate::handle::Handle;
-use crate::places::{Place, Waiter};
+use crate::places::{Place, Places};
+use crate::session::Session;
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
@@ -59,29 +59,9 @@ impl Pending {
         if self.is_settled {
             return None;
         }
-        let session = self.handle.session();
-        let mut state = session.write_first(session.lock());
-        let mut is_reading = true;
-        loop {
-            if let Some(outcome) = state.places.take(&self.place) {
-                self.is_settled = true;
-                session.leave_waiting(&mut state);
-                return Some(outcome);
-            }
-            if deadline != Instant::FAR_FUTURE && session.now() >= deadline {
-                session.leave_waiting(&mut state);
-                return None;
-            }
-            if is_reading {
-                (state, is_reading) = session.read_instead(state, deadline);
-                // Whether anything came in or not, the call may have settled.
-                continue;
-            }
-            session.begin_waiting(&mut state);
-            let condition = state.places.condition(&self.place);
-            state = session.wait_on(&condition, state, deadline);
-            session.end_waiting(&mut state);
-        }
+        let outcome = wait_at(self.handle.session(), &self.place, deadline, Places::take)?;
+        self.is_settled = true;
+        Some(outcome)
     }
 
     /// The same for a task. The outcome is given once.
@@ -89,14 +69,9 @@ impl Pending {
         if self.is_settled {
             return Poll::Pending;
         }
-        let mut state = self.handle.session().lock();
-        let Some(outcome) = state.places.take(&self.place) else {
-            state.places.watch(&self.place, cx.waker());
-            return Poll::Pending;
-        };
-        drop(state);
-        self.is_settled = true;
-        Poll::Ready(outcome)
+        let polled = poll_at(self.handle.session(), &self.place, cx, Places::take);
+        self.is_settled = polled.is_ready();
+        polled
     }
 
     /// Moves the deadline to `timeout` from now, for a peer that reports progress.
@@ -122,78 +97,107 @@ impl fmt::Debug for Pending {
     }
 }
 
-/// The outcomes of a batch, and how many are still to come.
-#[derive(Debug, Default)]
-pub struct Gathering {
-    inside: Mutex<Gathered>,
-    complete: Arc<Condvar>,
+/// A batch that waits for its answers. Dropping it cancels the calls that have none.
+#[must_use = "dropping a pending batch cancels its calls"]
+pub struct PendingBatch {
+    handle: Handle,
+    place: Place,
+    is_settled: bool,
 }
 
-#[derive(Debug, Default)]
-struct Gathered {
-    collector: Collector,
-    calls: Vec<CallId>,
-    open: usize,
-    waker: Option<Waker>,
-    is_thread_waiting: bool,
-}
-
-impl Gathering {
-    fn lock(&self) -> MutexGuard<'_, Gathered> {
-        // Nothing that can panic runs under the lock.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn expect(&self, calls: Vec<CallId>) {
-        let mut inside = self.lock();
-        inside.open = calls.len();
-        inside.calls = calls;
-    }
-
-    /// Names the calls of the batch.
-    pub fn calls(&self) -> Vec<CallId> {
-        self.lock().calls.clone()
-    }
-
-    /// Keeps an outcome, and says who waits if it was the last.
-    pub(crate) fn insert(&self, call: CallId, outcome: OwnedOutcome) -> Option<Waiter> {
-        let mut inside = self.lock();
-        inside.collector.put(call, outcome);
-        inside.open -= 1;
-        if inside.open > 0 {
-            return None;
+impl PendingBatch {
+    pub(crate) fn new(handle: Handle, place: Place) -> Self {
+        Self {
+            handle,
+            place,
+            is_settled: false,
         }
-        let thread = inside.is_thread_waiting.then(|| Arc::clone(&self.complete));
-        Waiter::of(inside.waker.take(), thread)
-    }
-
-    /// Whether all outcomes are there.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.lock().open == 0
     }
 
     /// Lets the thread wait for all outcomes.
-    pub fn wait(&self) -> Collector {
-        let mut inside = self.lock();
-        inside.is_thread_waiting = true;
+    pub fn wait(mut self) -> Collector {
         // Every call settles by its deadline, or with the connection.
-        let waited = self
-            .complete
-            .wait_while(inside, |inside| inside.open > 0)
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut inside = waited;
-        std::mem::take(&mut inside.collector)
+        let never = Instant::FAR_FUTURE;
+        let outcomes = wait_at(
+            self.handle.session(),
+            &self.place,
+            never,
+            Places::take_batch,
+        );
+        self.is_settled = true;
+        outcomes.unwrap_or_default()
     }
 
-    /// The same for a task.
-    pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Collector> {
-        let mut inside = self.lock();
-        if inside.open > 0 {
-            inside.waker = Some(cx.waker().clone());
+    /// The same for a task. The outcomes are given once.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Collector> {
+        if self.is_settled {
             return Poll::Pending;
         }
-        Poll::Ready(std::mem::take(&mut inside.collector))
+        let polled = poll_at(self.handle.session(), &self.place, cx, Places::take_batch);
+        self.is_settled = polled.is_ready();
+        polled
     }
+}
+
+impl Drop for PendingBatch {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.handle.give_up_batch(&self.place);
+        }
+    }
+}
+
+impl fmt::Debug for PendingBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingBatch")
+            .field("is_settled", &self.is_settled)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Lets the thread wait for what `take` finds at a place, until `deadline`.
+fn wait_at<R>(
+    session: &Session,
+    place: &Place,
+    deadline: Instant,
+    take: fn(&mut Places, &Place) -> Option<R>,
+) -> Option<R> {
+    let mut state = session.write_first(session.lock());
+    let mut is_reading = true;
+    loop {
+        if let Some(found) = take(&mut state.places, place) {
+            session.leave_waiting(&mut state);
+            return Some(found);
+        }
+        if deadline != Instant::FAR_FUTURE && session.now() >= deadline {
+            session.leave_waiting(&mut state);
+            return None;
+        }
+        if is_reading {
+            (state, is_reading) = session.read_instead(state, deadline);
+            // Whether anything came in or not, it may be there now.
+            continue;
+        }
+        session.begin_waiting(&mut state);
+        let condition = state.places.condition(place);
+        state = session.wait_on(&condition, state, deadline);
+        session.end_waiting(&mut state);
+    }
+}
+
+/// The same for a task.
+fn poll_at<R>(
+    session: &Session,
+    place: &Place,
+    cx: &mut Context<'_>,
+    take: fn(&mut Places, &Place) -> Option<R>,
+) -> Poll<R> {
+    let mut state = session.lock();
+    let found = take(&mut state.places, place);
+    if found.is_none() {
+        state.places.watch(place, cx.waker());
+    }
+    found.map_or(Poll::Pending, Poll::Ready)
 }
 
 /// How a call ended without a result.

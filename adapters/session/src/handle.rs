@@ -10,11 +10,10 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    Batch, CallId, CloseReason, Closed, Collector, Handle as Entry, Instant, OwnedOutcome, Payload,
-    SendError,
+    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, OwnedOutcome, Payload, SendError,
 };
 
-use crate::call::{CallRefused, Gathering, Pending};
+use crate::call::{CallRefused, Pending, PendingBatch};
 use crate::context::Context;
 use crate::places::Place;
 use crate::request::Responder;
@@ -193,8 +192,8 @@ impl Handle {
     }
 
     /// Sends several calls and notifications as one message. `build` runs under the connection's
-    /// lock: it must not use the connection otherwise. Gives what `build` gave, and where the
-    /// outcomes gather.
+    /// lock: it must not use the connection otherwise. Gives what `build` gave, and what
+    /// waits for the outcomes.
     ///
     /// # Errors
     /// [`SendError::Full`] if there was no room, and then `build` comes back unused; otherwise
@@ -204,45 +203,24 @@ impl Handle {
         deadline: Instant,
         room: Room<'_>,
         build: F,
-    ) -> Result<(H, Arc<Gathering>), (SendError, Option<F>)>
+    ) -> Result<(H, PendingBatch), (SendError, Option<F>)>
     where
         F: FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     {
-        let gathering = Arc::new(Gathering::default());
-        let handles = self.with_room(room, Session::write_out, build, |state, build| {
-            if state.is_full() {
-                return Err((SendError::Full, Some(build)));
-            }
-            let mut calls = Vec::new();
-            let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
-            let mut batch = state.conn.batch(due);
-            let mut builder = BatchBuilder::new(&mut batch, &gathering, &mut calls);
-            let handles = build(&mut builder).map_err(|error| (error, None))?;
-            batch.send().map_err(|error| (error, None))?;
-            // The lock on the connection is held: no outcome can have come yet.
-            gathering.expect(calls);
-            Ok(handles)
-        })?;
-        Ok((handles, gathering))
-    }
-
-    /// Lets the thread wait for all outcomes of a batch.
-    pub fn wait_gathered(&self, gathering: &Gathering) -> Collector {
-        let mut state = self.session.lock();
-        let mut is_reading = true;
-        while is_reading && !gathering.is_complete() {
-            (state, is_reading) = self.session.read_instead(state, Instant::FAR_FUTURE);
-        }
-        if gathering.is_complete() {
-            self.session.leave_waiting(&mut state);
-            drop(state);
-            return gathering.wait();
-        }
-        self.session.begin_waiting(&mut state);
-        drop(state);
-        let outcomes = gathering.wait();
-        self.session.end_waiting(&mut self.session.lock());
-        outcomes
+        let (handles, place) =
+            self.with_room(room, Session::write_out, build, |state, build| {
+                if state.is_full() {
+                    return Err((SendError::Full, Some(build)));
+                }
+                let (place, mut calls) = (state.places.next(), Vec::new());
+                let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
+                let mut batch = state.conn.batch(due);
+                let mut builder = BatchBuilder::new(&mut batch, place, &mut calls);
+                let handles = build(&mut builder).map_err(|error| (error, None))?;
+                batch.send().map_err(|error| (error, None))?;
+                Ok((handles, state.places.open_batch(calls)))
+            })?;
+        Ok((handles, PendingBatch::new(self.to_unowned(), place)))
     }
 
     /// Does `send` and then `sent`; if it is refused for want of room, as `room` says.
@@ -374,8 +352,10 @@ impl Handle {
         // What the tag holds is dropped without the lock: it may be a responder.
         let tag = self.session.act(|state| {
             let tag = state.conn.cancel(call);
-            if let Some(Tag::Once(place)) = &tag {
-                state.settle(place, OwnedOutcome::Aborted);
+            match &tag {
+                Some(Tag::Once(place)) => state.settle(place, OwnedOutcome::Aborted),
+                Some(Tag::Batch(place)) => state.gather(place, call, OwnedOutcome::Aborted),
+                Some(Tag::Then(_)) | None => {}
             }
             tag
         });
@@ -387,6 +367,17 @@ impl Handle {
         self.session.act(|state| {
             // Whoever waited was the one who gives up.
             let _ = state.conn.cancel(call);
+            state.places.close(place);
+        });
+    }
+
+    /// The same for the calls of a batch.
+    pub(crate) fn give_up_batch(&self, place: &Place) {
+        self.session.act(|state| {
+            for call in state.places.take_calls(place) {
+                // As above. One that has settled is not open any more.
+                let _ = state.conn.cancel(call);
+            }
             state.places.close(place);
         });
     }
@@ -439,19 +430,20 @@ impl fmt::Debug for Handle {
 /// Builds one batch. Made by [`Handle::batch`], for the function that fills it.
 pub struct BatchBuilder<'b, 'c> {
     batch: &'b mut Batch<'c, Tag>,
-    gathering: &'b Arc<Gathering>,
+    /// Where the outcomes are awaited.
+    place: Place,
     calls: &'b mut Vec<CallId>,
 }
 
 impl<'b, 'c> BatchBuilder<'b, 'c> {
     pub(crate) fn new(
         batch: &'b mut Batch<'c, Tag>,
-        gathering: &'b Arc<Gathering>,
+        place: Place,
         calls: &'b mut Vec<CallId>,
     ) -> Self {
         Self {
             batch,
-            gathering,
+            place,
             calls,
         }
     }
@@ -461,7 +453,7 @@ impl<'b, 'c> BatchBuilder<'b, 'c> {
     /// # Errors
     /// Why it was refused. The entries before it stay.
     pub fn call<R>(&mut self, method: &str, params: impl Payload) -> Result<Entry<R>, SendError> {
-        let tag = Tag::Batch(Arc::clone(self.gathering));
+        let tag = Tag::Batch(self.place.again());
         let handle = self.batch.call(method, params, tag);
         let handle = handle.map_err(|rejected| rejected.error)?;
         self.calls.push(handle.call());

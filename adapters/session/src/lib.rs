@@ -29,6 +29,7 @@ mod report;
 mod request;
 mod roster;
 mod session;
+mod spare;
 mod stdio;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -37,7 +38,7 @@ mod unix;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
-pub use call::{CallError, CallRefused, Gathering, Pending};
+pub use call::{CallError, CallRefused, Pending, PendingBatch};
 pub use clock::{Clock, SystemClock};
 pub use context::{Context, Headers};
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
@@ -46,11 +47,12 @@ pub use options::Options;
 pub use places::Place;
 pub use pool::{Job, Pool};
 pub use process::{ChildOptions, Process};
-pub use queue::{Queue, Work};
+pub use queue::{Queue, Taken, Work};
 pub use report::{Report, StrayReport};
 pub use request::{Request, Responder};
 pub use roster::{ClientOptions, OnChange, Roster, Waiting, is_sent_again};
 pub use session::{Guard, Session, Signal, State, Tag, Then};
+pub use spare::Spare;
 pub use stdio::stdout_unbuffered;
 #[cfg(unix)]
 pub use unix::{UnixPath, bind_unix};

@@ -1,4 +1,4 @@
-//! Where the outcomes of calls are awaited: one place a call, under the lock of the session.
+//! Where the outcomes of calls are awaited: one place a call or batch, under the lock of the session.
 //!
 //! Whoever calls and whatever settles takes that lock anyway, so a place needs no lock, no counter
 //! and, once a burst of calls has been, no memory of its own.
@@ -10,14 +10,22 @@ use std::fmt;
 use std::sync::{Arc, Condvar};
 use std::task::Waker;
 
-use antiphon::{OwnedJson, OwnedOutcome};
+use antiphon::{CallId, Collector, OwnedJson, OwnedOutcome};
 
 /// As many free places are kept when nobody waits: 4 KiB.
 const KEPT_MAX: usize = 64;
 
-/// Names a place. It is no [`Clone`]: one end settles, the other waits.
+/// Names a place. It is no [`Clone`]: one end settles, the other waits. Each call of a batch has such
+/// an end.
 #[derive(Debug)]
 pub struct Place(usize);
+
+impl Place {
+    /// The end of one more call of a batch.
+    pub(crate) fn again(&self) -> Self {
+        Self(self.0)
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Places {
@@ -28,15 +36,27 @@ pub(crate) struct Places {
 
 #[derive(Default)]
 struct Inside {
-    outcome: Option<Settled>,
+    held: Held,
     task: Option<Waker>,
     thread: Option<Arc<Condvar>>,
 }
 
-/// An outcome where it waits: a result takes no more room than it needs.
-enum Settled {
-    Ok(OwnedJson),
+/// What has come so far. A result takes no more room than it needs.
+#[derive(Default)]
+enum Held {
+    #[default]
+    Nothing,
+    Result(OwnedJson),
     Other(Box<OwnedOutcome>),
+    Batch(Box<Gathering>),
+}
+
+/// The outcomes of a batch.
+struct Gathering {
+    outcomes: Collector,
+    calls: Vec<CallId>,
+    /// How many calls have not settled.
+    open: usize,
 }
 
 /// Who waited for a call when it settled. To be woken once the lock is free.
@@ -78,6 +98,27 @@ impl Places {
         Place(at)
     }
 
+    /// The place for whoever waits for all of these calls, none of which can have settled yet.
+    pub(crate) fn open_batch(&mut self, calls: Vec<CallId>) -> Place {
+        let place = self.open();
+        if let Some(inside) = self.places.get_mut(place.0) {
+            inside.held = Held::Batch(Box::new(Gathering {
+                outcomes: Collector::new(),
+                open: calls.len(),
+                calls,
+            }));
+        }
+        place
+    }
+
+    /// The calls of a batch, whose place is about to be closed.
+    pub(crate) fn take_calls(&mut self, place: &Place) -> Vec<CallId> {
+        match self.places.get_mut(place.0).map(|inside| &mut inside.held) {
+            Some(Held::Batch(batch)) => std::mem::take(&mut batch.calls),
+            _ => Vec::new(),
+        }
+    }
+
     /// Nobody waits there any more.
     pub(crate) fn close(&mut self, place: &Place) {
         if let Some(inside) = self.places.get_mut(place.0) {
@@ -92,21 +133,56 @@ impl Places {
     /// Puts an outcome where it is awaited, and says who waits there already.
     pub(crate) fn settle(&mut self, place: &Place, outcome: OwnedOutcome) -> Option<Waiter> {
         let inside = self.places.get_mut(place.0)?;
-        inside.outcome = Some(match outcome {
-            OwnedOutcome::Ok(result) => Settled::Ok(result),
-            other => Settled::Other(Box::new(other)),
-        });
+        inside.held = match outcome {
+            OwnedOutcome::Ok(result) => Held::Result(result),
+            other => Held::Other(Box::new(other)),
+        };
+        Waiter::of(inside.task.take(), inside.thread.take())
+    }
+
+    /// Puts the outcome of one call of a batch where they are awaited, and says who waits there if it
+    /// was the last.
+    pub(crate) fn gather(
+        &mut self,
+        place: &Place,
+        call: CallId,
+        outcome: OwnedOutcome,
+    ) -> Option<Waiter> {
+        let inside = self.places.get_mut(place.0)?;
+        let Held::Batch(batch) = &mut inside.held else {
+            return None;
+        };
+        batch.outcomes.put(call, outcome);
+        batch.open -= 1;
+        if batch.open > 0 {
+            return None;
+        }
         Waiter::of(inside.task.take(), inside.thread.take())
     }
 
     /// The outcome, if there is one; then the place is closed.
     pub(crate) fn take(&mut self, place: &Place) -> Option<OwnedOutcome> {
-        let outcome = self.places.get_mut(place.0)?.outcome.take()?;
+        let outcome = match std::mem::take(&mut self.places.get_mut(place.0)?.held) {
+            Held::Result(result) => OwnedOutcome::Ok(result),
+            Held::Other(other) => *other,
+            // A batch has its own way out.
+            Held::Nothing | Held::Batch(_) => return None,
+        };
         self.close(place);
-        Some(match outcome {
-            Settled::Ok(result) => OwnedOutcome::Ok(result),
-            Settled::Other(other) => *other,
-        })
+        Some(outcome)
+    }
+
+    /// The outcomes of a batch, if all are there; then the place is closed.
+    pub(crate) fn take_batch(&mut self, place: &Place) -> Option<Collector> {
+        let Held::Batch(batch) = &mut self.places.get_mut(place.0)?.held else {
+            return None;
+        };
+        if batch.open > 0 {
+            return None;
+        }
+        let outcomes = std::mem::take(&mut batch.outcomes);
+        self.close(place);
+        Some(outcomes)
     }
 
     /// Has the task woken when the call settles.

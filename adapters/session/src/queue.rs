@@ -36,13 +36,55 @@ enum Item {
     Rare(Box<Work>, usize),
 }
 
+impl Item {
+    /// Whether `next` stands right behind this in its batch.
+    #[inline]
+    fn is_followed_by(&self, next: &OwnedRequest) -> bool {
+        let Self::Request(request) = self else {
+            return false;
+        };
+        let before = request.origin().batch_index;
+        before.is_some_and(|before| next.origin().batch_index == Some(before + 1))
+    }
+}
+
 /// For how many items an empty queue keeps its memory.
 const ITEMS_KEPT: usize = 16;
+
+/// Requests that were taken from a queue together, and have not begun.
+#[derive(Default)]
+pub struct Taken {
+    /// Nothing but requests.
+    items: VecDeque<Item>,
+}
+
+impl Taken {
+    /// The next request to begin.
+    #[inline]
+    pub fn pop(&mut self) -> Option<OwnedRequest> {
+        match self.items.pop_front()? {
+            Item::Request(request) => Some(request),
+            Item::Notification(_) | Item::Rare(..) => None,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
 
 /// The work that waits, and how much of the peer's words is held for it.
 #[derive(Default)]
 pub struct Queue {
     items: VecDeque<Item>,
+    /// How many of the last ones are requests, each right behind the one before it in its batch.
+    run: usize,
     /// Notifications and reports among them.
     messages: usize,
     /// Bytes of the messages among them, and of the requests that are being served.
@@ -66,7 +108,7 @@ impl Queue {
     pub(crate) fn renew(&mut self) {
         self.items.clear();
         self.items.shrink_to(ITEMS_KEPT);
-        (self.messages, self.bytes, self.dropped) = (0, 0, 0);
+        (self.run, self.messages, self.bytes, self.dropped) = (0, 0, 0, 0);
     }
 
     /// Takes a request, or gives it back if too many bytes are held already. How many requests
@@ -78,6 +120,9 @@ impl Queue {
             return Err(request);
         }
         self.bytes += bytes;
+        let last = self.items.back();
+        let is_next = last.is_some_and(|last| last.is_followed_by(&request));
+        self.run = if is_next { self.run + 1 } else { 1 };
         self.items.push_back(Item::Request(request));
         Ok(())
     }
@@ -119,6 +164,7 @@ impl Queue {
     pub(crate) fn remove_request(&mut self, key: RequestKey) -> Option<OwnedRequest> {
         let is_wanted = |item: &Item| matches!(item, Item::Request(found) if found.key() == key);
         let position = self.items.iter().position(is_wanted)?;
+        self.run = 0;
         match self.items.remove(position)? {
             Item::Request(request) => {
                 self.release(request.origin().bytes);
@@ -165,42 +211,53 @@ impl Queue {
         Some(work)
     }
 
-    /// Moves the requests that are next to the end of `into`, at most so many: for whoever begins
-    /// several in one go.
-    pub fn pop_requests(&mut self, into: &mut VecDeque<OwnedRequest>, requests_max: usize) {
-        let is_request = |item: &Item| matches!(item, Item::Request(_));
+    /// Takes the requests that are next, at most so many: for whoever begins several in one go.
+    pub fn pop_requests(&mut self, taken: &mut Taken, requests_max: usize) {
+        let is_request = |item: &&Item| matches!(item, Item::Request(_));
         let waiting = self.items.iter().take(requests_max);
-        let requests = waiting.take_while(|item| is_request(item)).count();
-        self.move_requests(into, requests);
+        let requests = waiting.take_while(is_request).count();
+        self.take(taken, requests);
     }
 
-    fn move_requests(&mut self, into: &mut VecDeque<OwnedRequest>, requests: usize) {
-        into.reserve(requests);
-        into.extend(self.items.drain(..requests).filter_map(|item| match item {
-            Item::Request(request) => Some(request),
-            Item::Notification(_) | Item::Rare(..) => None,
-        }));
-    }
-
-    /// Moves the requests that are next, and stand in a batch one right behind the other and behind
-    /// `request`, to the end of `into`, at most so many: their answers wait for each other.
-    pub fn pop_batch(
-        &mut self,
-        request: &OwnedRequest,
-        into: &mut VecDeque<OwnedRequest>,
-        requests_max: usize,
-    ) {
-        let mut last = request.origin().batch_index;
-        let mut follows = |item: &Item| {
-            let Item::Request(next) = item else {
-                return false;
+    /// Takes the requests that are next, and stand in a batch one right behind the other and behind
+    /// `request`, which came out last, at most so many: their answers wait for each other.
+    pub fn pop_batch(&mut self, request: &OwnedRequest, taken: &mut Taken, requests_max: usize) {
+        let all = self.items.len();
+        // Mostly there is nothing but the rest of one batch, and that is known.
+        let requests = if self.run > all {
+            all.min(requests_max)
+        } else {
+            let mut last = request.origin().batch_index;
+            let mut follows = |item: &Item| {
+                let Item::Request(next) = item else {
+                    return false;
+                };
+                let before = std::mem::replace(&mut last, next.origin().batch_index);
+                before.is_some_and(|before| last == Some(before + 1))
             };
-            let before = std::mem::replace(&mut last, next.origin().batch_index);
-            before.is_some_and(|before| last == Some(before + 1))
+            let waiting = self.items.iter().take(requests_max);
+            waiting.take_while(|item| follows(item)).count()
         };
-        let waiting = self.items.iter().take(requests_max);
-        let requests = waiting.take_while(|item| follows(item)).count();
-        self.move_requests(into, requests);
+        self.take(taken, requests);
+    }
+
+    fn take(&mut self, taken: &mut Taken, requests: usize) {
+        if requests == self.items.len() && taken.is_empty() {
+            std::mem::swap(&mut self.items, &mut taken.items);
+        } else {
+            taken.items.extend(self.items.drain(..requests));
+        }
+    }
+
+    /// Takes the memory of what was taken, once all of that has begun: one of the two is enough until
+    /// more comes.
+    pub fn take_room(&mut self, taken: &mut Taken) {
+        if self.items.is_empty() && taken.is_empty() {
+            let room = std::mem::take(&mut taken.items);
+            if room.capacity() > self.items.capacity() {
+                self.items = room;
+            }
+        }
     }
 
     /// Whether there is nothing to do.
@@ -216,6 +273,7 @@ impl Queue {
     /// Whether there is room for a notification or report, which is then counted. If not, the
     /// service is told of it.
     fn may_take_message(&mut self, bytes: usize) -> bool {
+        self.run = 0;
         if self.messages < self.messages_max && self.fits(bytes) {
             self.messages += 1;
             self.bytes += bytes;
@@ -229,6 +287,7 @@ impl Queue {
     }
 
     fn push_rare(&mut self, work: Work, bytes: usize) {
+        self.run = 0;
         self.items.push_back(Item::Rare(Box::new(work), bytes));
     }
 }

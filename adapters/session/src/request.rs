@@ -14,16 +14,15 @@ use antiphon::{
     Rejected, ReplyToken, RequestKey, SendError,
 };
 
-use crate::context::Context;
 use crate::handle::Handle;
 use crate::report::Report;
 use crate::session::{Session, State, Tag};
+use crate::spare::Shared;
 
 /// What the peer asks: a request without the right to answer it, which the [`Responder`] has.
 #[derive(Clone, Debug)]
 pub struct Request {
     message: OwnedNotification,
-    context: Arc<Context>,
 }
 
 impl Request {
@@ -31,9 +30,8 @@ impl Request {
     pub fn split(session: &Arc<Session>, request: OwnedRequest) -> (Self, Responder) {
         let bytes = request.origin().bytes;
         let (token, message) = request.split();
-        let responder = Responder::new(Arc::clone(session), token, bytes);
-        let context = Arc::clone(session.context());
-        (Self { message, context }, responder)
+        let session = Shared::of(session);
+        (Self { message }, Responder::new(session, token, bytes))
     }
 
     /// The method asked for.
@@ -50,11 +48,6 @@ impl Request {
     pub fn origin(&self) -> Origin {
         self.message.origin()
     }
-
-    /// What the transport knows of the other side.
-    pub fn context(&self) -> &Context {
-        &self.context
-    }
 }
 
 /// The right and the duty to answer one request.
@@ -63,7 +56,7 @@ impl Request {
 /// *internal error*. After the connection has closed, answering does nothing and says so.
 #[must_use = "dropping a responder answers an internal error"]
 pub struct Responder {
-    session: Arc<Session>,
+    session: Shared,
     key: RequestKey,
     token: Option<ReplyToken>,
     is_answered: bool,
@@ -72,7 +65,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    fn new(session: Arc<Session>, token: ReplyToken, bytes: usize) -> Self {
+    fn new(session: Shared, token: ReplyToken, bytes: usize) -> Self {
         Self {
             session,
             key: token.key(),

@@ -24,11 +24,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant, OwnedOutcome,
-    OwnedRequest, RequestKey, Response,
+    CallId, CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant,
+    OwnedOutcome, OwnedRequest, RequestKey, Response,
 };
 
-use crate::call::Gathering;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fault::Fault;
@@ -37,7 +36,7 @@ use crate::options::Options;
 use crate::places::{Place, Places};
 use crate::queue::{Queue, Work};
 use crate::report::Report;
-use crate::request::Request;
+use crate::request::{Request, Responder};
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
 
@@ -53,7 +52,7 @@ pub enum Tag {
     /// One caller.
     Once(Place),
     /// Whoever waits for a whole batch.
-    Batch(Arc<Gathering>),
+    Batch(Place),
     /// A function that goes on.
     Then(Then),
 }
@@ -429,6 +428,13 @@ impl State {
         }
     }
 
+    /// The same for one call of a batch.
+    pub(crate) fn gather(&mut self, place: &Place, call: CallId, outcome: OwnedOutcome) {
+        if let Some(waiter) = self.places.gather(place, call, outcome) {
+            self.wakes.settled(waiter);
+        }
+    }
+
     /// Has a task woken at the next change; it looks again then.
     pub fn watch(&mut self, waker: &Waker) {
         if !self.watchers.iter().any(|known| known.will_wake(waker)) {
@@ -582,26 +588,32 @@ impl Session {
         self.taken.store(requests, Ordering::Relaxed);
     }
 
-    /// Takes a request back that the service has taken and not begun, if it was given up meanwhile: it
-    /// is answered, and the service is not told.
-    pub fn begin(self: &Arc<Self>, request: OwnedRequest) -> Option<OwnedRequest> {
+    /// Begins a request that the service has taken together with others: what is asked, and the right
+    /// to answer it. None if it was given up meanwhile: then it is answered here, and the service is not
+    /// told.
+    pub fn begin(self: &Arc<Self>, request: OwnedRequest) -> Option<(Request, Responder)> {
         // Whoever gives one up from now on finds it begun.
-        if !self.has_cancelled.load(Ordering::Acquire) {
-            return Some(request);
+        if self.has_cancelled.load(Ordering::Acquire) && self.was_given_up(request.key()) {
+            let (_, reply) = Request::split(self, request);
+            // A connection that has closed in the meantime awaits no answer.
+            let _ = reply.cancelled();
+            return None;
         }
-        let key = request.key();
+        Some(Request::split(self, request))
+    }
+
+    /// Whether a request was given up before it has begun, of which the service is not told then.
+    #[cold]
+    fn was_given_up(&self, key: RequestKey) -> bool {
         let mut state = self.lock();
-        if !state.cancelled.contains(&key) {
+        let is_given_up = state.cancelled.contains(&key);
+        if is_given_up {
+            state.queue.remove_cancelled(key);
+        } else {
             let is_any = !state.cancelled.is_empty();
             self.has_cancelled.store(is_any, Ordering::Release);
-            return Some(request);
         }
-        state.queue.remove_cancelled(key);
-        drop(state);
-        let (_, reply) = Request::split(self, request);
-        // A connection that has closed in the meantime awaits no answer.
-        let _ = reply.cancelled();
-        None
+        is_given_up
     }
 
     /// Does one thing with the state, and wakes whom it concerns.
@@ -614,15 +626,19 @@ impl Session {
         result
     }
 
-    /// Answers a request, and wakes whom it concerns. The time is told only where it matters: what
-    /// is queued behind other output has its deadline with it, and what is kept for the rest of its
-    /// batch has none; telling the time costs as much as writing a message.
+    /// Answers a request, and wakes whom it concerns: nobody, while the answer is kept for the rest of
+    /// its batch. The time is told only where it matters, for that costs as much as writing a message:
+    /// what is queued behind other output has its deadline with it.
     pub(crate) fn answer<R>(&self, request: RequestKey, answer: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
-        if !state.conn.is_answer_kept(request) {
+        let is_kept = state.conn.is_answer_kept(request);
+        if !is_kept {
             self.tell_time_to_output(&mut state);
         }
         let result = answer(&mut state);
+        if is_kept && !state.conn.is_closed() {
+            return result;
+        }
         // Where more is to be served, its answers may leave together.
         let outlet = self.outlet.get();
         let is_last = state.queue.is_empty() && self.taken.load(Ordering::Relaxed) == 0;
@@ -1008,11 +1024,7 @@ fn settle(state: &mut State, response: Response<'_, Tag>) {
     let outcome = response.outcome.into_owned();
     match response.tag {
         Tag::Once(place) => state.settle(&place, outcome),
-        Tag::Batch(gathering) => {
-            if let Some(waiter) = gathering.insert(response.call, outcome) {
-                state.wakes.settled(waiter);
-            }
-        }
+        Tag::Batch(place) => state.gather(&place, response.call, outcome),
         Tag::Then(then) => state.queue.push_settled(then, outcome),
     }
 }

@@ -564,8 +564,8 @@ async fn an_attempt_to_connect_has_a_deadline() {
 struct Who;
 
 impl Service for Who {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        let address = request.context().peer_addr;
+    async fn request(&self, peer: &Peer, _: Request, reply: Responder) {
+        let address = peer.context().peer_addr;
         reply
             .ok(&address.map(|address| address.to_string()))
             .unwrap();

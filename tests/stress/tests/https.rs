@@ -7,28 +7,28 @@ use antiphon::Config;
 use antiphon_async::http::{Client, Endpoint, HttpCallError, HttpError};
 use antiphon_async::tls::TlsFault;
 use antiphon_async::tls::rustls::{ClientConfig, ServerConfig};
-use antiphon_async::{Peer, Request, Responder, Service};
+use antiphon_async::{Context, Peer, Request, Responder, Service};
 use antiphon_stress::certificates::{ANY, Authority, NAME, TLS12, TLS13, Validity};
 use antiphon_stress::{Rt, on_every_runtime};
 
 /// Tells whether the client has shown a certificate, and which.
 struct Who;
 
-fn answer(request: &Request, reply: Responder) {
-    let certificate = request.context().client_certificate.as_deref();
+fn answer(context: &Context, reply: Responder) {
+    let certificate = context.client_certificate.as_deref();
     // A client that is gone awaits no answer.
     drop(reply.ok(certificate));
 }
 
 impl Service for Who {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        answer(&request, reply);
+    async fn request(&self, peer: &Peer, _: Request, reply: Responder) {
+        answer(peer.context(), reply);
     }
 }
 
 impl antiphon_blocking::Service for Who {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
-        answer(&request, reply);
+    fn request(&mut self, peer: &antiphon_blocking::Peer, _: Request, reply: Responder) {
+        answer(peer.context(), reply);
     }
 }
 

@@ -10,8 +10,9 @@ use antiphon::{CallId, Collector, Config, OwnedJson, Payload, SendError};
 
 use super::error::{HttpCallError, HttpError};
 use super::url::HttpUrl;
-use crate::call::{CallError, Gathering};
+use crate::call::CallError;
 use crate::handle::BatchBuilder;
+use crate::places::Places;
 use crate::session::Tag;
 
 /// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
@@ -259,11 +260,11 @@ impl HttpCaller {
         &self,
         build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     ) -> Result<(H, Started), HttpCallError> {
-        let gathering = Arc::<Gathering>::default();
         self.start(|exchange| {
             let mut batch = exchange.batch();
-            let mut calls = Vec::new();
-            let handles = build(&mut BatchBuilder::new(&mut batch, &gathering, &mut calls))?;
+            // Whoever waits gets the outcomes from the exchange.
+            let (place, mut calls) = (Places::default().next(), Vec::new());
+            let handles = build(&mut BatchBuilder::new(&mut batch, place, &mut calls))?;
             batch.send()?;
             Ok(handles)
         })

@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome, SendError};
-use antiphon_session::{Machine, ThreadMachine, Turn, Work};
+use antiphon_session::{BatchBuilder, Machine, Room, ThreadMachine, Turn, Work};
 
 use super::support::{LONG, Side, request, wakes};
 
@@ -177,6 +178,49 @@ fn whoever_waits_for_a_call_is_told_when_somebody_else_gives_it_up() {
     assert!(!side.handle().cancel(waiting.id()), "it has settled");
     let outcome = waiting.wait_for(LONG);
     assert_eq!(outcome, Some(OwnedOutcome::Aborted));
+}
+
+// CAN-13
+#[test]
+fn a_batch_settles_when_somebody_else_gives_one_of_its_calls_up() {
+    let side = Side::default();
+    let never = Instant::FAR_FUTURE;
+    let build = |batch: &mut BatchBuilder<'_, '_>| {
+        Ok([batch.call::<u32>("a", ())?, batch.call::<u32>("b", ())?])
+    };
+    let sent = side.handle().batch(never, Room::Now, build);
+    let ([first, second], mut pending) = sent.map_err(|(error, _)| error).unwrap();
+    assert!(side.handle().cancel(first.call()));
+    assert!(!side.handle().cancel(first.call()));
+    side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":2}]"#);
+    let Poll::Ready(mut outcomes) = pending.poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("it has settled");
+    };
+    assert_eq!(outcomes.take(first.call()), Some(OwnedOutcome::Aborted));
+    assert_eq!(outcomes.fetch(second).unwrap(), 7);
+}
+
+// CAN-13 CLI-10
+#[test]
+fn a_batch_that_nobody_waits_for_is_given_up_and_its_place_is_anothers() {
+    let side = Side::default();
+    let never = Instant::FAR_FUTURE;
+    let build = |batch: &mut BatchBuilder<'_, '_>| {
+        batch.call::<u32>("a", ())?;
+        batch.call::<u32>("b", ())
+    };
+    let sent = side.handle().batch(never, Room::Now, build);
+    let (_, pending) = sent.map_err(|(error, _)| error).unwrap();
+    side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":1}]"#);
+    drop(pending);
+    assert_eq!(side.session.lock().conn.calls_open(), 0);
+    let call = side.call("c");
+    side.hear(r#"{"jsonrpc":"2.0","result":8,"id":2}"#);
+    side.hear(r#"{"jsonrpc":"2.0","result":9,"id":3}"#);
+    let OwnedOutcome::Ok(result) = call.wait() else {
+        panic!("no result");
+    };
+    assert_eq!(result.as_str(), "9");
 }
 
 // CAN-13 CLI-10

@@ -3,4 +3,5 @@
 mod endings;
 mod limits;
 mod roster;
+mod serving;
 mod support;

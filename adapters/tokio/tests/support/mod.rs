@@ -230,7 +230,7 @@ impl Service for Echo {
                 reply.ok(&format!("{refused:?} {called:?}"))
             }
             "context" => {
-                let context = request.context();
+                let context = peer.context();
                 reply.ok(&(
                     context.connection,
                     context.target.as_deref(),
