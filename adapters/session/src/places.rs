@@ -122,7 +122,15 @@ impl Places {
     /// Nobody waits there any more.
     pub(crate) fn close(&mut self, place: &Place) {
         if let Some(inside) = self.places.get_mut(place.0) {
-            *inside = Inside::default();
+            inside.held = Held::Nothing;
+            self.free(place);
+        }
+    }
+
+    /// The same once what was held has been taken.
+    fn free(&mut self, place: &Place) {
+        if let Some(inside) = self.places.get_mut(place.0) {
+            (inside.task, inside.thread) = (None, None);
             self.free.push(place.0);
         }
         if self.free.len() == self.places.len() && self.free.len() > KEPT_MAX {
@@ -168,7 +176,7 @@ impl Places {
             // A batch has its own way out.
             Held::Nothing | Held::Batch(_) => return None,
         };
-        self.close(place);
+        self.free(place);
         Some(outcome)
     }
 
