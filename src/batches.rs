@@ -38,6 +38,15 @@ impl Batch {
         }
     }
 
+    /// Forgets what is behind the last whole answer: values are written by foreign code, which may have
+    /// panicked.
+    fn forget_unfinished(&mut self) {
+        if cfg!(panic = "unwind") {
+            let whole = self.replies.last().map_or(0, |last| last.end as usize);
+            self.text.truncate(whole);
+        }
+    }
+
     /// Takes an answer back, and with it the room that it made.
     fn take_back(&mut self, start: usize) {
         self.text.truncate(start);
@@ -142,6 +151,7 @@ impl Batches {
     pub(crate) fn release(&mut self, batch: u32) -> bool {
         match self.slots.get_mut(batch as usize) {
             Some(batch) => {
+                batch.forget_unfinished();
                 batch.waiting = batch.waiting.saturating_sub(1);
                 batch.waiting == 0
             }
@@ -156,8 +166,8 @@ impl Batches {
     }
 
     /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about `room`
-    /// bytes. If `write`
-    /// fails, or the array of all answers would then pass `bytes_max`, nothing is added.
+    /// bytes. If `write` fails or panics, or the array of all answers would then pass `bytes_max`, nothing
+    /// is added.
     pub(crate) fn add<E>(
         &mut self,
         batch: u32,
@@ -169,6 +179,7 @@ impl Batches {
         let Some(batch) = self.slots.get_mut(batch as usize) else {
             return Ok(false);
         };
+        batch.forget_unfinished();
         let start = batch.text.len();
         // One byte for the comma.
         batch.make_room(room.saturating_add(1), bytes_max);

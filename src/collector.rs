@@ -1,5 +1,6 @@
 //! Outcomes of a batch, kept until they are fetched by handle.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -8,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::connection::Handle;
 use crate::event::{OwnedOutcome, Response};
 use crate::id::CallId;
-use crate::json::DecodeError;
+use crate::json::{DecodeError, OwnedJson};
 
 /// As many places of outcomes that were fetched are kept, and then one for each that waits.
 const FETCHED_KEPT_MAX: usize = 64;
@@ -39,15 +40,23 @@ const FETCHED_KEPT_MAX: usize = 64;
 /// ```
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// In the order in which they came, which mostly is that of the calls; none where it has been
-    /// fetched.
-    outcomes: Vec<(CallId, Option<OwnedOutcome>)>,
+    /// In the order in which they came, which mostly is that of the calls.
+    outcomes: Vec<(CallId, Held)>,
     /// How many have not been fetched.
     waiting: usize,
     /// One came before one of an earlier call: they are to be sorted before one is looked for.
     is_mixed: bool,
     /// Behind the last one that was fetched, where the next one mostly is.
     next: usize,
+}
+
+/// An outcome where it waits: a result takes no more room than it needs.
+#[derive(Debug, Default)]
+enum Held {
+    #[default]
+    Fetched,
+    Result(OwnedJson),
+    Other(Box<OwnedOutcome>),
 }
 
 impl Collector {
@@ -61,6 +70,14 @@ impl Collector {
         }
     }
 
+    /// Makes an empty one with room for the outcomes of so many calls.
+    pub fn with_capacity(calls: usize) -> Self {
+        Self {
+            outcomes: Vec::with_capacity(calls),
+            ..Self::new()
+        }
+    }
+
     /// Keeps the outcome of a call, and gives back the call's tag.
     pub fn insert<T>(&mut self, response: Response<'_, T>) -> T {
         self.put(response.call, response.outcome.into_owned());
@@ -71,7 +88,8 @@ impl Collector {
     pub fn put(&mut self, call: CallId, outcome: OwnedOutcome) {
         // One that is filled and fetched from all the time does not grow by what is gone.
         if self.outcomes.len() > 2 * self.waiting + FETCHED_KEPT_MAX {
-            self.outcomes.retain(|(_, outcome)| outcome.is_some());
+            self.outcomes
+                .retain(|(_, held)| !matches!(held, Held::Fetched));
             self.next = 0;
         }
         let last = self.outcomes.last();
@@ -80,7 +98,11 @@ impl Collector {
             // Over HTTP most have one.
             self.outcomes.reserve_exact(1);
         }
-        self.outcomes.push((call, Some(outcome)));
+        let held = match outcome {
+            OwnedOutcome::Ok(result) => Held::Result(result),
+            other => Held::Other(Box::new(other)),
+        };
+        self.outcomes.push((call, held));
         self.waiting += 1;
     }
 
@@ -97,11 +119,24 @@ impl Collector {
     /// Takes the outcome of a call as it is; none if it has not settled, was fetched before, or is
     /// of another batch.
     pub fn take(&mut self, call: CallId) -> Option<OwnedOutcome> {
-        let at = self.find(call)?;
-        let outcome = self.outcomes.get_mut(at)?.1.take()?;
-        self.next = at + 1;
-        self.waiting -= 1;
-        Some(outcome)
+        match self.take_held(call) {
+            Held::Fetched => None,
+            Held::Result(result) => Some(OwnedOutcome::Ok(result)),
+            Held::Other(outcome) => Some(*outcome),
+        }
+    }
+
+    #[inline]
+    fn take_held(&mut self, call: CallId) -> Held {
+        let Some(at) = self.find(call) else {
+            return Held::Fetched;
+        };
+        let held = core::mem::take(&mut self.outcomes[at].1);
+        if !matches!(held, Held::Fetched) {
+            self.next = at + 1;
+            self.waiting -= 1;
+        }
+        held
     }
 
     fn find(&mut self, call: CallId) -> Option<usize> {
@@ -123,9 +158,10 @@ impl Collector {
     /// [`FetchError::Unknown`] for a handle of another batch, a second fetch, or a call that is
     /// still open; otherwise what the call ended with instead of a result of that type.
     pub fn fetch<R: DeserializeOwned>(&mut self, handle: Handle<R>) -> Result<R, FetchError> {
-        match self.take(handle.call()).ok_or(FetchError::Unknown)? {
-            OwnedOutcome::Ok(result) => result.as_json().decode().map_err(FetchError::Decode),
-            outcome => Err(FetchError::Outcome(outcome)),
+        match self.take_held(handle.call()) {
+            Held::Fetched => Err(FetchError::Unknown),
+            Held::Result(result) => result.as_json().decode().map_err(FetchError::Decode),
+            Held::Other(outcome) => Err(FetchError::Outcome(*outcome)),
         }
     }
 }

@@ -31,3 +31,51 @@ fn a_request_whose_result_panicked_half_written_can_still_be_answered_once() {
     let answer = b"{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32603,\"message\":\"Internal error\"},\"id\":1}\n";
     assert_eq!(conn.poll_transmit(), Some(&answer[..]));
 }
+
+// SRV-26
+#[test]
+fn a_request_of_a_batch_whose_result_panicked_half_written_costs_the_others_nothing() {
+    let mut conn: Connection = Connection::new(Config::new());
+    let batch = br#"[{"jsonrpc":"2.0","method":"m","id":1},{"jsonrpc":"2.0","method":"m","id":2}]"#;
+    let mut input = Input::message(batch);
+    let mut tokens = Vec::new();
+    while let Some(event) = conn.poll_event(&mut input) {
+        if let Event::Request(request) = event {
+            tokens.push(request.token);
+        }
+    }
+    let (second, first) = (tokens.pop().unwrap(), tokens.pop().unwrap());
+    let key = first.key();
+    let result = vec![Ok("written before"), Err(Bomb)];
+    let written = catch_unwind(AssertUnwindSafe(|| conn.respond(first, &result)));
+    assert!(written.is_err());
+    assert!(conn.abandon(key));
+    conn.respond(second, &2).unwrap();
+    let sent = conn
+        .poll_transmit()
+        .map(|sent| String::from_utf8(sent.to_vec()).unwrap());
+    let error = r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal error"},"id":1}"#;
+    let answers = format!(r#"[{error},{{"jsonrpc":"2.0","result":2,"id":2}}]"#) + "\n";
+    assert_eq!(sent.as_deref(), Some(&*answers));
+}
+
+#[test]
+fn a_call_of_a_batch_whose_params_panicked_half_written_leaves_nothing_in_it() {
+    let mut conn: Connection = Connection::new(Config::new());
+    let mut batch = conn.batch(None);
+    let params = vec![Ok("written before"), Err(Bomb)];
+    for _ in 0..2 {
+        let written = catch_unwind(AssertUnwindSafe(|| batch.notify("broken", &params)));
+        assert!(written.is_err());
+        batch.notify("whole", &[1]).unwrap();
+    }
+    batch.send().unwrap();
+    let sent = conn
+        .poll_transmit()
+        .map(|sent| String::from_utf8(sent.to_vec()).unwrap());
+    let whole = r#"{"jsonrpc":"2.0","method":"whole","params":[1]}"#;
+    assert_eq!(
+        sent.as_deref(),
+        Some(&*(format!("[{whole},{whole}]") + "\n"))
+    );
+}

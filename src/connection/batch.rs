@@ -37,6 +37,8 @@ pub struct Batch<'c, T, S: Settings = Config> {
     conn: &'c mut Connection<T, S>,
     frame: Result<FrameStart, SendError>,
     start: usize,
+    /// Where its last entry ends that is whole: values are written by foreign code, which may panic.
+    whole: usize,
     deadline: u64,
     first: u64,
     items: usize,
@@ -94,11 +96,13 @@ impl<T, S: Settings> Connection<T, S> {
         if frame.is_ok() {
             self.outbox.body().push(b'[');
         }
+        let whole = self.outbox.body().len();
         let deadline = deadline.map_or(NEVER, Instant::as_nanos);
         Batch {
             conn: self,
             frame,
             start,
+            whole,
             deadline,
             first,
             items: 0,
@@ -218,6 +222,9 @@ impl<T, S: Settings> Batch<'_, T, S> {
             return Err(SendError::BatchEmpty);
         }
         let conn = &mut *self.conn;
+        if cfg!(panic = "unwind") {
+            conn.outbox.body().truncate(self.whole);
+        }
         conn.outbox.body().push(b']');
         conn.finish_body(self.start)?;
         conn.building = None;
@@ -249,7 +256,9 @@ impl<T, S: Settings> Batch<'_, T, S> {
     ) -> Result<(), SendError> {
         let bytes_max = self.conn.config.outbox_bytes_max;
         let out = self.conn.outbox.body();
-        let before = out.len();
+        if cfg!(panic = "unwind") {
+            out.truncate(self.whole);
+        }
         if self.items > 0 {
             out.push(b',');
         }
@@ -260,7 +269,11 @@ impl<T, S: Settings> Batch<'_, T, S> {
         } else {
             Err(SendError::TooLarge)
         });
-        result.inspect_err(|_| out.truncate(before))
+        match &result {
+            Ok(()) => self.whole = out.len(),
+            Err(_) => out.truncate(self.whole),
+        }
+        result
     }
 }
 

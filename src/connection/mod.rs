@@ -489,6 +489,12 @@ impl<T, S: Settings> Connection<T, S> {
         self.told && self.requests.open() == 0 && self.calls.open() == 0 && self.outbox.len() == 0
     }
 
+    /// Whether nothing more is read, for whatever reason. [`Event::Closed`] says which, and may still be
+    /// waiting to be polled for: a command can be the end as well, as an answer that finds the output full.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Remembers why nothing more is read; the first reason holds.
     fn end(&mut self, why: Closed) {
         if self.ended.is_none() {

@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 use core::str::Utf8Error;
 
-use super::plain::{WINDOW, is_stop};
+use super::plain::{WINDOW, is_stop, marks};
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 1;
@@ -29,6 +29,13 @@ impl Stops {
     #[inline]
     pub(super) fn of_long(block: &[u8; LONG]) -> Self {
         Self::of(block)
+    }
+
+    /// The stops of a long block in which escapes are likely, all of them; also whether there are any.
+    #[inline]
+    pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
+        let stops = Self::of(block);
+        (stops, stops.first().is_some())
     }
 
     /// The first stop's index.
@@ -65,6 +72,12 @@ impl<'t> Windows<'t> {
     pub(super) fn at(self, _: usize) -> Option<&'t [u8; WINDOW]> {
         None
     }
+}
+
+/// Whether neither of two words has any stop.
+#[inline]
+pub(super) fn are_plain([first, last]: [u64; 2]) -> bool {
+    marks(first) | marks(last) == 0
 }
 
 /// How many bytes can be passed over faster than by blocks: none.

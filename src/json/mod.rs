@@ -37,6 +37,12 @@ mod serializer_parts;
     not(any(antiphon_small, target_os = "none"))
 ))]
 mod simd;
+#[cfg(all(
+    target_arch = "x86_64",
+    target_feature = "sse2",
+    not(any(antiphon_small, target_os = "none"))
+))]
+mod stops;
 mod string;
 #[cfg(any(
     test,

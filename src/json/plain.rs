@@ -27,6 +27,8 @@ use super::swar as twin;
 pub(super) use twin::{LONG, Stops, WIDTH, Windows, free_of_stops};
 pub(crate) use twin::{inside_of, text_of, value_of};
 
+use crate::target::SMALL;
+
 /// A comma, a quote, a block, and what may stand behind a name in it: quote, colon and the first byte
 /// of a value.
 pub(super) const WINDOW: usize = WIDTH + 5;
@@ -52,6 +54,18 @@ pub(super) fn long_stops_at(text: &[u8], pos: usize) -> (Stops, usize) {
         return (Stops::of(block), pos + WIDTH);
     }
     (stops_at_end(text, pos), text.len().max(pos))
+}
+
+/// Does the same where escapes are likely: of those, short ones may be left out. Also says whether there are any.
+#[inline(always)]
+pub(super) fn escaped_stops_at(text: &[u8], pos: usize) -> (Stops, usize, bool) {
+    let rest = text.get(pos..).unwrap_or_default();
+    if let Some(block) = rest.first_chunk() {
+        let (stops, is_any) = Stops::of_escaped(block);
+        return (stops, pos + LONG, is_any);
+    }
+    let (stops, next) = long_stops_at(text, pos);
+    (stops, next, stops.first().is_some())
 }
 
 /// The stops where fewer bytes than a block are left: the last whole block is judged, and what lies before `pos` left
@@ -117,7 +131,7 @@ fn is_plain_long(text: &[u8]) -> bool {
 #[inline(always)]
 fn is_plain_word(text: &[u8]) -> bool {
     if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        return marks(u64::from_le_bytes(*first)) | marks(u64::from_le_bytes(*last)) == 0;
+        return twin::are_plain([first, last].map(|word| u64::from_le_bytes(*word)));
     }
     let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
         return !text.iter().any(|&byte| is_stop(byte));
@@ -129,6 +143,28 @@ fn is_plain_word(text: &[u8]) -> bool {
 /// Whether a byte is a quote, a backslash or a control character.
 pub(super) const fn is_stop(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
+}
+
+/// Whether a byte behind a backslash is the whole escape: any but `u`.
+#[inline(always)]
+pub(super) fn is_short_escape(byte: u8) -> bool {
+    const fn is_one(byte: u8) -> bool {
+        matches!(byte, b'n' | b'"' | b'\\' | b'/' | b't' | b'r' | b'b' | b'f')
+    }
+    // Which one it is nobody can foretell: a table has no branches.
+    const TABLE: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            table[byte] = is_one(byte as u8);
+            byte += 1;
+        }
+        table
+    };
+    if SMALL {
+        return is_one(byte);
+    }
+    TABLE[usize::from(byte)]
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;

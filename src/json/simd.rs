@@ -13,11 +13,12 @@
 
 use core::arch::x86_64::{
     __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
-    _mm_set1_epi8, _mm_setzero_si128, _mm_xor_si128,
+    _mm_set_epi64x, _mm_set1_epi8, _mm_setzero_si128, _mm_xor_si128,
 };
 use core::str::Utf8Error;
 
 use super::plain::WINDOW;
+pub(super) use super::stops::{Stops, free_of_stops};
 use super::utf8::{is_ascii, is_utf8};
 
 /// Bytes judged at once.
@@ -27,40 +28,10 @@ pub(super) const WIDTH: usize = 16;
 pub(super) const LONG: usize = 4 * WIDTH;
 
 /// Which bytes of a block are a quote, a backslash or a control character: a bit each, the first byte's lowest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stops(u64);
-
-impl Stops {
-    #[inline(always)]
-    pub(super) fn of(block: &[u8; WIDTH]) -> Self {
-        // SAFETY: x86-64 has SSE2, and this file is compiled only where the target says so.
-        Self(unsafe { _mm_movemask_epi8(marks(load(block))) } as u32 as u64)
-    }
-
-    /// The stops of a block of four times the width.
-    #[inline(always)]
-    pub(super) fn of_long(block: &[u8; LONG]) -> Self {
-        let [a, b, c, d] = parts(block).map(|part| Self::of(part).0);
-        Self(a | b << WIDTH | c << (2 * WIDTH) | d << (3 * WIDTH))
-    }
-
-    /// The first stop's index.
-    #[inline(always)]
-    pub(super) fn first(self) -> Option<usize> {
-        (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
-    }
-
-    /// Without a stop at `index`, which lies in the block, and one right behind it.
-    #[inline(always)]
-    pub(super) fn without_two(self, index: usize) -> Self {
-        Self(self.0 & !(0b11 << (index % LONG)))
-    }
-
-    /// As seen from the byte at `index`, which becomes the first; at most the width.
-    #[inline(always)]
-    pub(super) fn behind(self, index: usize) -> Self {
-        Self(self.0 >> index)
-    }
+#[inline(always)]
+pub(super) fn stops(block: &[u8; WIDTH]) -> u64 {
+    // SAFETY: x86-64 has SSE2, and this file is compiled only where the target says so.
+    unsafe { _mm_movemask_epi8(marks(load(block))) as u32 as u64 }
 }
 
 /// A text that is looked at through windows: at any place, the next so many bytes at once.
@@ -89,26 +60,24 @@ impl<'t> Windows<'t> {
     }
 }
 
-/// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop.
+/// Whether neither of two words has any stop.
 #[inline(always)]
-pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
-    let mut rest = text.get(pos..).unwrap_or_default();
-    let mut count = 0;
-    while let Some((four, tail)) = rest.split_first_chunk::<{ 4 * WIDTH }>() {
-        let [a, b, c, d] = parts(four);
-        // SAFETY: as above.
-        let found = unsafe {
-            let ab = _mm_or_si128(marks(load(a)), marks(load(b)));
-            let cd = _mm_or_si128(marks(load(c)), marks(load(d)));
-            _mm_movemask_epi8(_mm_or_si128(ab, cd))
-        };
-        if found != 0 {
-            break;
-        }
-        rest = tail;
-        count += 4 * WIDTH;
+pub(super) fn are_plain(words: [u64; 2]) -> bool {
+    let [first, last] = words.map(|word| word as i64);
+    // SAFETY: as above.
+    unsafe { _mm_movemask_epi8(marks(_mm_set_epi64x(last, first))) == 0 }
+}
+
+/// Whether a long block has no stop.
+#[inline(always)]
+pub(super) fn is_free_of_stops(block: &[u8; LONG]) -> bool {
+    let [a, b, c, d] = parts(block);
+    // SAFETY: as above.
+    unsafe {
+        let ab = _mm_or_si128(marks(load(a)), marks(load(b)));
+        let cd = _mm_or_si128(marks(load(c)), marks(load(d)));
+        _mm_movemask_epi8(_mm_or_si128(ab, cd)) == 0
     }
-    count
 }
 
 /// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
@@ -144,13 +113,11 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     core::str::from_utf8(bytes)
 }
 
-/// Which bytes of a long block are beyond ASCII: a bit each, the first byte's lowest.
+/// Which bytes of a long block are beyond ASCII.
 #[inline(always)]
 pub(super) fn beyond_ascii(block: &[u8; LONG]) -> u64 {
-    // SAFETY: as above.
-    let beyond = |part: &_| u64::from(unsafe { _mm_movemask_epi8(load(part)) } as u32);
-    let [a, b, c, d] = parts(block).map(beyond);
-    a | b << WIDTH | c << (2 * WIDTH) | d << (3 * WIDTH)
+    let [beyond] = masks(block, |bytes| [bytes]);
+    beyond
 }
 
 /// Whether so many blocks behind each other are ASCII.
@@ -177,6 +144,23 @@ fn parts<const N: usize, const BLOCKS: usize>(long: &[u8; N]) -> [&[u8; WIDTH]; 
     })
 }
 
+/// A bit for each byte of a long block, the first byte's lowest, for each of what `judge` marks in its parts.
+#[inline(always)]
+pub(super) fn masks<const N: usize>(
+    block: &[u8; LONG],
+    judge: impl Fn(__m128i) -> [__m128i; N],
+) -> [u64; N] {
+    // SAFETY: as above.
+    let mask = |marked| u64::from(unsafe { _mm_movemask_epi8(marked) } as u32);
+    let mut masks = [0; N];
+    for (n, part) in parts::<LONG, 4>(block).into_iter().enumerate() {
+        for (all, marked) in masks.iter_mut().zip(judge(load(part))) {
+            *all |= mask(marked) << (n * WIDTH);
+        }
+    }
+    masks
+}
+
 #[inline(always)]
 fn load(block: &[u8; WIDTH]) -> __m128i {
     // SAFETY: the load has no alignment to keep and reads the sixteen bytes that the reference is to.
@@ -184,16 +168,28 @@ fn load(block: &[u8; WIDTH]) -> __m128i {
 }
 
 /// All ones in the place of every stop.
+#[inline(always)]
+pub(super) fn marks(bytes: __m128i) -> __m128i {
+    // SAFETY: as above.
+    unsafe { _mm_or_si128(low_marks(bytes), backslashes(bytes)) }
+}
+
+/// All ones in the place of every backslash.
+#[inline(always)]
+pub(super) fn backslashes(bytes: __m128i) -> __m128i {
+    // SAFETY: as above.
+    unsafe { _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)) }
+}
+
+/// All ones in the place of every quote and control character.
 ///
 /// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space and `!` move up to
 /// 0x22 and 0x23: one comparison covers quote and control characters.
 #[inline(always)]
-fn marks(bytes: __m128i) -> __m128i {
+pub(super) fn low_marks(bytes: __m128i) -> __m128i {
     // SAFETY: as above.
     unsafe {
         let flipped = _mm_xor_si128(bytes, _mm_set1_epi8(0x02));
-        let low = _mm_cmpeq_epi8(_mm_min_epu8(flipped, _mm_set1_epi8(0x20)), flipped);
-        let backslash = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8));
-        _mm_or_si128(low, backslash)
+        _mm_cmpeq_epi8(_mm_min_epu8(flipped, _mm_set1_epi8(0x20)), flipped)
     }
 }

@@ -31,6 +31,13 @@ impl Stops {
         Self::of(block)
     }
 
+    /// The stops of a long block in which escapes are likely, all of them; also whether there are any.
+    #[inline(always)]
+    pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
+        let stops = Self::of(block);
+        (stops, stops.first().is_some())
+    }
+
     /// The first stop's index.
     #[inline(always)]
     pub(super) fn first(self) -> Option<usize> {
@@ -75,6 +82,12 @@ const VECTORS: bool = cfg!(any(
     target_feature = "neon",
     target_feature = "simd128"
 ));
+
+/// Whether neither of two words has any stop.
+#[inline(always)]
+pub(super) fn are_plain([first, last]: [u64; 2]) -> bool {
+    marks(first) | marks(last) == 0
+}
 
 /// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop.
 #[inline(always)]

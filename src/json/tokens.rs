@@ -9,9 +9,11 @@
 //! is, costs no branch, for a processor that guessed wrong loses more than all of it takes.
 
 use super::cursor::{Cursor, Failed};
-use super::plain::{LONG, Stops, WIDTH, free_of_stops, long_stops_at, stops_behind};
+use super::plain::{
+    LONG, Stops, WIDTH, escaped_stops_at, free_of_stops, is_short_escape, long_stops_at,
+    stops_behind,
+};
 use super::syntax::SyntaxErrorKind;
-use crate::target::SMALL;
 
 /// Where a string token ended, and whether it has escapes.
 pub(super) struct StringToken {
@@ -33,28 +35,6 @@ const WORDS: [[u8; 4]; 4] = [*b"fals", *b"null", *b"true", [0; 4]];
 #[inline(always)]
 fn word_place(first: u8) -> usize {
     usize::from(first >> 3 & 0b11)
-}
-
-/// Whether a byte behind a backslash is the whole escape.
-#[inline(always)]
-fn is_short_escape(byte: u8) -> bool {
-    const fn is_one(byte: u8) -> bool {
-        matches!(byte, b'n' | b'"' | b'\\' | b'/' | b't' | b'r' | b'b' | b'f')
-    }
-    // Which one it is nobody can foretell: a table has no branches.
-    const TABLE: [bool; 256] = {
-        let mut table = [false; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            table[byte] = is_one(byte as u8);
-            byte += 1;
-        }
-        table
-    };
-    if SMALL {
-        return is_one(byte);
-    }
-    TABLE[usize::from(byte)]
 }
 
 /// Whether these are the digits of `\u`.
@@ -117,7 +97,7 @@ impl Cursor<'_> {
         let text = self.text;
         let byte_at = |pos: usize| text.get(pos).copied().unwrap_or(0);
         let mut escaped = false;
-        let mut plain_blocks = 0;
+        let mut plain_blocks = u32::from(stops.first().is_none());
         loop {
             // All stops of a block are met before the next block is looked at.
             while let Some(n) = stops.first() {
@@ -144,11 +124,15 @@ impl Cursor<'_> {
                 return Err(self.bad_string_byte(text.len()));
             }
             pos = next;
-            (stops, next) = long_stops_at(text, pos);
-            plain_blocks = match stops.first() {
-                Some(_) => 0,
-                None => plain_blocks + 1,
-            };
+            let has_stops;
+            if plain_blocks == 0 {
+                // Where there was an escape there are more.
+                (stops, next, has_stops) = escaped_stops_at(text, pos);
+            } else {
+                (stops, next) = long_stops_at(text, pos);
+                has_stops = stops.first().is_some();
+            }
+            plain_blocks = if has_stops { 0 } else { plain_blocks + 1 };
             // Only a string that has gone on for long is likely to go on for longer.
             if plain_blocks > 2 {
                 next += free_of_stops(text, next);

@@ -69,6 +69,111 @@ fn stops_by_hand(text: &[u8], block: usize) -> Vec<usize> {
     found
 }
 
+/// What is left of a block to be judged, up to what ends a string, once short escapes that lie in it are passed over, be
+/// it that they were left out of the stops or not; and whether there was any.
+macro_rules! judged {
+    ($twin:ident, $block:expr) => {{
+        let block: &[u8; $twin::LONG] = $block.first_chunk().unwrap();
+        let (mut stops, is_any) = $twin::Stops::of_escaped(block);
+        let mut found = Vec::new();
+        while let Some(at) = stops.first() {
+            let letter = block.get(at + 1).filter(|_| block[at] == b'\\');
+            if !letter.is_some_and(|&letter| plain::is_short_escape(letter)) {
+                found.push(at);
+            }
+            if block[at] != b'\\' {
+                break;
+            }
+            stops = stops.without_two(at);
+        }
+        (found, is_any)
+    }};
+}
+
+/// The same with the eye.
+fn judged_by_hand(block: &[u8]) -> (Vec<usize>, bool) {
+    let is_stop = |byte: u8| byte == b'"' || byte == b'\\' || byte < 0x20;
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < block.len() {
+        if block[at] == b'\\' {
+            let is_short = block[at + 1..]
+                .first()
+                .is_some_and(|letter| b"nrtbf/\"\\".contains(letter));
+            if !is_short {
+                found.push(at);
+            }
+            at += 1;
+        } else if is_stop(block[at]) {
+            found.push(at);
+            break;
+        }
+        at += 1;
+    }
+    (found, block.iter().any(|&byte| is_stop(byte)))
+}
+
+#[test]
+fn a_text_of_any_length_is_plain_without_stops() {
+    for len in 0..100 {
+        for at in 0..len {
+            for byte in 0..=u8::MAX {
+                let mut text = vec![b'x'; len];
+                text[at] = byte;
+                let is_plain = byte != b'"' && byte != b'\\' && byte >= 0x20;
+                assert_eq!(plain::is_plain(&text), is_plain, "{byte} at {at} of {len}");
+                if let (Some(first), Some(last), true) =
+                    (text.first_chunk(), text.last_chunk(), len <= 16)
+                {
+                    let words = [first, last].map(|word| u64::from_le_bytes(*word));
+                    assert_eq!(swar::are_plain(words), is_plain);
+                }
+            }
+        }
+        assert!(plain::is_plain(&vec![b'x'; len]));
+    }
+}
+
+#[test]
+fn short_escapes_are_passed_over_and_nothing_else_is() {
+    let judge = |text: &[u8; 64]| {
+        assert_eq!(judged!(plain, text), judged_by_hand(&text[..plain::LONG]));
+        assert_eq!(judged!(swar, text), judged_by_hand(&text[..swar::LONG]));
+    };
+    // Every byte behind a backslash in every place, and rows of backslashes of every length.
+    for letter in 0..=u8::MAX {
+        for at in 0..64 {
+            let mut text = [b'x'; 64];
+            text[at] = b'\\';
+            if let Some(place) = text.get_mut(at + 1) {
+                *place = letter;
+            }
+            judge(&text);
+        }
+    }
+    for from in 0..64 {
+        for to in from..64 {
+            for behind in [b'"', b'x', b'n', b'\n'] {
+                let mut text = [b'x'; 64];
+                text[from..=to].fill(b'\\');
+                if let Some(place) = text.get_mut(to + 1) {
+                    *place = behind;
+                }
+                judge(&text);
+            }
+        }
+    }
+    let mut random = Random(5);
+    for _ in 0..20_000 {
+        let letters = b"\\\\\\\"nrtbf/ux0 \n\0\x80\xff";
+        let plain = random.below(20);
+        let text = core::array::from_fn(|_| match random.below(plain + 2) {
+            0 | 1 => letters[random.below(letters.len())],
+            _ => b'x',
+        });
+        judge(&text);
+    }
+}
+
 #[test]
 fn every_byte_in_every_place_is_judged_alike() {
     for byte in 0..=u8::MAX {

@@ -1,0 +1,83 @@
+//! Where the vector module's search in a string stops, as a bit for each byte of a block.
+//!
+//! Here: what is read out of the bits. Not here: the instructions that make them (`simd`), so that nothing is here that
+//! has to be believed. Rule guarded: a stop is left out only if it is part of a short escape, whole in the block.
+
+use super::plain::is_short_escape;
+use super::simd::{LONG, WIDTH, backslashes, is_free_of_stops, low_marks, marks, masks, stops};
+
+/// Every other bit of a long block, the first byte's among them, and the last byte's bit.
+const EVEN: u64 = 0x5555_5555_5555_5555;
+const LAST: u64 = 1 << (LONG - 1);
+
+/// Which bytes of a block are a quote, a backslash or a control character: a bit each, the first byte's lowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stops(u64);
+
+impl Stops {
+    #[inline(always)]
+    pub(super) fn of(block: &[u8; WIDTH]) -> Self {
+        Self(stops(block))
+    }
+
+    /// The stops of a block of four times the width.
+    #[inline(always)]
+    pub(super) fn of_long(block: &[u8; LONG]) -> Self {
+        let [stops] = masks(block, |bytes| [marks(bytes)]);
+        Self(stops)
+    }
+
+    /// The stops of a block in which escapes are likely, without those of [short](is_short_escape) escapes that end in it.
+    /// Also whether there are any at all.
+    #[inline(always)]
+    pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
+        let [others, backslashes] = masks(block, |bytes| [low_marks(bytes), backslashes(bytes)]);
+        let all = others | backslashes;
+        // Of backslashes in a row every other one begins an escape. An addition to the first of a row carries out of it:
+        // that shows which rows begin at an even place.
+        let firsts = backslashes & !(backslashes << 1);
+        let even_rows = backslashes & !backslashes.wrapping_add(firsts & EVEN);
+        let escapes = (even_rows & EVEN) | (backslashes & !even_rows & !EVEN);
+        let (mut rest, mut short) = (escapes & !LAST, 0);
+        while rest != 0 {
+            let at = rest.trailing_zeros();
+            let letter = block[(at as usize + 1) % LONG];
+            short |= u64::from(is_short_escape(letter)) << at;
+            rest &= rest - 1;
+        }
+        (Self(all & !(short | short << 1)), all != 0)
+    }
+
+    /// The first stop's index.
+    #[inline(always)]
+    pub(super) fn first(self) -> Option<usize> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
+    }
+
+    /// Without a stop at `index`, which lies in the block, and one right behind it.
+    #[inline(always)]
+    pub(super) fn without_two(self, index: usize) -> Self {
+        Self(self.0 & !(0b11 << (index % LONG)))
+    }
+
+    /// As seen from the byte at `index`, which becomes the first; at most the width.
+    #[inline(always)]
+    pub(super) fn behind(self, index: usize) -> Self {
+        Self(self.0 >> index)
+    }
+}
+
+/// How many bytes, in whole long blocks, `text` has from `pos` on without any stop.
+#[inline(always)]
+pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
+    let mut rest = text.get(pos..).unwrap_or_default();
+    let mut count = 0;
+    while let Some((block, tail)) = rest.split_first_chunk() {
+        if !is_free_of_stops(block) {
+            break;
+        }
+        rest = tail;
+        count += LONG;
+    }
+    count
+}
