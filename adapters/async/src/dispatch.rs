@@ -10,13 +10,14 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::thread;
 
 use antiphon::{Closed, OwnedRequest, RequestKey};
 use antiphon_session::{Report, Request, Responder, Session, Spare, Taken, Work};
 use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, Stream};
+use pin_project_lite::pin_project;
 
 use crate::peer::Peer;
 use crate::runtime::Task;
@@ -24,9 +25,6 @@ use crate::service::Service;
 
 /// How many requests are taken from the session's queue at once.
 const TAKEN_MAX: usize = 128;
-
-/// A handler that is running.
-type Handler = Pin<Box<dyn Future<Output = Option<()>> + Send>>;
 
 /// The work of one session, on its way.
 pub(crate) struct Dispatch {
@@ -37,11 +35,20 @@ pub(crate) struct Dispatch {
     /// What must be done with before anything else begins.
     ordered: Option<Task>,
     /// Those that are not through at once; none before there was one.
-    running: Option<FuturesUnordered<Handler>>,
+    running: Option<FuturesUnordered<Task>>,
     /// Requests taken together, which begin one behind another. Empty between two polls.
     taken: Taken,
     /// Requests that wait for others to end.
     waiting: VecDeque<OwnedRequest>,
+}
+
+/// What begins next.
+enum Next {
+    /// What was taken.
+    Requests,
+    /// Anything but a request.
+    Work(Work),
+    Nothing,
 }
 
 /// A [`Service`] without its type, and the peer that it is shown.
@@ -58,7 +65,7 @@ trait Serve: Send {
 
 enum Started {
     Done,
-    Request(Handler),
+    Request(Task),
     Ordered(Task),
 }
 
@@ -68,19 +75,39 @@ struct Sides<S> {
     peer: Peer,
 }
 
+pin_project! {
+    /// Where a handler runs, and another can after it.
+    struct Slot<S, F> {
+        #[pin]
+        handler: OptionFuture<F>,
+        // What the last one was made of, for the next: a reference costs two locked operations.
+        sides: Option<Arc<Sides<S>>>,
+    }
+}
+
+impl<S, F: Future<Output = Arc<Sides<S>>>> Future for Slot<S, F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        *this.sides = ready!(this.handler.poll(cx));
+        Poll::Ready(())
+    }
+}
+
 /// Begins handlers, of which `begin` makes the futures.
 struct Serving<S, B, F> {
     sides: Arc<Sides<S>>,
     begin: B,
     /// Where a handler was that was through at once: the next one needs no memory of its own.
-    spare: Option<Pin<Box<OptionFuture<F>>>>,
+    spare: Option<Pin<Box<Slot<S, F>>>>,
 }
 
 impl<S, B, F> Serve for Serving<S, B, F>
 where
     S: Service,
     B: Fn(Arc<Sides<S>>, Request, Responder) -> F + Send,
-    F: Future<Output = ()> + Send + 'static,
+    F: Future<Output = Arc<Sides<S>>> + Send + 'static,
 {
     fn opened(&self) -> Task {
         let sides = Arc::clone(&self.sides);
@@ -88,21 +115,29 @@ where
     }
 
     fn request(&mut self, cx: &mut Context<'_>, request: Request, reply: Responder) -> Started {
-        let sides = Arc::clone(&self.sides);
-        let future = OptionFuture::from(Some((self.begin)(sides, request, reply)));
-        let mut handler = match self.spare.take() {
-            Some(mut spare) => {
-                spare.set(future);
-                spare
-            }
-            None => Box::pin(future),
-        };
+        let spare = self.spare.take();
+        let mut slot = spare.unwrap_or_else(|| {
+            Box::pin(Slot {
+                handler: OptionFuture::from(None),
+                sides: Some(Arc::clone(&self.sides)),
+            })
+        });
+        let mut place = slot.as_mut().project();
+        let sides = place
+            .sides
+            .take()
+            .unwrap_or_else(|| Arc::clone(&self.sides));
+        let handler = (self.begin)(sides, request, reply);
+        place.handler.set(OptionFuture::from(Some(handler)));
         // Most handlers are through at once and need no place among the others.
-        if handler.as_mut().poll(cx).is_pending() {
-            return Started::Request(handler);
+        if slot.as_mut().poll(cx).is_pending() {
+            return Started::Request(slot);
         }
-        handler.set(OptionFuture::from(None));
-        self.spare = Some(handler);
+        slot.as_mut()
+            .project()
+            .handler
+            .set(OptionFuture::from(None));
+        self.spare = Some(slot);
         Started::Done
     }
 
@@ -139,8 +174,14 @@ where
     }
 }
 
-async fn begin<S: Service>(sides: Arc<Sides<S>>, request: Request, reply: Responder) {
+/// Runs a handler, and gives back what it was made of.
+async fn begin<S: Service>(
+    sides: Arc<Sides<S>>,
+    request: Request,
+    reply: Responder,
+) -> Arc<Sides<S>> {
     sides.service.request(&sides.peer, request, reply).await;
+    sides
 }
 
 impl Dispatch {
@@ -171,7 +212,7 @@ impl Dispatch {
         if !self.may_begin() {
             return false;
         }
-        let _spare = Spare::keep();
+        let _spare = Spare::keep(&self.session);
         let mut progress = self.poll_running(cx);
         loop {
             if let Some(task) = &mut self.ordered {
@@ -181,15 +222,19 @@ impl Dispatch {
                 self.ordered = None;
                 progress = true;
             }
-            let Some(work) = self.next() else {
-                self.service.rest();
-                return progress;
-            };
-            progress = true;
-            self.begin(cx, work);
-            while let Some(request) = self.taken.pop() {
-                self.begin_request(cx, request);
+            match self.next() {
+                Next::Requests => {
+                    while let Some(request) = self.taken.pop() {
+                        self.begin_request(cx, request);
+                    }
+                }
+                Next::Work(work) => self.begin(cx, work),
+                Next::Nothing => {
+                    self.service.rest();
+                    return progress;
+                }
             }
+            progress = true;
         }
     }
 
@@ -212,24 +257,27 @@ impl Dispatch {
         self.ordered.is_none() && self.session.lock().queue.is_empty()
     }
 
-    /// The next thing to begin; requests that follow a request are taken along with it.
-    fn next(&mut self) -> Option<Work> {
+    /// The next thing to begin.
+    fn next(&mut self) -> Next {
         if !self.session.has_work() {
-            return None;
+            return Next::Nothing;
         }
         let mut state = self.session.lock();
-        let work = self.session.next_work(&mut state);
-        match work {
-            Some(Work::Request(_)) => state.queue.pop_requests(&mut self.taken, TAKEN_MAX),
-            Some(_) => {}
-            None => state.queue.take_room(&mut self.taken),
+        if state.queue.pop_requests(&mut self.taken, TAKEN_MAX) {
+            state.is_serving = true;
+            return Next::Requests;
         }
-        work
+        match self.session.next_work(&mut state) {
+            Some(work) => Next::Work(work),
+            None => {
+                state.queue.take_room(&mut self.taken);
+                Next::Nothing
+            }
+        }
     }
 
     fn begin(&mut self, cx: &mut Context<'_>, work: Work) {
         let started = match work {
-            Work::Request(request) => return self.begin_request(cx, request),
             Work::Cancelled(key, _) if self.give_up(key) => return,
             work => catch_unwind(AssertUnwindSafe(|| self.service.serve(work))),
         };
@@ -241,7 +289,13 @@ impl Dispatch {
             self.waiting.push_back(request);
             return;
         }
+        let may_begin = self.session.may_begin(request.key());
         let (request, reply) = Request::split(&self.session, request);
+        if !may_begin {
+            // A connection that has closed in the meantime awaits no answer.
+            let _ = reply.cancelled();
+            return;
+        }
         let begin = || self.service.request(cx, request, reply);
         let started = catch_unwind(AssertUnwindSafe(begin));
         self.started(cx, started);

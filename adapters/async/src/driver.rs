@@ -87,6 +87,10 @@ impl antiphon_session::Clock for RuntimeClock {
     fn now(&self) -> Instant {
         self.0.now()
     }
+
+    fn now_about(&self) -> Instant {
+        self.0.now_about()
+    }
 }
 
 /// Runs one connection; ready when it has ended, with the reason. Made by [`drive`]. Dropped

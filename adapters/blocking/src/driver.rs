@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use antiphon::{Closed, Framing, Instant, OwnedRequest};
 use antiphon_session::{
-    Handle, Machine, Options, Report, Session, Signal, Spare, SystemClock, Taken, ThreadMachine,
-    Work,
+    Handle, Machine, Options, Report, Request, Session, Signal, Spare, SystemClock, Taken,
+    ThreadMachine, Work,
 };
 
 use crate::link::Link;
@@ -188,19 +188,13 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
         }
     }
     let mut taken = Taken::default();
-    let _spare = Spare::keep();
+    let _spare = Spare::keep(session);
     loop {
         match next_work(session, &mut taken) {
-            Next::Request(first) => {
-                let mut next = Some(first);
-                while let Some(request) = next {
+            Next::Requests => {
+                while let Some(request) = taken.pop() {
                     session.set_taken(taken.len());
-                    guarded(&mut *service, &peer, |service| {
-                        if let Some((request, reply)) = session.begin(request) {
-                            service.request(&peer, request, reply);
-                        }
-                    });
-                    next = taken.pop();
+                    begin(session, &mut *service, &peer, request);
                 }
             }
             Next::Work(work) => {
@@ -238,7 +232,8 @@ fn wait_open(session: &Session) -> bool {
 
 /// What the service thread does next.
 enum Next {
-    Request(OwnedRequest),
+    /// What was taken.
+    Requests,
     /// Anything but a request.
     Work(Work),
     /// The last word.
@@ -253,13 +248,13 @@ fn next_work(session: &Session, taken: &mut Taken) -> Next {
     state.is_serving = false;
     session.wake(&mut state);
     loop {
+        if state.queue.pop_batch(taken, TAKEN_MAX) {
+            state.is_serving = true;
+            return Next::Requests;
+        }
         if let Some(work) = state.queue.pop() {
             state.is_serving = true;
-            let Work::Request(request) = work else {
-                return Next::Work(work);
-            };
-            state.queue.pop_batch(&request, taken, TAKEN_MAX);
-            return Next::Request(request);
+            return Next::Work(work);
         }
         if let Some(why) = state.finished() {
             return Next::Closed(why);
@@ -270,6 +265,19 @@ fn next_work(session: &Session, taken: &mut Taken) -> Next {
         if !has_come && state.queue.is_empty() && state.finished().is_none() {
             state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
         }
+    }
+}
+
+fn begin(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, request: OwnedRequest) {
+    let may_begin = session.may_begin(request.key());
+    let (request, reply) = Request::split(session, request);
+    if may_begin {
+        guarded(service, peer, |service| {
+            service.request(peer, request, reply)
+        });
+    } else {
+        // A connection that has closed in the meantime awaits no answer.
+        let _ = reply.cancelled();
     }
 }
 

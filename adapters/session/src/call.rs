@@ -114,8 +114,11 @@ impl PendingBatch {
         }
     }
 
-    /// Lets the thread wait for all outcomes.
+    /// Lets the thread wait for all outcomes; none if [`poll`](Self::poll) has given them.
     pub fn wait(mut self) -> Collector {
+        if self.is_settled {
+            return Collector::new();
+        }
         // Every call settles by its deadline, or with the connection.
         let never = Instant::FAR_FUTURE;
         let outcomes = wait_at(

@@ -22,6 +22,9 @@ use crate::session::{Guard, Session, Signal, State, Tag, Then};
 /// How long a call waits for its answer, and a notification for room, if nothing else is said.
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
+/// A timeout from which on it does not matter that the clock was looked at some milliseconds ago.
+const FAR_AHEAD: Duration = Duration::from_secs(10);
+
 /// What to do when there is no room for a new message.
 #[derive(Clone, Copy, Debug)]
 pub enum Room<'a> {
@@ -93,9 +96,18 @@ impl Handle {
         self.session.context()
     }
 
-    /// The time that lies `timeout` ahead; never for none.
+    /// The time that lies `timeout` ahead; never for none. One that is far ahead is told by what the clock
+    /// [about](crate::Clock::now_about) shows.
     pub fn deadline(&self, timeout: Option<Duration>) -> Instant {
-        timeout.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span)
+        let Some(span) = timeout else {
+            return Instant::FAR_FUTURE;
+        };
+        let now = if span < FAR_AHEAD {
+            self.session.now()
+        } else {
+            self.session.now_about()
+        };
+        now + span
     }
 
     /// Begins a call that settles by `deadline`.

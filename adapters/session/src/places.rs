@@ -103,7 +103,7 @@ impl Places {
         let place = self.open();
         if let Some(inside) = self.places.get_mut(place.0) {
             inside.held = Held::Batch(Box::new(Gathering {
-                outcomes: Collector::new(),
+                outcomes: Collector::with_capacity(calls.len()),
                 open: calls.len(),
                 calls,
             }));

@@ -37,15 +37,26 @@ enum Item {
 }
 
 impl Item {
-    /// Whether `next` stands right behind this in its batch.
-    #[inline]
-    fn is_followed_by(&self, next: &OwnedRequest) -> bool {
-        let Self::Request(request) = self else {
-            return false;
-        };
-        let before = request.origin().batch_index;
-        before.is_some_and(|before| next.origin().batch_index == Some(before + 1))
+    fn as_request(&self) -> Option<&OwnedRequest> {
+        match self {
+            Self::Request(request) => Some(request),
+            Self::Notification(_) | Self::Rare(..) => None,
+        }
     }
+
+    fn into_request(self) -> Option<OwnedRequest> {
+        match self {
+            Self::Request(request) => Some(request),
+            Self::Notification(_) | Self::Rare(..) => None,
+        }
+    }
+}
+
+/// Whether `next` stands right behind `request` in its batch.
+#[inline]
+fn is_followed(request: &OwnedRequest, next: &OwnedRequest) -> bool {
+    let before = request.origin().batch_index;
+    before.is_some_and(|before| next.origin().batch_index == Some(before + 1))
 }
 
 /// For how many items an empty queue keeps its memory.
@@ -54,6 +65,8 @@ const ITEMS_KEPT: usize = 16;
 /// Requests that were taken from a queue together, and have not begun.
 #[derive(Default)]
 pub struct Taken {
+    /// Mostly there is only one.
+    first: Option<OwnedRequest>,
     /// Nothing but requests.
     items: VecDeque<Item>,
 }
@@ -62,20 +75,20 @@ impl Taken {
     /// The next request to begin.
     #[inline]
     pub fn pop(&mut self) -> Option<OwnedRequest> {
-        match self.items.pop_front()? {
-            Item::Request(request) => Some(request),
-            Item::Notification(_) | Item::Rare(..) => None,
+        if let Some(first) = self.first.take() {
+            return Some(first);
         }
+        self.items.pop_front().and_then(Item::into_request)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.items.len()
+        usize::from(self.first.is_some()) + self.items.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.first.is_none() && self.items.is_empty()
     }
 }
 
@@ -120,8 +133,8 @@ impl Queue {
             return Err(request);
         }
         self.bytes += bytes;
-        let last = self.items.back();
-        let is_next = last.is_some_and(|last| last.is_followed_by(&request));
+        let last = self.items.back().and_then(Item::as_request);
+        let is_next = last.is_some_and(|last| is_followed(last, &request));
         self.run = if is_next { self.run + 1 } else { 1 };
         self.items.push_back(Item::Request(request));
         Ok(())
@@ -165,13 +178,9 @@ impl Queue {
         let is_wanted = |item: &Item| matches!(item, Item::Request(found) if found.key() == key);
         let position = self.items.iter().position(is_wanted)?;
         self.run = 0;
-        match self.items.remove(position)? {
-            Item::Request(request) => {
-                self.release(request.origin().bytes);
-                Some(request)
-            }
-            Item::Notification(_) | Item::Rare(..) => None,
-        }
+        let request = self.items.remove(position)?.into_request()?;
+        self.release(request.origin().bytes);
+        Some(request)
     }
 
     /// Forgets that a request was given up which the service never began.
@@ -211,42 +220,44 @@ impl Queue {
         Some(work)
     }
 
-    /// Takes the requests that are next, at most so many: for whoever begins several in one go.
-    pub fn pop_requests(&mut self, taken: &mut Taken, requests_max: usize) {
-        let is_request = |item: &&Item| matches!(item, Item::Request(_));
+    /// Takes the requests that are next, at most so many: for whoever begins several in one go. Says
+    /// whether there were any.
+    pub fn pop_requests(&mut self, taken: &mut Taken, requests_max: usize) -> bool {
         let waiting = self.items.iter().take(requests_max);
-        let requests = waiting.take_while(is_request).count();
-        self.take(taken, requests);
+        let requests = waiting.map_while(Item::as_request).count();
+        self.take(taken, requests)
     }
 
-    /// Takes the requests that are next, and stand in a batch one right behind the other and behind
-    /// `request`, which came out last, at most so many: their answers wait for each other.
-    pub fn pop_batch(&mut self, request: &OwnedRequest, taken: &mut Taken, requests_max: usize) {
-        let all = self.items.len();
-        // Mostly there is nothing but the rest of one batch, and that is known.
-        let requests = if self.run > all {
-            all.min(requests_max)
+    /// Takes the request that is next, and those that stand in its batch one right behind the other, at
+    /// most so many: their answers wait for each other. Says whether a request was next.
+    pub fn pop_batch(&mut self, taken: &mut Taken, requests_max: usize) -> bool {
+        // Mostly there is nothing but one batch, and that is known.
+        let requests = if self.run >= self.items.len() {
+            self.items.len()
         } else {
-            let mut last = request.origin().batch_index;
-            let mut follows = |item: &Item| {
-                let Item::Request(next) = item else {
-                    return false;
-                };
-                let before = std::mem::replace(&mut last, next.origin().batch_index);
-                before.is_some_and(|before| last == Some(before + 1))
-            };
+            let mut last = None;
             let waiting = self.items.iter().take(requests_max);
-            waiting.take_while(|item| follows(item)).count()
+            let run = waiting.map_while(Item::as_request).take_while(|next| {
+                let before = last.replace(*next);
+                before.is_none_or(|before| is_followed(before, next))
+            });
+            run.count()
         };
-        self.take(taken, requests);
+        self.take(taken, requests.min(requests_max))
     }
 
-    fn take(&mut self, taken: &mut Taken, requests: usize) {
-        if requests == self.items.len() && taken.is_empty() {
-            std::mem::swap(&mut self.items, &mut taken.items);
-        } else {
-            taken.items.extend(self.items.drain(..requests));
+    fn take(&mut self, taken: &mut Taken, requests: usize) -> bool {
+        match requests {
+            0 => return false,
+            1 if taken.is_empty() => {
+                taken.first = self.items.pop_front().and_then(Item::into_request);
+            }
+            all if all == self.items.len() && taken.is_empty() => {
+                std::mem::swap(&mut self.items, &mut taken.items);
+            }
+            some => taken.items.extend(self.items.drain(..some)),
         }
+        true
     }
 
     /// Takes the memory of what was taken, once all of that has begun: one of the two is enough until

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use antiphon::{
     CallId, CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant,
-    OwnedOutcome, OwnedRequest, RequestKey, Response,
+    OwnedOutcome, RequestKey, Response,
 };
 
 use crate::clock::Clock;
@@ -36,7 +36,6 @@ use crate::options::Options;
 use crate::places::{Place, Places};
 use crate::queue::{Queue, Work};
 use crate::report::Report;
-use crate::request::{Request, Responder};
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
 
@@ -548,6 +547,11 @@ impl Session {
         self.clock.now()
     }
 
+    /// The present or a moment shortly before it.
+    pub(crate) fn now_about(&self) -> Instant {
+        self.clock.now_about()
+    }
+
     /// The present under the lock, where nothing takes long: the clock is read once.
     pub(crate) fn present(&self, state: &mut State) -> Instant {
         *state.present.get_or_insert_with(|| self.now())
@@ -588,27 +592,20 @@ impl Session {
         self.taken.store(requests, Ordering::Relaxed);
     }
 
-    /// Begins a request that the service has taken together with others: what is asked, and the right
-    /// to answer it. None if it was given up meanwhile: then it is answered here, and the service is not
-    /// told.
-    pub fn begin(self: &Arc<Self>, request: OwnedRequest) -> Option<(Request, Responder)> {
+    /// Whether a request may begin that the service has taken from the queue together with others. False
+    /// if it was given up meanwhile: it is to be answered as cancelled, and the service is not told.
+    #[inline]
+    pub fn may_begin(&self, request: RequestKey) -> bool {
         // Whoever gives one up from now on finds it begun.
-        if self.has_cancelled.load(Ordering::Acquire) && self.was_given_up(request.key()) {
-            let (_, reply) = Request::split(self, request);
-            // A connection that has closed in the meantime awaits no answer.
-            let _ = reply.cancelled();
-            return None;
-        }
-        Some(Request::split(self, request))
+        !self.has_cancelled.load(Ordering::Acquire) || !self.was_given_up(request)
     }
 
-    /// Whether a request was given up before it has begun, of which the service is not told then.
     #[cold]
-    fn was_given_up(&self, key: RequestKey) -> bool {
+    fn was_given_up(&self, request: RequestKey) -> bool {
         let mut state = self.lock();
-        let is_given_up = state.cancelled.contains(&key);
+        let is_given_up = state.cancelled.contains(&request);
         if is_given_up {
-            state.queue.remove_cancelled(key);
+            state.queue.remove_cancelled(request);
         } else {
             let is_any = !state.cancelled.is_empty();
             self.has_cancelled.store(is_any, Ordering::Release);
@@ -636,7 +633,10 @@ impl Session {
             self.tell_time_to_output(&mut state);
         }
         let result = answer(&mut state);
-        if is_kept && !state.conn.is_closed() {
+        if state.conn.has_ended() && state.closed.is_none() {
+            // The answer found the output full: nothing comes in that would show it.
+            self.pump(&mut state, &mut Input::none());
+        } else if is_kept {
             return result;
         }
         // Where more is to be served, its answers may leave together.
@@ -788,9 +788,16 @@ impl Session {
             Event::Notification(notification) => {
                 queue.push_notification(notification.into_owned());
             }
-            Event::Response(response) => {
+            Event::Response(Response {
+                call, tag, outcome, ..
+            }) => {
                 state.reading.is_call_settled = true;
-                settle(state, response);
+                let outcome = outcome.into_owned();
+                match tag {
+                    Tag::Once(place) => state.settle(&place, outcome),
+                    Tag::Batch(place) => state.gather(&place, call, outcome),
+                    Tag::Then(then) => queue.push_settled(then, outcome),
+                }
             }
             Event::Cancelled(cancelled) => {
                 if let Some(request) = queue.remove_request(cancelled.key) {
@@ -1018,13 +1025,4 @@ impl fmt::Debug for Session {
 
 fn after(start: Instant, span: Option<Duration>) -> Instant {
     span.map_or(Instant::FAR_FUTURE, |span| start + span)
-}
-
-fn settle(state: &mut State, response: Response<'_, Tag>) {
-    let outcome = response.outcome.into_owned();
-    match response.tag {
-        Tag::Once(place) => state.settle(&place, outcome),
-        Tag::Batch(place) => state.gather(&place, response.call, outcome),
-        Tag::Then(then) => state.queue.push_settled(then, outcome),
-    }
 }

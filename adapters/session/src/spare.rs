@@ -4,10 +4,12 @@
 //! request that is answered on the thread where it began leaves its reference in a place there, and
 //! the next one takes it. Answered elsewhere, it counts it off as usual.
 //!
-//! The rule guarded here: there is a place only while a [`Spare`] lives, so that no thread keeps a
-//! session whose work it has done.
+//! The rule guarded here: there is a place only while a [`Spare`] lives, and only for the session whose
+//! work is done there, so that no thread keeps a session with which it has nothing to do: a handler may
+//! answer what another session has asked.
 
 use std::cell::Cell;
+use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -19,9 +21,14 @@ thread_local! {
 }
 
 /// Where a reference may lie.
-type Place = Option<Arc<Session>>;
+#[derive(Debug)]
+struct Place {
+    /// The session to which it may be. It lives as long as the place; also, what points is of one thread.
+    session: *const Session,
+    left: Option<Arc<Session>>,
+}
 
-/// While it lives, its thread has a place for one reference.
+/// While it lives, its thread has a place for one reference to a session.
 #[derive(Debug)]
 #[must_use = "nothing is kept once it is dropped"]
 pub struct Spare {
@@ -30,10 +37,14 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Makes a place, which is empty.
-    pub fn keep() -> Self {
+    /// Makes a place, which is empty, for whoever serves `session`. Several are dropped in the opposite order.
+    pub fn keep(session: &Arc<Session>) -> Self {
+        let place = Place {
+            session: Arc::as_ptr(session),
+            left: None,
+        };
         Self {
-            around: PLACE.replace(Some(None)),
+            around: PLACE.replace(Some(place)),
         }
     }
 }
@@ -52,9 +63,8 @@ pub(crate) struct Shared(Option<Arc<Session>>);
 
 impl Shared {
     pub(crate) fn of(session: &Arc<Session>) -> Self {
-        let left = with_place(Option::take).flatten();
-        let left = left.filter(|left| Arc::ptr_eq(left, session));
-        Self(Some(left.unwrap_or_else(|| Arc::clone(session))))
+        let left = with_place(Arc::as_ptr(session), |place| place.left.take());
+        Self(left.or_else(|| Some(Arc::clone(session))))
     }
 }
 
@@ -71,19 +81,24 @@ impl Deref for Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        let whose = Arc::as_ptr(&**self);
         // What lay there before is let go of behind this, with its own drop.
-        let _before = with_place(|place| std::mem::replace(place, self.0.take()));
+        let _before = with_place(whose, |place| mem::replace(&mut place.left, self.0.take()));
     }
 }
 
-/// Does something with the place of this thread, if it has one.
+/// Does something with the place of this thread, if it has one for that session.
 #[inline]
-fn with_place<R>(act: impl FnOnce(&mut Place) -> R) -> Option<R> {
+fn with_place<R>(session: *const Session, act: impl FnOnce(&mut Place) -> Option<R>) -> Option<R> {
     let act = |cell: &Cell<Option<Place>>| {
         let mut place = cell.take()?;
-        let done = act(&mut place);
+        let done = if place.session == session {
+            act(&mut place)
+        } else {
+            None
+        };
         cell.set(Some(place));
-        Some(done)
+        done
     };
     PLACE.try_with(act).ok().flatten()
 }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use antiphon::Instant;
 use antiphon_async::{Runtime, SharedRuntime, Task, Timer};
 use tokio::runtime::Handle;
+use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep_until};
 
 /// The tokio runtime that it was made in. Its clock is tokio's, which tests can pause.
@@ -57,7 +58,14 @@ impl fmt::Debug for Tokio {
 
 struct TokioTimer {
     epoch: tokio::time::Instant,
-    set: Option<(Instant, Pin<Box<Sleep>>)>,
+    set: Option<Set>,
+}
+
+struct Set {
+    at: Instant,
+    sleep: Pin<Box<Sleep>>,
+    /// Whom it wakes.
+    waker: Option<Waker>,
 }
 
 impl Timer for TokioTimer {
@@ -67,17 +75,24 @@ impl Timer for TokioTimer {
             return Poll::Pending;
         }
         let due = self.epoch + at.saturating_since(Instant::ZERO);
-        let (_, sleep) = match &mut self.set {
-            Some(set) => {
-                // Setting anew costs a lock.
-                if set.0 != at {
-                    set.0 = at;
-                    set.1.as_mut().reset(due);
-                }
-                set
-            }
-            none => none.insert((at, Box::pin(sleep_until(due)))),
-        };
-        sleep.as_mut().poll(cx)
+        let set = self.set.get_or_insert_with(|| Set {
+            at,
+            sleep: Box::pin(sleep_until(due)),
+            waker: None,
+        });
+        if set.at != at {
+            // Setting anew costs a lock.
+            set.at = at;
+            set.sleep.as_mut().reset(due);
+            set.waker = None;
+        }
+        let is_known = |known: &Waker| known.will_wake(cx.waker());
+        if set.waker.as_ref().is_some_and(is_known) && !set.sleep.is_elapsed() {
+            return Poll::Pending;
+        }
+        // Pending is to mean that it wakes, and not that others are to have their turn.
+        let polled = pin!(unconstrained(set.sleep.as_mut())).poll(cx);
+        set.waker = polled.is_pending().then(|| cx.waker().clone());
+        polled
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use antiphon::{CancelStyle, Config, RequestKey};
+use antiphon::{CancelStyle, CloseReason, Config, RequestKey};
 use antiphon_async::{Options, duplex};
 use antiphon_tokio::{
     CallError, Link, Peer, Report, Request, Responder, Service, cancelled, connect,
@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Tells what it sees. `wait` waits until it is cancelled, `panic` panics after a second, and
-/// `hand on` gives its responder away.
+/// Tells what it sees. `wait` waits until it is cancelled, `panic` panics after a second, `close` closes the
+/// connection, and `hand on` gives its responder away.
 struct Told {
     told: UnboundedSender<String>,
     handed: UnboundedSender<Responder>,
@@ -32,7 +32,7 @@ impl Told {
 }
 
 impl Service for Told {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
         self.running.fetch_add(1, Ordering::SeqCst);
         self.tell(request.method());
         let answered = match request.method() {
@@ -43,6 +43,10 @@ impl Service for Told {
             "panic" => {
                 sleep(SECOND).await;
                 panic!("as asked")
+            }
+            "close" => {
+                peer.close(CloseReason::Done);
+                reply.ok(&1)
             }
             "hand on" => {
                 self.handed.send(reply).unwrap();
@@ -113,6 +117,27 @@ async fn a_request_that_waits_for_others_is_given_up_unseen() {
     }
     seen.sort_unstable();
     assert_eq!(seen, ["cancelled", "third", "wait"]);
+}
+
+// SRV-25 CAN-09
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_taken_with_the_one_that_closes_never_begins() {
+    let (service, mut hears, _) = told();
+    let (near, _far) = pair(Config::new(), service);
+    let sent = near.batch(|batch| {
+        batch.call::<u8>("close", ())?;
+        batch.call::<u8>("never seen", ())
+    });
+    // What became of the calls does not matter here.
+    let _ = timeout(LONG, sent)
+        .await
+        .expect("it ends with the connection");
+    sleep(SECOND).await;
+    let mut seen = Vec::new();
+    while let Ok(one) = hears.try_recv() {
+        seen.push(one);
+    }
+    assert_eq!(seen, ["close", "cancelled"]);
 }
 
 // SRV-26

@@ -25,6 +25,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::Instant;
+use antiphon::http::MEDIA_TYPE;
 use antiphon_session::http::{HttpClientOptions, HttpError, HttpRequest, HttpResponse, HttpUrl};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -40,6 +41,9 @@ use crate::runtime::{SharedRuntime, Timer, until};
 
 /// The most bytes of a reply that hyper holds at once.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// What nearly every request is, and wants, judged once.
+static JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
 /// Where requests are handed to hyper.
 type Sender = SendRequest<Full<Bytes>>;
@@ -229,8 +233,12 @@ impl Job {
         // With the length of the body, which hyper adds.
         headers.reserve(5 + self.headers.len());
         headers.insert(HOST, self.host.clone());
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
-        headers.insert(ACCEPT, HeaderValue::from_static(self.content_type));
+        let content_type = match self.content_type {
+            MEDIA_TYPE => JSON.clone(),
+            other => HeaderValue::from_static(other),
+        };
+        headers.insert(CONTENT_TYPE, content_type.clone());
+        headers.insert(ACCEPT, content_type);
         if !self.headers.is_empty() {
             let own = header_map(&self.headers)?;
             for name in own.keys() {

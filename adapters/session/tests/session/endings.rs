@@ -223,6 +223,61 @@ fn a_batch_that_nobody_waits_for_is_given_up_and_its_place_is_anothers() {
     assert_eq!(result.as_str(), "9");
 }
 
+// CLI-10
+#[test]
+fn whoever_waits_for_a_batch_that_was_polled_to_its_end_gets_nothing_of_another() {
+    let side = Side::default();
+    let never = Instant::FAR_FUTURE;
+    let begin = || {
+        let build = |batch: &mut BatchBuilder<'_, '_>| batch.call::<u32>("a", ());
+        let sent = side.handle().batch(never, Room::Now, build);
+        sent.map_err(|(error, _)| error).unwrap()
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    let (_, mut first) = begin();
+    side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":1}]"#);
+    assert!(first.poll(&mut cx).is_ready());
+    // It has the place of the first.
+    let (handle, mut second) = begin();
+    side.hear(r#"[{"jsonrpc":"2.0","result":8,"id":2}]"#);
+    assert!(first.wait().take(handle.call()).is_none());
+    let Poll::Ready(mut outcomes) = second.poll(&mut cx) else {
+        panic!("all are there");
+    };
+    assert_eq!(outcomes.fetch(handle).unwrap(), 8);
+}
+
+// CON-06
+#[test]
+fn a_connection_that_an_answer_ends_tells_so_at_once() {
+    let mut config = Config::new();
+    (config.outbox_bytes_max, config.outbox_bytes_soft) = (4096, 2048);
+    config.batch_reply_bytes_max = 4096;
+    let side = Side::new(config);
+    for n in 0..4 {
+        side.hear(&format!("[{},{}]", request(2 * n), request(2 * n + 1)));
+    }
+    let mut call = side.call("m");
+    side.written();
+    let (mut kept, mut held) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        kept.push(side.request().1);
+        held.push(side.request().1);
+    }
+    let text = "x".repeat(2000);
+    let answered: Vec<_> = kept
+        .into_iter()
+        .map(|reply| reply.ok(&text).is_ok())
+        .collect();
+    assert_eq!(answered.last(), Some(&false), "{answered:?}");
+    // Nothing comes in and no time passes.
+    assert!(matches!(
+        call.wait_for(Duration::ZERO),
+        Some(OwnedOutcome::Aborted | OwnedOutcome::Unsent)
+    ));
+    assert_eq!(side.turn(), Turn::Over);
+}
+
 // CAN-13 CLI-10
 #[test]
 fn a_call_that_nobody_waits_for_is_given_up() {

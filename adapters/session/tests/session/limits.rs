@@ -1,5 +1,6 @@
 //! What waits for the service and for the transport is bounded, and what is beyond is told.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -158,4 +159,22 @@ fn so_many_jobs_run_so_many_wait_and_threads_without_work_end() {
         assert!(Instant::now() < deadline, "{pool:?}");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+// CLI-06
+#[test]
+fn only_a_deadline_that_is_far_ahead_may_be_told_by_about_now() {
+    let side = Side::default();
+    side.wait(100_000);
+    side.clock.lag_millis.store(7, Ordering::SeqCst);
+    let deadline = |millis| side.handle().deadline(Some(Duration::from_millis(millis)));
+    for (millis, due) in [
+        (0, 100_000),
+        (9_999, 109_999),
+        (10_000, 109_993),
+        (30_000, 129_993),
+    ] {
+        assert_eq!(deadline(millis), antiphon::Instant::from_millis(due));
+    }
+    assert_eq!(side.handle().deadline(None), antiphon::Instant::FAR_FUTURE);
 }

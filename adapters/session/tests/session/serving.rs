@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use antiphon::OwnedRequest;
-use antiphon_session::{Spare, Taken, Work};
+use antiphon_session::{Spare, Taken};
 
 use super::support::{Side, request};
 
@@ -12,23 +12,20 @@ fn batch(ids: impl IntoIterator<Item = u32>) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// The next request, and those that are taken with it as answers to one batch, by their ids.
+/// The next requests whose answers are one batch, by their ids; none for anything else.
 fn together(side: &Side, most: usize) -> Option<Vec<String>> {
     let mut state = side.session.lock();
-    let Work::Request(first) = state.queue.pop()? else {
-        return Some(Vec::new());
-    };
     let mut taken = Taken::default();
-    state.queue.pop_batch(&first, &mut taken, most);
-    let number = taken.len();
-    let id = |request: &OwnedRequest| String::from_utf8(request.id().json().as_bytes().to_vec());
-    let mut ids = vec![id(&first).unwrap()];
-    while let Some(request) = taken.pop() {
-        ids.push(id(&request).unwrap());
+    if !state.queue.pop_batch(&mut taken, most) {
+        assert!(taken.is_empty());
+        return state.queue.pop().map(|_| Vec::new());
     }
-    assert_eq!((ids.len(), taken.is_empty()), (number + 1, true));
+    let number = taken.len();
+    let id = |request: OwnedRequest| String::from_utf8(request.id().json().as_bytes().to_vec());
+    let ids: Vec<_> = std::iter::from_fn(|| taken.pop().map(id)).collect();
+    assert_eq!((ids.len(), taken.is_empty()), (number, true));
     state.queue.take_room(&mut taken);
-    Some(ids)
+    Some(ids.into_iter().map(Result::unwrap).collect())
 }
 
 fn all_together(side: &Side, most: usize) -> Vec<String> {
@@ -45,9 +42,9 @@ fn requests_right_behind_one_another_in_their_batch_are_taken_together() {
     let cancel = r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#;
     let cases: &[(&[&str], usize, &[&str])] = &[
         (&[&batch(1..=4)], 9, &["1 2 3 4"]),
-        (&[&batch(1..=4)], 3, &["1 2 3 4"]),
-        (&[&batch(1..=4)], 2, &["1 2 3", "4"]),
-        (&[&batch(1..=4)], 0, &["1", "2", "3", "4"]),
+        (&[&batch(1..=4)], 4, &["1 2 3 4"]),
+        (&[&batch(1..=4)], 3, &["1 2 3", "4"]),
+        (&[&batch(1..=4)], 1, &["1", "2", "3", "4"]),
         (&[&batch(1..=3), &request(4)], 9, &["1 2 3", "4"]),
         (&[&request(4), &batch(1..=3)], 9, &["4", "1 2 3"]),
         (&[&request(1), &request(2)], 9, &["1", "2"]),
@@ -60,6 +57,7 @@ fn requests_right_behind_one_another_in_their_batch_are_taken_together() {
         (&[&mixed], 9, &["1", "", "2"]),
         (&[&broken], 9, &["1", "", "2"]),
         (&[&batch(1..=4), cancel], 9, &["1", "3 4"]),
+        (&[&batch(1..=4), &request(5)], 3, &["1 2 3", "4", "5"]),
     ];
     for (lines, most, wanted) in cases {
         let side = Side::default();
@@ -89,25 +87,27 @@ fn a_request_leaves_its_reference_to_the_next_and_nothing_stays_behind() {
     let before = counts();
     serve(&sides[0]);
     assert_eq!(counts(), before);
-    let spare = Spare::keep();
+    let spare = Spare::keep(&sides[0].session);
     for _ in 0..2 {
         serve(&sides[0]);
         assert_eq!(counts(), [before[0] + 1, before[1]]);
     }
-    // One place is for one reference.
+    // What another session has asked is answered here, too, and leaves nothing.
     serve(&sides[1]);
-    assert_eq!(counts(), [before[0], before[1] + 1]);
+    assert_eq!(counts(), [before[0] + 1, before[1]]);
     {
-        let _inner = Spare::keep();
+        let _inner = Spare::keep(&sides[1].session);
         serve(&sides[0]);
+        assert_eq!(counts(), [before[0] + 1, before[1]]);
+        serve(&sides[1]);
         assert_eq!(counts(), [before[0] + 1, before[1] + 1]);
     }
-    assert_eq!(counts(), [before[0], before[1] + 1]);
+    assert_eq!(counts(), [before[0] + 1, before[1]]);
     // A request that is answered elsewhere has its own.
-    sides[1].hear(&request(1));
-    let (_, reply) = sides[1].request();
+    sides[0].hear(&request(1));
+    let (_, reply) = sides[0].request();
     drop(spare);
-    assert_eq!(counts(), [before[0], before[1] + 1]);
+    assert_eq!(counts(), [before[0] + 1, before[1]]);
     reply.ok(&1).unwrap();
     assert_eq!(counts(), before);
 }

@@ -19,12 +19,19 @@ pub(crate) const LONG: Duration = Duration::from_secs(10);
 pub(crate) struct Hand {
     millis: AtomicU64,
     pub(crate) looks: AtomicU64,
+    /// How long ago it is about.
+    pub(crate) lag_millis: AtomicU64,
 }
 
 impl Clock for Hand {
     fn now(&self) -> Instant {
         self.looks.fetch_add(1, Ordering::SeqCst);
         Instant::from_millis(self.millis.load(Ordering::SeqCst))
+    }
+
+    fn now_about(&self) -> Instant {
+        let lag = self.lag_millis.load(Ordering::SeqCst);
+        Instant::from_millis(self.millis.load(Ordering::SeqCst) - lag)
     }
 }
 
