@@ -16,6 +16,7 @@ SUITES = {
     "websocket": ("antiphon-session", [*ALONE, "--test", "websocket"]),
     "session": ("antiphon-session", [*TOGETHER, "--test", "session"]),
     "engine": ("antiphon-tokio", [*TOGETHER, "--test", "engine"]),
+    "timer": ("antiphon-tokio", [*TOGETHER, "--test", "timer"]),
     "service": ("antiphon-tokio", [*TOGETHER, "--test", "service"]),
     "http_server": ("antiphon-tokio", [*TOGETHER, "--test", "http_server"]),
     "http_client": ("antiphon-tokio", [*TOGETHER, "--test", "http_client"]),
@@ -33,6 +34,7 @@ SUITES = {
 SESSION = "adapters/session/src/"
 ASYNC = "adapters/async/src/"
 BLOCKING = "adapters/blocking/src/"
+TOKIO = "adapters/tokio/src/"
 
 CALLS = [
     (SESSION + "handle.rs", "state.settle(place, OwnedOutcome::Aborted)", "{}",
@@ -76,12 +78,12 @@ QUEUES = [
      "only so many bytes of requests wait", "session::requests_beyond_their_bytes"),
     (SESSION + "queue.rs", "self.bytes == 0 || ", "",
      "one message always fits", "session::messages_beyond_their_bytes"),
-    (SESSION + "queue.rs", "self.release(request.origin().bytes);\n                Some(request)", "Some(request)",
+    (SESSION + "queue.rs", "self.release(request.origin().bytes);\n        Some(request)", "Some(request)",
      "a request taken out lets go of its bytes", "session::a_request_that_is_cancelled"),
-    (SESSION + "session.rs", "self.has_cancelled.load(Ordering::Acquire) && self.was_given_up(request.key())", "false",
+    (SESSION + "session.rs", "!self.has_cancelled.load(Ordering::Acquire) || !self.was_given_up(request)", "true",
      "a request of a batch that is cancelled before it begins never does",
      "flow::a_cancel_keeps_what_waits_in_the_same_batch"),
-    (SESSION + "session.rs", "        state.queue.remove_cancelled(key);\n", "",
+    (SESSION + "session.rs", "        state.queue.remove_cancelled(request);\n", "",
      "the service is not told of a cancel of what it has not begun",
      "flow::a_cancel_keeps_what_waits_in_the_same_batch"),
     (SESSION + "session.rs", "if let Some(request) = queue.remove_request(cancelled.key) {",
@@ -210,6 +212,22 @@ KEEPING = [
 ]
 
 PUMPS = [
+    (ASYNC + "dispatch.rs", "if !may_begin {", "if false {",
+     "a request that was given up while it was taken never begins", "service::a_request_that_was_taken_with"),
+    (SESSION + "spare.rs", "if place.session == session {", "if true {",
+     "a thread keeps no session but the one it serves", "session::a_request_leaves_its_reference"),
+    (SESSION + "call.rs", "        if self.is_settled {\n            return Collector::new();\n        }\n", "",
+     "a batch that was polled to its end takes nothing of another", "session::whoever_waits_for_a_batch_that_was_polled"),
+    (SESSION + "session.rs", "if state.conn.has_ended() && state.closed.is_none() {", "if false {",
+     "a connection that an answer ends says so", "session::a_connection_that_an_answer_ends"),
+    (TOKIO + "runtime.rs", "pin!(unconstrained(set.sleep.as_mut())).poll(cx)", "set.sleep.as_mut().poll(cx)",
+     "a timer that was not set for want of a turn is not taken for one that is", "timer::a_timer_that_is_first_asked"),
+    (TOKIO + "runtime.rs", " && !set.sleep.is_elapsed()", "",
+     "a timer that has gone off says so", "timer::a_timer_that_is_asked_again"),
+    (TOKIO + "runtime.rs", "known.will_wake(cx.waker())", "true",
+     "a timer wakes whoever asked last", "timer::a_timer_wakes_whoever"),
+    (TOKIO + "runtime.rs", "            set.waker = None;\n", "",
+     "a timer that is set anew wakes again", "timer::a_timer_can_be_moved"),
     (ASYNC + "pump.rs", "Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}", "",
      "tasks: an interrupted write is done again", "engine::what_is_interrupted"),
     (ASYNC + "pump.rs", "Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => return true,", "",

@@ -1,13 +1,13 @@
 //! One side of an echo with nothing of JSON-RPC in it: what is wanted of a far side, and how it is made.
 //!
 //! The rule guarded: a bare side moves the same bytes in as few writes as it can, and looks at no more of them than it
-//! must. To answer, which a client of ours needs, is to find the digits of each id and to write a line around them.
+//! must. To answer, which a client of ours needs, is to know each request by its head and to write a line around its id.
 
 use std::sync::LazyLock;
 
 use memchr::memmem;
 
-use crate::row::{BATCH, Mode, Outcome, WORD, lines, requests};
+use crate::row::{BATCH, Mode, Outcome, WORD, lines, request, requests};
 
 /// What a far side gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,22 +36,32 @@ impl Ours {
 }
 
 /// Appends the answers to whole messages, requests or batches of them: what stands between the requests stays as it is.
-/// An id is what the digits before a closing brace are, for there is no other brace in what is sent here.
 pub(crate) fn answer(messages: &[u8], out: &mut Vec<u8>) {
     // An answer is shorter than its request.
     out.reserve(messages.len());
-    let mut from = 0;
-    for end in memchr::memchr_iter(b'}', messages) {
-        let between = messages[from..end].iter().position(|byte| *byte == b'{');
-        out.extend_from_slice(&messages[from..from + between.unwrap_or_default()]);
-        let is_digit = |byte: &&u8| byte.is_ascii_digit();
-        let digits = messages[..end].iter().rev().take_while(is_digit).count();
+    let mut rest = messages;
+    while let Some(first) = rest.first() {
+        // All requests are alike up to their id.
+        let asked = rest.get(..ASKED.len()).filter(|head| *head == *ASKED);
+        let Some(asked) = asked else {
+            out.push(*first);
+            rest = &rest[1..];
+            continue;
+        };
+        let id = &rest[asked.len()..];
+        let end = id
+            .iter()
+            .position(|byte| *byte == b'}')
+            .map_or(id.len(), |at| at + 1);
         out.extend_from_slice(&HEAD);
-        out.extend_from_slice(&messages[end - digits..=end]);
-        from = end + 1;
+        out.extend_from_slice(&id[..end]);
+        rest = &id[end..];
     }
-    out.extend_from_slice(&messages[from..]);
 }
+
+/// What stands before the id of each request.
+static ASKED: LazyLock<Vec<u8>> =
+    LazyLock::new(|| request(0).trim_end_matches("0}").as_bytes().to_vec());
 
 /// What stands before the id of each answer, in one piece.
 static HEAD: LazyLock<Vec<u8>> =
