@@ -13,8 +13,10 @@ fn a_handler_notifies_and_answers_after_the_input_has_ended_and_then_no_more() {
     conn.handle_eof();
     // Before and after the end has been told.
     conn.notify("tick", &[0]).unwrap();
+    assert!(!conn.has_ended());
     let told = conn.poll_event(&mut input);
     assert!(matches!(told, Some(Event::Closed(Closed::EndOfInput))));
+    assert!(conn.has_ended());
     conn.notify("tick", &[1]).unwrap();
     assert_eq!(conn.notify("", ()), Err(SendError::BlankMethod));
     // A call could never be answered.

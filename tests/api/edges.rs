@@ -72,11 +72,13 @@ fn answers_that_wait_for_others_of_their_batches_count_as_output() {
     for (spare, ends) in [(0, false), (1, true)] {
         let mut conn: Connection<u32> = Connection::new(with_limits(1000, 3 * answer - spare));
         for n in 1..=3 {
-            assert!(!conn.is_closed());
+            assert!(!conn.is_closed() && !conn.has_ended());
             let mut tokens = requests(&mut conn, BATCH);
             conn.respond(tokens.remove(0), &result).unwrap();
             assert_eq!((waiting(&conn), conn.requests_open()), (0, n));
         }
+        // Known before it is told.
+        assert_eq!(conn.has_ended(), ends);
         let told = drained(&mut conn);
         assert_eq!(told.iter().any(|event| event.contains("OutboxFull")), ends);
         assert_eq!(conn.requests_open(), if ends { 0 } else { 3 });
