@@ -1,7 +1,7 @@
 //! The tasks and timers of smol and of async-std, as the engine wants them.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -103,6 +103,14 @@ impl Runtime for Futures {
             epoch: self.epoch,
             set: None,
         })
+    }
+
+    fn sleep_until(&self, at: Instant) -> Task {
+        if at == Instant::FAR_FUTURE {
+            return Box::pin(pending());
+        }
+        let mut timer = async_io::Timer::at(self.epoch + at.saturating_since(Instant::ZERO));
+        Box::pin(poll_fn(move |cx| Pin::new(&mut timer).poll(cx).map(drop)))
     }
 }
 

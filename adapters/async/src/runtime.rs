@@ -1,13 +1,15 @@
-//! What is needed of a runtime: tasks and timers. Three small methods, so any executor will do.
+//! What is needed of a runtime: tasks and timers. Three small methods, so any executor will do, and one
+//! that may be done better.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use antiphon::Instant;
 use antiphon_session::Clock;
+use pin_project_lite::pin_project;
 
 /// Something for the runtime to run.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -19,6 +21,13 @@ pub trait Runtime: Clock {
 
     /// A timer that is not set.
     fn timer(&self) -> Box<dyn Timer>;
+
+    /// What is ready once `at`, of the runtime's clock, has come; [`Instant::FAR_FUTURE`] never comes. For one
+    /// time only, which may be cheaper than a timer.
+    fn sleep_until(&self, at: Instant) -> Task {
+        let mut timer = self.timer();
+        Box::pin(poll_fn(move |cx| timer.poll_until(at, cx)))
+    }
 }
 
 impl fmt::Debug for dyn Runtime {
@@ -39,44 +48,70 @@ pub type SharedRuntime = Arc<dyn Runtime>;
 
 /// Waits until `at`, of the runtime's clock.
 pub async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
-    let mut timer = runtime.timer();
-    std::future::poll_fn(|cx| timer.poll_until(at, cx)).await;
+    runtime.sleep_until(at).await;
 }
 
 /// Runs `future` until `at` at the latest; none if it took longer, and then it has been dropped.
-pub async fn until<F: Future>(runtime: &dyn Runtime, at: Instant, future: F) -> Option<F::Output> {
-    until_due(runtime, || at, future).await
+pub fn until<F: Future>(
+    runtime: &dyn Runtime,
+    at: Instant,
+    future: F,
+) -> impl Future<Output = Option<F::Output>> {
+    until_due(runtime, move || at, future)
 }
 
 /// The same for `span` at the longest, by a clock that is read only if it is not ready at once.
 #[cfg(feature = "http")]
-pub(crate) async fn within<F: Future>(
+pub(crate) fn within<F: Future>(
     runtime: &dyn Runtime,
     span: std::time::Duration,
     future: F,
-) -> Option<F::Output> {
-    until_due(runtime, || runtime.now() + span, future).await
+) -> impl Future<Output = Option<F::Output>> {
+    until_due(runtime, move || runtime.now() + span, future)
 }
 
-async fn until_due<F: Future>(
+fn until_due<F: Future, A: FnOnce() -> Instant>(
     runtime: &dyn Runtime,
-    at: impl FnOnce() -> Instant,
+    at: A,
     future: F,
-) -> Option<F::Output> {
-    let mut at = Some(at);
-    let mut set = None;
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(|cx| {
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+) -> Until<'_, F, A> {
+    Until {
+        runtime,
+        at: Some(at),
+        asleep: None,
+        future,
+    }
+}
+
+pin_project! {
+    /// A future with a deadline. Written out, for what is awaited in an async function is held in it more
+    /// than once.
+    struct Until<'r, F, A> {
+        runtime: &'r dyn Runtime,
+        // None once it has been asked for.
+        at: Option<A>,
+        // None for ever if there is no deadline.
+        asleep: Option<Task>,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future, A: FnOnce() -> Instant> Future for Until<'_, F, A> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Some(output));
         }
-        if let Some(at) = at.take() {
-            set = Some((runtime.timer(), at()));
+        if let Some(at) = this.at.take() {
+            let at = at();
+            *this.asleep = (at != Instant::FAR_FUTURE).then(|| this.runtime.sleep_until(at));
         }
-        let Some((timer, at)) = &mut set else {
-            return Poll::Pending;
-        };
-        timer.poll_until(*at, cx).map(|()| None)
-    })
-    .await
+        match this.asleep {
+            Some(asleep) => asleep.as_mut().poll(cx).map(|()| None),
+            None => Poll::Pending,
+        }
+    }
 }

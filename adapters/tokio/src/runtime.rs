@@ -1,7 +1,7 @@
 //! tokio's tasks and timers, as the engine wants them.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -47,6 +47,15 @@ impl Runtime for Tokio {
             epoch: self.epoch,
             set: None,
         })
+    }
+
+    fn sleep_until(&self, at: Instant) -> Task {
+        if at == Instant::FAR_FUTURE {
+            return Box::pin(pending());
+        }
+        let due = self.epoch + at.saturating_since(Instant::ZERO);
+        // As with the timer below.
+        Box::pin(unconstrained(sleep_until(due)))
     }
 }
 

@@ -157,8 +157,8 @@ impl Client {
         params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<OwnedJson, HttpCallError> {
-        let (call, started) = self.inner.caller.call(method, params)?;
-        let outcomes = self.exchange(started, timeout).await?;
+        let (call, mut started) = self.inner.caller.call(method, params)?;
+        let outcomes = self.exchange(&mut started, timeout).await?;
         result_of(outcomes, call)
     }
 
@@ -167,8 +167,9 @@ impl Client {
     /// # Errors
     /// What was wrong with it, or with the transport.
     pub async fn notify(&self, method: &str, params: impl Payload) -> Result<(), HttpCallError> {
-        let started = self.inner.caller.notify(method, params)?;
-        self.exchange(started, Some(CALL_TIMEOUT_DEFAULT)).await?;
+        let mut started = self.inner.caller.notify(method, params)?;
+        self.exchange(&mut started, Some(CALL_TIMEOUT_DEFAULT))
+            .await?;
         Ok(())
     }
 
@@ -205,8 +206,8 @@ impl Client {
         timeout: Option<Duration>,
         build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     ) -> Result<(H, Collector), HttpCallError> {
-        let (handles, started) = self.inner.caller.batch(build)?;
-        let outcomes = self.exchange(started, timeout).await?;
+        let (handles, mut started) = self.inner.caller.batch(build)?;
+        let outcomes = self.exchange(&mut started, timeout).await?;
         Ok((handles, outcomes))
     }
 
@@ -234,7 +235,7 @@ impl Client {
 
     async fn exchange(
         &self,
-        mut started: Started,
+        started: &mut Started,
         timeout: Option<Duration>,
     ) -> Result<Collector, HttpError> {
         let send = self.lock_send().clone().ok_or(HttpError::Closed)?;

@@ -27,7 +27,7 @@ use std::time::Duration;
 use antiphon::Instant;
 use antiphon::http::MEDIA_TYPE;
 use antiphon_session::http::{HttpClientOptions, HttpError, HttpRequest, HttpResponse, HttpUrl};
-use bytes::Bytes;
+use bytes::Buf;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION};
@@ -46,10 +46,10 @@ const BUFFER_BYTES_MAX: usize = 64 * 1024;
 static JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
 /// Where requests are handed to hyper.
-type Sender = SendRequest<Full<Bytes>>;
+type Sender = SendRequest<Full<Body>>;
 
 /// A connection of hyper.
-type Conn = hyper::client::conn::http1::Connection<HyperIo, Full<Bytes>>;
+type Conn = hyper::client::conn::http1::Connection<HyperIo, Full<Body>>;
 
 /// Connections to one server, made when they are needed. Dropped, it closes those that are idle at
 /// once and the others with their replies.
@@ -76,14 +76,20 @@ struct State {
     places: usize,
     /// What waits for a connection or a place, the longest first.
     waiting: VecDeque<Arc<Job>>,
-    /// Where the last request went, and how its head says so.
-    target: Option<(HttpUrl, Uri, HeaderValue)>,
+    /// Where the last request went.
+    target: Option<Arc<Target>>,
+}
+
+/// Where requests go, and how their heads say so.
+struct Target {
+    url: HttpUrl,
+    uri: Uri,
+    host: HeaderValue,
 }
 
 /// One request, from its place in the line to its reply.
 struct Job {
-    target: Uri,
-    host: HeaderValue,
+    target: Arc<Target>,
     content_type: &'static str,
     headers: Arc<Vec<(String, String)>>,
     body: Arc<Vec<u8>>,
@@ -224,15 +230,14 @@ impl Job {
         state.tries <= inner.connections_max
     }
 
-    fn request(&self) -> Result<Request<Full<Bytes>>, HttpError> {
-        let body = Full::new(Bytes::from_owner(Body(Arc::clone(&self.body))));
-        let mut request = Request::new(body);
+    fn request(&self) -> Result<Request<Full<Body>>, HttpError> {
+        let mut request = Request::new(Full::new(Body::new(&self.body)));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.target.clone();
+        *request.uri_mut() = self.target.uri.clone();
         let headers = request.headers_mut();
         // With the length of the body, which hyper adds.
         headers.reserve(5 + self.headers.len());
-        headers.insert(HOST, self.host.clone());
+        headers.insert(HOST, self.target.host.clone());
         let content_type = match self.content_type {
             MEDIA_TYPE => JSON.clone(),
             other => HeaderValue::from_static(other),
@@ -251,10 +256,10 @@ impl Job {
 
     /// Sends it over a connection, and reads the reply.
     async fn exchange(&self, sender: &mut Sender) -> Result<HttpResponse, Failed> {
-        let request = self.request().map_err(Failed::Error)?;
         if sender.ready().await.is_err() {
             return Err(Failed::Unsent);
         }
+        let request = self.request().map_err(Failed::Error)?;
         match sender.try_send_request(request).await {
             Ok(response) => {
                 let response = read(response, self.reply_bytes_max).await;
@@ -432,10 +437,8 @@ impl Inner {
     }
 
     async fn send(self: &Arc<Self>, asked: &HttpRequest) -> Result<HttpResponse, HttpError> {
-        let (target, host) = self.target(&asked.url)?;
         let job = Arc::new(Job {
-            target,
-            host,
+            target: self.target(&asked.url)?,
             content_type: asked.content_type,
             headers: Arc::clone(&asked.headers),
             body: Arc::clone(&asked.body),
@@ -454,19 +457,20 @@ impl Inner {
     }
 
     /// What the head of a request to `url` says of it. Mostly that is where the last one went.
-    fn target(&self, url: &HttpUrl) -> Result<(Uri, HeaderValue), HttpError> {
+    fn target(&self, url: &HttpUrl) -> Result<Arc<Target>, HttpError> {
         let mut state = self.lock();
-        if let Some((known, target, host)) = &state.target {
-            if known == url {
-                return Ok((target.clone(), host.clone()));
-            }
+        if let Some(known) = state.target.as_ref().filter(|known| known.url == *url) {
+            return Ok(Arc::clone(known));
         }
-        let target = url.target().parse::<Uri>();
-        let target = target.map_err(|_| HttpError::Url("its path cannot be asked for"))?;
+        let uri = url.target().parse::<Uri>();
         let host = HeaderValue::from_str(url.authority());
-        let host = host.map_err(|_| HttpError::Url("it names no host"))?;
-        state.target = Some((url.clone(), target.clone(), host.clone()));
-        Ok((target, host))
+        let target = Arc::new(Target {
+            url: url.clone(),
+            uri: uri.map_err(|_| HttpError::Url("its path cannot be asked for"))?,
+            host: host.map_err(|_| HttpError::Url("it names no host"))?,
+        });
+        state.target = Some(Arc::clone(&target));
+        Ok(target)
     }
 }
 
@@ -501,11 +505,30 @@ impl Drop for Waiting<'_> {
 }
 
 /// The bytes of a request, shared with whoever may have to send them again.
-struct Body(Arc<Vec<u8>>);
+struct Body {
+    bytes: Arc<Vec<u8>>,
+    /// How many have been sent.
+    sent: usize,
+}
 
-impl AsRef<[u8]> for Body {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
+impl Body {
+    fn new(bytes: &Arc<Vec<u8>>) -> Self {
+        let bytes = Arc::clone(bytes);
+        Self { bytes, sent: 0 }
+    }
+}
+
+impl Buf for Body {
+    fn remaining(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.sent += count;
     }
 }
 
@@ -675,7 +698,11 @@ async fn read(
     if declared > bytes_max as u64 {
         return Err(too_large());
     }
-    while let Some(frame) = incoming.frame().await {
+    // What is known to have ended need not be asked again.
+    while !hyper::body::Body::is_end_stream(&incoming) {
+        let Some(frame) = incoming.frame().await else {
+            break;
+        };
         // Trailers say nothing that is asked for.
         let Ok(data) = frame.map_err(lost)?.into_data() else {
             continue;

@@ -14,7 +14,7 @@ use antiphon_session::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, ORIGIN};
 use hyper::{Request, Response, StatusCode};
 
 use super::exchange::{Exchange, Exchanges};
@@ -113,10 +113,19 @@ impl<S: Service> Endpoint<S> {
             .uri
             .path_and_query()
             .map_or("", |target| target.as_str());
-        let origins: Vec<&str> = parts.headers.get_all(ORIGIN).iter().map(text).collect();
         let mut head = RequestHead::new(parts.method.as_str(), target);
-        head.content_type = sole(&parts.headers, &CONTENT_TYPE);
-        head.content_length = sole(&parts.headers, &CONTENT_LENGTH).and_then(|n| n.parse().ok());
+        let (mut origins, mut content_length) = (Vec::new(), None);
+        // All in one go: there are few headers, and looking for one by its name costs more.
+        for (name, value) in &parts.headers {
+            if name == CONTENT_TYPE {
+                head.content_type = sole(head.content_type, value);
+            } else if name == CONTENT_LENGTH {
+                content_length = sole(content_length, value);
+            } else if name == ORIGIN {
+                origins.push(text(value));
+            }
+        }
+        head.content_length = content_length.and_then(|n| n.parse().ok());
         head.origins = &origins;
 
         let know = |known: &mut Context| {
@@ -185,14 +194,10 @@ fn text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or_default()
 }
 
-/// A header that may occur once. Two that differ are as good as no text.
-fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let first = values.next()?;
-    Some(match values.all(|value| value == first) {
-        true => text(first),
-        false => "",
-    })
+/// What a header that may occur once says with this occurrence of it. Two that differ are as good as no text.
+fn sole<'a>(before: Option<&'a str>, value: &'a HeaderValue) -> Option<&'a str> {
+    let value = text(value);
+    Some(before.map_or(value, |before| if before == value { before } else { "" }))
 }
 
 /// The answer to a body that is not read to its end: there is no telling where the next request
