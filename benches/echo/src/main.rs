@@ -47,7 +47,7 @@ struct Arguments {
 fn arguments() -> Outcome<Arguments> {
     let mut given = Arguments {
         slot: Duration::from_millis(120),
-        rounds: 7,
+        rounds: 15,
         rows: Vec::new(),
         is_raw: false,
         has_worker: true,

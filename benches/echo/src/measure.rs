@@ -47,16 +47,23 @@ fn cpu() -> Outcome<Duration> {
     Ok(Duration::from_micros(u64::try_from(micros)?))
 }
 
-/// Lets every row have its turn in every round.
+/// Lets every row have its turn in every round, next to its floor: what disturbs a machine for a second then disturbs both.
 pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcome<Vec<Samples>> {
     let mut samples = vec![[const { Vec::new() }; 3]; rows.len()];
+    let mut floors: Vec<_> = rows.iter().map(|row| row.floor).collect();
+    floors.sort_unstable();
+    floors.dedup();
+    let turns: Vec<_> = floors
+        .into_iter()
+        .flat_map(|floor| Mode::ALL.map(|mode| (floor, mode)))
+        .collect();
     for round in 0..rounds {
-        for mode in Mode::ALL {
-            for (at, row) in rows.iter_mut().enumerate() {
-                if row.lane.can(mode) {
+        for &(floor, mode) in &turns {
+            for (row, samples) in rows.iter_mut().zip(&mut samples) {
+                if row.floor == floor && row.lane.can(mode) {
                     let sample = sample(row, mode, slot);
                     let sample = sample.map_err(|error| format!("{}: {error}", row.name))?;
-                    samples[at][mode as usize].push(sample);
+                    samples[mode as usize].push(sample);
                 }
             }
         }

@@ -25,15 +25,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon::http::MEDIA_TYPE;
 use antiphon_session::http::{HttpClientOptions, HttpError, HttpRequest, HttpResponse, HttpUrl};
-use bytes::Buf;
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{Builder, SendRequest};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use hyper::{Method, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::client::conn::http1::Builder;
 
 use super::client::{HttpSend, Sending};
+use super::job::{Body, Failed, Job, Sender, Stage, Step, Target, header_map, register};
 use super::stream::HyperIo;
 use crate::beside::Bells;
 use crate::client::Connect;
@@ -41,12 +38,6 @@ use crate::runtime::{SharedRuntime, Timer, until};
 
 /// The most bytes of a reply that hyper holds at once.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
-
-/// What nearly every request is, and wants, judged once.
-static JSON: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
-
-/// Where requests are handed to hyper.
-type Sender = SendRequest<Full<Body>>;
 
 /// A connection of hyper.
 type Conn = hyper::client::conn::http1::Connection<HyperIo, Full<Body>>;
@@ -80,54 +71,6 @@ struct State {
     target: Option<Arc<Target>>,
 }
 
-/// Where requests go, and how their heads say so.
-struct Target {
-    url: HttpUrl,
-    uri: Uri,
-    host: HeaderValue,
-}
-
-/// One request, from its place in the line to its reply.
-struct Job {
-    target: Arc<Target>,
-    content_type: &'static str,
-    headers: Arc<Vec<(String, String)>>,
-    body: Arc<Vec<u8>>,
-    reply_bytes_max: usize,
-    state: Mutex<JobState>,
-}
-
-#[derive(Default)]
-struct JobState {
-    stage: Stage,
-    /// Who asked.
-    asker: Option<Waker>,
-    /// The task that serves it.
-    server: Option<Waker>,
-    /// How many connections were closed before they had taken it.
-    tries: usize,
-}
-
-/// How far a [`Job`] is.
-#[derive(Default)]
-enum Stage {
-    /// It waits in line, or is being served.
-    #[default]
-    Waiting,
-    /// Who asked may make a connection for it.
-    Placed(Place),
-    Done(Result<HttpResponse, HttpError>),
-    /// Nobody waits for it any more.
-    GivenUp,
-}
-
-/// What whoever asked has to do next.
-enum Step {
-    /// Make a connection.
-    Open(Place),
-    Done(Result<HttpResponse, HttpError>),
-}
-
 /// Where an idle connection is handed the next request.
 #[derive(Default)]
 struct Desk {
@@ -144,7 +87,7 @@ struct DeskState {
 }
 
 /// The right to one connection. Dropped, it goes to the next in line.
-struct Place {
+pub(super) struct Place {
     inner: Weak<Inner>,
 }
 
@@ -156,134 +99,7 @@ impl Drop for Place {
     }
 }
 
-/// How serving a [`Job`] ended without a reply.
-enum Failed {
-    /// Nothing was sent: the connection had been closed.
-    Unsent,
-    /// Nobody waits for it any more.
-    GivenUp,
-    Error(HttpError),
-}
-
-// Nothing that can panic runs under any of these locks.
-
-impl Job {
-    fn lock(&self) -> MutexGuard<'_, JobState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Goes a step on, and wakes whoever asked, if anybody waits. Lets go of it before: memory is freed
-    /// most cheaply by the thread that took it.
-    fn advance(self: Arc<Self>, stage: Stage) {
-        let mut state = self.lock();
-        if matches!(state.stage, Stage::GivenUp) {
-            drop(state);
-            // A place would go to the next in line, which takes the lock of the line.
-            drop(stage);
-            return;
-        }
-        state.stage = stage;
-        state.server = None;
-        let asker = state.asker.take();
-        drop(state);
-        drop(self);
-        asker.into_iter().for_each(Waker::wake);
-    }
-
-    fn is_given_up(&self) -> bool {
-        matches!(self.lock().stage, Stage::GivenUp)
-    }
-
-    /// Ready once nobody waits any more: for the task that serves it.
-    fn poll_given_up(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut state = self.lock();
-        if matches!(state.stage, Stage::GivenUp) {
-            return Poll::Ready(());
-        }
-        register(&mut state.server, cx);
-        Poll::Pending
-    }
-
-    /// Ready with the place or the outcome, for whoever asked.
-    fn poll_step(&self, cx: &Context<'_>) -> Poll<Step> {
-        let mut state = self.lock();
-        match mem::replace(&mut state.stage, Stage::GivenUp) {
-            Stage::Placed(place) => {
-                state.stage = Stage::Waiting;
-                Poll::Ready(Step::Open(place))
-            }
-            // Nobody waits any more.
-            Stage::Done(replied) => Poll::Ready(Step::Done(replied)),
-            waits => {
-                state.stage = waits;
-                register(&mut state.asker, cx);
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Counts a connection that was closed before it had taken it: at most one for each that may
-    /// have been idle, and a new one.
-    fn may_be_tried(&self, inner: &Inner) -> bool {
-        let mut state = self.lock();
-        state.tries += 1;
-        state.tries <= inner.connections_max
-    }
-
-    fn request(&self) -> Result<Request<Full<Body>>, HttpError> {
-        let mut request = Request::new(Full::new(Body::new(&self.body)));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.target.uri.clone();
-        let headers = request.headers_mut();
-        // With the length of the body, which hyper adds.
-        headers.reserve(5 + self.headers.len());
-        headers.insert(HOST, self.target.host.clone());
-        let content_type = match self.content_type {
-            MEDIA_TYPE => JSON.clone(),
-            other => HeaderValue::from_static(other),
-        };
-        headers.insert(CONTENT_TYPE, content_type.clone());
-        headers.insert(ACCEPT, content_type);
-        if !self.headers.is_empty() {
-            let own = header_map(&self.headers)?;
-            for name in own.keys() {
-                headers.remove(name);
-            }
-            headers.extend(own);
-        }
-        Ok(request)
-    }
-
-    /// Sends it over a connection, and reads the reply.
-    async fn exchange(&self, sender: &mut Sender) -> Result<HttpResponse, Failed> {
-        if sender.ready().await.is_err() {
-            return Err(Failed::Unsent);
-        }
-        let request = self.request().map_err(Failed::Error)?;
-        match sender.try_send_request(request).await {
-            Ok(response) => {
-                let response = read(response, self.reply_bytes_max).await;
-                response.map_err(Failed::Error)
-            }
-            Err(mut failed) => Err(match failed.take_message() {
-                Some(_) => Failed::Unsent,
-                None => Failed::Error(lost(failed.into_error())),
-            }),
-        }
-    }
-
-    /// The same for as long as anybody waits.
-    async fn serve(&self, sender: &mut Sender) -> Result<HttpResponse, Failed> {
-        let mut exchange = pin!(self.exchange(sender));
-        poll_fn(|cx| {
-            if self.poll_given_up(cx).is_ready() {
-                return Poll::Ready(Err(Failed::GivenUp));
-            }
-            exchange.as_mut().poll(cx)
-        })
-        .await
-    }
-}
+// Nothing that can panic runs under either of these locks.
 
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, DeskState> {
@@ -317,13 +133,6 @@ impl Desk {
         }
         register(&mut state.server, cx);
         Poll::Pending
-    }
-}
-
-fn register(waker: &mut Option<Waker>, cx: &Context<'_>) {
-    match waker {
-        Some(known) => known.clone_from(cx.waker()),
-        None => *waker = Some(cx.waker().clone()),
     }
 }
 
@@ -437,14 +246,7 @@ impl Inner {
     }
 
     async fn send(self: &Arc<Self>, asked: &HttpRequest) -> Result<HttpResponse, HttpError> {
-        let job = Arc::new(Job {
-            target: self.target(&asked.url)?,
-            content_type: asked.content_type,
-            headers: Arc::clone(&asked.headers),
-            body: Arc::clone(&asked.body),
-            reply_bytes_max: asked.reply_bytes_max,
-            state: Mutex::default(),
-        });
+        let job = Arc::new(Job::new(self.target(&asked.url)?, asked));
         let waiting = Waiting(self, &job);
         self.hand(waiting.1);
         loop {
@@ -459,16 +261,10 @@ impl Inner {
     /// What the head of a request to `url` says of it. Mostly that is where the last one went.
     fn target(&self, url: &HttpUrl) -> Result<Arc<Target>, HttpError> {
         let mut state = self.lock();
-        if let Some(known) = state.target.as_ref().filter(|known| known.url == *url) {
+        if let Some(known) = state.target.as_ref().filter(|known| known.is_at(url)) {
             return Ok(Arc::clone(known));
         }
-        let uri = url.target().parse::<Uri>();
-        let host = HeaderValue::from_str(url.authority());
-        let target = Arc::new(Target {
-            url: url.clone(),
-            uri: uri.map_err(|_| HttpError::Url("its path cannot be asked for"))?,
-            host: host.map_err(|_| HttpError::Url("it names no host"))?,
-        });
+        let target = Arc::new(Target::new(url)?);
         state.target = Some(Arc::clone(&target));
         Ok(target)
     }
@@ -488,10 +284,7 @@ struct Waiting<'a>(&'a Arc<Inner>, &'a Arc<Job>);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut state = self.1.lock();
-        let stage = mem::replace(&mut state.stage, Stage::GivenUp);
-        let server = state.server.take();
-        drop(state);
+        let (stage, server) = self.1.give_up();
         match (stage, server) {
             (Stage::Waiting, Some(server)) => server.wake(),
             (Stage::Waiting, None) => {
@@ -501,34 +294,6 @@ impl Drop for Waiting<'_> {
             // A place goes to the next with it.
             (Stage::Placed(_) | Stage::Done(_) | Stage::GivenUp, _) => {}
         }
-    }
-}
-
-/// The bytes of a request, shared with whoever may have to send them again.
-struct Body {
-    bytes: Arc<Vec<u8>>,
-    /// How many have been sent.
-    sent: usize,
-}
-
-impl Body {
-    fn new(bytes: &Arc<Vec<u8>>) -> Self {
-        let bytes = Arc::clone(bytes);
-        Self { bytes, sent: 0 }
-    }
-}
-
-impl Buf for Body {
-    fn remaining(&self) -> usize {
-        self.bytes.len() - self.sent
-    }
-
-    fn chunk(&self) -> &[u8] {
-        &self.bytes[self.sent..]
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.sent += count;
     }
 }
 
@@ -628,7 +393,11 @@ impl Drop for Running {
         if is_sent {
             let ended = io::Error::new(io::ErrorKind::ConnectionAborted, "its task was ended");
             job.advance(Stage::Done(Err(HttpError::Lost(ended))));
-        } else if let Some(place) = self.place.take().filter(|_| job.may_be_tried(&inner)) {
+        } else if let Some(place) = self
+            .place
+            .take()
+            .filter(|_| job.may_be_tried(inner.connections_max))
+        {
             job.advance(Stage::Placed(place));
         } else {
             let broken = io::Error::new(
@@ -674,53 +443,8 @@ async fn run(conn: Conn, sender: Sender, runtime: SharedRuntime, running: Runnin
     }
 }
 
-fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
-    let mut map = HeaderMap::new();
-    for (name, value) in headers {
-        let refuse = || HttpError::Header(name.clone());
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refuse())?;
-        let value = HeaderValue::from_str(value).map_err(|_| refuse())?;
-        map.append(name, value);
-    }
-    Ok(map)
-}
-
-async fn read(
-    response: Response<hyper::body::Incoming>,
-    bytes_max: usize,
-) -> Result<HttpResponse, HttpError> {
-    let (parts, mut incoming) = response.into_parts();
-    let location = parts.headers.get(LOCATION);
-    let mut response = HttpResponse::new(parts.status.as_u16(), Vec::new());
-    response.location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into());
-    let too_large = || HttpError::Reply(antiphon::http::ReplyError::TooLarge { bytes_max });
-    let declared = hyper::body::Body::size_hint(&incoming).lower();
-    if declared > bytes_max as u64 {
-        return Err(too_large());
-    }
-    // What is known to have ended need not be asked again.
-    while !hyper::body::Body::is_end_stream(&incoming) {
-        let Some(frame) = incoming.frame().await else {
-            break;
-        };
-        // Trailers say nothing that is asked for.
-        let Ok(data) = frame.map_err(lost)?.into_data() else {
-            continue;
-        };
-        if response.body.len() + data.len() > bytes_max {
-            return Err(too_large());
-        }
-        response.body.extend_from_slice(&data);
-    }
-    Ok(response)
-}
-
 fn unsent(error: hyper::Error) -> HttpError {
     HttpError::Unsent(io::Error::other(error))
-}
-
-fn lost(error: hyper::Error) -> HttpError {
-    HttpError::Lost(io::Error::other(error))
 }
 
 impl Connections {

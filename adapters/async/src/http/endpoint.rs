@@ -9,14 +9,16 @@ use std::mem;
 use std::sync::Arc;
 
 use antiphon::Input;
-use antiphon::http::{Answer, RequestHead, Verdict};
+use antiphon::http::{Answer, MEDIA_TYPE, RequestHead, Verdict};
 use antiphon_session::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, ORIGIN};
-use hyper::{Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
 
+use super::JSON;
 use super::exchange::{Exchange, Exchanges};
 use super::options::HttpOptions;
 use crate::runtime::{SharedRuntime, within};
@@ -106,9 +108,9 @@ impl<S: Service> Endpoint<S> {
     pub(super) async fn serve(
         &self,
         context: &Context,
-        request: Request<Incoming>,
+        parts: &Parts,
+        body: &mut Incoming,
     ) -> Response<Full<Bytes>> {
-        let (parts, mut body) = request.into_parts();
         let target = parts
             .uri
             .path_and_query()
@@ -136,7 +138,7 @@ impl<S: Service> Endpoint<S> {
                 known.headers.push(name.as_str(), value.as_bytes());
             }
         };
-        let answer = self.answer_request(&head, &mut body, know).await;
+        let answer = self.answer_request(&head, body, know).await;
         response(answer)
     }
 
@@ -244,6 +246,10 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {
+        if name == CONTENT_TYPE.as_str() && value == MEDIA_TYPE {
+            response.headers_mut().append(CONTENT_TYPE, JSON.clone());
+            continue;
+        }
         let value = match &value {
             Cow::Borrowed(text) => {
                 HeaderValue::from_maybe_shared(Bytes::from_static(text.as_bytes()))

@@ -8,6 +8,7 @@ mod client;
 mod connections;
 mod endpoint;
 mod exchange;
+mod job;
 mod options;
 mod server;
 mod stream;
@@ -22,3 +23,6 @@ pub use client::{Client, HttpSend, Sending};
 pub use connections::Connections;
 pub use endpoint::Endpoint;
 pub use options::HttpOptions;
+
+/// What nearly every message is, and wants to be answered with: judged once.
+static JSON: hyper::header::HeaderValue = hyper::header::HeaderValue::from_static(MEDIA_TYPE);

@@ -10,6 +10,8 @@ use std::pin::pin;
 use std::task::Poll;
 
 use antiphon::http::HttpRules;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 
@@ -55,11 +57,12 @@ pub(super) async fn serve_connection<S: Service>(
         runtime.clone(),
     );
     let builder = builder(rules);
-    let service = service_fn(|request| {
+    let service = service_fn(|request: Request<Incoming>| {
         phases.serving();
         let (endpoint, context, phases) = (&endpoint, &context, &phases);
+        let (parts, mut body) = request.into_parts();
         async move {
-            let answer = endpoint.serve(context, request).await;
+            let answer = endpoint.serve(context, &parts, &mut body).await;
             phases.replying();
             Ok::<_, Infallible>(answer)
         }
