@@ -85,6 +85,30 @@ fn answers_that_wait_for_others_of_their_batches_count_as_output() {
     }
 }
 
+// TRN-07 SEC-11
+#[test]
+fn a_batch_that_is_answered_takes_no_more_from_what_others_gather_than_it_has_added() {
+    let result = "x".repeat(100);
+    let answer = antiphon::encode_response(id("1"), &result);
+    let answer = answer.unwrap().len();
+    for (spare, ends) in [(0, false), (1, true)] {
+        let mut conn: Connection<u32> = Connection::new(with_limits(1000, 6 * answer - spare));
+        let mut waits = requests(&mut conn, BATCH);
+        conn.respond(waits.remove(0), &result).unwrap();
+        for token in requests(&mut conn, BATCH) {
+            conn.respond(token, &result).unwrap();
+        }
+        assert!(waiting(&conn) > 2 * answer);
+        conn.consume_transmit(usize::MAX);
+        for _ in 0..5 {
+            assert!(!conn.has_ended());
+            let mut tokens = requests(&mut conn, BATCH);
+            conn.respond(tokens.remove(0), &result).unwrap();
+        }
+        assert_eq!(conn.has_ended(), ends);
+    }
+}
+
 // CAN-03
 #[test]
 fn a_cancel_is_said_up_to_the_hard_limit_and_left_out_beyond() {
