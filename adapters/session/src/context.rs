@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(context.cookie("c"), Some("4=5"));
         assert_eq!(context.cookie("d"), None);
         // Neither as text nor as the numbers that bytes are shown as.
-        let shown = format!("{context:?}");
+        let shown = format!("{context:?} {:?}", context.headers);
         assert!(
             !shown.contains("tops3cret") && !shown.contains("116, 111, 112"),
             "{shown}"
