@@ -41,7 +41,8 @@ impl Batch {
     /// Forgets what is behind the last whole answer: values are written by foreign code, which may have
     /// panicked.
     fn forget_unfinished(&mut self) {
-        if cfg!(panic = "unwind") {
+        #[cfg(panic = "unwind")]
+        {
             let whole = self.replies.last().map_or(0, |last| last.end as usize);
             self.text.truncate(whole);
         }

@@ -222,9 +222,8 @@ impl<T, S: Settings> Batch<'_, T, S> {
             return Err(SendError::BatchEmpty);
         }
         let conn = &mut *self.conn;
-        if cfg!(panic = "unwind") {
-            conn.outbox.body().truncate(self.whole);
-        }
+        #[cfg(panic = "unwind")]
+        conn.outbox.body().truncate(self.whole);
         conn.outbox.body().push(b']');
         conn.finish_body(self.start)?;
         conn.building = None;
@@ -256,9 +255,8 @@ impl<T, S: Settings> Batch<'_, T, S> {
     ) -> Result<(), SendError> {
         let bytes_max = self.conn.config.outbox_bytes_max;
         let out = self.conn.outbox.body();
-        if cfg!(panic = "unwind") {
-            out.truncate(self.whole);
-        }
+        #[cfg(panic = "unwind")]
+        out.truncate(self.whole);
         if self.items > 0 {
             out.push(b',');
         }
