@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use antiphon::{CancelStyle, CloseReason, Config, RequestKey};
+use antiphon::{CancelStyle, CloseReason, Config, OwnedNotification, RequestKey};
 use antiphon_async::{Options, duplex};
 use antiphon_tokio::{
     CallError, Link, Peer, Report, Request, Responder, Service, cancelled, connect,
@@ -57,6 +57,14 @@ impl Service for Told {
         self.running.fetch_sub(1, Ordering::SeqCst);
         // Whoever asked may be gone.
         drop(answered);
+    }
+
+    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
+        self.tell(notification.method());
+        if notification.method() == "panic" {
+            sleep(SECOND).await;
+            panic!("as asked")
+        }
     }
 
     fn cancelled(&self, _: &Peer, _: RequestKey, _: Option<antiphon::OwnedJson>) {
@@ -168,6 +176,19 @@ async fn a_handler_that_panics_after_a_while_costs_its_own_request() {
         2,
         "what panicked never came to its end"
     );
+}
+
+// SRV-26
+#[tokio::test(start_paused = true)]
+async fn a_notification_whose_handler_panics_is_told_of_and_the_next_is_served() {
+    let (service, mut hears, _) = told();
+    let (near, _far) = pair(Config::new(), service);
+    near.notify("panic", ()).await.unwrap();
+    near.notify("next", ()).await.unwrap();
+    assert_eq!(near.call::<u8>("fine", ()).await.unwrap(), 1);
+    for wanted in ["panic", "Panicked", "next", "fine"] {
+        assert_eq!(hears.recv().await.as_deref(), Some(wanted));
+    }
 }
 
 // SRV-26 CAN-13
