@@ -214,7 +214,7 @@ KEEPING = [
 ]
 
 PUMPS = [
-    (ASYNC + "dispatch.rs", "if !may_begin {", "if false {",
+    (ASYNC + "dispatch.rs", "if !self.session.may_begin(request.key()) {", "if false {",
      "a request that was given up while it was taken never begins", "service::a_request_that_was_taken_with"),
     (SESSION + "spare.rs", "if place.session == session {", "if true {",
      "a thread keeps no session but the one it serves", "session::a_request_leaves_its_reference"),

@@ -63,12 +63,16 @@ fn a_batch_goes_up_to_the_hard_limit_behind_whatever_waits() {
     }
 }
 
+/// How many bytes the answer to the first request has.
+fn answer_bytes(result: &str) -> usize {
+    antiphon::encode_response(id("1"), result).unwrap().len()
+}
+
 // TRN-07 SEC-11
 #[test]
 fn answers_that_wait_for_others_of_their_batches_count_as_output() {
     let result = "x".repeat(100);
-    let answer = antiphon::encode_response(id("1"), &result);
-    let answer = answer.unwrap().len();
+    let answer = answer_bytes(&result);
     for (spare, ends) in [(0, false), (1, true)] {
         let mut conn: Connection<u32> = Connection::new(with_limits(1000, 3 * answer - spare));
         for n in 1..=3 {
@@ -89,8 +93,7 @@ fn answers_that_wait_for_others_of_their_batches_count_as_output() {
 #[test]
 fn a_batch_that_is_answered_takes_no_more_from_what_others_gather_than_it_has_added() {
     let result = "x".repeat(100);
-    let answer = antiphon::encode_response(id("1"), &result);
-    let answer = answer.unwrap().len();
+    let answer = answer_bytes(&result);
     for (spare, ends) in [(0, false), (1, true)] {
         let mut conn: Connection<u32> = Connection::new(with_limits(1000, 6 * answer - spare));
         let mut waits = requests(&mut conn, BATCH);

@@ -289,13 +289,11 @@ impl Dispatch {
             self.waiting.push_back(request);
             return;
         }
-        let may_begin = self.session.may_begin(request.key());
-        let (request, reply) = Request::split(&self.session, request);
-        if !may_begin {
-            // A connection that has closed in the meantime awaits no answer.
-            let _ = reply.cancelled();
+        if !self.session.may_begin(request.key()) {
+            Request::give_up(&self.session, request);
             return;
         }
+        let (request, reply) = Request::split(&self.session, request);
         let begin = || self.service.request(cx, request, reply);
         let started = catch_unwind(AssertUnwindSafe(begin));
         self.started(cx, started);
@@ -343,9 +341,7 @@ impl Dispatch {
             return false;
         };
         if let Some(request) = self.waiting.remove(at) {
-            let (_, reply) = Request::split(&self.session, request);
-            // A connection that has closed in the meantime awaits no answer.
-            let _ = reply.cancelled();
+            Request::give_up(&self.session, request);
         }
         true
     }

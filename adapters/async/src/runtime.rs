@@ -90,7 +90,7 @@ pin_project! {
         runtime: &'r dyn Runtime,
         // None once it has been asked for.
         at: Option<A>,
-        // None for ever if there is no deadline.
+        // None before then.
         asleep: Option<Task>,
         #[pin]
         future: F,
@@ -106,8 +106,7 @@ impl<F: Future, A: FnOnce() -> Instant> Future for Until<'_, F, A> {
             return Poll::Ready(Some(output));
         }
         if let Some(at) = this.at.take() {
-            let at = at();
-            *this.asleep = (at != Instant::FAR_FUTURE).then(|| this.runtime.sleep_until(at));
+            *this.asleep = Some(this.runtime.sleep_until(at()));
         }
         match this.asleep {
             Some(asleep) => asleep.as_mut().poll(cx).map(|()| None),

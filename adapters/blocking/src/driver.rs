@@ -269,16 +269,14 @@ fn next_work(session: &Session, taken: &mut Taken) -> Next {
 }
 
 fn begin(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, request: OwnedRequest) {
-    let may_begin = session.may_begin(request.key());
-    let (request, reply) = Request::split(session, request);
-    if may_begin {
-        guarded(service, peer, |service| {
-            service.request(peer, request, reply)
-        });
-    } else {
-        // A connection that has closed in the meantime awaits no answer.
-        let _ = reply.cancelled();
+    if !session.may_begin(request.key()) {
+        Request::give_up(session, request);
+        return;
     }
+    let (request, reply) = Request::split(session, request);
+    guarded(service, peer, |service| {
+        service.request(peer, request, reply)
+    });
 }
 
 fn serve_one(service: &mut dyn Service, peer: &Peer, work: Work) {

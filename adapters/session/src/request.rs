@@ -34,6 +34,14 @@ impl Request {
         (Self { message }, Responder::new(session, token, bytes))
     }
 
+    /// Answers a request that was given up before it has begun: as cancelled, and the service is not told.
+    #[cold]
+    pub fn give_up(session: &Arc<Session>, request: OwnedRequest) {
+        let (_, reply) = Self::split(session, request);
+        // A connection that has closed in the meantime awaits no answer.
+        let _ = reply.cancelled();
+    }
+
     /// The method asked for.
     pub fn method(&self) -> &str {
         self.message.method()

@@ -593,7 +593,7 @@ impl Session {
     }
 
     /// Whether a request may begin that the service has taken from the queue together with others. False
-    /// if it was given up meanwhile: it is to be answered as cancelled, and the service is not told.
+    /// if it was given up meanwhile: it is to be [given up](crate::Request::give_up).
     #[inline]
     pub fn may_begin(&self, request: RequestKey) -> bool {
         // Whoever gives one up from now on finds it begun.

@@ -246,11 +246,8 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {
-        if name == CONTENT_TYPE.as_str() && value == MEDIA_TYPE {
-            response.headers_mut().append(CONTENT_TYPE, JSON.clone());
-            continue;
-        }
         let value = match &value {
+            Cow::Borrowed(MEDIA_TYPE) => Ok(JSON.clone()),
             Cow::Borrowed(text) => {
                 HeaderValue::from_maybe_shared(Bytes::from_static(text.as_bytes()))
             }
