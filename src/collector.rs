@@ -1,6 +1,5 @@
 //! Outcomes of a batch, kept until they are fetched by handle.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -9,7 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::connection::Handle;
 use crate::event::{OwnedOutcome, Response};
 use crate::id::CallId;
-use crate::json::{DecodeError, OwnedJson};
+use crate::json::DecodeError;
 
 /// As many places of outcomes that were fetched are kept, and then one for each that waits.
 const FETCHED_KEPT_MAX: usize = 64;
@@ -40,23 +39,14 @@ const FETCHED_KEPT_MAX: usize = 64;
 /// ```
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// In the order in which they came, which mostly is that of the calls.
-    outcomes: Vec<(CallId, Held)>,
+    /// In the order in which they came, which mostly is that of the calls. None has been fetched.
+    outcomes: Vec<(CallId, Option<OwnedOutcome>)>,
     /// How many have not been fetched.
     waiting: usize,
     /// One came before one of an earlier call: they are to be sorted before one is looked for.
     is_mixed: bool,
     /// Behind the last one that was fetched, where the next one mostly is.
     next: usize,
-}
-
-/// An outcome where it waits: a result takes no more room than it needs.
-#[derive(Debug, Default)]
-enum Held {
-    #[default]
-    Fetched,
-    Result(OwnedJson),
-    Other(Box<OwnedOutcome>),
 }
 
 impl Collector {
@@ -88,8 +78,7 @@ impl Collector {
     pub fn put(&mut self, call: CallId, outcome: OwnedOutcome) {
         // One that is filled and fetched from all the time does not grow by what is gone.
         if self.outcomes.len() > 2 * self.waiting + FETCHED_KEPT_MAX {
-            self.outcomes
-                .retain(|(_, held)| !matches!(held, Held::Fetched));
+            self.outcomes.retain(|(_, outcome)| outcome.is_some());
             self.next = 0;
         }
         let last = self.outcomes.last();
@@ -98,11 +87,7 @@ impl Collector {
             // Over HTTP most have one.
             self.outcomes.reserve_exact(1);
         }
-        let held = match outcome {
-            OwnedOutcome::Ok(result) => Held::Result(result),
-            other => Held::Other(Box::new(other)),
-        };
-        self.outcomes.push((call, held));
+        self.outcomes.push((call, Some(outcome)));
         self.waiting += 1;
     }
 
@@ -119,24 +104,11 @@ impl Collector {
     /// Takes the outcome of a call as it is; none if it has not settled, was fetched before, or is
     /// of another batch.
     pub fn take(&mut self, call: CallId) -> Option<OwnedOutcome> {
-        match self.take_held(call) {
-            Held::Fetched => None,
-            Held::Result(result) => Some(OwnedOutcome::Ok(result)),
-            Held::Other(outcome) => Some(*outcome),
-        }
-    }
-
-    #[inline]
-    fn take_held(&mut self, call: CallId) -> Held {
-        let Some(at) = self.find(call) else {
-            return Held::Fetched;
-        };
-        let held = core::mem::take(&mut self.outcomes[at].1);
-        if !matches!(held, Held::Fetched) {
-            self.next = at + 1;
-            self.waiting -= 1;
-        }
-        held
+        let at = self.find(call)?;
+        let outcome = self.outcomes[at].1.take()?;
+        self.next = at + 1;
+        self.waiting -= 1;
+        Some(outcome)
     }
 
     fn find(&mut self, call: CallId) -> Option<usize> {
@@ -158,10 +130,10 @@ impl Collector {
     /// [`FetchError::Unknown`] for a handle of another batch, a second fetch, or a call that is
     /// still open; otherwise what the call ended with instead of a result of that type.
     pub fn fetch<R: DeserializeOwned>(&mut self, handle: Handle<R>) -> Result<R, FetchError> {
-        match self.take_held(handle.call()) {
-            Held::Fetched => Err(FetchError::Unknown),
-            Held::Result(result) => result.as_json().decode().map_err(FetchError::Decode),
-            Held::Other(outcome) => Err(FetchError::Outcome(*outcome)),
+        let outcome = self.take(handle.call()).ok_or(FetchError::Unknown)?;
+        match &outcome {
+            OwnedOutcome::Ok(result) => result.as_json().decode().map_err(FetchError::Decode),
+            _ => Err(FetchError::Outcome(outcome)),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! JSON-RPC 2.0 §5.1.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -143,13 +144,14 @@ impl<'a> ErrorObject<'a> {
     }
 
     /// Copies the error, so that it outlives the message it came in.
+    #[inline(never)]
     pub fn into_owned(self) -> OwnedError {
-        OwnedError {
+        OwnedError(Box::new(OwnedParts {
             code: self.code,
             message: self.message.into_owned(),
             data: self.data.map(Json::to_owned_json),
             text: self.text.map(Json::to_owned_json),
-        }
+        }))
     }
 
     /// An error that has been read already: its parts, and its text.
@@ -282,8 +284,13 @@ impl fmt::Display for ErrorObject<'_> {
 impl core::error::Error for ErrorObject<'_> {}
 
 /// An [`ErrorObject`] that owns its parts.
+///
+/// As small as a pointer: most calls end well, and whoever hands on how one ended moves the room for an error each time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OwnedError {
+pub struct OwnedError(Box<OwnedParts>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct OwnedParts {
     code: i64,
     message: String,
     data: Option<OwnedJson>,
@@ -293,12 +300,12 @@ pub struct OwnedError {
 impl OwnedError {
     /// Makes an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(OwnedParts {
             code,
             message: message.into(),
             data: None,
             text: None,
-        }
+        }))
     }
 
     /// Adds data of any serialisable type.
@@ -306,29 +313,30 @@ impl OwnedError {
     /// # Errors
     /// [`EncodeError`] if the value has no JSON form.
     pub fn with_data<S: Serialize + ?Sized>(mut self, data: &S) -> Result<Self, EncodeError> {
-        self.data = Some(OwnedJson::from_value(data)?);
-        self.text = None;
+        self.0.data = Some(OwnedJson::from_value(data)?);
+        self.0.text = None;
         Ok(self)
     }
 
     /// The borrowed form, which has all the questions to ask of an error.
     pub fn as_error(&self) -> ErrorObject<'_> {
+        let parts = &*self.0;
         ErrorObject {
-            code: self.code,
-            message: Cow::Borrowed(&self.message),
-            data: self.data.as_ref().map(OwnedJson::as_json),
-            text: self.text.as_ref().map(OwnedJson::as_json),
+            code: parts.code,
+            message: Cow::Borrowed(&parts.message),
+            data: parts.data.as_ref().map(OwnedJson::as_json),
+            text: parts.text.as_ref().map(OwnedJson::as_json),
         }
     }
 
     /// The number that says what kind of failure this is.
     pub fn code(&self) -> i64 {
-        self.code
+        self.0.code
     }
 
     /// The one-sentence description.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 }
 

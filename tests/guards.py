@@ -37,7 +37,7 @@ BLOCKING = "adapters/blocking/src/"
 TOKIO = "adapters/tokio/src/"
 
 CALLS = [
-    (SESSION + "handle.rs", "state.settle(place, OwnedOutcome::Aborted)", "{}",
+    (SESSION + "handle.rs", "state.settle(place, Outcome::Aborted)", "{}",
      "a call that somebody else gives up settles", "session::whoever_waits_for_a_call"),
     (SESSION + "handle.rs", "state.gather(place, call, OwnedOutcome::Aborted)", "{}",
      "a call of a batch that somebody else gives up settles", "session::a_batch_settles"),
@@ -45,7 +45,7 @@ CALLS = [
      "a batch that nobody waits for gives its calls up", "session::a_batch_that_nobody_waits_for"),
     (SESSION + "spare.rs", "PLACE.try_with(|place| place.replace(around));", "PLACE.try_with(|_| around);",
      "no thread keeps a session whose work it has done", "session::a_request_leaves_its_reference"),
-    (SESSION + "call.rs", "self.handle.give_up(self.call, &self.place);", "",
+    (SESSION + "call.rs", "self.handle.give_up(self.call, place);", "",
      "a call that nobody waits for is given up", "session::a_call_that_nobody_waits_for"),
     (SESSION + "request.rs", "state.conn.abandon(key);", "",
      "a responder that is dropped answers", "session::a_request_that_is_dropped"),

@@ -12,59 +12,80 @@ use core::ops::Range;
 
 use super::plain::text_of;
 
-/// A text; up to `N` bytes of it need no allocation. `N` is 255 at most.
+/// A text; up to `N - 1` bytes of it need no allocation. `N` is 128 at most, and a multiple of 8.
 #[derive(Clone)]
 pub(crate) enum Kept<const N: usize> {
-    Short { len: u8, bytes: [u8; N] },
+    Short(Short<N>),
     Long(Box<str>),
 }
 
-impl<const N: usize> Kept<N> {
+/// A text with zeros behind it, and last how many bytes it has.
+///
+/// All of it is one array, and whole words: so it is moved by pieces that lie alike each time. A read that lies across two
+/// writes just made waits until both have reached the cache, which takes longer than to scan a short answer.
+#[derive(Clone)]
+#[repr(align(8))]
+pub(crate) struct Short<const N: usize>([u8; N]);
+
+impl<const N: usize> Short<N> {
+    /// Has an empty text be these, behind each other, if they are short enough.
     #[inline]
-    pub(crate) fn new(text: &str) -> Self {
-        let mut bytes = [0; N];
-        match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
-            (Some(place), Ok(len)) => {
-                place.copy_from_slice(text.as_bytes());
-                Self::Short { len, bytes }
-            }
-            _ => Self::Long(text.into()),
+    fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) -> Option<()> {
+        const { assert!(N % 8 == 0 && N <= 128) };
+        let Self(bytes) = self;
+        let mut len = 0;
+        for part in parts {
+            let place = bytes.get_mut(len..N - 1)?.get_mut(..part.len())?;
+            place.copy_from_slice(part.as_bytes());
+            len += part.len();
         }
+        bytes[N - 1] = u8::try_from(len).ok()?;
+        Some(())
+    }
+
+    #[inline]
+    fn as_str(&self) -> &str {
+        short_text(&self.0, 0..usize::from(self.0[N - 1]))
+    }
+}
+
+impl<const N: usize> Kept<N> {
+    /// No text yet, to be filled.
+    pub(crate) const EMPTY: Self = Self::Short(Short([0; N]));
+
+    /// Has an empty text be these, behind each other, where it lies.
+    #[inline]
+    pub(crate) fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) {
+        if let Self::Short(short) = self {
+            if short.fill(parts).is_some() {
+                return;
+            }
+        }
+        let mut text = String::with_capacity(parts.iter().map(|part| part.len()).sum());
+        parts.iter().for_each(|part| text.push_str(part));
+        *self = Self::Long(text.into_boxed_str());
     }
 
     /// Texts behind each other.
-    pub(crate) fn of_parts(parts: [&str; 3]) -> Self {
-        let len = parts.iter().map(|part| part.len()).sum();
-        let Some(short) = u8::try_from(len).ok().filter(|_| len <= N) else {
-            let mut text = String::with_capacity(len);
-            parts.iter().for_each(|part| text.push_str(part));
-            return Self::Long(text.into_boxed_str());
-        };
-        let mut bytes = [0; N];
-        let mut rest = bytes.as_mut_slice();
-        for part in parts {
-            // Their sum fits, so each does.
-            let Some((place, behind)) = rest.split_at_mut_checked(part.len()) else {
-                break;
-            };
-            place.copy_from_slice(part.as_bytes());
-            rest = behind;
-        }
-        Self::Short { len: short, bytes }
+    #[inline]
+    pub(crate) fn new<const PARTS: usize>(parts: [&str; PARTS]) -> Self {
+        let mut kept = Self::EMPTY;
+        kept.fill(parts);
+        kept
     }
 
     /// All of it.
     #[inline]
     pub(crate) fn as_str(&self) -> &str {
         match self {
-            Self::Short { len, bytes } => short_text(bytes, 0..usize::from(*len)),
+            Self::Short(short) => short.as_str(),
             Self::Long(text) => text,
         }
     }
 
     pub(crate) fn into_string(self) -> String {
         match self {
-            Self::Short { .. } => String::from(self.as_str()),
+            Self::Short(_) => String::from(self.as_str()),
             Self::Long(text) => text.into_string(),
         }
     }
@@ -72,8 +93,8 @@ impl<const N: usize> Kept<N> {
 
 impl<const N: usize> From<String> for Kept<N> {
     fn from(text: String) -> Self {
-        if text.len() <= N {
-            return Self::new(&text);
+        if text.len() < N {
+            return Self::new([text.as_str()]);
         }
         Self::Long(text.into_boxed_str())
     }
@@ -98,16 +119,16 @@ mod tests {
         for len in 0..300 {
             let text: String = ('a'..='z').cycle().take(len).collect();
             let whole = text + "ä€";
-            let kept = Kept::<30>::new(&whole);
-            assert_eq!(matches!(kept, Kept::Short { .. }), whole.len() <= 30);
+            let kept = Kept::<32>::new([whole.as_str()]);
+            assert_eq!(matches!(kept, Kept::Short(_)), whole.len() <= 31);
             assert_eq!(kept.as_str(), whole);
             assert_eq!(kept.clone().into_string(), whole);
-            assert_eq!(Kept::<30>::from(whole.clone()).as_str(), whole);
-            assert_eq!(Kept::<255>::from(whole.clone()).into_string(), whole);
+            assert_eq!(Kept::<32>::from(whole.clone()).as_str(), whole);
+            assert_eq!(Kept::<128>::from(whole.clone()).into_string(), whole);
             let (first, rest) = whole.split_at(len / 3);
             let parts = [first, "", rest];
-            assert_eq!(Kept::<30>::of_parts(parts).as_str(), whole);
-            assert_eq!(Kept::<255>::of_parts(parts).as_str(), whole);
+            assert_eq!(Kept::<32>::new(parts).as_str(), whole);
+            assert_eq!(Kept::<128>::new(parts).as_str(), whole);
         }
     }
 

@@ -12,7 +12,7 @@ use super::serializer::write_value;
 use super::syntax::{JsonKind, SyntaxError};
 use super::text::Json;
 
-/// Holds one valid JSON value: in place up to 30 bytes, otherwise in an allocation of exactly its
+/// Holds one valid JSON value: in place up to 31 bytes, otherwise in an allocation of exactly its
 /// size.
 ///
 /// Serialise a value once into one of these to send it to any number of peers.
@@ -26,7 +26,7 @@ use super::text::Json;
 /// ```
 #[derive(Clone)]
 pub struct OwnedJson {
-    text: Kept<30>,
+    text: Kept<32>,
     /// As in [`Json`].
     line_breaks: bool,
 }
@@ -34,12 +34,26 @@ pub struct OwnedJson {
 impl Json<'_> {
     /// Copies the text, in one allocation at most.
     #[must_use]
+    #[inline]
     pub fn to_owned_json(self) -> OwnedJson {
         OwnedJson::from(self)
     }
 }
 
 impl OwnedJson {
+    /// No value yet, to be filled.
+    pub(crate) const EMPTY: Self = Self {
+        text: Kept::EMPTY,
+        line_breaks: false,
+    };
+
+    /// Copies a value here.
+    #[inline]
+    pub(crate) fn fill(&mut self, json: Json<'_>) {
+        self.text.fill([json.as_str()]);
+        self.line_breaks = json.has_line_breaks();
+    }
+
     /// Serialises a value, compactly.
     ///
     /// # Errors
@@ -111,9 +125,10 @@ impl OwnedJson {
 }
 
 impl From<Json<'_>> for OwnedJson {
+    #[inline]
     fn from(json: Json<'_>) -> Self {
         Self {
-            text: Kept::new(json.as_str()),
+            text: Kept::new([json.as_str()]),
             line_breaks: json.has_line_breaks(),
         }
     }

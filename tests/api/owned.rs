@@ -69,3 +69,34 @@ fn an_owned_outcome_keeps_the_text() {
     assert_eq!(result.as_str(), "null");
     assert_eq!(result.as_json().decode::<()>().unwrap(), ());
 }
+
+// CLI-30
+#[test]
+fn an_outcome_is_put_where_another_was_and_is_the_same_as_by_itself() {
+    let long = "x".repeat(100);
+    let answers = [
+        r#""result":[ 1 ]"#.to_owned(),
+        format!(r#""result":"{long}""#),
+        "\"result\":[1,\n2]".to_owned(),
+        format!(r#""error":{{"code":-1,"message":"no","data":"{long}"}}"#),
+        r#""error":7"#.to_owned(),
+        // Shorter than one before it, of which nothing is left.
+        r#""result":2"#.to_owned(),
+    ];
+    let mut place = None;
+    for answer in answers {
+        let mut conn = connection(1);
+        conn.call("m", (), None, 7).unwrap();
+        let answer = format!(r#"{{"jsonrpc":"2.0",{answer},"id":1}}"#);
+        let Some(Event::Response(response)) = conn.poll_event(&mut Input::text(&answer)) else {
+            panic!("the call is settled");
+        };
+        let owned = response.outcome.clone().into_owned();
+        response.outcome.put_into(&mut place);
+        assert_eq!(place, Some(owned), "{answer}");
+        if let Some(OwnedOutcome::Ok(result)) = &place {
+            let is_broken = result.as_str().contains('\n');
+            assert_eq!(result.as_json().has_line_breaks(), is_broken, "{answer}");
+        }
+    }
+}

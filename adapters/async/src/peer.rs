@@ -300,8 +300,7 @@ impl PendingCall {
     /// # Errors
     /// How the call ended instead.
     pub async fn result<R: DeserializeOwned>(self) -> Result<R, CallError> {
-        let result = CallError::of(self.await)?;
-        result.as_json().decode().map_err(CallError::Decode)
+        CallError::decoded(self.await)
     }
 
     /// Moves the deadline to `timeout` from now, for a peer that reports progress.

@@ -27,9 +27,9 @@ impl PendingCall {
     ///
     /// # Errors
     /// How the call ended instead.
-    pub fn wait<R: DeserializeOwned>(self) -> Result<R, CallError> {
-        let result = self.wait_raw()?;
-        result.as_json().decode().map_err(CallError::Decode)
+    pub fn wait<R: DeserializeOwned>(mut self) -> Result<R, CallError> {
+        let outcome = self.pending.wait().ok_or(CallError::Closed)?;
+        CallError::decoded(outcome)
     }
 
     /// Waits for the result as the peer wrote it.
@@ -41,8 +41,8 @@ impl PendingCall {
     }
 
     /// Waits for the end of the call, whatever it is.
-    pub fn wait_outcome(self) -> OwnedOutcome {
-        self.pending.wait()
+    pub fn wait_outcome(mut self) -> OwnedOutcome {
+        self.pending.wait().unwrap_or(OwnedOutcome::Aborted)
     }
 
     /// Waits for the end of the call, at most `span`; the call stays open if it takes longer. The

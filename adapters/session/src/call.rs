@@ -12,6 +12,7 @@ use antiphon::{
     CallId, Collector, DecodeError, Instant, InvalidReason, OwnedError, OwnedJson, OwnedOutcome,
     SendError,
 };
+use serde::de::DeserializeOwned;
 
 use crate::handle::Handle;
 use crate::places::{Place, Places};
@@ -22,8 +23,8 @@ use crate::session::Session;
 pub struct Pending {
     handle: Handle,
     call: CallId,
-    place: Place,
-    is_settled: bool,
+    /// None once the outcome has been given.
+    place: Option<Place>,
 }
 
 impl Pending {
@@ -31,8 +32,7 @@ impl Pending {
         Self {
             handle,
             call,
-            place,
-            is_settled: false,
+            place: Some(place),
         }
     }
 
@@ -41,11 +41,10 @@ impl Pending {
         self.call
     }
 
-    /// Lets the thread wait for the end of the call, whatever it is.
-    pub fn wait(mut self) -> OwnedOutcome {
+    /// Lets the thread wait for the end of the call, whatever it is. None if the outcome has been given.
+    pub fn wait(&mut self) -> Option<OwnedOutcome> {
         // The deadline is the connection's to keep.
         self.wait_until(Instant::FAR_FUTURE)
-            .unwrap_or(OwnedOutcome::Aborted)
     }
 
     /// The same for `span` at most; the call stays open if it takes longer. The outcome is given
@@ -56,21 +55,23 @@ impl Pending {
 
     /// None if it takes longer, or the outcome has been given.
     fn wait_until(&mut self, deadline: Instant) -> Option<OwnedOutcome> {
-        if self.is_settled {
-            return None;
+        let place = self.place.as_ref()?;
+        let outcome = wait_at(self.handle.session(), place, deadline, Places::take);
+        if outcome.is_some() {
+            self.place = None;
         }
-        let outcome = wait_at(self.handle.session(), &self.place, deadline, Places::take)?;
-        self.is_settled = true;
-        Some(outcome)
+        outcome
     }
 
     /// The same for a task. The outcome is given once.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<OwnedOutcome> {
-        if self.is_settled {
+        let Some(place) = &self.place else {
             return Poll::Pending;
+        };
+        let polled = poll_at(self.handle.session(), place, cx, Places::take);
+        if polled.is_ready() {
+            self.place = None;
         }
-        let polled = poll_at(self.handle.session(), &self.place, cx, Places::take);
-        self.is_settled = polled.is_ready();
         polled
     }
 
@@ -85,8 +86,8 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if !self.is_settled {
-            self.handle.give_up(self.call, &self.place);
+        if let Some(place) = &self.place {
+            self.handle.give_up(self.call, place);
         }
     }
 }
@@ -165,7 +166,11 @@ fn wait_at<R>(
     deadline: Instant,
     take: fn(&mut Places, &Place) -> Option<R>,
 ) -> Option<R> {
-    let mut state = session.write_first(session.lock());
+    let mut state = session.lock();
+    if session.is_to_write_first(&state) {
+        session.write_out(state);
+        state = session.lock();
+    }
     let mut is_reading = true;
     loop {
         if let Some(found) = take(&mut state.places, place) {
@@ -227,9 +232,31 @@ pub enum CallError {
 
 impl CallError {
     /// A result, or how the call ended instead.
+    ///
+    /// # Errors
+    /// How the call ended instead.
     pub fn of(outcome: OwnedOutcome) -> Result<OwnedJson, Self> {
-        Err(match outcome {
-            OwnedOutcome::Ok(result) => return Ok(result),
+        match outcome {
+            OwnedOutcome::Ok(result) => Ok(result),
+            other => Err(Self::instead(other)),
+        }
+    }
+
+    /// The same with the result decoded, where it lies: to move it costs as much as to read it.
+    ///
+    /// # Errors
+    /// How the call ended instead, or [`Decode`](Self::Decode).
+    #[inline]
+    pub fn decoded<R: DeserializeOwned>(outcome: OwnedOutcome) -> Result<R, Self> {
+        match &outcome {
+            OwnedOutcome::Ok(result) => result.as_json().decode().map_err(Self::Decode),
+            _ => Err(Self::instead(outcome)),
+        }
+    }
+
+    /// What stands for an outcome that is no result.
+    fn instead(outcome: OwnedOutcome) -> Self {
+        match outcome {
             OwnedOutcome::Err(error) => Self::Remote(error),
             OwnedOutcome::Invalid(reason) => Self::Invalid(reason),
             OwnedOutcome::TimedOut => Self::TimedOut,
@@ -237,7 +264,7 @@ impl CallError {
             OwnedOutcome::Unsent => Self::Unsent,
             // What a later core may add is an end without an answer, too.
             _ => Self::Closed,
-        })
+        }
     }
 
     /// Whether there is no connection any more.

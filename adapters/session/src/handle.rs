@@ -10,7 +10,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, OwnedOutcome, Payload, SendError,
+    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, Outcome, OwnedOutcome, Payload,
+    SendError,
 };
 
 use crate::call::{CallRefused, Pending, PendingBatch};
@@ -365,7 +366,7 @@ impl Handle {
         let tag = self.session.act(|state| {
             let tag = state.conn.cancel(call);
             match &tag {
-                Some(Tag::Once(place)) => state.settle(place, OwnedOutcome::Aborted),
+                Some(Tag::Once(place)) => state.settle(place, Outcome::Aborted),
                 Some(Tag::Batch(place)) => state.gather(place, call, OwnedOutcome::Aborted),
                 Some(Tag::Then(_)) | None => {}
             }

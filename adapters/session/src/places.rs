@@ -10,9 +10,9 @@ use std::fmt;
 use std::sync::{Arc, Condvar};
 use std::task::Waker;
 
-use antiphon::{CallId, Collector, OwnedJson, OwnedOutcome};
+use antiphon::{CallId, Collector, Outcome, OwnedOutcome};
 
-/// As many free places are kept when nobody waits: 4 KiB.
+/// As many free places are kept when nobody waits: 5 KiB.
 const KEPT_MAX: usize = 64;
 
 /// Names a place. It is no [`Clone`]: one end settles, the other waits. Each call of a batch has such
@@ -36,19 +36,12 @@ pub(crate) struct Places {
 
 #[derive(Default)]
 struct Inside {
-    held: Held,
+    /// Of a call.
+    outcome: Option<OwnedOutcome>,
+    /// Of a batch, none for a call.
+    batch: Option<Box<Gathering>>,
     task: Option<Waker>,
     thread: Option<Arc<Condvar>>,
-}
-
-/// What has come so far. A result takes no more room than it needs.
-#[derive(Default)]
-enum Held {
-    #[default]
-    Nothing,
-    Result(OwnedJson),
-    Other(Box<OwnedOutcome>),
-    Batch(Box<Gathering>),
 }
 
 /// The outcomes of a batch.
@@ -102,7 +95,7 @@ impl Places {
     pub(crate) fn open_batch(&mut self, calls: Vec<CallId>) -> Place {
         let place = self.open();
         if let Some(inside) = self.places.get_mut(place.0) {
-            inside.held = Held::Batch(Box::new(Gathering {
+            inside.batch = Some(Box::new(Gathering {
                 outcomes: Collector::with_capacity(calls.len()),
                 open: calls.len(),
                 calls,
@@ -113,38 +106,35 @@ impl Places {
 
     /// The calls of a batch, whose place is about to be closed.
     pub(crate) fn take_calls(&mut self, place: &Place) -> Vec<CallId> {
-        match self.places.get_mut(place.0).map(|inside| &mut inside.held) {
-            Some(Held::Batch(batch)) => std::mem::take(&mut batch.calls),
-            _ => Vec::new(),
-        }
+        let inside = self.places.get_mut(place.0);
+        let batch = inside.and_then(|inside| inside.batch.as_mut());
+        batch
+            .map(|batch| std::mem::take(&mut batch.calls))
+            .unwrap_or_default()
     }
 
     /// Nobody waits there any more.
     pub(crate) fn close(&mut self, place: &Place) {
         if let Some(inside) = self.places.get_mut(place.0) {
-            inside.held = Held::Nothing;
-            self.free(place);
-        }
-    }
-
-    /// The same once what was held has been taken.
-    fn free(&mut self, place: &Place) {
-        if let Some(inside) = self.places.get_mut(place.0) {
-            (inside.task, inside.thread) = (None, None);
+            *inside = Inside::default();
             self.free.push(place.0);
-        }
-        if self.free.len() == self.places.len() && self.free.len() > KEPT_MAX {
-            *self = Self::default();
+            if self.is_to_shrink() {
+                *self = Self::default();
+            }
         }
     }
 
-    /// Puts an outcome where it is awaited, and says who waits there already.
-    pub(crate) fn settle(&mut self, place: &Place, outcome: OwnedOutcome) -> Option<Waiter> {
+    /// Nobody waits, and there are more places than are kept.
+    fn is_to_shrink(&self) -> bool {
+        self.free.len() == self.places.len() && self.free.len() > KEPT_MAX
+    }
+
+    /// Puts an outcome where it is awaited, and says who waits there already. It is made there: what is moved just after
+    /// it was written in parts waits for them.
+    #[inline]
+    pub(crate) fn settle(&mut self, place: &Place, outcome: Outcome<'_>) -> Option<Waiter> {
         let inside = self.places.get_mut(place.0)?;
-        inside.held = match outcome {
-            OwnedOutcome::Ok(result) => Held::Result(result),
-            other => Held::Other(Box::new(other)),
-        };
+        outcome.put_into(&mut inside.outcome);
         Waiter::of(inside.task.take(), inside.thread.take())
     }
 
@@ -157,9 +147,7 @@ impl Places {
         outcome: OwnedOutcome,
     ) -> Option<Waiter> {
         let inside = self.places.get_mut(place.0)?;
-        let Held::Batch(batch) = &mut inside.held else {
-            return None;
-        };
+        let batch = inside.batch.as_mut()?;
         batch.outcomes.put(call, outcome);
         batch.open -= 1;
         if batch.open > 0 {
@@ -170,21 +158,20 @@ impl Places {
 
     /// The outcome, if there is one; then the place is closed.
     pub(crate) fn take(&mut self, place: &Place) -> Option<OwnedOutcome> {
-        let outcome = match std::mem::take(&mut self.places.get_mut(place.0)?.held) {
-            Held::Result(result) => OwnedOutcome::Ok(result),
-            Held::Other(other) => *other,
-            // A batch has its own way out.
-            Held::Nothing | Held::Batch(_) => return None,
-        };
-        self.free(place);
-        Some(outcome)
+        let inside = self.places.get_mut(place.0)?;
+        inside.outcome.as_ref()?;
+        (inside.task, inside.thread) = (None, None);
+        self.free.push(place.0);
+        if self.is_to_shrink() {
+            return std::mem::take(self).places.get_mut(place.0)?.outcome.take();
+        }
+        // Last, so that it is moved once.
+        self.places.get_mut(place.0)?.outcome.take()
     }
 
     /// The outcomes of a batch, if all are there; then the place is closed.
     pub(crate) fn take_batch(&mut self, place: &Place) -> Option<Collector> {
-        let Held::Batch(batch) = &mut self.places.get_mut(place.0)?.held else {
-            return None;
-        };
+        let batch = self.places.get_mut(place.0)?.batch.as_mut()?;
         if batch.open > 0 {
             return None;
         }

@@ -6,7 +6,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use antiphon::{OwnedJson, OwnedNotification, OwnedOutcome, OwnedRequest, RequestKey};
+use antiphon::{
+    Notification, Origin, OwnedJson, OwnedNotification, OwnedOutcome, OwnedRequest, ReplyToken,
+    Request, RequestKey,
+};
 
 use crate::options::Options;
 use crate::report::Report;
@@ -52,11 +55,11 @@ impl Item {
     }
 }
 
-/// Whether `next` stands right behind `request` in its batch.
+/// Whether what stood at `next` stands right behind `request` in its batch.
 #[inline]
-fn is_followed(request: &OwnedRequest, next: &OwnedRequest) -> bool {
+fn is_followed(request: &OwnedRequest, next: Origin) -> bool {
     let before = request.origin().batch_index;
-    before.is_some_and(|before| next.origin().batch_index == Some(before + 1))
+    before.is_some_and(|before| next.batch_index == Some(before + 1))
 }
 
 /// For how many items an empty queue keeps its memory.
@@ -124,19 +127,20 @@ impl Queue {
         (self.run, self.messages, self.bytes, self.dropped) = (0, 0, 0, 0);
     }
 
-    /// Takes a request, or gives it back if too many bytes are held already. How many requests
-    /// there can be is bounded by the connection. Its bytes are held until it is answered:
-    /// [`release`](Self::release).
-    pub(crate) fn push_request(&mut self, request: OwnedRequest) -> Result<(), OwnedRequest> {
-        let bytes = request.origin().bytes;
+    /// Copies a request, or gives back the right to answer it if too many bytes are held already.
+    /// How many requests there can be is bounded by the connection. Its bytes are held until it is
+    /// answered: [`release`](Self::release).
+    #[inline]
+    pub(crate) fn push_request(&mut self, request: Request<'_>) -> Result<(), ReplyToken> {
+        let bytes = request.origin.bytes;
         if !self.fits(bytes) {
-            return Err(request);
+            return Err(request.token);
         }
         self.bytes += bytes;
         let last = self.items.back().and_then(Item::as_request);
-        let is_next = last.is_some_and(|last| is_followed(last, &request));
+        let is_next = last.is_some_and(|last| is_followed(last, request.origin));
         self.run = if is_next { self.run + 1 } else { 1 };
-        self.items.push_back(Item::Request(request));
+        self.items.push_back(Item::Request(request.into_owned()));
         Ok(())
     }
 
@@ -145,10 +149,10 @@ impl Queue {
         self.bytes = self.bytes.saturating_sub(request_bytes);
     }
 
-    pub(crate) fn push_notification(&mut self, notification: OwnedNotification) {
-        let bytes = notification.origin().bytes;
-        if self.may_take_message(bytes) {
-            self.items.push_back(Item::Notification(notification));
+    pub(crate) fn push_notification(&mut self, notification: Notification<'_>) {
+        if self.may_take_message(notification.origin.bytes) {
+            self.items
+                .push_back(Item::Notification(notification.into_owned()));
         }
     }
 
@@ -239,7 +243,7 @@ impl Queue {
             let waiting = self.items.iter().take(requests_max);
             let run = waiting.map_while(Item::as_request).take_while(|next| {
                 let before = last.replace(*next);
-                before.is_none_or(|before| is_followed(before, next))
+                before.is_none_or(|before| is_followed(before, next.origin()))
             });
             run.count()
         };

@@ -24,7 +24,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::{
-    CallId, CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant,
+    CallId, CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant, Outcome,
     OwnedOutcome, RequestKey, Response,
 };
 
@@ -421,7 +421,8 @@ impl State {
     }
 
     /// Puts an outcome where it is awaited.
-    pub(crate) fn settle(&mut self, place: &Place, outcome: OwnedOutcome) {
+    #[inline]
+    pub(crate) fn settle(&mut self, place: &Place, outcome: Outcome<'_>) {
         if let Some(waiter) = self.places.settle(place, outcome) {
             self.wakes.settled(waiter);
         }
@@ -778,25 +779,24 @@ impl Session {
         let queue = &mut state.queue;
         match event {
             Event::Request(request) => {
-                if let Err(request) = queue.push_request(request.into_owned()) {
+                if let Err(token) = queue.push_request(request) {
                     let busy = ErrorObject::server_busy();
                     // It can only be refused where nobody waits for it any more.
-                    let _ = state.conn.respond_err(request.into_token(), &busy);
+                    let _ = state.conn.respond_err(token, &busy);
                     queue.push_report(Report::QueueFull, 0);
                 }
             }
             Event::Notification(notification) => {
-                queue.push_notification(notification.into_owned());
+                queue.push_notification(notification);
             }
             Event::Response(Response {
                 call, tag, outcome, ..
             }) => {
                 state.reading.is_call_settled = true;
-                let outcome = outcome.into_owned();
                 match tag {
                     Tag::Once(place) => state.settle(&place, outcome),
-                    Tag::Batch(place) => state.gather(&place, call, outcome),
-                    Tag::Then(then) => queue.push_settled(then, outcome),
+                    Tag::Batch(place) => state.gather(&place, call, outcome.into_owned()),
+                    Tag::Then(then) => queue.push_settled(then, outcome.into_owned()),
                 }
             }
             Event::Cancelled(cancelled) => {

@@ -70,14 +70,10 @@ impl Session {
         is_writing && self.outlet.get().is_some()
     }
 
-    /// Writes what is queued before waiting for what comes of it.
-    pub(crate) fn write_first<'s>(&'s self, state: Guard<'s>) -> Guard<'s> {
+    /// Whether whoever is about to wait for what comes of the output can write it.
+    pub(crate) fn is_to_write_first(&self, state: &State) -> bool {
         let may_write = self.outlet.get().is_some() && state.writing_since.is_none();
-        if !may_write || !state.has_output() {
-            return state;
-        }
-        self.write_out(state);
-        self.lock()
+        may_write && state.has_output()
     }
 
     /// All that was taken has been written.

@@ -214,10 +214,10 @@ fn a_batch_that_nobody_waits_for_is_given_up_and_its_place_is_anothers() {
     side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":1}]"#);
     drop(pending);
     assert_eq!(side.session.lock().conn.calls_open(), 0);
-    let call = side.call("c");
+    let mut call = side.call("c");
     side.hear(r#"{"jsonrpc":"2.0","result":8,"id":2}"#);
     side.hear(r#"{"jsonrpc":"2.0","result":9,"id":3}"#);
-    let OwnedOutcome::Ok(result) = call.wait() else {
+    let Some(OwnedOutcome::Ok(result)) = call.wait() else {
         panic!("no result");
     };
     assert_eq!(result.as_str(), "9");

@@ -157,7 +157,7 @@ fn a_session_opens_with_the_handshake_and_knows_what_was_asked() {
 #[test]
 fn calls_made_before_the_handshake_wait_for_it() {
     let side = Side::new(Config::new(), WebSocketOptions::client("ws://a/").unwrap());
-    let pending = side.call("early");
+    let mut pending = side.call("early");
     let request = String::from_utf8(side.written()).unwrap();
     assert!(request.ends_with("\r\n\r\n"), "only the handshake");
     side.receive(answer(&request, "").as_bytes());
@@ -169,7 +169,7 @@ fn calls_made_before_the_handshake_wait_for_it() {
     assert!(sent[0].is_masked);
     let answered = r#"{"jsonrpc":"2.0","result":5,"id":1}"#;
     side.receive(&frame(FIN | TEXT, answered.as_bytes(), false));
-    assert!(matches!(pending.wait(), OwnedOutcome::Ok(five) if five.as_str() == "5"));
+    assert!(matches!(pending.wait(), Some(OwnedOutcome::Ok(five)) if five.as_str() == "5"));
 }
 
 // WSK-02 TRN-07
@@ -277,11 +277,11 @@ fn a_broken_rule_closes_with_its_code_and_is_reported() {
         let side = Side::server(Config::new());
         side.receive(&request(1));
         let (_, reply) = side.request();
-        let waiting = side.call("back");
+        let mut waiting = side.call("back");
         side.receive(&bytes);
         assert!(reply.is_cancelled());
         assert!(reply.ok(&1).is_err(), "nobody waits for it");
-        assert!(matches!(waiting.wait(), OwnedOutcome::Unsent));
+        assert!(matches!(waiting.wait(), Some(OwnedOutcome::Unsent)));
         let Report::WebSocket(WebSocketEnd::Broken { code, .. }) = side.report() else {
             panic!("not reported");
         };
@@ -322,10 +322,10 @@ fn a_drain_answers_flushes_and_closes_with_1001() {
 #[test]
 fn a_client_closes_with_1000_and_waits_so_long_and_no_longer() {
     let side = Side::client();
-    let waiting = side.call("slow");
+    let mut waiting = side.call("slow");
     assert_eq!(side.sent().len(), 1);
     side.handle().close(CloseReason::Done);
-    assert!(matches!(waiting.wait(), OwnedOutcome::Aborted));
+    assert!(matches!(waiting.wait(), Some(OwnedOutcome::Aborted)));
     side.turn();
     assert_eq!(side.sent()[0].code(), 1000);
     assert!(matches!(side.wait(4999), Turn::Open { .. }));
@@ -338,10 +338,10 @@ fn a_close_of_the_peer_settles_and_cancels_everything() {
     let side = Side::server(Config::new());
     side.receive(&request(1));
     let (_, reply) = side.request();
-    let waiting = side.call("back");
+    let mut waiting = side.call("back");
     side.written();
     side.receive(&close(1000, "bye"));
-    assert!(matches!(waiting.wait(), OwnedOutcome::Aborted));
+    assert!(matches!(waiting.wait(), Some(OwnedOutcome::Aborted)));
     assert!(reply.is_cancelled() && reply.ok(&1).is_err());
     side.turn();
     let sent = side.sent();
@@ -373,10 +373,10 @@ fn a_close_that_tells_of_a_failure_is_reported() {
 #[test]
 fn a_stream_that_ends_without_a_close_is_a_fault() {
     let side = Side::client();
-    let waiting = side.call("m");
+    let mut waiting = side.call("m");
     side.written();
     side.session.input_ended(&[], None);
-    assert!(matches!(waiting.wait(), OwnedOutcome::Aborted));
+    assert!(matches!(waiting.wait(), Some(OwnedOutcome::Aborted)));
     let fault = side.session.lock().fault().unwrap();
     assert_eq!(fault.kind(), io::ErrorKind::UnexpectedEof);
     assert_eq!(side.turn(), Turn::Over);
@@ -387,13 +387,13 @@ fn a_stream_that_ends_without_a_close_is_a_fault() {
 #[test]
 fn a_missing_pong_ends_the_session() {
     let side = Side::client();
-    let waiting = side.call("m");
+    let mut waiting = side.call("m");
     side.written();
     side.wait(30_000);
     assert_eq!(side.sent()[0].first, FIN | PING);
     assert!(matches!(side.wait(9_999), Turn::Open { .. }));
     side.wait(1);
-    assert!(matches!(waiting.wait(), OwnedOutcome::Aborted));
+    assert!(matches!(waiting.wait(), Some(OwnedOutcome::Aborted)));
     let fault = side.session.lock().fault().unwrap();
     assert_eq!(fault.kind(), io::ErrorKind::TimedOut);
     assert_eq!(side.sent()[0].code(), 1011);
@@ -404,12 +404,12 @@ fn a_missing_pong_ends_the_session() {
 #[test]
 fn a_refused_handshake_is_a_transport_error_that_names_the_status() {
     let side = Side::new(Config::new(), WebSocketOptions::client("ws://a/").unwrap());
-    let waiting = side.call("m");
+    let mut waiting = side.call("m");
     side.handle().notify("n", (), Room::Now).unwrap();
     side.written();
     side.receive(b"HTTP/1.1 403 Forbidden\r\n\r\n");
     assert!(
-        matches!(waiting.wait(), OwnedOutcome::Unsent),
+        matches!(waiting.wait(), Some(OwnedOutcome::Unsent)),
         "it may be repeated safely"
     );
     assert_eq!(side.turn(), Turn::Over);
