@@ -47,23 +47,33 @@ fn cpu() -> Outcome<Duration> {
     Ok(Duration::from_micros(u64::try_from(micros)?))
 }
 
-/// Lets every row have its turn in every round, next to its floor: what disturbs a machine for a second then disturbs both.
+/// How many turns a row has in a round. A machine that others use is slower for some hundredths of a second now and then,
+/// which many short turns share with the floor.
+const TURNS: u32 = 8;
+
+/// Lets every row have its turns in every round, each next to one of its floor: what disturbs a machine then disturbs both.
 pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcome<Vec<Samples>> {
     let mut samples = vec![[const { Vec::new() }; 3]; rows.len()];
     let mut floors: Vec<_> = rows.iter().map(|row| row.floor).collect();
     floors.sort_unstable();
     floors.dedup();
-    let turns: Vec<_> = floors
-        .into_iter()
-        .flat_map(|floor| Mode::ALL.map(|mode| (floor, mode)))
-        .collect();
     for round in 0..rounds {
-        for &(floor, mode) in &turns {
-            for (row, samples) in rows.iter_mut().zip(&mut samples) {
-                if row.floor == floor && row.lane.can(mode) {
-                    let sample = sample(row, mode, slot);
-                    let sample = sample.map_err(|error| format!("{}: {error}", row.name))?;
-                    samples[mode as usize].push(sample);
+        for floor in &floors {
+            for mode in Mode::ALL {
+                let is_next = |row: &Row| row.floor == *floor && row.lane.can(mode);
+                let mut taken: Vec<_> = rows.iter().map(|_| Taken::default()).collect();
+                for _ in 0..TURNS {
+                    for (row, taken) in rows.iter_mut().zip(&mut taken) {
+                        if is_next(row) {
+                            let turn = taken.turn(row, mode, slot / TURNS);
+                            turn.map_err(|error| format!("{}: {error}", row.name))?;
+                        }
+                    }
+                }
+                for ((row, taken), samples) in rows.iter().zip(taken).zip(&mut samples) {
+                    if is_next(row) {
+                        samples[mode as usize].push(taken.figures(mode));
+                    }
                 }
             }
         }
@@ -89,30 +99,44 @@ pub(crate) fn medians(samples: &[Samples]) -> Vec<Measured> {
     samples.iter().map(of).collect()
 }
 
-/// As many rounds as fit into the slot.
-fn sample(row: &mut Row, mode: Mode, slot: Duration) -> Outcome<Figures> {
-    let mut times = Vec::new();
-    // Warms up what has been idle, and tells how many rounds fit.
-    row.lane.run(mode, 2, &mut times)?;
-    times.clear();
-    row.lane.run(mode, 8, &mut times)?;
-    times.sort();
-    let fit = slot.as_nanos() / times[times.len() / 2].as_nanos().max(1);
-    let rounds = usize::try_from(fit)?.clamp(1, 1_000_000);
-    times.clear();
-    times.reserve(rounds);
-    let (started, spent) = (Instant::now(), cpu()?);
-    row.lane.run(mode, rounds, &mut times)?;
-    let (spent, took) = (cpu()? - spent, started.elapsed());
-    times.sort();
-    let requests = (rounds * mode.requests()) as f64;
-    Ok(Figures {
-        cpu: micros(spent) / requests,
-        ratio: None,
-        rate: requests / took.as_secs_f64(),
-        p50: micros(times[times.len() / 2]),
-        p99: micros(times[times.len() * 99 / 100]),
-    })
+/// What the turns of one row took in one round and mode.
+#[derive(Default)]
+struct Taken {
+    times: Vec<Duration>,
+    spent: Duration,
+    took: Duration,
+}
+
+impl Taken {
+    /// As many echoes, or bursts of them, as fit into the slot.
+    fn turn(&mut self, row: &mut Row, mode: Mode, slot: Duration) -> Outcome<()> {
+        // Warms up what has been idle, and tells how many fit.
+        let mut warm = Vec::new();
+        row.lane.run(mode, 2, &mut warm)?;
+        warm.clear();
+        row.lane.run(mode, 8, &mut warm)?;
+        warm.sort();
+        let fit = slot.as_nanos() / warm[warm.len() / 2].as_nanos().max(1);
+        let fit = usize::try_from(fit)?.clamp(1, 1_000_000);
+        self.times.reserve(fit);
+        let (started, spent) = (Instant::now(), cpu()?);
+        row.lane.run(mode, fit, &mut self.times)?;
+        self.spent += cpu()? - spent;
+        self.took += started.elapsed();
+        Ok(())
+    }
+
+    fn figures(mut self, mode: Mode) -> Figures {
+        self.times.sort();
+        let requests = (self.times.len() * mode.requests()) as f64;
+        Figures {
+            cpu: micros(self.spent) / requests,
+            ratio: None,
+            rate: requests / self.took.as_secs_f64(),
+            p50: micros(self.times[self.times.len() / 2]),
+            p99: micros(self.times[self.times.len() * 99 / 100]),
+        }
+    }
 }
 
 fn micros(span: Duration) -> f64 {
