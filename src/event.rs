@@ -70,12 +70,14 @@ impl Request<'_> {
     /// Copies the request in one allocation at most, to hand it to another thread or task.
     #[inline]
     pub fn into_owned(self) -> OwnedRequest {
-        let parts = OwnedParts::new(&self.method, self.params, Some(self.id));
-        OwnedRequest {
-            parts,
+        let mut owned = OwnedRequest {
+            parts: OwnedParts::new(&self.method, self.params),
             token: self.token,
             origin: self.origin,
-        }
+        };
+        let parts = &mut owned.parts;
+        parts.fill(&self.method, self.params, Some(self.id));
+        owned
     }
 }
 
@@ -94,7 +96,8 @@ pub struct Notification<'a> {
 impl Notification<'_> {
     /// Copies the notification in one allocation at most, to hand it to another thread or task.
     pub fn into_owned(self) -> OwnedNotification {
-        let parts = OwnedParts::new(&self.method, self.params, None);
+        let mut parts = OwnedParts::new(&self.method, self.params);
+        parts.fill(&self.method, self.params, None);
         OwnedNotification {
             parts,
             origin: self.origin,
@@ -561,17 +564,23 @@ struct OwnedParts {
 }
 
 impl OwnedParts {
+    /// Without the text, which is [put in](Self::fill) where it stays.
     #[inline]
-    fn new(method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) -> Self {
-        let params_text = params.map_or("", Json::as_str);
-        let id_text = id.map_or("", |id| id.text());
+    fn new(method: &str, params: Option<Json<'_>>) -> Self {
         Self {
-            text: Kept::new([method, params_text, id_text]),
+            text: Kept::EMPTY,
             method_end: method.len(),
-            params_end: method.len() + params_text.len(),
+            params_end: method.len() + params.map_or("", Json::as_str).len(),
             has_params: params.is_some(),
             line_breaks: params.is_some_and(Json::has_line_breaks),
         }
+    }
+
+    #[inline]
+    fn fill(&mut self, method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) {
+        let params = params.map_or("", Json::as_str);
+        let id = id.map_or("", |id| id.text());
+        self.text.fill([method, params, id]);
     }
 
     fn method(&self) -> &str {
