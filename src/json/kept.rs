@@ -8,7 +8,6 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use core::ops::Range;
 
 use super::plain::text_of;
 
@@ -28,24 +27,30 @@ pub(crate) enum Kept<const N: usize> {
 pub(crate) struct Short<const N: usize>([u8; N]);
 
 impl<const N: usize> Short<N> {
-    /// Has an empty text be these, behind each other, if they are short enough.
+    /// Has an empty text be these, behind each other, if they are short enough. Says whether they are.
     #[inline]
-    fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) -> Option<()> {
+    fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) -> bool {
         const { assert!(N % 8 == 0 && N <= 128) };
         let Self(bytes) = self;
         let mut len = 0;
         for part in parts {
-            let place = bytes.get_mut(len..N - 1)?.get_mut(..part.len())?;
+            let rest = &mut bytes[len..N - 1];
+            let Some(place) = rest.get_mut(..part.len()) else {
+                return false;
+            };
             place.copy_from_slice(part.as_bytes());
             len += part.len();
         }
-        bytes[N - 1] = u8::try_from(len).ok()?;
-        Some(())
+        bytes[N - 1] = u8::try_from(len).unwrap_or_default();
+        true
     }
 
     #[inline]
     fn as_str(&self) -> &str {
-        short_text(&self.0, 0..usize::from(self.0[N - 1]))
+        let Self(bytes) = self;
+        // Judged as a whole, for that takes no loop; zeros and a number below 128 are ASCII.
+        let text = text_of(bytes).unwrap_or_default();
+        text.get(..usize::from(bytes[N - 1])).unwrap_or_default()
     }
 }
 
@@ -57,7 +62,7 @@ impl<const N: usize> Kept<N> {
     #[inline]
     pub(crate) fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) {
         if let Self::Short(short) = self {
-            if short.fill(parts).is_some() {
+            if short.fill(parts) {
                 return;
             }
         }
@@ -100,18 +105,9 @@ impl<const N: usize> From<String> for Kept<N> {
     }
 }
 
-/// A part of `bytes`, into which texts were copied and nothing else: they are UTF-8 up to where the
-/// part ends. Judged as a whole, for that takes no loop.
-#[inline]
-pub(crate) fn short_text<const N: usize>(bytes: &[u8; N], part: Range<usize>) -> &str {
-    let text = text_of(bytes).ok().and_then(|text| text.get(part.clone()));
-    let part = || core::str::from_utf8(bytes.get(part).unwrap_or_default());
-    text.unwrap_or_else(|| part().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Kept, short_text};
+    use super::Kept;
     use alloc::string::String;
 
     #[test]
@@ -130,17 +126,5 @@ mod tests {
             assert_eq!(Kept::<32>::new(parts).as_str(), whole);
             assert_eq!(Kept::<128>::new(parts).as_str(), whole);
         }
-    }
-
-    #[test]
-    fn a_part_is_found_beside_others_of_any_kind() {
-        let mut bytes = [0; 20];
-        bytes[..12].copy_from_slice("plainäß€".as_bytes());
-        assert_eq!(short_text(&bytes, 0..5), "plain");
-        assert_eq!(short_text(&bytes, 5..9), "äß");
-        assert_eq!(short_text(&bytes, 9..12), "€");
-        bytes[5..].fill(b'.');
-        assert_eq!(short_text(&bytes, 3..6), "in.");
-        assert_eq!(short_text(&bytes, 20..20), "");
     }
 }
