@@ -57,25 +57,15 @@ pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcom
     let mut floors: Vec<_> = rows.iter().map(|row| row.floor).collect();
     floors.sort_unstable();
     floors.dedup();
+    let turns: Vec<_> = floors
+        .into_iter()
+        .flat_map(|floor| Mode::ALL.map(|mode| (floor, mode)))
+        .collect();
     for round in 0..rounds {
-        for floor in &floors {
-            for mode in Mode::ALL {
-                let is_next = |row: &Row| row.floor == *floor && row.lane.can(mode);
-                let mut taken: Vec<_> = rows.iter().map(|_| Taken::default()).collect();
-                for _ in 0..TURNS {
-                    for (row, taken) in rows.iter_mut().zip(&mut taken) {
-                        if is_next(row) {
-                            let turn = taken.turn(row, mode, slot / TURNS);
-                            turn.map_err(|error| format!("{}: {error}", row.name))?;
-                        }
-                    }
-                }
-                for ((row, taken), samples) in rows.iter().zip(taken).zip(&mut samples) {
-                    if is_next(row) {
-                        samples[mode as usize].push(taken.figures(mode));
-                    }
-                }
-            }
+        for &(floor, mode) in &turns {
+            let by_turns = rows.iter_mut().zip(&mut samples);
+            let by_turns = by_turns.filter(|(row, _)| row.floor == floor && row.lane.can(mode));
+            take_turns(by_turns.collect(), mode, slot)?;
         }
         eprintln!("round {} of {rounds}", round + 1);
     }
@@ -91,6 +81,24 @@ pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcom
         }
     }
     Ok(samples)
+}
+
+/// Adds a sample to each of the rows, which are a floor and those that are compared with it.
+fn take_turns(by_turns: Vec<(&mut Row, &mut Samples)>, mode: Mode, slot: Duration) -> Outcome<()> {
+    let mut by_turns: Vec<_> = by_turns
+        .into_iter()
+        .map(|(row, samples)| (row, samples, Taken::default()))
+        .collect();
+    for _ in 0..TURNS {
+        for (row, _, taken) in &mut by_turns {
+            let turn = taken.turn(row, mode, slot / TURNS);
+            turn.map_err(|error| format!("{}: {error}", row.name))?;
+        }
+    }
+    for (_, samples, taken) in by_turns {
+        samples[mode as usize].push(taken.figures(mode));
+    }
+    Ok(())
 }
 
 /// The middle of the rounds.
