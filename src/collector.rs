@@ -6,9 +6,10 @@ use core::fmt;
 use serde::de::DeserializeOwned;
 
 use crate::connection::Handle;
-use crate::event::{OwnedOutcome, Response};
+use crate::event::Response;
 use crate::id::CallId;
 use crate::json::DecodeError;
+use crate::owned::OwnedOutcome;
 
 /// As many places of outcomes that were fetched are kept, and then one for each that waits.
 const FETCHED_KEPT_MAX: usize = 64;
@@ -166,8 +167,8 @@ impl core::error::Error for FetchError {}
 #[cfg(test)]
 mod tests {
     use super::Collector;
-    use crate::event::OwnedOutcome;
     use crate::id::CallId;
+    use crate::owned::OwnedOutcome;
 
     fn call(number: u64) -> CallId {
         CallId {

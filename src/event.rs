@@ -7,10 +7,10 @@
 use alloc::borrow::Cow;
 use core::fmt;
 
-use crate::error_object::{ErrorObject, OwnedError};
+use crate::error_object::ErrorObject;
 use crate::frame::FramingError;
 use crate::id::{CallId, Id, ReplyToken, RequestKey};
-use crate::json::{Json, Kept, OwnedJson, SyntaxError};
+use crate::json::{Json, SyntaxError};
 
 /// One thing that happened on the connection.
 #[derive(Debug)]
@@ -66,21 +66,6 @@ pub struct Request<'a> {
     pub origin: Origin,
 }
 
-impl Request<'_> {
-    /// Copies the request in one allocation at most, to hand it to another thread or task.
-    #[inline]
-    pub fn into_owned(self) -> OwnedRequest {
-        let mut owned = OwnedRequest {
-            parts: OwnedParts::new(&self.method, self.params),
-            token: self.token,
-            origin: self.origin,
-        };
-        let parts = &mut owned.parts;
-        parts.fill(&self.method, self.params, Some(self.id));
-        owned
-    }
-}
-
 /// A notification from the peer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -91,18 +76,6 @@ pub struct Notification<'a> {
     pub params: Option<Json<'a>>,
     /// Where the notification stood.
     pub origin: Origin,
-}
-
-impl Notification<'_> {
-    /// Copies the notification in one allocation at most, to hand it to another thread or task.
-    pub fn into_owned(self) -> OwnedNotification {
-        let mut parts = OwnedParts::new(&self.method, self.params);
-        parts.fill(&self.method, self.params, None);
-        OwnedNotification {
-            parts,
-            origin: self.origin,
-        }
-    }
 }
 
 /// The end of one of our calls.
@@ -139,60 +112,11 @@ pub enum Outcome<'a> {
     Aborted,
 }
 
-impl<'a> Outcome<'a> {
+impl Outcome<'_> {
     /// Whether this is a result.
     pub fn is_ok(&self) -> bool {
         matches!(self, Outcome::Ok(_))
     }
-
-    /// Copies the outcome to where it is kept: the same as [`into_owned`](Self::into_owned) without a
-    /// move, for whoever keeps many.
-    #[inline]
-    pub fn put_into(self, place: &mut Option<OwnedOutcome>) {
-        match self {
-            Outcome::Ok(result) => {
-                let empty = OwnedOutcome::Ok(OwnedJson::EMPTY);
-                if let OwnedOutcome::Ok(owned) = place.insert(empty) {
-                    owned.fill(result);
-                }
-            }
-            other => *place = Some(other.into_owned()),
-        }
-    }
-
-    /// Copies the outcome, so that it outlives the message it came in.
-    #[inline]
-    pub fn into_owned(self) -> OwnedOutcome {
-        match self {
-            Outcome::Ok(result) => OwnedOutcome::Ok(result.to_owned_json()),
-            Outcome::Err(error) => OwnedOutcome::Err(error.into_owned()),
-            Outcome::Invalid(invalid) => OwnedOutcome::Invalid(invalid.reason),
-            Outcome::TimedOut => OwnedOutcome::TimedOut,
-            Outcome::Missing => OwnedOutcome::Missing,
-            Outcome::Unsent => OwnedOutcome::Unsent,
-            Outcome::Aborted => OwnedOutcome::Aborted,
-        }
-    }
-}
-
-/// An [`Outcome`] that owns its parts.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum OwnedOutcome {
-    /// See [`Outcome::Ok`].
-    Ok(OwnedJson),
-    /// See [`Outcome::Err`].
-    Err(OwnedError),
-    /// See [`Outcome::Invalid`].
-    Invalid(InvalidReason),
-    /// See [`Outcome::TimedOut`].
-    TimedOut,
-    /// See [`Outcome::Missing`].
-    Missing,
-    /// See [`Outcome::Unsent`].
-    Unsent,
-    /// See [`Outcome::Aborted`].
-    Aborted,
 }
 
 /// An answer with the id of one of our calls that is no valid response.
@@ -472,137 +396,3 @@ impl fmt::Display for ConnectionError {
 }
 
 impl core::error::Error for ConnectionError {}
-
-/// A [`Request`] that owns its parts, in one allocation at most.
-#[derive(Debug)]
-pub struct OwnedRequest {
-    parts: OwnedParts,
-    token: ReplyToken,
-    origin: Origin,
-}
-
-impl OwnedRequest {
-    /// The method asked for.
-    pub fn method(&self) -> &str {
-        self.parts.method()
-    }
-
-    /// The params, if any were given.
-    pub fn params(&self) -> Option<Json<'_>> {
-        self.parts.params()
-    }
-
-    /// The request's id as the peer wrote it.
-    pub fn id(&self) -> Id<'_> {
-        Id::new(Json::from_scanned(self.parts.id(), false)).unwrap_or(Id::NULL)
-    }
-
-    /// Where the request stood.
-    pub fn origin(&self) -> Origin {
-        self.origin
-    }
-
-    /// Names the request, for comparing with a cancel.
-    pub fn key(&self) -> RequestKey {
-        self.token.key()
-    }
-
-    /// Splits off the right to answer.
-    pub fn into_token(self) -> ReplyToken {
-        self.token
-    }
-
-    /// Splits into the right to answer and what is to be answered.
-    pub fn split(self) -> (ReplyToken, OwnedNotification) {
-        (
-            self.token,
-            OwnedNotification {
-                parts: self.parts,
-                origin: self.origin,
-            },
-        )
-    }
-}
-
-/// A [`Notification`] that owns its parts, in one allocation at most.
-#[derive(Clone, Debug)]
-pub struct OwnedNotification {
-    parts: OwnedParts,
-    origin: Origin,
-}
-
-impl OwnedNotification {
-    /// The method.
-    pub fn method(&self) -> &str {
-        self.parts.method()
-    }
-
-    /// The params, if any were given.
-    pub fn params(&self) -> Option<Json<'_>> {
-        self.parts.params()
-    }
-
-    /// Where the notification stood.
-    pub fn origin(&self) -> Origin {
-        self.origin
-    }
-}
-
-/// Method, params and id behind each other: in place up to 39 bytes, otherwise in one piece of memory.
-///
-/// ```text
-/// │ method │ params │ id │
-/// 0        a        b    end      no params: has_params is false and a = b
-/// ```
-#[derive(Clone)]
-struct OwnedParts {
-    text: Kept<40>,
-    method_end: usize,
-    params_end: usize,
-    has_params: bool,
-    line_breaks: bool,
-}
-
-impl OwnedParts {
-    /// Without the text, which is [put in](Self::fill) where it stays.
-    #[inline]
-    fn new(method: &str, params: Option<Json<'_>>) -> Self {
-        Self {
-            text: Kept::EMPTY,
-            method_end: method.len(),
-            params_end: method.len() + params.map_or("", Json::as_str).len(),
-            has_params: params.is_some(),
-            line_breaks: params.is_some_and(Json::has_line_breaks),
-        }
-    }
-
-    #[inline]
-    fn fill(&mut self, method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) {
-        let params = params.map_or("", Json::as_str);
-        let id = id.map_or("", |id| id.text());
-        self.text.fill([method, params, id]);
-    }
-
-    fn method(&self) -> &str {
-        &self.text.as_str()[..self.method_end]
-    }
-
-    fn params(&self) -> Option<Json<'_>> {
-        let text = &self.text.as_str()[self.method_end..self.params_end];
-        self.has_params
-            .then(|| Json::from_scanned(text, self.line_breaks))
-    }
-
-    fn id(&self) -> &str {
-        &self.text.as_str()[self.params_end..]
-    }
-}
-
-impl fmt::Debug for OwnedParts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message")
-            .field("method", &self.method())
-            .field("params", &self.params())
-            .finish()
-    }
-}

@@ -102,6 +102,7 @@ mod keepalive;
 mod lifecycle;
 mod message;
 mod outbox;
+mod owned;
 mod presets;
 mod reader;
 mod reconnect;
@@ -125,8 +126,8 @@ pub use encode::{Payload, encode_error, encode_parse_error, encode_response};
 pub use error_object::{ErrorObject, OwnedError};
 pub use event::{
     Cancelled, CloseReason, Closed, ConnectionError, Event, InvalidReason, InvalidResponse,
-    Malformed, MalformedCause, Notification, Origin, Outcome, OwnedNotification, OwnedOutcome,
-    OwnedRequest, Refused, RefusedCause, Request, Response, Stray, StrayKind,
+    Malformed, MalformedCause, Notification, Origin, Outcome, Refused, RefusedCause, Request,
+    Response, Stray, StrayKind,
 };
 pub use frame::{Cut, Framer, Framing, FramingError};
 pub use id::{CallId, Id, IdScheme, OwnedId, ReplyToken, RequestKey};
@@ -138,6 +139,7 @@ pub use json::{
 pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
 pub use lifecycle::{Lifecycle, LinkState, Sending};
 pub use message::MethodName;
+pub use owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
 pub use presets::{AcpVersion, McpRevision};
 pub use reader::{Message, Messages, ReadError, Reader};
 pub use reconnect::{

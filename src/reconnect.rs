@@ -12,7 +12,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::event::OwnedOutcome;
+use crate::owned::OwnedOutcome;
 use crate::time::Instant;
 
 /// How often, and after how long, a lost connection is tried again.
@@ -363,7 +363,8 @@ mod tests {
     #[test]
     fn only_what_was_not_sent_or_does_no_harm_twice_is_sent_again() {
         use super::Resend;
-        use crate::event::{InvalidReason, OwnedOutcome};
+        use crate::event::InvalidReason;
+        use crate::owned::OwnedOutcome;
         let answered = OwnedOutcome::Err(crate::OwnedError::new(1, "no"));
         let invalid = OwnedOutcome::Invalid(InvalidReason::NotAnObject);
         for (outcome, plain, idempotent) in [
@@ -382,7 +383,7 @@ mod tests {
     #[test]
     fn a_call_that_is_aborted_every_time_comes_to_an_end() {
         use super::{RESENDS_MAX_DEFAULT, Resend, Resends};
-        use crate::event::OwnedOutcome::{Aborted, Missing, TimedOut, Unsent};
+        use crate::owned::OwnedOutcome::{Aborted, Missing, TimedOut, Unsent};
         for resends_max in [0, 1, RESENDS_MAX_DEFAULT, 100] {
             let mut resends = Resends::new(resends_max);
             for _ in 0..1000 {

@@ -34,7 +34,7 @@ RULES = [
     ("src/error_object.rs", "if let Some(text) = self.text {", "if let Some(text) = None::<Json<'_>> {",
      "an error that arrived is passed on as it stood"),
     ("src/codes.rs", "-32768 <= code", "-32767 <= code", "the reserved range begins at -32768"),
-    ("src/event.rs", "self.has_params\n            .then(", "true\n            .then(",
+    ("src/owned.rs", "self.has_params\n            .then(", "true\n            .then(",
      "absent params stay absent in an owned event"),
     ("src/config.rs", "self != Self::V2Only", "true", "1.0 is not understood unless allowed"),
     ("src/presets.rs", "config.cancel_answer = CancelAnswer::Silent;", "",

@@ -27,7 +27,7 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
 /// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 says what is public.
-const HOUSE: [Room; 32] = [
+const HOUSE: [Room; 33] = [
     room(0, "target", &[]),
     room(0, "time", &[]),
     // What is built small depends on what it is built for.
@@ -42,6 +42,8 @@ const HOUSE: [Room; 32] = [
     room(1, "encode", &["error_object", "id"]),
     // Events carry what came in: ids and errors.
     room(1, "event", &["error_object", "id"]),
+    // Copies of events, to keep.
+    room(1, "owned", &["error_object", "event", "id"]),
     // The configuration chooses codes and the spelling of ids.
     room(1, "config", &["codes", "id"]),
     // A preset is a configuration.

@@ -1,0 +1,223 @@
+//! What outlives its input: requests, notifications and outcomes that own their text.
+//!
+//! A copy takes one allocation at most, and none where the text is short. It is moved often, into a
+//! queue and out again, so it is small, and its text is put in where it stays.
+
+use core::fmt;
+
+use crate::error_object::OwnedError;
+use crate::event::{InvalidReason, Notification, Origin, Outcome, Request};
+use crate::id::{Id, ReplyToken, RequestKey};
+use crate::json::{Json, Kept, OwnedJson};
+
+/// A [`Request`] that owns its parts, in one allocation at most.
+#[derive(Debug)]
+pub struct OwnedRequest {
+    parts: OwnedParts,
+    token: ReplyToken,
+    origin: Origin,
+}
+
+impl OwnedRequest {
+    /// The method asked for.
+    pub fn method(&self) -> &str {
+        self.parts.method()
+    }
+
+    /// The params, if any were given.
+    pub fn params(&self) -> Option<Json<'_>> {
+        self.parts.params()
+    }
+
+    /// The request's id as the peer wrote it.
+    pub fn id(&self) -> Id<'_> {
+        Id::new(Json::from_scanned(self.parts.id(), false)).unwrap_or(Id::NULL)
+    }
+
+    /// Where the request stood.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Names the request, for comparing with a cancel.
+    pub fn key(&self) -> RequestKey {
+        self.token.key()
+    }
+
+    /// Splits off the right to answer.
+    pub fn into_token(self) -> ReplyToken {
+        self.token
+    }
+
+    /// Splits into the right to answer and what is to be answered.
+    pub fn split(self) -> (ReplyToken, OwnedNotification) {
+        (
+            self.token,
+            OwnedNotification {
+                parts: self.parts,
+                origin: self.origin,
+            },
+        )
+    }
+}
+
+impl Request<'_> {
+    /// Copies the request in one allocation at most, to hand it to another thread or task.
+    #[inline]
+    pub fn into_owned(self) -> OwnedRequest {
+        let mut owned = OwnedRequest {
+            parts: OwnedParts::new(&self.method, self.params),
+            token: self.token,
+            origin: self.origin,
+        };
+        let parts = &mut owned.parts;
+        parts.fill(&self.method, self.params, Some(self.id));
+        owned
+    }
+}
+
+/// A [`Notification`] that owns its parts, in one allocation at most.
+#[derive(Clone, Debug)]
+pub struct OwnedNotification {
+    parts: OwnedParts,
+    origin: Origin,
+}
+
+impl OwnedNotification {
+    /// The method.
+    pub fn method(&self) -> &str {
+        self.parts.method()
+    }
+
+    /// The params, if any were given.
+    pub fn params(&self) -> Option<Json<'_>> {
+        self.parts.params()
+    }
+
+    /// Where the notification stood.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+}
+
+impl Notification<'_> {
+    /// Copies the notification in one allocation at most, to hand it to another thread or task.
+    pub fn into_owned(self) -> OwnedNotification {
+        let mut parts = OwnedParts::new(&self.method, self.params);
+        parts.fill(&self.method, self.params, None);
+        OwnedNotification {
+            parts,
+            origin: self.origin,
+        }
+    }
+}
+
+/// An [`Outcome`] that owns its parts.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum OwnedOutcome {
+    /// See [`Outcome::Ok`].
+    Ok(OwnedJson),
+    /// See [`Outcome::Err`].
+    Err(OwnedError),
+    /// See [`Outcome::Invalid`].
+    Invalid(InvalidReason),
+    /// See [`Outcome::TimedOut`].
+    TimedOut,
+    /// See [`Outcome::Missing`].
+    Missing,
+    /// See [`Outcome::Unsent`].
+    Unsent,
+    /// See [`Outcome::Aborted`].
+    Aborted,
+}
+
+impl Outcome<'_> {
+    /// Copies the outcome to where it is kept: the same as [`into_owned`](Self::into_owned) without a
+    /// move, for whoever keeps many.
+    #[inline]
+    pub fn put_into(self, place: &mut Option<OwnedOutcome>) {
+        match self {
+            Outcome::Ok(result) => {
+                let empty = OwnedOutcome::Ok(OwnedJson::EMPTY);
+                if let OwnedOutcome::Ok(owned) = place.insert(empty) {
+                    owned.fill(result);
+                }
+            }
+            other => *place = Some(other.into_owned()),
+        }
+    }
+
+    /// Copies the outcome, so that it outlives the message it came in.
+    #[inline]
+    pub fn into_owned(self) -> OwnedOutcome {
+        match self {
+            Outcome::Ok(result) => OwnedOutcome::Ok(result.to_owned_json()),
+            Outcome::Err(error) => OwnedOutcome::Err(error.into_owned()),
+            Outcome::Invalid(invalid) => OwnedOutcome::Invalid(invalid.reason),
+            Outcome::TimedOut => OwnedOutcome::TimedOut,
+            Outcome::Missing => OwnedOutcome::Missing,
+            Outcome::Unsent => OwnedOutcome::Unsent,
+            Outcome::Aborted => OwnedOutcome::Aborted,
+        }
+    }
+}
+
+/// Method, params and id behind each other: in place up to 39 bytes, otherwise in one piece of memory.
+///
+/// ```text
+/// │ method │ params │ id │
+/// 0        a        b    end      no params: has_params is false and a = b
+/// ```
+#[derive(Clone)]
+struct OwnedParts {
+    text: Kept<40>,
+    method_end: usize,
+    params_end: usize,
+    has_params: bool,
+    line_breaks: bool,
+}
+
+impl OwnedParts {
+    /// Without the text, which is [put in](Self::fill) where it stays.
+    #[inline]
+    fn new(method: &str, params: Option<Json<'_>>) -> Self {
+        Self {
+            text: Kept::EMPTY,
+            method_end: method.len(),
+            params_end: method.len() + params.map_or("", Json::as_str).len(),
+            has_params: params.is_some(),
+            line_breaks: params.is_some_and(Json::has_line_breaks),
+        }
+    }
+
+    #[inline]
+    fn fill(&mut self, method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) {
+        let params = params.map_or("", Json::as_str);
+        let id = id.map_or("", |id| id.text());
+        self.text.fill([method, params, id]);
+    }
+
+    fn method(&self) -> &str {
+        &self.text.as_str()[..self.method_end]
+    }
+
+    fn params(&self) -> Option<Json<'_>> {
+        let text = &self.text.as_str()[self.method_end..self.params_end];
+        self.has_params
+            .then(|| Json::from_scanned(text, self.line_breaks))
+    }
+
+    fn id(&self) -> &str {
+        &self.text.as_str()[self.params_end..]
+    }
+}
+
+impl fmt::Debug for OwnedParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("method", &self.method())
+            .field("params", &self.params())
+            .finish()
+    }
+}
