@@ -15,6 +15,7 @@
 //! nobody else.
 
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -245,8 +246,6 @@ enum Next {
 /// batch is.
 fn next_work(session: &Session, taken: &mut Taken) -> Next {
     let mut state = session.lock();
-    state.is_serving = false;
-    session.wake(&mut state);
     loop {
         if state.queue.pop_batch(taken, TAKEN_MAX) {
             state.is_serving = true;
@@ -258,6 +257,9 @@ fn next_work(session: &Session, taken: &mut Taken) -> Next {
         }
         if let Some(why) = state.finished() {
             return Next::Closed(why);
+        }
+        if mem::replace(&mut state.is_serving, false) {
+            session.wake(&mut state);
         }
         state.queue.take_room(taken);
         let has_come;

@@ -630,6 +630,7 @@ impl Session {
     pub(crate) fn answer<R>(&self, request: RequestKey, answer: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let is_kept = state.conn.is_answer_kept(request);
+        let is_behind_other = state.conn.poll_transmit().is_some();
         if !is_kept {
             self.tell_time_to_output(&mut state);
         }
@@ -645,7 +646,8 @@ impl Session {
         let is_last = state.queue.is_empty() && self.taken.load(Ordering::Relaxed) == 0;
         if is_last && outlet.is_some_and(|outlet| outlet.takes_answers()) {
             self.write_out(state);
-        } else {
+        } else if !is_behind_other || state.closing {
+            // Otherwise whoever writes has been woken for what is before it.
             self.wake(&mut state);
         }
         result
