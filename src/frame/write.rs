@@ -26,6 +26,7 @@ const THREE_DIGITS: &[u8; 23] = b"Content-Length: 000\r\n\r\n";
 
 /// The most digits of a `usize`, at 64 bits.
 const DIGITS_MAX: usize = 20;
+const ZEROS: &[u8; DIGITS_MAX] = &[b'0'; DIGITS_MAX];
 
 /// A frame begun and not finished.
 #[derive(Clone, Copy, Debug)]
@@ -55,17 +56,22 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
         match body_len {
             10..100 => out.extend_from_slice(TWO_DIGITS),
             100..1000 => out.extend_from_slice(THREE_DIGITS),
-            _ => {
-                out.extend_from_slice(NAME);
-                out.extend_from_slice(decimal(body_len, &mut [0; DIGITS_MAX]));
-                out.extend_from_slice(BLANK_LINE);
-            }
+            _ => leave_header(out, body_len),
         }
     }
     FrameStart {
         start,
         body: out.len(),
     }
+}
+
+/// Leaves room for a header with as many digits as `body_len` has.
+#[inline(never)]
+fn leave_header(out: &mut Vec<u8>, body_len: usize) {
+    let digits = body_len.checked_ilog10().unwrap_or(0) as usize + 1;
+    out.extend_from_slice(NAME);
+    out.extend_from_slice(ZEROS.get(..digits).unwrap_or(ZEROS));
+    out.extend_from_slice(BLANK_LINE);
 }
 
 /// Makes room in the output. Where nothing waits in it, the old memory goes before the new comes.
@@ -103,11 +109,27 @@ fn write_length(start: FrameStart, out: &mut Vec<u8>) {
         (Some([hundreds, tens, ones]), 100..1000) => {
             (*hundreds, *tens, *ones) = (digit(100), digit(10), digit(1));
         }
-        _ => correct_header(start, out, body_len),
+        (place, _) => {
+            if !place.is_some_and(|place| fill(place, body_len)) {
+                correct_header(start, out, body_len);
+            }
+        }
     }
 }
 
-/// The same for any length, moving the body if the number has more or fewer digits than assumed.
+/// Writes `number` where there is room for exactly its digits. Says whether there was.
+#[inline(never)]
+fn fill(place: &mut [u8], mut number: usize) -> bool {
+    for digit in place.iter_mut().rev() {
+        // A remainder of ten fits a byte.
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    number == 0 && (place.len() == 1 || place.first().is_some_and(|&digit| digit != b'0'))
+}
+
+/// The same where the number has more or fewer digits than assumed, and the body is moved.
+#[cold]
 #[inline(never)]
 fn correct_header(start: FrameStart, out: &mut Vec<u8>, body_len: usize) {
     let mut digits = [0; DIGITS_MAX];
