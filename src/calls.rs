@@ -112,14 +112,25 @@ impl<T> Calls<T> {
         }
     }
 
-    /// Goes on in the memory of a table in which no call is open, if it has room for `room_max` at the
-    /// most.
-    pub(crate) fn take_room_of(&mut self, other: Self, room_max: usize) {
-        if other.open == 0 && other.slots.len() <= room_max {
-            self.slots = other.slots;
-            self.occupied = other.occupied;
-            self.deadlines = other.deadlines;
+    /// Begins anew with call number `first`, in its memory if no call is open and there is room for
+    /// `room_max` at the most.
+    pub(crate) fn renew(&mut self, first: u64, room_max: usize) {
+        if self.open > 0 || self.slots.len() > room_max {
+            *self = Self::new(first);
+            return;
         }
+        let Self {
+            slots: _,
+            occupied: _,
+            deadlines: _,
+            open: _,
+            next,
+            digits,
+            searched,
+            foreign,
+        } = self;
+        *next = first.max(1);
+        (*digits, *searched, *foreign) = (None, (0, 0), None);
     }
 
     /// The most heap that `calls_max` calls keep. Ids that callers chose are not counted.
@@ -493,21 +504,20 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_a_table_is_taken_over_once_no_call_is_open() {
+    fn a_table_begins_anew_in_its_room_once_no_call_is_open() {
         let slots = 2;
         for (is_over, room_max, kept) in [
             (true, slots, slots),
             (true, slots - 1, 0),
             (false, slots, 0),
         ] {
-            let mut before = Calls::new(1);
-            let first = open(&mut before, NEVER);
-            assert_eq!(before.slots.len(), slots);
+            let mut calls = Calls::new(1);
+            let first = open(&mut calls, NEVER);
+            assert_eq!(calls.slots.len(), slots);
             if is_over {
-                before.take(first);
+                calls.take(first);
             }
-            let mut calls = Calls::new(5);
-            calls.take_room_of(before, room_max);
+            calls.renew(5, room_max);
             assert_eq!(calls.slots.len(), kept);
             assert_eq!((calls.open(), calls.oldest()), (0, None));
             assert_eq!(open(&mut calls, NEVER), 5);

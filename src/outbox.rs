@@ -75,14 +75,21 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Goes on in the memory of an output that is empty, if it has room for `room_max` parts of 64 bytes
-    /// at the most.
-    pub(crate) fn take_room_of(&mut self, other: Self, room_max: usize) {
-        let is_empty = other.buf.is_empty() && other.parts.is_empty();
-        let room = other.parts.capacity().max(other.buf.capacity() / 64);
+    /// Begins anew, in its memory if it is empty and there is room for `room_max` parts of 64 bytes at the
+    /// most.
+    pub(crate) fn renew(&mut self, framing: Framing, keep_bytes: usize, room_max: usize) {
+        let is_empty = self.buf.is_empty() && self.parts.is_empty();
+        let room = self.parts.capacity().max(self.buf.capacity() / 64);
+        let (mut buf, mut parts) = (Vec::new(), VecDeque::new());
         if is_empty && room <= room_max {
-            (self.buf, self.parts) = (other.buf, other.parts);
+            buf = mem::take(&mut self.buf);
+            parts = mem::take(&mut self.parts);
         }
+        *self = Self {
+            buf,
+            parts,
+            ..Self::new(framing, keep_bytes)
+        };
     }
 
     /// The most heap that `bytes_max` waiting bytes keep: the buffer, and the parts beside it. Twice
@@ -462,16 +469,15 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_an_output_is_taken_over_once_nothing_waits_there() {
+    fn an_output_begins_anew_in_its_room_once_nothing_waits_there() {
         for (is_empty, room, kept) in [(true, 99, 99), (true, 192, 0), (false, 99, 0)] {
-            let mut before = Outbox::<Config>::new(Framing::Newline, 1024);
-            before.buf = Vec::with_capacity(room);
-            put(&mut before, b"one", None);
-            if is_empty {
-                before.consume(4);
-            }
             let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
-            outbox.take_room_of(before, 2);
+            outbox.buf = Vec::with_capacity(room);
+            put(&mut outbox, b"one", None);
+            if is_empty {
+                outbox.consume(4);
+            }
+            outbox.renew(Framing::Newline, 1024, 2);
             assert_eq!(outbox.buf.capacity(), kept);
             assert_eq!((outbox.queued(), outbox.peek()), (0, None));
         }

@@ -158,13 +158,13 @@ impl Requests {
         }
     }
 
-    /// Goes on in the memory of requests that are all over, if it has room for `room_max` at the most and
+    /// Forgets all, and keeps its memory if all are over and there is room for `room_max` at the most and
     /// for no long id.
-    pub(crate) fn take_room_of(&mut self, other: Self, room_max: usize) {
+    pub(crate) fn renew(&mut self, room_max: usize) {
         let is_short = |request: &OpenRequest| matches!(request.id, KeptId::Short { .. });
-        if other.open == 0 && other.slots.capacity() <= room_max && other.slots.iter().all(is_short)
-        {
-            *self = other;
+        let is_little = self.slots.capacity() <= room_max && self.slots.iter().all(is_short);
+        if self.open > 0 || !is_little {
+            *self = Self::new();
         }
     }
 
@@ -489,16 +489,15 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_requests_is_taken_over_once_none_is_open() {
+    fn requests_begin_anew_in_their_room_once_none_is_open() {
         for (is_over, room_max, is_kept) in [(true, 64, true), (true, 0, false), (false, 64, false)]
         {
-            let mut before = Requests::new();
-            let (slot, generation) = before.insert(id("1"), Style::V2, NONE, 0);
-            if is_over {
-                before.remove(slot);
-            }
             let mut requests = Requests::new();
-            requests.take_room_of(before, room_max);
+            let (slot, generation) = requests.insert(id("1"), Style::V2, NONE, 0);
+            if is_over {
+                requests.remove(slot);
+            }
+            requests.renew(room_max);
             assert_eq!(requests.slots.len(), usize::from(is_kept));
             assert_eq!(requests.open(), 0);
             let (again, next) = requests.insert(id("2"), Style::V2, NONE, 0);

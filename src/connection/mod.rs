@@ -23,13 +23,13 @@ mod memory;
 mod plain;
 mod receive;
 mod refuse;
+mod renew;
 mod settle;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
-use core::mem;
 use core::num::NonZeroU64;
 use core::ops::Range;
 use core::time::Duration;
@@ -194,10 +194,6 @@ enum Fate {
     Done,
 }
 
-/// How many calls, requests, items of a batch and messages that wait the memory is for that a
-/// conversation leaves to the next, at the most.
-const ROOM_LEFT_MAX: usize = 64;
-
 /// The deadlines that are not of calls, in nanoseconds; [`NEVER`] where there is none.
 #[derive(Clone, Copy, Debug)]
 struct OwnDeadlines {
@@ -206,41 +202,18 @@ struct OwnDeadlines {
     drain: u64,
 }
 
+impl OwnDeadlines {
+    const NONE: Self = Self {
+        frame: NEVER,
+        write: NEVER,
+        drain: NEVER,
+    };
+}
+
 impl<T> Connection<T> {
     /// Makes a connection. Allocates nothing.
     pub const fn new(config: Config) -> Self {
         Self::begin(&config, Settled(config))
-    }
-
-    /// Begins another conversation in the memory of this one, if it is over and that is little: as
-    /// `connection`, with calls from number `first_call` on, and otherwise as configured. What was
-    /// open is forgotten; keys and tokens of before are refused by another `connection` than before.
-    ///
-    /// ```
-    /// use antiphon::{CloseReason, Config, Connection, Input};
-    /// let mut conn = Connection::<()>::new(Config::new());
-    /// conn.call("before", (), None, ())?;
-    /// conn.close(CloseReason::Done);
-    /// conn.renew(0, 1);
-    /// conn.call("after", (), None, ())?;
-    /// assert_eq!(conn.poll_transmit(), Some(&b"{\"jsonrpc\":\"2.0\",\"method\":\"after\",\"id\":1}\n"[..]));
-    /// # Ok::<(), antiphon::SendError>(())
-    /// ```
-    pub fn renew(&mut self, connection: u32, first_call: u64) {
-        let mut config = self.config.0;
-        (config.connection, config.first_call) = (connection, first_call);
-        let is_over = self.is_closed();
-        let before = mem::replace(self, Self::new(config));
-        if !is_over {
-            return;
-        }
-        self.now = before.now;
-        self.calls.take_room_of(before.calls, ROOM_LEFT_MAX);
-        self.requests.take_room_of(before.requests, ROOM_LEFT_MAX);
-        self.outbox.take_room_of(before.outbox, ROOM_LEFT_MAX);
-        if before.envelopes.capacity() <= ROOM_LEFT_MAX {
-            self.envelopes = before.envelopes;
-        }
     }
 }
 
@@ -264,11 +237,7 @@ impl<T, S: Settings> Connection<T, S> {
             parts: None,
             building: None,
             failed: None,
-            deadlines: OwnDeadlines {
-                frame: NEVER,
-                write: NEVER,
-                drain: NEVER,
-            },
+            deadlines: OwnDeadlines::NONE,
             strays: 0,
             malformed: 0,
             open: true,

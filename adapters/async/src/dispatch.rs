@@ -26,9 +26,8 @@ use crate::service::Service;
 /// How many requests are taken from the session's queue at once.
 const TAKEN_MAX: usize = 128;
 
-/// The work of one session, on its way.
+/// The work of one session, on its way. Another session's can go on in its memory.
 pub(crate) struct Dispatch {
-    session: Arc<Session>,
     service: Box<dyn Serve>,
     /// The service has been told of the connection.
     is_begun: bool,
@@ -61,6 +60,9 @@ trait Serve: Send {
     fn panicked(&self);
     /// Lets go of what was kept for the next request.
     fn rest(&mut self);
+    fn peer(&self) -> &Peer;
+    /// The session of the peer, if nobody else has a reference to either.
+    fn unshared(&mut self) -> Option<&mut Session>;
 }
 
 enum Started {
@@ -172,6 +174,17 @@ where
     fn rest(&mut self) {
         self.spare = None;
     }
+
+    fn peer(&self) -> &Peer {
+        &self.sides.peer
+    }
+
+    fn unshared(&mut self) -> Option<&mut Session> {
+        if let Some(spare) = &mut self.spare {
+            *spare.as_mut().project().sides = None;
+        }
+        Arc::get_mut(&mut self.sides)?.peer.unshared()
+    }
 }
 
 /// Runs a handler, and gives back what it was made of.
@@ -185,7 +198,7 @@ async fn begin<S: Service>(
 }
 
 impl Dispatch {
-    pub(crate) fn new<S: Service>(session: Arc<Session>, peer: Peer, service: Arc<S>) -> Self {
+    pub(crate) fn new<S: Service>(peer: Peer, service: Arc<S>) -> Self {
         let serving = Serving {
             sides: Arc::new(Sides { service, peer }),
             begin: begin::<S>,
@@ -193,7 +206,6 @@ impl Dispatch {
         };
         Self {
             ordered: None,
-            session,
             service: Box::new(serving),
             is_begun: false,
             running: None,
@@ -202,18 +214,34 @@ impl Dispatch {
         }
     }
 
+    /// The session of the peer that the service is shown.
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        self.service.peer().handle().session()
+    }
+
+    /// The same, so that it can begin anew, if nobody else has a reference to it or to the peer.
+    pub(crate) fn unshared(&mut self) -> Option<&mut Session> {
+        self.service.unshared()
+    }
+
+    /// Tells the service of a connection that is open from the start.
+    pub(crate) fn open(&mut self) {
+        self.is_begun = true;
+        self.ordered = Some(self.service.opened());
+    }
+
     /// How many handlers run.
     fn running(&self) -> usize {
         self.running.as_ref().map_or(0, |running| running.len())
     }
 
-    /// Begins and continues what it can. Says whether anything was done.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.may_begin() {
+    /// Begins and continues what it can of the session's work. Says whether anything was done.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, session: &Arc<Session>) -> bool {
+        if !self.may_begin(session) {
             return false;
         }
-        let _spare = Spare::keep(&self.session);
-        let mut progress = self.poll_running(cx);
+        let _spare = Spare::keep(session);
+        let mut progress = self.poll_running(cx, session);
         loop {
             if let Some(task) = &mut self.ordered {
                 if poll_guarded(task, cx, &*self.service).is_pending() {
@@ -222,52 +250,55 @@ impl Dispatch {
                 self.ordered = None;
                 progress = true;
             }
-            match self.next() {
+            match self.next(session) {
                 Next::Requests => {
                     while let Some(request) = self.taken.pop() {
-                        self.begin_request(cx, request);
+                        self.begin_request(cx, session, request);
                     }
                 }
-                Next::Work(work) => self.begin(cx, work),
-                Next::Nothing => {
-                    self.service.rest();
-                    return progress;
-                }
+                Next::Work(work) => self.begin(cx, session, work),
+                Next::Nothing => return progress,
             }
             progress = true;
         }
     }
 
     /// Whether there is something to serve: not before a handshake is done, where there is one.
-    fn may_begin(&mut self) -> bool {
+    fn may_begin(&mut self, session: &Session) -> bool {
         if !self.is_begun {
-            let state = self.session.lock();
+            let state = session.lock();
             let (is_open, is_over) = (state.is_open(), state.finished().is_some());
             drop(state);
             self.is_begun = is_open || is_over;
             if is_open {
-                self.ordered = Some(self.service.opened());
+                self.open();
             }
         }
         self.is_begun
     }
 
-    /// Whether all that came in has begun, and what had to be done with in order is.
+    /// Whether what had to be done with in order is. All that came in has begun if besides nothing
+    /// waits in the session's queue.
     pub(crate) fn is_through(&self) -> bool {
-        self.ordered.is_none() && self.session.lock().queue.is_empty()
+        self.ordered.is_none()
+    }
+
+    /// Lets go of what was kept for the next request, for there may not be one for a while.
+    pub(crate) fn rest(&mut self) {
+        self.service.rest();
     }
 
     /// The next thing to begin.
-    fn next(&mut self) -> Next {
-        if !self.session.has_work() {
+    fn next(&mut self, session: &Session) -> Next {
+        if !session.has_work() {
             return Next::Nothing;
         }
-        let mut state = self.session.lock();
+        let mut state = session.lock();
         if state.queue.pop_requests(&mut self.taken, TAKEN_MAX) {
             state.is_serving = true;
             return Next::Requests;
         }
-        match self.session.next_work(&mut state) {
+        match session.next_work(&mut state) {
             Some(work) => Next::Work(work),
             None => {
                 state.queue.take_room(&mut self.taken);
@@ -276,42 +307,52 @@ impl Dispatch {
         }
     }
 
-    fn begin(&mut self, cx: &mut Context<'_>, work: Work) {
+    fn begin(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
         let started = match work {
-            Work::Cancelled(key, _) if self.give_up(key) => return,
+            Work::Cancelled(key, _) if self.give_up(session, key) => return,
             work => catch_unwind(AssertUnwindSafe(|| self.service.serve(work))),
         };
-        self.started(cx, started);
+        self.started(cx, session, started);
     }
 
-    fn begin_request(&mut self, cx: &mut Context<'_>, request: OwnedRequest) {
-        if self.running() >= self.session.options().handlers_max {
+    fn begin_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: &Arc<Session>,
+        request: OwnedRequest,
+    ) {
+        if self.running() >= session.options().handlers_max {
             self.waiting.push_back(request);
             return;
         }
-        if !self.session.may_begin(request.key()) {
-            Request::give_up(&self.session, request);
+        if !session.may_begin(request.key()) {
+            Request::give_up(session, request);
             return;
         }
-        let (request, reply) = Request::split(&self.session, request);
+        let (request, reply) = Request::split(session, request);
         let begin = || self.service.request(cx, request, reply);
         let started = catch_unwind(AssertUnwindSafe(begin));
-        self.started(cx, started);
+        self.started(cx, session, started);
     }
 
-    fn started(&mut self, cx: &mut Context<'_>, started: thread::Result<Started>) {
+    fn started(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: &Arc<Session>,
+        started: thread::Result<Started>,
+    ) {
         match started {
             Ok(Started::Done) => {}
             Ok(Started::Ordered(task)) => self.ordered = Some(task),
             Ok(Started::Request(handler)) => {
                 self.running.get_or_insert_default().push(handler);
-                self.poll_running(cx);
+                self.poll_running(cx, session);
             }
             Err(_) => tell_panic(&*self.service),
         }
     }
 
-    fn poll_running(&mut self, cx: &mut Context<'_>) -> bool {
+    fn poll_running(&mut self, cx: &mut Context<'_>, session: &Arc<Session>) -> bool {
         let mut progress = false;
         while let Some(running) = self.running.as_mut().filter(|running| !running.is_empty()) {
             match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {
@@ -320,28 +361,28 @@ impl Dispatch {
                 Err(_) => tell_panic(&*self.service),
             }
             progress = true;
-            self.begin_waiting(cx);
+            self.begin_waiting(cx, session);
         }
         progress
     }
 
-    fn begin_waiting(&mut self, cx: &mut Context<'_>) {
-        while self.running() < self.session.options().handlers_max {
+    fn begin_waiting(&mut self, cx: &mut Context<'_>, session: &Arc<Session>) {
+        while self.running() < session.options().handlers_max {
             let Some(request) = self.waiting.pop_front() else {
                 return;
             };
-            self.begin_request(cx, request);
+            self.begin_request(cx, session, request);
         }
     }
 
     /// Answers a request that was given up before it has begun. Says whether it was one.
-    fn give_up(&mut self, key: RequestKey) -> bool {
+    fn give_up(&mut self, session: &Arc<Session>, key: RequestKey) -> bool {
         let is_it = |request: &OwnedRequest| request.key() == key;
         let Some(at) = self.waiting.iter().position(is_it) else {
             return false;
         };
         if let Some(request) = self.waiting.remove(at) {
-            Request::give_up(&self.session, request);
+            Request::give_up(session, request);
         }
         true
     }

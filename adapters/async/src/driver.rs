@@ -52,11 +52,7 @@ pub fn drive_session<S: Service>(
     runtime: &SharedRuntime,
 ) -> (Peer, Driver) {
     let unowned = Handle::unowned(Arc::clone(&session));
-    let dispatch = Dispatch::new(
-        Arc::clone(&session),
-        Peer::new(unowned, Arc::clone(runtime)),
-        service,
-    );
+    let dispatch = Dispatch::new(Peer::new(unowned, Arc::clone(runtime)), service);
     let io = share(io, &session);
     let pump = Pump::new(io, &*session);
     let peer = Peer::new(Handle::owning(Arc::clone(&session)), Arc::clone(runtime));
@@ -126,8 +122,14 @@ impl Future for Driver {
         loop {
             match &mut this.stage {
                 Stage::Moving(pump) => {
-                    let dispatch = &mut this.dispatch;
-                    let work = |cx: &mut Context<'_>| dispatch.poll(cx);
+                    let (dispatch, session) = (&mut this.dispatch, &this.session);
+                    let work = |cx: &mut Context<'_>| {
+                        let progress = dispatch.poll(cx, session);
+                        if !progress {
+                            dispatch.rest();
+                        }
+                        progress
+                    };
                     if pump
                         .poll(cx, &*this.session, &*this.runtime, work)
                         .is_pending()
@@ -139,9 +141,10 @@ impl Future for Driver {
                     this.stage = Stage::Serving(until, this.runtime.timer());
                 }
                 Stage::Serving(until, timer) => {
-                    this.dispatch.poll(cx);
+                    this.dispatch.poll(cx, &this.session);
                     let is_late = timer.poll_until(*until, cx).is_ready();
-                    if !this.dispatch.is_through() && !is_late {
+                    let has_work = !this.session.lock().queue.is_empty();
+                    if (has_work || !this.dispatch.is_through()) && !is_late {
                         return Poll::Pending;
                     }
                     this.stage = Stage::Done;

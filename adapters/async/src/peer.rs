@@ -16,6 +16,7 @@ use antiphon::{
 };
 use antiphon_session::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Context, Handle, Pending, Responder, Room,
+    Session,
 };
 use serde::de::DeserializeOwned;
 
@@ -35,6 +36,11 @@ pub struct Peer {
 impl Peer {
     pub(crate) fn new(handle: Handle, runtime: SharedRuntime) -> Self {
         Self { handle, runtime }
+    }
+
+    /// See [`Handle::unshared`].
+    pub(crate) fn unshared(&mut self) -> Option<&mut Session> {
+        self.handle.unshared()
     }
 
     /// What the transport knows of the other side.

@@ -92,6 +92,11 @@ impl Handle {
         &self.session
     }
 
+    /// The connection itself, to [begin anew](Session::renew), if nobody else has a reference to it.
+    pub fn unshared(&mut self) -> Option<&mut Session> {
+        Arc::get_mut(&mut self.session)
+    }
+
     /// What the transport knows of the other side.
     pub fn context(&self) -> &Context {
         self.session.context()

@@ -492,9 +492,23 @@ impl Session {
         (self.outlet, self.inlet) = (OnceLock::new(), OnceLock::new());
     }
 
-    /// Tells the end of an exchange, of which all that came in has been taken and all output is left
-    /// to nobody. Says why it ended. The service has the last word, and then
-    /// [`let_work_go`](Self::let_work_go).
+    /// Takes the reply of an exchange, where there is one, and ends the exchange if all that came in has
+    /// been taken and answered: says why. The service has the last word.
+    pub fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
+        let mut state = self.lock();
+        state.conn.take_transmit(reply);
+        if state.conn.requests_open() > 0 || !state.queue.is_empty() {
+            return None;
+        }
+        // There is nothing to tell but the end.
+        state.conn.handle_eof();
+        if let Some(Event::Closed(why)) = state.conn.poll_event(&mut Input::none()) {
+            (state.closed, state.closing) = (Some(why), true);
+        }
+        Some(self.finish(&mut state))
+    }
+
+    /// Ends an exchange, answered or not.
     pub fn end_exchange(&self) -> Closed {
         let mut state = self.lock();
         state.conn.handle_eof();
@@ -653,9 +667,10 @@ impl Session {
         result
     }
 
-    /// Tells the time, if that is when the next output begins to wait.
+    /// Tells the time, if that is when the next output begins to wait, and it may not for ever.
     pub(crate) fn tell_time_to_output(&self, state: &mut State) {
-        if state.conn.poll_transmit().is_none() {
+        let is_timed = self.options.config.write_time_max.is_some();
+        if is_timed && state.conn.poll_transmit().is_none() {
             let now = self.present(state);
             state.conn.handle_timeout(now);
         }

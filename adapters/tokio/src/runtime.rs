@@ -83,16 +83,17 @@ impl Timer for TokioTimer {
             self.set = None;
             return Poll::Pending;
         }
-        let due = self.epoch + at.saturating_since(Instant::ZERO);
+        let epoch = self.epoch;
+        let due = || epoch + at.saturating_since(Instant::ZERO);
         let set = self.set.get_or_insert_with(|| Set {
             at,
-            sleep: Box::pin(sleep_until(due)),
+            sleep: Box::pin(sleep_until(due())),
             waker: None,
         });
         if set.at != at {
             // Setting anew costs a lock.
             set.at = at;
-            set.sleep.as_mut().reset(due);
+            set.sleep.as_mut().reset(due());
             set.waker = None;
         }
         let is_known = |known: &Waker| known.will_wake(cx.waker());

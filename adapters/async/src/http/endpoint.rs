@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 
 use antiphon::Input;
@@ -131,7 +130,7 @@ impl<S: Service> Endpoint<S> {
         head.origins = &origins;
 
         let know = |known: &mut Context| {
-            tell(known, context);
+            known.renew(context);
             let known_target = known.target.get_or_insert_default();
             known_target.push_str(target);
             for (name, value) in &parts.headers {
@@ -164,15 +163,6 @@ impl<S: Service> Endpoint<S> {
             Some(Body::Whole(body)) => self.reply(head, &body, know).await,
         }
     }
-}
-
-/// Has a context of before know what `context` does and nothing else, in the memory it has.
-fn tell(known: &mut Context, context: &Context) {
-    let (mut headers, mut target) = (mem::take(&mut known.headers), known.target.take());
-    known.clone_from(context);
-    headers.clear();
-    target.iter_mut().for_each(String::clear);
-    (known.headers, known.target) = (headers, target);
 }
 
 impl<S> Clone for Endpoint<S> {

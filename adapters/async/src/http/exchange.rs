@@ -1,16 +1,18 @@
 //! One message in, one reply out, with handlers that may wait in between.
 //!
-//! The rules guarded here: an exchange that is given up takes its handlers with it; and the reply
-//! is given when all that the message asked for has been served, so that a client that sends one
-//! message after the other is never served by two at once.
+//! The rules guarded here: an exchange that is given up takes its handlers with it; the reply is
+//! given when all that the message asked for has been served, so that a client that sends one
+//! message after the other is never served by two at once; and whoever has kept something of an
+//! exchange never sees another one by it.
 
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
-use antiphon::{Input, Instant};
+use antiphon::{Closed, Input, Instant};
 use antiphon_session::{Clock, Context, Handle, Machine, Options, Session, Turn};
 
 use crate::dispatch::Dispatch;
@@ -24,11 +26,13 @@ use crate::service::Service;
 #[must_use = "nothing happens before it is awaited"]
 pub(crate) struct Exchange<'a> {
     session: Arc<Session>,
-    /// None once it is over.
-    dispatch: Option<Dispatch>,
+    /// None once it has been kept for another.
+    dispatch: Option<Box<Dispatch>>,
+    is_over: bool,
     of: &'a Exchanges,
     timer: Option<Box<dyn Timer>>,
-    reply: Option<Vec<u8>>,
+    /// Empty before there is one.
+    reply: Vec<u8>,
 }
 
 /// What the exchanges of a service have in common.
@@ -37,18 +41,23 @@ pub(crate) struct Exchanges {
     options: Options,
     runtime: SharedRuntime,
     clock: Arc<dyn Clock>,
-    /// Sessions that are over and that nobody holds any more: others go on in their memory.
-    spare: Mutex<Vec<Arc<Session>>>,
+    /// Of exchanges that are over, with the session of each: others go on in their memory.
+    spare: Mutex<Spares>,
 }
 
-/// How many sessions are kept for others at the most: mostly some 3 KiB each, and up to 10 more of
-/// headers and lists.
+/// Each has hundreds of bytes and is handed on many times.
+type Spares = Vec<Box<Dispatch>>;
+
+/// How many of them are kept at the most: mostly some 3 KiB each, and up to 10 more of headers and
+/// lists.
 const SPARE_MAX: usize = 64;
 
 impl Exchanges {
     pub(crate) fn new(options: &Options, runtime: &SharedRuntime) -> Self {
         let mut options = options.clone();
         options.config = options.config.for_server_exchange();
+        // Whoever wrote the request takes the reply, and has a time of its own for that.
+        options.config.write_time_max = None;
         Self {
             options,
             runtime: Arc::clone(runtime),
@@ -57,7 +66,7 @@ impl Exchanges {
         }
     }
 
-    fn lock_spare(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
+    fn lock_spare(&self) -> MutexGuard<'_, Spares> {
         // Nothing that can panic runs under the lock.
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -70,65 +79,60 @@ impl Exchanges {
         input: &mut Input<'_>,
         know: impl FnOnce(&mut Context),
     ) -> Exchange<'_> {
-        let session = self.session(know);
-        session.act(|state| session.pump(state, input));
-        let handle = Handle::unowned(Arc::clone(&session));
-        let peer = Peer::new(handle, Arc::clone(&self.runtime));
-        let dispatch = Dispatch::new(Arc::clone(&session), peer, Arc::clone(service));
+        let mut dispatch = self.dispatch(service, know);
+        let session = Arc::clone(dispatch.session());
+        // Nothing in it has a deadline yet, so the time need not be told.
+        session.pump(&mut session.lock(), input);
+        dispatch.open();
         Exchange {
-            dispatch: Some(dispatch),
             session,
+            dispatch: Some(dispatch),
+            is_over: false,
             of: self,
             timer: None,
-            reply: None,
+            reply: Vec::new(),
         }
     }
 
-    fn session(&self, know: impl FnOnce(&mut Context)) -> Arc<Session> {
+    fn dispatch<S: Service>(
+        &self,
+        service: &Arc<S>,
+        know: impl FnOnce(&mut Context),
+    ) -> Box<Dispatch> {
         let spare = self.lock_spare().pop();
-        if let Some(mut session) = spare {
-            if let Some(unshared) = Arc::get_mut(&mut session) {
-                unshared.renew(know);
-                return session;
+        if let Some(mut dispatch) = spare {
+            if let Some(session) = dispatch.unshared() {
+                session.renew(know);
+                return dispatch;
             }
         }
         let mut context = Context::new();
         know(&mut context);
         let mut options = self.options.clone();
         options.config.connection = context.connection;
-        Arc::new(Session::new(options, context, Arc::clone(&self.clock)))
+        let session = Session::new(options, context, Arc::clone(&self.clock));
+        let handle = Handle::unowned(Arc::new(session));
+        let peer = Peer::new(handle, Arc::clone(&self.runtime));
+        Box::new(Dispatch::new(peer, Arc::clone(service)))
     }
 
-    /// Keeps a session that is over for another exchange, unless a handler still has it.
-    fn keep(&self, session: &mut Arc<Session>) {
-        if Arc::get_mut(session).is_some() {
-            let mut spare = self.lock_spare();
-            if spare.len() < SPARE_MAX {
-                spare.push(Arc::clone(session));
-            }
+    fn keep(&self, dispatch: Box<Dispatch>) {
+        let mut spare = self.lock_spare();
+        if spare.len() < SPARE_MAX {
+            spare.push(dispatch);
         }
     }
 }
 
 impl Exchange<'_> {
-    /// Takes the reply out once it is complete. Says whether nothing more is owed.
-    fn is_answered(&mut self) -> bool {
-        let mut state = self.session.lock();
-        let mut reply = Vec::new();
-        if state.conn.take_transmit(&mut reply) {
-            self.reply = Some(reply);
+    /// Says the last word to the service, and gives the reply.
+    fn finish(&mut self, why: Closed) -> Option<Vec<u8>> {
+        self.is_over = true;
+        if let Some(dispatch) = &mut self.dispatch {
+            dispatch.finish(why);
         }
-        state.conn.requests_open() == 0
-    }
-
-    /// Says the last word to the service, and lets go of what still waits for it.
-    fn finish(&mut self) {
-        let Some(mut dispatch) = self.dispatch.take() else {
-            return;
-        };
-        let why = self.session.end_exchange();
-        dispatch.finish(why);
-        self.session.let_work_go();
+        let reply = mem::take(&mut self.reply);
+        (!reply.is_empty()).then_some(reply)
     }
 }
 
@@ -138,23 +142,22 @@ impl Future for Exchange<'_> {
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         loop {
-            let Some(dispatch) = &mut this.dispatch else {
+            let Some(dispatch) = this.dispatch.as_mut().filter(|_| !this.is_over) else {
                 // Polled after its end: it has said everything.
                 return Poll::Pending;
             };
-            let progress = dispatch.poll(cx);
-            // In this order: who answers has said everything else before.
-            let is_answered = this.is_answered();
-            if is_answered && this.dispatch.as_ref().is_some_and(Dispatch::is_through) {
-                this.finish();
-                return Poll::Ready(this.reply.take());
+            let progress = dispatch.poll(cx, &this.session);
+            if dispatch.is_through() {
+                if let Some(why) = this.session.end_if_answered(&mut this.reply) {
+                    return Poll::Ready(this.finish(why));
+                }
             }
             let wake_at = match this.session.turn(cx.waker()) {
                 Turn::Busy => continue,
                 Turn::Open { wake_at } => wake_at,
                 Turn::Over => {
-                    this.finish();
-                    return Poll::Ready(this.reply.take());
+                    let why = this.session.end_exchange();
+                    return Poll::Ready(this.finish(why));
                 }
             };
             if progress {
@@ -173,11 +176,18 @@ impl Future for Exchange<'_> {
 
 impl Drop for Exchange<'_> {
     fn drop(&mut self) {
-        if self.dispatch.is_some() {
+        if !self.is_over {
             self.session.abort(None);
-            self.finish();
+            let why = self.session.end_exchange();
+            self.finish(why);
         }
-        self.of.keep(&mut self.session);
+        // Unless somebody besides the dispatcher has kept the session.
+        if let Some(dispatch) = self
+            .dispatch
+            .take_if(|_| Arc::strong_count(&self.session) == 2)
+        {
+            self.of.keep(dispatch);
+        }
     }
 }
 
