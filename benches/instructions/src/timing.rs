@@ -1,8 +1,9 @@
-//! Times by rounds: every operation once in each round, so that a slow second of the machine falls on all of them.
+//! Times by rounds, in which every operation has its turns beside all others, so that a slow moment of the machine falls on
+//! all of them.
 
 use std::time::Duration;
 
-use crate::clock::Watch;
+use crate::clock::{TURNS, Watch};
 use crate::operations::Named;
 
 /// Rounds, and how long an operation is run in each at least.
@@ -14,17 +15,22 @@ pub fn table(operations: &mut [Named]) {
     let mut watches: Vec<Watch> = operations.iter().map(|_| Watch::default()).collect();
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); operations.len()];
     for round in 0..=ROUNDS {
-        for (at, named) in operations.iter_mut().enumerate() {
-            let watch = &mut watches[at];
-            while watch.total() < SLOT {
-                watch.run(|| named.operation.run());
-                named.operation.between();
+        let mut nanos = vec![0.0; operations.len()];
+        for _ in 0..TURNS {
+            for ((named, watch), nanos) in operations.iter_mut().zip(&mut watches).zip(&mut nanos) {
+                while watch.total() < SLOT / TURNS {
+                    watch.run(|| named.operation.run());
+                    named.operation.between();
+                }
+                *nanos += watch.turn() / f64::from(TURNS) / named.operation.count() as f64;
             }
-            let nanos = watch.round() / named.operation.count() as f64;
-            // The first round only warms up.
-            if round > 0 {
-                times[at].push(nanos);
-            }
+        }
+        // The first round only warms up.
+        if round > 0 {
+            times
+                .iter_mut()
+                .zip(nanos)
+                .for_each(|(times, nanos)| times.push(nanos));
         }
     }
     for (named, times) in operations.iter().zip(&times) {

@@ -28,7 +28,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clock::Watch;
+use clock::{TURNS, Watch};
 
 /// What a message is. A reader that says something else has misread it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn pass(reader: &mut dyn Reader, texts: &[Text]) -> bool {
     all
 }
 
-/// Nanoseconds a message, over passes that take the slot together.
+/// Nanoseconds a message in one turn, over passes that take the slot together.
 fn sample(row: &mut Row, watch: &mut Watch, texts: &[Text], slot: Duration) -> f64 {
     // Small items many times over, so that the clock does not show.
     let times = (4000 / texts.len() / (1 + texts[0].bytes.len() / 100)).clamp(1, 64);
@@ -132,7 +132,7 @@ fn sample(row: &mut Row, watch: &mut Watch, texts: &[Text], slot: Duration) -> f
         });
         row.reader.between();
     }
-    watch.round() / (times * texts.len()) as f64
+    watch.turn() / (times * texts.len()) as f64
 }
 
 fn allocations(row: &mut Row, texts: &[Text]) -> f64 {
@@ -190,9 +190,17 @@ fn main() -> ExitCode {
     // The first round only warms up.
     for round in 0..=given.rounds {
         for (at, texts) in items.iter().enumerate() {
-            for (row, cells) in rows.iter_mut().zip(&mut cells) {
+            let mut sums = vec![0.0; rows.len()];
+            for _ in 0..TURNS {
+                for ((row, cells), sum) in rows.iter_mut().zip(&mut cells).zip(&mut sums) {
+                    if let Some(cell) = &mut cells[at] {
+                        *sum += sample(row, &mut cell.watch, texts, given.slot / TURNS);
+                    }
+                }
+            }
+            for (cells, sum) in cells.iter_mut().zip(sums) {
                 if let Some(cell) = &mut cells[at] {
-                    let nanos = sample(row, &mut cell.watch, texts, given.slot);
+                    let nanos = sum / f64::from(TURNS);
                     cell.nanos.extend((round > 0).then_some(nanos));
                 }
             }
