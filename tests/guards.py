@@ -214,7 +214,7 @@ KEEPING = [
 ]
 
 PUMPS = [
-    (ASYNC + "dispatch.rs", "if !self.session.may_begin(request.key()) {", "if false {",
+    (ASYNC + "dispatch.rs", "if !session.may_begin(request.key()) {", "if false {",
      "a request that was given up while it was taken never begins", "service::a_request_that_was_taken_with"),
     (SESSION + "spare.rs", "if place.session == session {", "if true {",
      "a thread keeps no session but the one it serves", "session::a_request_leaves_its_reference"),
@@ -241,8 +241,8 @@ PUMPS = [
     (ASYNC + "pump.rs", "match io.poll_read(cx, &mut ignored) {",
      "let _ = &mut ignored;\n            match Poll::<io::Result<usize>>::Pending {",
      "tasks: what is still said is read away", "engine::our_end_is_sent"),
-    (ASYNC + "driver.rs", "if !this.dispatch.is_through() && !is_late {",
-     "let _ = is_late;\n                    if !this.dispatch.is_through() {",
+    (ASYNC + "driver.rs", "if (has_work || !this.dispatch.is_through()) && !is_late {",
+     "let _ = is_late;\n                    if has_work || !this.dispatch.is_through() {",
      "tasks: a handler that never ends does not keep the driver", "engine::a_handler_that_never_ends"),
     (ASYNC + "driver.rs", "self.session.abort(None);\n        self.session.finished();\n        let why", "let why",
      "tasks: a driver that is dropped leaves nobody waiting", "engine::a_driver_that_is_dropped"),
@@ -268,9 +268,9 @@ PUMPS = [
 ]
 
 HANDLERS = [
-    (ASYNC + "dispatch.rs", "if self.running() >= self.session.options().handlers_max {", "if false {",
+    (ASYNC + "dispatch.rs", "if self.running() >= session.options().handlers_max {", "if false {",
      "only so many handlers run", "service::a_request_that_waits_for_others"),
-    (ASYNC + "dispatch.rs", "Work::Cancelled(key, _) if self.give_up(key) => return,", "",
+    (ASYNC + "dispatch.rs", "Work::Cancelled(key, _) if self.give_up(session, key) => return,", "",
      "a request in line is given up unseen", "service::a_request_that_waits_for_others"),
     (ASYNC + "dispatch.rs", "match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {",
      "match Ok::<_, ()>(Pin::new(running).poll_next(cx)) {",
@@ -283,7 +283,7 @@ HANDLERS = [
      "a notification's handler that panics later is told of", "service::a_notification_whose_handler_panics"),
     (ASYNC + "peer.rs", "late.map(|()| Err(SendError::Full))", "{\n let _ = late;\n Poll::Pending\n }",
      "a task waits for room until its deadline", "engine::whoever_waits_for_room"),
-    (ASYNC + "http/exchange.rs", "self.session.abort(None);\n            self.finish();", "",
+    (ASYNC + "http/exchange.rs", "self.session.abort(None);\n            let why", "let why",
      "an exchange that is dropped cancels what it asked", "service::a_request_that_was_handed_on_is_cancelled_with_its_ex"),
     (BLOCKING + "driver.rs", "let _ = catch_unwind(AssertUnwindSafe(report));", "let _ = report;",
      "a panic of a service on a thread is reported", "endings::whatever_a_handler_does"),
@@ -363,7 +363,7 @@ HTTP_SERVER = [
      "method, path, type, origin and length are judged", "http_server::what_is_no_message"),
     (HTTP + "endpoint.rs", 'if before == value { before } else { "" }', "{\n let _ = value;\n before\n }",
      "two content types are none", "http_server::what_is_no_message"),
-    (HTTP + "endpoint.rs", "    headers.clear();\n", "",
+    (SESSION + "context.rs", "        headers.clear();\n", "",
      "an exchange knows nothing of the headers of another", "http_server::an_exchange_knows_nothing"),
     (HTTP + "server.rs", ".max_headers(rules.headers_max)", "",
      "a head has only so many headers", "http_server::a_head_over_its_limits"),

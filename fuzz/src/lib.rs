@@ -47,7 +47,7 @@ pub const TARGETS: [Target; 10] = [
     target("json", json::run, 640),
     target("frames", frames::run, 248),
     target("client", client::run, 1179),
-    target("server", server::run, 1091),
+    target("server", server::run, 1092),
     target("encode", encode::run, 789),
     target("operations", operations::run, 665),
     target("peers", peers::run, 264),

@@ -136,15 +136,13 @@ fn correct_header(start: FrameStart, out: &mut Vec<u8>, body_len: usize) {
     let digits = decimal(body_len, &mut digits);
     let number = start.start + NAME.len();
     let body = number + digits.len() + BLANK_LINE.len();
-    if body != start.body {
-        if body > start.body {
-            out.resize(body + body_len, 0);
-        }
-        // Both ranges lie within `out`: it was at least `start.body + body_len` long before, and now is
-        // `body + body_len`.
-        out.copy_within(start.body..start.body + body_len, body);
-        out.truncate(body + body_len);
+    if body > start.body {
+        out.resize(body + body_len, 0);
     }
+    // Both ranges lie within `out`: it was at least `start.body + body_len` long before, and now is
+    // `body + body_len`.
+    out.copy_within(start.body..start.body + body_len, body);
+    out.truncate(body + body_len);
     let header = digits.iter().chain(BLANK_LINE);
     for (place, byte) in out.iter_mut().skip(number).zip(header) {
         *place = *byte;

@@ -257,11 +257,15 @@ fn scan_body(
     open: u32,
     envelope: &mut Envelope,
 ) -> Result<usize, Failed> {
-    let (kind, end) = match cursor.byte(value) {
-        first @ b'{' => (JsonKind::Object, cursor.container(value, first, open)?),
-        first @ b'[' if SMALL => (JsonKind::Array, cursor.container(value, first, open)?),
-        b'[' => (JsonKind::Array, cursor.plain_array(value, open)?),
+    let first = cursor.byte(value);
+    let kind = match first {
+        b'{' => JsonKind::Object,
+        b'[' => JsonKind::Array,
         _ => return scan_member(cursor, (Some(key), value), open, envelope),
+    };
+    let end = match kind {
+        JsonKind::Array if !SMALL => cursor.plain_array(value, open)?,
+        _ => cursor.container(value, first, open)?,
     };
     envelope.keep(key, value, end, kind);
     Ok(end)
