@@ -508,12 +508,15 @@ impl Session {
         Some(self.finish(&mut state))
     }
 
-    /// Ends an exchange, answered or not.
+    /// Ends an exchange, answered or not, and lets go of what still waits for the service.
     pub fn end_exchange(&self) -> Closed {
         let mut state = self.lock();
         state.conn.handle_eof();
         self.pump(&mut state, &mut Input::none());
-        self.finish(&mut state)
+        let why = self.finish(&mut state);
+        drop(state);
+        self.let_work_go();
+        why
     }
 
     /// Notes that all is over but for the service.
