@@ -125,9 +125,8 @@ impl Future for Driver {
                     let (dispatch, session) = (&mut this.dispatch, &this.session);
                     let work = |cx: &mut Context<'_>| {
                         let progress = dispatch.poll(cx, session);
-                        if !progress {
-                            dispatch.rest();
-                        }
+                        // An idle connection keeps nothing for the next request.
+                        dispatch.rest();
                         progress
                     };
                     if pump
