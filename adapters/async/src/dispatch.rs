@@ -60,8 +60,10 @@ trait Serve: Send {
     fn panicked(&self);
     /// Lets go of what was kept for the next request.
     fn rest(&mut self);
+    #[cfg(feature = "http")]
     fn peer(&self) -> &Peer;
     /// The session of the peer, if nobody else has a reference to either.
+    #[cfg(feature = "http")]
     fn unshared(&mut self) -> Option<&mut Session>;
 }
 
@@ -175,10 +177,12 @@ where
         self.spare = None;
     }
 
+    #[cfg(feature = "http")]
     fn peer(&self) -> &Peer {
         &self.sides.peer
     }
 
+    #[cfg(feature = "http")]
     fn unshared(&mut self) -> Option<&mut Session> {
         if let Some(spare) = &mut self.spare {
             *spare.as_mut().project().sides = None;
@@ -215,11 +219,13 @@ impl Dispatch {
     }
 
     /// The session of the peer that the service is shown.
+    #[cfg(feature = "http")]
     pub(crate) fn session(&self) -> &Arc<Session> {
         self.service.peer().handle().session()
     }
 
     /// The same, so that it can begin anew, if nobody else has a reference to it or to the peer.
+    #[cfg(feature = "http")]
     pub(crate) fn unshared(&mut self) -> Option<&mut Session> {
         self.service.unshared()
     }

@@ -16,7 +16,6 @@ use antiphon::{
 };
 use antiphon_session::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Context, Handle, Pending, Responder, Room,
-    Session,
 };
 use serde::de::DeserializeOwned;
 
@@ -39,7 +38,8 @@ impl Peer {
     }
 
     /// See [`Handle::unshared`].
-    pub(crate) fn unshared(&mut self) -> Option<&mut Session> {
+    #[cfg(feature = "http")]
+    pub(crate) fn unshared(&mut self) -> Option<&mut antiphon_session::Session> {
         self.handle.unshared()
     }
 
