@@ -68,9 +68,8 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
 /// Leaves room for a header with as many digits as `body_len` has.
 #[inline(never)]
 fn leave_header(out: &mut Vec<u8>, body_len: usize) {
-    let digits = body_len.checked_ilog10().unwrap_or(0) as usize + 1;
     out.extend_from_slice(NAME);
-    out.extend_from_slice(ZEROS.get(..digits).unwrap_or(ZEROS));
+    out.extend_from_slice(ZEROS.get(..digits_of(body_len)).unwrap_or_default());
     out.extend_from_slice(BLANK_LINE);
 }
 
@@ -117,7 +116,7 @@ fn write_length(start: FrameStart, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes `number` where there is room for exactly its digits. Says whether there was.
+/// Writes `number` with zeros before it that fill `place`. Says whether there was room for exactly its digits.
 #[inline(never)]
 fn fill(place: &mut [u8], mut number: usize) -> bool {
     for digit in place.iter_mut().rev() {
@@ -149,20 +148,17 @@ fn correct_header(start: FrameStart, out: &mut Vec<u8>, body_len: usize) {
     }
 }
 
-/// Writes `number` in its shortest decimal form to the end of `digits`.
-fn decimal(mut number: usize, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
-    let mut first = DIGITS_MAX;
-    for digit in digits.iter_mut().rev() {
-        // A remainder of ten fits a byte.
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-        first -= 1;
-        if number == 0 {
-            break;
-        }
-    }
-    // `first` counted down once per digit, of which there is at least one.
-    digits.get(first..).unwrap_or_default()
+/// Writes `number` to the end of `digits`: its shortest decimal form.
+fn decimal(number: usize, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
+    fill(digits, number);
+    digits
+        .get(DIGITS_MAX - digits_of(number)..)
+        .unwrap_or_default()
+}
+
+/// How many digits the shortest decimal form of `number` has: one at least.
+fn digits_of(number: usize) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 #[cfg(test)]
