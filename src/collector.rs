@@ -6,13 +6,23 @@ use core::fmt;
 use serde::de::DeserializeOwned;
 
 use crate::connection::Handle;
-use crate::event::Response;
+use crate::event::{Outcome, Response};
 use crate::id::CallId;
 use crate::json::DecodeError;
 use crate::owned::OwnedOutcome;
 
 /// As many places of outcomes that were fetched are kept, and then one for each that waits.
 const FETCHED_KEPT_MAX: usize = 64;
+
+/// What stands in a place before it is filled. A constant, for what is written in parts and copied as a whole at once waits
+/// for all of them.
+const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
+    let none = CallId {
+        connection: 0,
+        number: 0,
+    };
+    (none, None)
+};
 
 /// Keeps the outcomes of calls until they are fetched by their handles.
 ///
@@ -71,12 +81,24 @@ impl Collector {
 
     /// Keeps the outcome of a call, and gives back the call's tag.
     pub fn insert<T>(&mut self, response: Response<'_, T>) -> T {
-        self.put(response.call, response.outcome.into_owned());
+        self.put_copy(response.call, response.outcome);
         response.tag
     }
 
     /// Keeps the outcome of a call.
     pub fn put(&mut self, call: CallId, outcome: OwnedOutcome) {
+        *self.place(call) = Some(outcome);
+    }
+
+    /// Keeps a copy of the outcome of a call. It is made where it stays.
+    #[inline]
+    pub fn put_copy(&mut self, call: CallId, outcome: Outcome<'_>) {
+        outcome.put_into(self.place(call));
+    }
+
+    /// A new place for the outcome of a call.
+    #[inline]
+    fn place(&mut self, call: CallId) -> &mut Option<OwnedOutcome> {
         // One that is filled and fetched from all the time does not grow by what is gone.
         if self.outcomes.len() > 2 * self.waiting + FETCHED_KEPT_MAX {
             self.outcomes.retain(|(_, outcome)| outcome.is_some());
@@ -88,8 +110,12 @@ impl Collector {
             // Over HTTP most have one.
             self.outcomes.reserve_exact(1);
         }
-        self.outcomes.push((call, Some(outcome)));
         self.waiting += 1;
+        let at = self.outcomes.len();
+        self.outcomes.push(NOT_KEPT);
+        let (kept_for, outcome) = &mut self.outcomes[at];
+        *kept_for = call;
+        outcome
     }
 
     /// How many outcomes wait to be fetched.
@@ -107,9 +133,13 @@ impl Collector {
     pub fn take(&mut self, call: CallId) -> Option<OwnedOutcome> {
         let at = self.find(call)?;
         let outcome = self.outcomes[at].1.take()?;
+        self.note_taken(at);
+        Some(outcome)
+    }
+
+    fn note_taken(&mut self, at: usize) {
         self.next = at + 1;
         self.waiting -= 1;
-        Some(outcome)
     }
 
     fn find(&mut self, call: CallId) -> Option<usize> {
@@ -131,11 +161,23 @@ impl Collector {
     /// [`FetchError::Unknown`] for a handle of another batch, a second fetch, or a call that is
     /// still open; otherwise what the call ended with instead of a result of that type.
     pub fn fetch<R: DeserializeOwned>(&mut self, handle: Handle<R>) -> Result<R, FetchError> {
-        let outcome = self.take(handle.call()).ok_or(FetchError::Unknown)?;
-        match &outcome {
-            OwnedOutcome::Ok(result) => result.as_json().decode().map_err(FetchError::Decode),
-            _ => Err(FetchError::Outcome(outcome)),
+        let at = self.find(handle.call()).ok_or(FetchError::Unknown)?;
+        let outcome = &mut self.outcomes[at].1;
+        // A result is decoded where it stands.
+        let fetched = match outcome {
+            Some(OwnedOutcome::Ok(result)) => {
+                let decoded = result.as_json().decode().map_err(FetchError::Decode);
+                *outcome = None;
+                decoded
+            }
+            _ => Err(outcome
+                .take()
+                .map_or(FetchError::Unknown, FetchError::Outcome)),
+        };
+        if !matches!(fetched, Err(FetchError::Unknown)) {
+            self.note_taken(at);
         }
+        fetched
     }
 }
 

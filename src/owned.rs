@@ -13,30 +13,47 @@ use crate::json::{Json, Kept, OwnedJson};
 /// A [`Request`] that owns its parts, in one allocation at most.
 #[derive(Debug)]
 pub struct OwnedRequest {
-    parts: OwnedParts,
+    message: OwnedNotification,
     token: ReplyToken,
-    origin: Origin,
 }
 
 impl OwnedRequest {
+    /// What there is before a request is put in. Its token answers nothing.
+    const BLANK: Self = Self {
+        message: OwnedNotification {
+            parts: OwnedParts::BLANK,
+            origin: Origin {
+                bytes: 0,
+                batch_index: None,
+            },
+        },
+        token: ReplyToken {
+            key: RequestKey {
+                connection: 0,
+                slot: 0,
+                generation: 0,
+            },
+        },
+    };
+
     /// The method asked for.
     pub fn method(&self) -> &str {
-        self.parts.method()
+        self.message.method()
     }
 
     /// The params, if any were given.
     pub fn params(&self) -> Option<Json<'_>> {
-        self.parts.params()
+        self.message.params()
     }
 
     /// The request's id as the peer wrote it.
     pub fn id(&self) -> Id<'_> {
-        Id::new(Json::from_scanned(self.parts.id(), false)).unwrap_or(Id::NULL)
+        Id::new(Json::from_scanned(self.message.parts.id(), false)).unwrap_or(Id::NULL)
     }
 
     /// Where the request stood.
     pub fn origin(&self) -> Origin {
-        self.origin
+        self.message.origin
     }
 
     /// Names the request, for comparing with a cancel.
@@ -51,28 +68,35 @@ impl OwnedRequest {
 
     /// Splits into the right to answer and what is to be answered.
     pub fn split(self) -> (ReplyToken, OwnedNotification) {
-        (
-            self.token,
-            OwnedNotification {
-                parts: self.parts,
-                origin: self.origin,
-            },
-        )
+        (self.token, self.message)
     }
 }
 
 impl Request<'_> {
     /// Copies the request in one allocation at most, to hand it to another thread or task.
-    #[inline]
     pub fn into_owned(self) -> OwnedRequest {
-        let mut owned = OwnedRequest {
-            parts: OwnedParts::new(&self.method, self.params),
-            token: self.token,
+        let mut parts = OwnedParts::BLANK;
+        parts.fill(&self.method, self.params, Some(self.id));
+        let message = OwnedNotification {
+            parts,
             origin: self.origin,
         };
-        let parts = &mut owned.parts;
+        OwnedRequest {
+            message,
+            token: self.token,
+        }
+    }
+
+    /// Copies the request to where it is kept: the same as [`into_owned`](Self::into_owned) without a
+    /// move, for whoever keeps many.
+    #[inline]
+    pub fn put_into(self, place: &mut Option<OwnedRequest>) {
+        // Nothing is built beside its place: what was just written in pieces would be read as a whole.
+        *place = None;
+        let owned = place.get_or_insert(OwnedRequest::BLANK);
+        (owned.token, owned.message.origin) = (self.token, self.origin);
+        let parts = &mut owned.message.parts;
         parts.fill(&self.method, self.params, Some(self.id));
-        owned
     }
 }
 
@@ -103,7 +127,7 @@ impl OwnedNotification {
 impl Notification<'_> {
     /// Copies the notification in one allocation at most, to hand it to another thread or task.
     pub fn into_owned(self) -> OwnedNotification {
-        let mut parts = OwnedParts::new(&self.method, self.params);
+        let mut parts = OwnedParts::BLANK;
         parts.fill(&self.method, self.params, None);
         OwnedNotification {
             parts,
@@ -170,30 +194,33 @@ impl Outcome<'_> {
 /// 0        a        b    end      no params: has_params is false and a = b
 /// ```
 #[derive(Clone)]
+#[repr(C)]
 struct OwnedParts {
-    text: Kept<40>,
     method_end: usize,
+    text: Kept<40>,
     params_end: usize,
     has_params: bool,
     line_breaks: bool,
 }
 
 impl OwnedParts {
-    /// Without the text, which is [put in](Self::fill) where it stays.
-    #[inline]
-    fn new(method: &str, params: Option<Json<'_>>) -> Self {
-        Self {
-            text: Kept::EMPTY,
-            method_end: method.len(),
-            params_end: method.len() + params.map_or("", Json::as_str).len(),
-            has_params: params.is_some(),
-            line_breaks: params.is_some_and(Json::has_line_breaks),
-        }
-    }
+    /// Without anything, which is [put in](Self::fill) where it stays.
+    const BLANK: Self = Self {
+        text: Kept::EMPTY,
+        method_end: 0,
+        params_end: 0,
+        has_params: false,
+        line_breaks: false,
+    };
 
+    /// Of blank ones.
     #[inline]
     fn fill(&mut self, method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) {
+        self.has_params = params.is_some();
+        self.line_breaks = params.is_some_and(Json::has_line_breaks);
         let params = params.map_or("", Json::as_str);
+        self.method_end = method.len();
+        self.params_end = method.len() + params.len();
         let id = id.map_or("", |id| id.text());
         self.text.fill([method, params, id]);
     }

@@ -11,7 +11,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::thread;
 
 use antiphon::{Closed, OwnedRequest, RequestKey};
 use antiphon_session::{Report, Request, Responder, Session, Spare, Taken, Work};
@@ -53,9 +52,15 @@ enum Next {
 /// A [`Service`] without its type, and the peer that it is shown.
 trait Serve: Send {
     fn opened(&self) -> Task;
-    /// Begins a request. What waits for something comes back.
-    fn request(&mut self, cx: &mut Context<'_>, request: Request, reply: Responder) -> Started;
-    fn serve(&self, work: Work) -> Started;
+    /// Begins the first of the requests. What waits for something comes back.
+    fn request(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: &Arc<Session>,
+        taken: &mut Taken,
+    ) -> Option<Task>;
+    /// Does anything but a request. What is to be done with before anything else begins comes back.
+    fn serve(&self, work: Work) -> Option<Task>;
     fn closed(&self, why: Closed);
     fn panicked(&self);
     /// Lets go of what was kept for the next request.
@@ -65,12 +70,6 @@ trait Serve: Send {
     /// The session of the peer, if nobody else has a reference to either.
     #[cfg(feature = "http")]
     fn unshared(&mut self) -> Option<&mut Session>;
-}
-
-enum Started {
-    Done,
-    Request(Task),
-    Ordered(Task),
 }
 
 /// What handlers are made of.
@@ -118,7 +117,15 @@ where
         Box::pin(async move { sides.service.opened(&sides.peer).await })
     }
 
-    fn request(&mut self, cx: &mut Context<'_>, request: Request, reply: Responder) -> Started {
+    // It comes from where it waited into the future at once: to move it costs as much as to answer it.
+    fn request(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: &Arc<Session>,
+        taken: &mut Taken,
+    ) -> Option<Task> {
+        let request = taken.pop()?;
+        let (request, reply) = Request::split(session, request);
         let spare = self.spare.take();
         let mut slot = spare.unwrap_or_else(|| {
             Box::pin(Slot {
@@ -135,22 +142,22 @@ where
         place.handler.set(OptionFuture::from(Some(handler)));
         // Most handlers are through at once and need no place among the others.
         if slot.as_mut().poll(cx).is_pending() {
-            return Started::Request(slot);
+            return Some(slot);
         }
         slot.as_mut()
             .project()
             .handler
             .set(OptionFuture::from(None));
         self.spare = Some(slot);
-        Started::Done
+        None
     }
 
-    fn serve(&self, work: Work) -> Started {
+    fn serve(&self, work: Work) -> Option<Task> {
         let (service, peer) = (&self.sides.service, &self.sides.peer);
         match work {
             Work::Notification(notification) => {
                 let sides = Arc::clone(&self.sides);
-                return Started::Ordered(Box::pin(async move {
+                return Some(Box::pin(async move {
                     let Sides { service, peer } = &*sides;
                     service.notification(peer, notification).await;
                 }));
@@ -161,7 +168,7 @@ where
             // Requests are begun by `request`; the queue tells what it dropped as a report.
             Work::Request(_) | Work::Dropped => {}
         }
-        Started::Done
+        None
     }
 
     fn closed(&self, why: Closed) {
@@ -258,11 +265,11 @@ impl Dispatch {
             }
             match self.next(session) {
                 Next::Requests => {
-                    while let Some(request) = self.taken.pop() {
-                        self.begin_request(cx, session, request);
+                    while let Some(next) = self.taken.next_key() {
+                        self.begin_request(cx, session, next);
                     }
                 }
-                Next::Work(work) => self.begin(cx, session, work),
+                Next::Work(work) => self.begin(session, work),
                 Next::Nothing => return progress,
             }
             progress = true;
@@ -313,48 +320,38 @@ impl Dispatch {
         }
     }
 
-    fn begin(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
-        let started = match work {
-            Work::Cancelled(key, _) if self.give_up(session, key) => return,
-            work => catch_unwind(AssertUnwindSafe(|| self.service.serve(work))),
-        };
-        self.started(cx, session, started);
-    }
-
-    fn begin_request(
-        &mut self,
-        cx: &mut Context<'_>,
-        session: &Arc<Session>,
-        request: OwnedRequest,
-    ) {
-        if self.running() >= session.options().handlers_max {
-            self.waiting.push_back(request);
-            return;
-        }
-        if !session.may_begin(request.key()) {
-            Request::give_up(session, request);
-            return;
-        }
-        let (request, reply) = Request::split(session, request);
-        let begin = || self.service.request(cx, request, reply);
-        let started = catch_unwind(AssertUnwindSafe(begin));
-        self.started(cx, session, started);
-    }
-
-    fn started(
-        &mut self,
-        cx: &mut Context<'_>,
-        session: &Arc<Session>,
-        started: thread::Result<Started>,
-    ) {
-        match started {
-            Ok(Started::Done) => {}
-            Ok(Started::Ordered(task)) => self.ordered = Some(task),
-            Ok(Started::Request(handler)) => {
-                self.running.get_or_insert_default().push(handler);
-                self.poll_running(cx, session);
+    fn begin(&mut self, session: &Arc<Session>, work: Work) {
+        if let Work::Cancelled(key, _) = work {
+            if self.give_up(session, key) {
+                return;
             }
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.service.serve(work))) {
+            Ok(task) => self.ordered = task,
             Err(_) => tell_panic(&*self.service),
+        }
+    }
+
+    /// Begins the first of those that were taken, which is this one, or has it wait for others.
+    fn begin_request(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, first: RequestKey) {
+        if self.running() >= session.options().handlers_max {
+            self.waiting.extend(self.taken.pop());
+            return;
+        }
+        if !session.may_begin(first) {
+            if let Some(request) = self.taken.pop() {
+                Request::give_up(session, request);
+            }
+            return;
+        }
+        let mut waits = None;
+        let begin = || waits = self.service.request(cx, session, &mut self.taken);
+        if catch_unwind(AssertUnwindSafe(begin)).is_err() {
+            tell_panic(&*self.service);
+        }
+        if let Some(handler) = waits {
+            self.running.get_or_insert_default().push(handler);
+            self.poll_running(cx, session);
         }
     }
 
@@ -377,7 +374,9 @@ impl Dispatch {
             let Some(request) = self.waiting.pop_front() else {
                 return;
             };
-            self.begin_request(cx, session, request);
+            let key = request.key();
+            self.taken.put_first(request);
+            self.begin_request(cx, session, key);
         }
     }
 

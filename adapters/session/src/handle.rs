@@ -10,8 +10,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, Outcome, OwnedOutcome, Payload,
-    SendError,
+    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, Outcome, Payload, SendError,
 };
 
 use crate::call::{CallRefused, Pending, PendingBatch};
@@ -372,7 +371,7 @@ impl Handle {
             let tag = state.conn.cancel(call);
             match &tag {
                 Some(Tag::Once(place)) => state.settle(place, Outcome::Aborted),
-                Some(Tag::Batch(place)) => state.gather(place, call, OwnedOutcome::Aborted),
+                Some(Tag::Batch(place)) => state.gather(place, call, Outcome::Aborted),
                 Some(Tag::Then(_)) | None => {}
             }
             tag

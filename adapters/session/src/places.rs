@@ -144,11 +144,11 @@ impl Places {
         &mut self,
         place: &Place,
         call: CallId,
-        outcome: OwnedOutcome,
+        outcome: Outcome<'_>,
     ) -> Option<Waiter> {
         let inside = self.places.get_mut(place.0)?;
         let batch = inside.batch.as_mut()?;
-        batch.outcomes.put(call, outcome);
+        batch.outcomes.put_copy(call, outcome);
         batch.open -= 1;
         if batch.open > 0 {
             return None;

@@ -33,23 +33,27 @@ pub enum Work {
 
 /// The same where it waits: what there is much of takes no more room than it needs.
 enum Item {
-    Request(OwnedRequest),
+    /// There is one, for it is put in where it waits.
+    Request(Option<OwnedRequest>),
     Notification(OwnedNotification),
     /// With the bytes that are let go of when it is taken out.
     Rare(Box<Work>, usize),
 }
 
 impl Item {
+    /// Where a request is put in.
+    const NONE: Self = Self::Request(None);
+
     fn as_request(&self) -> Option<&OwnedRequest> {
         match self {
-            Self::Request(request) => Some(request),
+            Self::Request(request) => request.as_ref(),
             Self::Notification(_) | Self::Rare(..) => None,
         }
     }
 
     fn into_request(self) -> Option<OwnedRequest> {
         match self {
-            Self::Request(request) => Some(request),
+            Self::Request(request) => request,
             Self::Notification(_) | Self::Rare(..) => None,
         }
     }
@@ -68,8 +72,6 @@ const ITEMS_KEPT: usize = 16;
 /// Requests that were taken from a queue together, and have not begun.
 #[derive(Default)]
 pub struct Taken {
-    /// Mostly there is only one.
-    first: Option<OwnedRequest>,
     /// Nothing but requests.
     items: VecDeque<Item>,
 }
@@ -78,20 +80,28 @@ impl Taken {
     /// The next request to begin.
     #[inline]
     pub fn pop(&mut self) -> Option<OwnedRequest> {
-        if let Some(first) = self.first.take() {
-            return Some(first);
-        }
         self.items.pop_front().and_then(Item::into_request)
+    }
+
+    /// Names the next request.
+    pub fn next_key(&self) -> Option<RequestKey> {
+        let next = self.items.front().and_then(Item::as_request);
+        next.map(OwnedRequest::key)
+    }
+
+    /// Has a request be the next one.
+    pub fn put_first(&mut self, request: OwnedRequest) {
+        self.items.push_front(Item::Request(Some(request)));
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.items.len()
+        self.items.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.first.is_none() && self.items.is_empty()
+        self.items.is_empty()
     }
 }
 
@@ -140,7 +150,10 @@ impl Queue {
         let last = self.items.back().and_then(Item::as_request);
         let is_next = last.is_some_and(|last| is_followed(last, request.origin));
         self.run = if is_next { self.run + 1 } else { 1 };
-        self.items.push_back(Item::Request(request.into_owned()));
+        self.items.push_back(Item::NONE);
+        if let Some(Item::Request(place)) = self.items.back_mut() {
+            request.put_into(place);
+        }
         Ok(())
     }
 
@@ -179,7 +192,7 @@ impl Queue {
 
     /// Takes a request out that has not begun.
     pub(crate) fn remove_request(&mut self, key: RequestKey) -> Option<OwnedRequest> {
-        let is_wanted = |item: &Item| matches!(item, Item::Request(found) if found.key() == key);
+        let is_wanted = |item: &Item| item.as_request().is_some_and(|found| found.key() == key);
         let position = self.items.iter().position(is_wanted)?;
         self.run = 0;
         let request = self.items.remove(position)?.into_request()?;
@@ -205,7 +218,7 @@ impl Queue {
     pub fn pop(&mut self) -> Option<Work> {
         let (work, bytes) = match self.items.pop_front()? {
             // Its bytes are held until it is answered.
-            Item::Request(request) => return Some(Work::Request(request)),
+            Item::Request(request) => return request.map(Work::Request),
             Item::Notification(notification) => {
                 let bytes = notification.origin().bytes;
                 (Work::Notification(notification), bytes)
@@ -253,9 +266,6 @@ impl Queue {
     fn take(&mut self, taken: &mut Taken, requests: usize) -> bool {
         match requests {
             0 => return false,
-            1 if taken.is_empty() => {
-                taken.first = self.items.pop_front().and_then(Item::into_request);
-            }
             all if all == self.items.len() && taken.is_empty() => {
                 std::mem::swap(&mut self.items, &mut taken.items);
             }

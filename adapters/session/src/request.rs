@@ -27,6 +27,7 @@ pub struct Request {
 
 impl Request {
     /// Takes a request apart: what is asked, and the right to answer it.
+    #[inline]
     pub fn split(session: &Arc<Session>, request: OwnedRequest) -> (Self, Responder) {
         let bytes = request.origin().bytes;
         let (token, message) = request.split();

@@ -429,7 +429,7 @@ impl State {
     }
 
     /// The same for one call of a batch.
-    pub(crate) fn gather(&mut self, place: &Place, call: CallId, outcome: OwnedOutcome) {
+    pub(crate) fn gather(&mut self, place: &Place, call: CallId, outcome: Outcome<'_>) {
         if let Some(waiter) = self.places.gather(place, call, outcome) {
             self.wakes.settled(waiter);
         }
@@ -815,7 +815,7 @@ impl Session {
                 state.reading.is_call_settled = true;
                 match tag {
                     Tag::Once(place) => state.settle(&place, outcome),
-                    Tag::Batch(place) => state.gather(&place, call, outcome.into_owned()),
+                    Tag::Batch(place) => state.gather(&place, call, outcome),
                     Tag::Then(then) => queue.push_settled(then, outcome.into_owned()),
                 }
             }
