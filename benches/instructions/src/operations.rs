@@ -22,6 +22,8 @@ pub trait Operation {
     fn run(&mut self);
     /// Makes ready for the next run, unmeasured.
     fn between(&mut self) {}
+    /// Makes ready for a turn, unmeasured.
+    fn turn(&mut self) {}
     /// How often one run does it.
     fn count(&self) -> u64;
 }
@@ -548,7 +550,9 @@ enum Body {
 struct Encode {
     body: Body,
     rows: Vec<Row>,
+    config: Config,
     conn: Connection,
+    gap: Gap,
 }
 
 impl Encode {
@@ -565,7 +569,9 @@ impl Encode {
         Self {
             body,
             rows: (0..320).map(row).collect(),
+            config,
             conn: Connection::new(config),
+            gap: Gap::default(),
         }
     }
 
@@ -595,6 +601,17 @@ impl Operation for Encode {
             .expect("there is room");
             black_box(self.conn.poll_transmit());
             self.conn.consume_transmit(usize::MAX);
+        }
+    }
+
+    fn turn(&mut self) {
+        if let Body::Json(json) = &self.body {
+            if json.as_json().len() >= GAP_FROM {
+                self.gap.widen();
+                self.body = Body::Json(json.clone());
+                self.conn = Connection::new(self.config);
+                self.run();
+            }
         }
     }
 
@@ -750,6 +767,7 @@ impl Operation for SerdeRequest {
 struct Copy {
     from: Vec<u8>,
     out: Vec<u8>,
+    gap: Gap,
 }
 
 impl Copy {
@@ -757,13 +775,14 @@ impl Copy {
         Self {
             from: from.to_vec(),
             out: Vec::new(),
+            gap: Gap::default(),
         }
     }
 }
 
 impl Operation for Copy {
     fn run(&mut self) {
-        for _ in 0..4 {
+        for _ in 0..self.count() {
             self.out.clear();
             self.out
                 .extend_from_slice(br#"{"jsonrpc":"2.0","method":"subtract","params":"#);
@@ -772,8 +791,34 @@ impl Operation for Copy {
         }
     }
 
+    fn turn(&mut self) {
+        self.gap.widen();
+        self.from = self.from.clone();
+        self.out = Vec::new();
+        self.run();
+    }
+
     fn count(&self) -> u64 {
-        4
+        if self.from.len() > 100_000 { 1 } else { 4 }
+    }
+}
+
+/// From how many bytes on it is moved: how long a large copy takes depends on where both ends lie, so that a figure of one
+/// place is a figure of that place.
+const GAP_FROM: usize = 10_000;
+
+/// What keeps something from being put where it was before.
+#[derive(Default)]
+struct Gap {
+    held: Vec<u8>,
+    widened: usize,
+}
+
+impl Gap {
+    fn widen(&mut self) {
+        self.widened += 1;
+        // By a step that comes to all places in a page that an allocation may have.
+        self.held = Vec::with_capacity(16 + self.widened * 1_040 % 65_536);
     }
 }
 

@@ -18,6 +18,7 @@ pub fn table(operations: &mut [Named]) {
         let mut nanos = vec![0.0; operations.len()];
         for _ in 0..TURNS {
             for ((named, watch), nanos) in operations.iter_mut().zip(&mut watches).zip(&mut nanos) {
+                named.operation.turn();
                 while watch.total() < SLOT {
                     watch.run(|| named.operation.run());
                     named.operation.between();
