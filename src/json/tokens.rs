@@ -70,6 +70,24 @@ impl Cursor<'_> {
             };
             (pos, stops, next) = (next, Stops::of_long(block), next + LONG);
         }
+        self.end_of_string(pos, stops, next)
+    }
+
+    /// Passes over what is left of a string from `pos` on; what stands in it before is plain.
+    #[inline(never)]
+    fn long_string(&mut self, pos: usize) -> Result<StringToken, Failed> {
+        let (stops, next) = long_stops_at(self.text, pos);
+        self.end_of_string(pos, stops, next)
+    }
+
+    /// Mostly the first stop is the quote that ends the string.
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    fn end_of_string(
+        &mut self,
+        pos: usize,
+        stops: Stops,
+        next: usize,
+    ) -> Result<StringToken, Failed> {
         match stops.first() {
             Some(n) if self.text.get(pos + n) == Some(&b'"') => Ok(StringToken {
                 end: pos + n + 1,
@@ -77,13 +95,6 @@ impl Cursor<'_> {
             }),
             _ => self.rest_of_string(pos, stops, next),
         }
-    }
-
-    /// Passes over what is left of a string from `pos` on; what stands in it before is plain.
-    #[inline(never)]
-    fn long_string(&mut self, pos: usize) -> Result<StringToken, Failed> {
-        let (stops, next) = long_stops_at(self.text, pos);
-        self.rest_of_string(pos, stops, next)
     }
 
     /// Does the same, with the stops at hand from `pos` up to `next`.
