@@ -39,7 +39,7 @@ TOKIO = "adapters/tokio/src/"
 CALLS = [
     (SESSION + "handle.rs", "state.settle(place, Outcome::Aborted)", "{}",
      "a call that somebody else gives up settles", "session::whoever_waits_for_a_call"),
-    (SESSION + "handle.rs", "state.gather(place, call, OwnedOutcome::Aborted)", "{}",
+    (SESSION + "handle.rs", "state.gather(place, call, Outcome::Aborted)", "{}",
      "a call of a batch that somebody else gives up settles", "session::a_batch_settles"),
     (SESSION + "call.rs", "self.handle.give_up_batch(&self.place);", "",
      "a batch that nobody waits for gives its calls up", "session::a_batch_that_nobody_waits_for"),
@@ -214,7 +214,7 @@ KEEPING = [
 ]
 
 PUMPS = [
-    (ASYNC + "dispatch.rs", "if !session.may_begin(request.key()) {", "if false {",
+    (ASYNC + "dispatch.rs", "if !session.may_begin(first) {", "if false {",
      "a request that was given up while it was taken never begins", "service::a_request_that_was_taken_with"),
     (SESSION + "spare.rs", "if place.session == session {", "if true {",
      "a thread keeps no session but the one it serves", "session::a_request_leaves_its_reference"),
@@ -270,13 +270,13 @@ PUMPS = [
 HANDLERS = [
     (ASYNC + "dispatch.rs", "if self.running() >= session.options().handlers_max {", "if false {",
      "only so many handlers run", "service::a_request_that_waits_for_others"),
-    (ASYNC + "dispatch.rs", "Work::Cancelled(key, _) if self.give_up(session, key) => return,", "",
+    (ASYNC + "dispatch.rs", "if self.give_up(session, key) {", "if false {",
      "a request in line is given up unseen", "service::a_request_that_waits_for_others"),
     (ASYNC + "dispatch.rs", "match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {",
      "match Ok::<_, ()>(Pin::new(running).poll_next(cx)) {",
      "a handler that panics later costs its own request", "service::a_handler_that_panics"),
-    (ASYNC + "dispatch.rs", "let started = catch_unwind(AssertUnwindSafe(begin));",
-     "let started: thread::Result<Started> = Ok(begin());",
+    (ASYNC + "dispatch.rs", "if catch_unwind(AssertUnwindSafe(begin)).is_err() {",
+     "if Ok::<_, ()>({ let mut begin = begin; begin() }).is_err() {",
      "a handler that panics at once costs its own request", "http_server::a_post_is_answered"),
     (ASYNC + "dispatch.rs", "match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {",
      "match Ok::<_, ()>(task.as_mut().poll(cx)) {",

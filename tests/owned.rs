@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use antiphon::{
     Closed, Config, Connection, ConnectionError, ErrorObject, Event, Framing, FramingError, Id,
     IdScheme, Input, InvalidReason, Json, MethodName, Outcome, OwnedError, OwnedId, OwnedOutcome,
-    SendError,
+    OwnedRequest, SendError,
 };
 
 fn each_event(config: Config, input: &str, mut look: impl FnMut(Event<'_, ()>)) {
@@ -19,6 +19,20 @@ fn each_event(config: Config, input: &str, mut look: impl FnMut(Event<'_, ()>)) 
     while let Some(event) = conn.poll_event(&mut input) {
         look(event);
     }
+}
+
+fn longer_request() -> OwnedRequest {
+    let params = format!("{:?}", vec![7; 30]);
+    let text = format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"other\",\"params\":{params},\"id\":\"its own\"}}\n"
+    );
+    let mut owned = None;
+    each_event(Config::new(), &text, |event| {
+        if let Event::Request(request) = event {
+            owned = Some(request.into_owned());
+        }
+    });
+    owned.expect("it is a request")
 }
 
 #[test]
@@ -36,7 +50,14 @@ fn an_owned_request_and_an_owned_notification_say_what_came_in() {
                         panic!("{event:?}");
                     };
                     let origin = request.origin;
-                    let owned = request.into_owned();
+                    let owned = if method == "m" {
+                        request.into_owned()
+                    } else {
+                        // Where another one was, of which nothing may be left.
+                        let mut place = Some(longer_request());
+                        request.put_into(&mut place);
+                        place.expect("it was put in")
+                    };
                     assert_eq!((owned.method(), owned.id().text()), (method, id));
                     assert_eq!(owned.params().map(Json::as_str), params);
                     assert_eq!(owned.origin(), origin);
