@@ -194,10 +194,9 @@ impl Outcome<'_> {
 /// 0        a        b    end      no params: has_params is false and a = b
 /// ```
 #[derive(Clone)]
-#[repr(C)]
 struct OwnedParts {
-    method_end: usize,
     text: Kept<40>,
+    method_end: usize,
     params_end: usize,
     has_params: bool,
     line_breaks: bool,

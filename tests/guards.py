@@ -216,7 +216,7 @@ KEEPING = [
 PUMPS = [
     (ASYNC + "dispatch.rs", "if !session.may_begin(first) {", "if false {",
      "a request that was given up while it was taken never begins", "service::a_request_that_was_taken_with"),
-    (SESSION + "spare.rs", "if place.session == session {", "if true {",
+    (SESSION + "spare.rs", "if place.session.get() == session {", "if true {",
      "a thread keeps no session but the one it serves", "session::a_request_leaves_its_reference"),
     (SESSION + "call.rs", "        if self.is_settled {\n            return Collector::new();\n        }\n", "",
      "a batch that was polled to its end takes nothing of another", "session::whoever_waits_for_a_batch_that_was_polled"),

@@ -38,7 +38,7 @@ impl<const N: usize> Short<N> {
             let Some(place) = rest.get_mut(..part.len()) else {
                 return false;
             };
-            place.copy_from_slice(part.as_bytes());
+            copy_few(place, part.as_bytes());
             len += part.len();
         }
         bytes[N - 1] = u8::try_from(len).unwrap_or_default();
@@ -52,6 +52,33 @@ impl<const N: usize> Short<N> {
         let text = text_of(bytes).unwrap_or_default();
         text.get(..usize::from(bytes[N - 1])).unwrap_or_default()
     }
+}
+
+/// Copies bytes that mostly are few, without calling anybody: as the first and the last so many, which may overlap.
+#[inline(always)]
+fn copy_few(to: &mut [u8], from: &[u8]) {
+    if from.len() > 16 {
+        to.copy_from_slice(from);
+    } else if !copy_ends::<8>(to, from) && !copy_ends::<4>(to, from) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
+    }
+}
+
+/// False if there are fewer than so many.
+#[inline(always)]
+fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {
+        return false;
+    };
+    if let Some(to) = to.first_chunk_mut() {
+        *to = *first;
+    }
+    if let Some(to) = to.last_chunk_mut() {
+        *to = *last;
+    }
+    true
 }
 
 impl<const N: usize> Kept<N> {

@@ -25,12 +25,10 @@ use super::text::Json;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone)]
-#[repr(C)]
 pub struct OwnedJson {
+    text: Kept<32>,
     /// As in [`Json`].
     line_breaks: bool,
-    /// The text in it is 16 bytes from the beginning, see [`Kept`].
-    text: Kept<32>,
 }
 
 impl Json<'_> {

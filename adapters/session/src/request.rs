@@ -90,7 +90,7 @@ impl Responder {
     /// # Errors
     /// What was wrong with the result; [`SendError::Closed`] or [`SendError::NotOpen`] if nobody
     /// waits for it any more.
-    pub fn ok(self, result: impl Payload) -> Result<(), SendError> {
+    pub fn ok(mut self, result: impl Payload) -> Result<(), SendError> {
         self.answer(|conn, token| conn.respond(token, result))
     }
 
@@ -98,7 +98,7 @@ impl Responder {
     ///
     /// # Errors
     /// As [`ok`](Self::ok).
-    pub fn err(self, error: &ErrorObject<'_>) -> Result<(), SendError> {
+    pub fn err(mut self, error: &ErrorObject<'_>) -> Result<(), SendError> {
         self.answer(|conn, token| conn.respond_err(token, error))
     }
 
@@ -106,7 +106,7 @@ impl Responder {
     ///
     /// # Errors
     /// As [`ok`](Self::ok).
-    pub fn unknown_method(self, method: &str) -> Result<(), SendError> {
+    pub fn unknown_method(mut self, method: &str) -> Result<(), SendError> {
         self.answer(|conn, token| conn.respond_unknown_method(token, method))
     }
 
@@ -114,7 +114,7 @@ impl Responder {
     ///
     /// # Errors
     /// As [`ok`](Self::ok).
-    pub fn cancelled(self) -> Result<(), SendError> {
+    pub fn cancelled(mut self) -> Result<(), SendError> {
         self.answer(|conn, token| conn.respond_cancelled(token))
     }
 
@@ -199,7 +199,7 @@ impl Responder {
     }
 
     fn answer(
-        mut self,
+        &mut self,
         write: impl FnOnce(&mut Connection<Tag>, ReplyToken) -> Result<(), Rejected<ReplyToken>>,
     ) -> Result<(), SendError> {
         let Some(token) = self.token.take() else {

@@ -9,52 +9,56 @@
 //! answer what another session has asked.
 
 use std::cell::Cell;
-use std::mem;
 use std::ops::Deref;
+use std::ptr;
 use std::sync::Arc;
 
 use crate::session::Session;
 
 thread_local! {
     /// The place of this thread, while it has one.
-    static PLACE: Cell<Option<Place>> = const { Cell::new(None) };
+    static PLACE: Place = const {
+        Place {
+            session: Cell::new(ptr::null()),
+            left: Cell::new(None),
+        }
+    };
 }
 
 /// Where a reference may lie.
-#[derive(Debug)]
 struct Place {
-    /// The session to which it may be. It lives as long as the place; also, what points is of one thread.
-    session: *const Session,
-    left: Option<Arc<Session>>,
+    /// The session to which it may be; null while there is no place. It lives as long as the place.
+    session: Cell<*const Session>,
+    left: Cell<Option<Arc<Session>>>,
 }
 
 /// While it lives, its thread has a place for one reference to a session.
 #[derive(Debug)]
 #[must_use = "nothing is kept once it is dropped"]
 pub struct Spare {
-    /// The place of whoever serves around this.
-    around: Option<Place>,
+    /// The place of whoever serves around this. Also, what points is of one thread.
+    session_around: *const Session,
+    left_around: Option<Arc<Session>>,
 }
 
 impl Spare {
     /// Makes a place, which is empty, for whoever serves `session`. Several are dropped in the opposite order.
     pub fn keep(session: &Arc<Session>) -> Self {
-        let place = Place {
-            session: Arc::as_ptr(session),
-            left: None,
-        };
-        Self {
-            around: PLACE.replace(Some(place)),
-        }
+        PLACE.with(|place| Self {
+            session_around: place.session.replace(Arc::as_ptr(session)),
+            left_around: place.left.take(),
+        })
     }
 }
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        let around = self.around.take();
         // What lay there is let go of behind this, when the thread's place is in order again. A thread
         // that ends has none.
-        let _left = PLACE.try_with(|place| place.replace(around));
+        let _left = PLACE.try_with(|place| {
+            place.session.set(self.session_around);
+            place.left.replace(self.left_around.take())
+        });
     }
 }
 
@@ -63,7 +67,7 @@ pub(crate) struct Shared(Option<Arc<Session>>);
 
 impl Shared {
     pub(crate) fn of(session: &Arc<Session>) -> Self {
-        let left = with_place(Arc::as_ptr(session), |place| place.left.take());
+        let left = with_place(Arc::as_ptr(session), Cell::take);
         Self(left.or_else(|| Some(Arc::clone(session))))
     }
 }
@@ -83,22 +87,22 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let whose = Arc::as_ptr(&**self);
         // What lay there before is let go of behind this, with its own drop.
-        let _before = with_place(whose, |place| mem::replace(&mut place.left, self.0.take()));
+        let _before = with_place(whose, |left| left.replace(self.0.take()));
     }
 }
 
-/// Does something with the place of this thread, if it has one for that session.
+/// Does something with what lies in the place of this thread, if it has one for that session.
 #[inline]
-fn with_place<R>(session: *const Session, act: impl FnOnce(&mut Place) -> Option<R>) -> Option<R> {
-    let act = |cell: &Cell<Option<Place>>| {
-        let mut place = cell.take()?;
-        let done = if place.session == session {
-            act(&mut place)
+fn with_place(
+    session: *const Session,
+    act: impl FnOnce(&Cell<Option<Arc<Session>>>) -> Option<Arc<Session>>,
+) -> Option<Arc<Session>> {
+    let act = |place: &Place| {
+        if place.session.get() == session {
+            act(&place.left)
         } else {
             None
-        };
-        cell.set(Some(place));
-        done
+        }
     };
     PLACE.try_with(act).ok().flatten()
 }
