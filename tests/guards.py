@@ -43,7 +43,7 @@ CALLS = [
      "a call of a batch that somebody else gives up settles", "session::a_batch_settles"),
     (SESSION + "call.rs", "self.handle.give_up_batch(&self.place);", "",
      "a batch that nobody waits for gives its calls up", "session::a_batch_that_nobody_waits_for"),
-    (SESSION + "spare.rs", "PLACE.try_with(|place| place.replace(around));", "PLACE.try_with(|_| around);",
+    (SESSION + "spare.rs", "place.left.replace(self.left_around.take())", "self.left_around.take()",
      "no thread keeps a session whose work it has done", "session::a_request_leaves_its_reference"),
     (SESSION + "call.rs", "self.handle.give_up(self.call, place);", "",
      "a call that nobody waits for is given up", "session::a_call_that_nobody_waits_for"),

@@ -10,6 +10,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use super::plain::text_of;
+use crate::target::SMALL;
 
 /// A text; up to `N - 1` bytes of it need no allocation. `N` is 128 at most, and a multiple of 8.
 #[derive(Clone)]
@@ -54,10 +55,10 @@ impl<const N: usize> Short<N> {
     }
 }
 
-/// Copies bytes that mostly are few, without calling anybody: as the first and the last so many, which may overlap.
+/// Copies as many bytes, which mostly are few, without calling anybody: as the first and the last so many, which may overlap.
 #[inline(always)]
 fn copy_few(to: &mut [u8], from: &[u8]) {
-    if from.len() > 16 {
+    if SMALL || from.len() > 16 {
         to.copy_from_slice(from);
     } else if !copy_ends::<8>(to, from) && !copy_ends::<4>(to, from) {
         for (to, from) in to.iter_mut().zip(from) {
@@ -72,12 +73,9 @@ fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
     let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {
         return false;
     };
-    if let Some(to) = to.first_chunk_mut() {
-        *to = *first;
-    }
-    if let Some(to) = to.last_chunk_mut() {
-        *to = *last;
-    }
+    to[..N].copy_from_slice(first);
+    let last_begins = to.len() - N;
+    to[last_begins..].copy_from_slice(last);
     true
 }
 
