@@ -265,8 +265,8 @@ impl Dispatch {
             }
             match self.next(session) {
                 Next::Requests => {
-                    while let Some(next) = self.taken.next_key() {
-                        self.begin_request(cx, session, next);
+                    while !self.taken.is_empty() {
+                        self.begin_request(cx, session);
                     }
                 }
                 Next::Work(work) => self.begin(session, work),
@@ -332,8 +332,11 @@ impl Dispatch {
         }
     }
 
-    /// Begins the first of those that were taken, which is this one, or has it wait for others.
-    fn begin_request(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, first: RequestKey) {
+    /// Begins the first of those that were taken, or has it wait for others.
+    fn begin_request(&mut self, cx: &mut Context<'_>, session: &Arc<Session>) {
+        let Some(first) = self.taken.next_key() else {
+            return;
+        };
         if self.running() >= session.options().handlers_max {
             self.waiting.extend(self.taken.pop());
             return;
@@ -374,9 +377,8 @@ impl Dispatch {
             let Some(request) = self.waiting.pop_front() else {
                 return;
             };
-            let key = request.key();
             self.taken.put_first(request);
-            self.begin_request(cx, session, key);
+            self.begin_request(cx, session);
         }
     }
 
