@@ -227,6 +227,7 @@ pub(crate) fn notification(
 }
 
 /// Appends a response with a result. On error `out` is as it was.
+#[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 pub(crate) fn success(
     out: &mut Vec<u8>,
     style: Style,

@@ -385,7 +385,7 @@ impl IdScheme {
 
     /// The call number that `id` spells; none for an id that this scheme would never write.
     /// Numbers match by value (`7.0` is `7`), strings in canonical spelling only.
-    #[inline]
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(crate) fn read(&self, id: Json<'_>) -> Option<u64> {
         match (self, read_canonical(id.as_bytes())) {
             (IdScheme::Sequential, Some(number)) => Some(number),
@@ -448,7 +448,7 @@ fn prefix_used(prefix: &'static str) -> &'static str {
 }
 
 /// Reads `0` or a number without leading zero, of at most 16 digits: all that a scheme writes.
-#[inline]
+#[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 fn read_canonical(text: &[u8]) -> Option<u64> {
     if let 4..=8 = text.len() {
         return read_digits(text);

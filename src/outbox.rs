@@ -215,22 +215,41 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
+    /// Gives all that waits for `into`, which is empty, if that is what [`peek`](Self::peek) shows. Otherwise
+    /// nothing is done.
+    #[inline(always)]
+    pub(crate) fn swap(&mut self, into: &mut Vec<u8>) -> bool {
+        let waiting = self.committed;
+        let is_all = waiting != 0 && waiting == self.buf.len() && self.head == 0;
+        let parts = self.parts.len();
+        if !is_all || !into.is_empty() || (parts > 1 && self.framing() == Framing::Messages) {
+            return false;
+        }
+        mem::swap(&mut self.buf, into);
+        self.committed = 0;
+        self.done += waiting as u64;
+        if let Some(last) = self.parts.back().map(|part| part.last_call) {
+            if last != 0 {
+                (self.begun_call, self.gone_call) = (last, last);
+            }
+            self.parts.clear();
+        }
+        true
+    }
+
     /// Moves what [`peek`](Self::peek) shows behind what is in `into`, by swapping where nothing
     /// else waits.
     pub(crate) fn take(&mut self, into: &mut Vec<u8>) -> bool {
         self.rollback();
+        if self.swap(into) {
+            return true;
+        }
         let Some(shown) = self.peek() else {
             return false;
         };
         let n = shown.len();
-        if into.is_empty() && self.head == 0 && n == self.buf.len() {
-            mem::swap(&mut self.buf, into);
-            self.committed = 0;
-            self.advance_marks(n);
-        } else {
-            into.extend_from_slice(shown);
-            self.advance(n);
-        }
+        into.extend_from_slice(shown);
+        self.advance(n);
         true
     }
 

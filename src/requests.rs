@@ -189,6 +189,7 @@ impl Requests {
     }
 
     /// Opens a request and gives its slot and generation.
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(crate) fn insert(
         &mut self,
         id: Id<'_>,
@@ -208,6 +209,12 @@ impl Requests {
             self.note_fresh(index);
             return (index, generation);
         }
+        self.insert_new(id, style, batch, position)
+    }
+
+    /// Does the same in a slot that there was not before.
+    #[inline(never)]
+    fn insert_new(&mut self, id: Id<'_>, style: Style, batch: u32, position: u32) -> (u32, u32) {
         let index = self.slots.len() as u32;
         if index == 0 {
             // Many peers ask one thing at a time, and then one is enough.

@@ -5,3 +5,9 @@
 /// Whether to be small: on bare metal, and anywhere with `--cfg antiphon_small`, by which that is
 /// measured and tested.
 pub(crate) const SMALL: bool = cfg!(any(target_os = "none", antiphon_small));
+
+/// Says that the branch in which it stands is rarely taken, so that its code is put out of the way of what is. It does
+/// nothing.
+#[cold]
+#[inline(always)]
+pub(crate) fn rare() {}

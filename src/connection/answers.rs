@@ -3,6 +3,8 @@
 //! The rule guarded here: a request is answered once. A refused answer leaves no trace and hands the
 //! token back.
 
+use alloc::vec::Vec;
+
 use super::commands::{ENVELOPE_HINT, Rejected, SendError};
 use super::{Connection, Parts};
 use crate::codes;
@@ -13,6 +15,29 @@ use crate::event::ConnectionError;
 use crate::id::{ReplyToken, RequestKey};
 use crate::json::OwnedJson;
 use crate::requests::{NONE, OpenRequest};
+
+/// What a request is answered with.
+trait Answer {
+    fn write(self, out: &mut Vec<u8>, style: Style, id: &[u8]) -> Result<(), SendError>;
+}
+
+struct Success<P>(P);
+
+impl<P: Payload> Answer for Success<P> {
+    /// Part of what answers a request that came alone, and of what answers one in a batch.
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    fn write(self, out: &mut Vec<u8>, style: Style, id: &[u8]) -> Result<(), SendError> {
+        let Self(result) = self;
+        encode::success(out, style, id, result).map_err(SendError::Encode)
+    }
+}
+
+impl Answer for &ErrorObject<'_> {
+    fn write(self, out: &mut Vec<u8>, style: Style, id: &[u8]) -> Result<(), SendError> {
+        encode::failure(out, style, Some(id), self);
+        Ok(())
+    }
+}
 
 impl<T, S: Settings> Connection<T, S> {
     /// Answers a request with a result.
@@ -29,9 +54,7 @@ impl<T, S: Settings> Connection<T, S> {
     ) -> Result<(), Rejected<ReplyToken>> {
         let hint = result.size_hint() + ENVELOPE_HINT;
         let budget = self.config.batch_reply_bytes_max;
-        self.answer(to, hint, budget, |out, style, id| {
-            encode::success(out, style, id, result).map_err(SendError::Encode)
-        })
+        self.answer(to, hint, budget, Success(result))
     }
 
     /// Answers a request with an error. An error that came off the wire is passed on as it stood.
@@ -55,15 +78,8 @@ impl<T, S: Settings> Connection<T, S> {
             return Err(Rejected::new(to, SendError::TooLarge));
         }
         // An error always fits into a batch: what had no room as a result must still be answered.
-        self.answer(
-            to,
-            error.size_hint() + ENVELOPE_HINT,
-            usize::MAX,
-            |out, style, id| {
-                encode::failure(out, style, Some(id), error);
-                Ok(())
-            },
-        )
+        let hint = error.size_hint() + ENVELOPE_HINT;
+        self.answer(to, hint, usize::MAX, error)
     }
 
     /// Answers a request whose method nobody serves: −32601, naming the method in its data only
@@ -148,7 +164,7 @@ impl<T, S: Settings> Connection<T, S> {
         to: ReplyToken,
         hint: usize,
         batch_budget: usize,
-        write: impl FnOnce(&mut alloc::vec::Vec<u8>, Style, &[u8]) -> Result<(), SendError>,
+        answer: impl Answer,
     ) -> Result<(), Rejected<ReplyToken>> {
         self.forget_builder();
         let key = to.key;
@@ -167,7 +183,7 @@ impl<T, S: Settings> Connection<T, S> {
             let id = request.id();
             let batches = &mut Parts::of(&mut self.parts).batches;
             match batches.add(batch, position, hint, batch_budget, |out| {
-                write(out, style, id)
+                answer.write(out, style, id)
             }) {
                 Ok(true) => {}
                 Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),
@@ -176,7 +192,7 @@ impl<T, S: Settings> Connection<T, S> {
         } else {
             let frame = self.outbox.begin(hint + request.id().len());
             let start = self.outbox.body().len();
-            if let Err(error) = write(self.outbox.body(), style, request.id()) {
+            if let Err(error) = answer.write(self.outbox.body(), style, request.id()) {
                 self.outbox.rollback();
                 return Err(Rejected::new(to, error));
             }

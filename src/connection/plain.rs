@@ -201,7 +201,7 @@ impl<T, S: Settings> Connection<T, S> {
     fn scan_guess<'a>(&mut self, rest: &'a [u8]) -> Option<(Frame, Scanned<'a>)> {
         let body = self.cutter.guess(self.config.frame_limits(), rest)?;
         let text = rest.get(body.clone()).unwrap_or_default();
-        let scanned = self.scan(text).ok()?;
+        let scanned = self.scan_apart(text).ok()?;
         // The line feed behind it is a blank before the next.
         let taken = body.end + usize::from(rest.get(body.end) == Some(&b'\n'));
         self.cutter.pass(taken);

@@ -102,7 +102,7 @@ impl<T, S: Settings> Connection<T, S> {
                         Err(event) => return event,
                     };
                     let text = input.rest().get(frame.body.clone()).unwrap_or_default();
-                    (frame, self.scan(text))
+                    (frame, self.scan_apart(text))
                 }
             };
             let event = self.read_frame(input, frame, scanned);
@@ -116,6 +116,12 @@ impl<T, S: Settings> Connection<T, S> {
     pub(super) fn scan<'a>(&mut self, text: &'a [u8]) -> Result<Scanned<'a>, SyntaxError> {
         let items_max = self.config.batch_items_max.max(1);
         json::scan(text, self.config.depth_max, &mut self.envelopes, items_max)
+    }
+
+    /// The same, not part of what calls it.
+    #[inline(never)]
+    pub(super) fn scan_apart<'a>(&mut self, text: &'a [u8]) -> Result<Scanned<'a>, SyntaxError> {
+        self.scan(text)
     }
 
     /// The next frame of the input; or, if there is none, what is to be told instead.

@@ -18,6 +18,7 @@
 use super::plain::{WINDOW, Windows, stops_behind, text_of};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 use super::tokens::begins_number;
+use crate::target::rare;
 
 /// The deepest nesting ever allowed, whatever is configured.
 pub(super) const DEPTH_MAX: u8 = 128;
@@ -114,7 +115,10 @@ impl<'t> Cursor<'t> {
     pub(super) fn begin(&mut self) -> Result<usize, Failed> {
         match self.text.first() {
             Some(b'{' | b'[') => Ok(0),
-            _ => self.begin_slowly(),
+            _ => {
+                rare();
+                self.begin_slowly()
+            }
         }
     }
 
@@ -162,6 +166,7 @@ impl<'t> Cursor<'t> {
         if pos == self.text.len() {
             return Ok(());
         }
+        rare();
         let pos = self.skip_blanks_slowly(pos);
         if pos < self.text.len() {
             return Err(self.fail(SyntaxErrorKind::TrailingData, pos));
@@ -173,7 +178,10 @@ impl<'t> Cursor<'t> {
     pub(super) fn byte(&self, pos: usize) -> u8 {
         match self.text.get(pos) {
             Some(&byte) => byte,
-            None => 0,
+            None => {
+                rare();
+                0
+            }
         }
     }
 
@@ -194,6 +202,7 @@ impl<'t> Cursor<'t> {
         if byte > b' ' {
             return (pos, byte);
         }
+        rare();
         let pos = self.skip_blanks_slowly(pos);
         (pos, self.byte(pos))
     }
@@ -249,7 +258,10 @@ impl<'t> Cursor<'t> {
             pos = match first {
                 b'"' => self.string(pos)?.end,
                 b'0'..=b'9' => self.number(pos, first)?,
-                _ => return self.values(pos, first, open + 1, IN_ARRAY),
+                _ => {
+                    rare();
+                    return self.values(pos, first, open + 1, IN_ARRAY);
+                }
             };
             (pos, first) = self.token(pos);
             match first {

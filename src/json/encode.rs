@@ -4,6 +4,7 @@
 //! Rules guarded: the output has no blanks and no raw line breaks; a refused value leaves the
 //! buffer as it was; nothing is allocated but the buffer's growth.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -91,65 +92,67 @@ pub(crate) fn write_json(out: &mut Vec<u8>, json: Json<'_>) {
 /// Says why a value has no JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncodeError {
+    /// One pointer, so that each part of a value comes back in a register.
+    why: Box<Why>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Why {
     kind: EncodeErrorKind,
     message: String,
 }
 
 impl EncodeError {
     #[cold]
-    fn of(kind: EncodeErrorKind) -> Self {
+    fn of(kind: EncodeErrorKind, message: String) -> Self {
         Self {
-            kind,
-            message: String::new(),
+            why: Box::new(Why { kind, message }),
         }
     }
 
     pub(super) fn key_not_string() -> Self {
-        Self::of(EncodeErrorKind::KeyNotString)
+        Self::of(EncodeErrorKind::KeyNotString, String::new())
     }
 
     pub(super) fn key_not_finite() -> Self {
-        Self::of(EncodeErrorKind::KeyNotFinite)
+        Self::of(EncodeErrorKind::KeyNotFinite, String::new())
     }
 
     pub(super) fn invalid_text() -> Self {
-        Self::of(EncodeErrorKind::InvalidText)
+        Self::of(EncodeErrorKind::InvalidText, String::new())
     }
 
     pub(super) fn out_of_order() -> Self {
-        Self::of(EncodeErrorKind::OutOfOrder)
+        Self::of(EncodeErrorKind::OutOfOrder, String::new())
     }
 
     /// What kind of failure it is.
     #[must_use]
     pub fn kind(&self) -> EncodeErrorKind {
-        self.kind
+        self.why.kind
     }
 
     /// What the value's own `Serialize` said; empty for the other kinds.
     #[must_use]
     pub fn message(&self) -> &str {
-        &self.message
+        &self.why.message
     }
 }
 
 impl ser::Error for EncodeError {
     fn custom<M: fmt::Display>(message: M) -> Self {
-        Self {
-            kind: EncodeErrorKind::Custom,
-            message: message.to_string(),
-        }
+        Self::of(EncodeErrorKind::Custom, message.to_string())
     }
 }
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
+        f.write_str(match self.why.kind {
             EncodeErrorKind::KeyNotString => "a map has a key that is no string",
             EncodeErrorKind::KeyNotFinite => "a map has a key that is no finite number",
             EncodeErrorKind::InvalidText => "a text to be inserted is not valid JSON",
             EncodeErrorKind::OutOfOrder => "keys and values of a map do not alternate",
-            EncodeErrorKind::Custom => &self.message,
+            EncodeErrorKind::Custom => &self.why.message,
         })
     }
 }

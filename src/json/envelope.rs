@@ -8,6 +8,7 @@
 use core::ops::Range;
 
 use super::syntax::JsonKind;
+use crate::target::rare;
 
 /// A stretch of the scanned text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -225,6 +226,7 @@ impl Envelope {
     pub(super) fn keep(&mut self, key: Key, start: usize, end: usize, kind: JsonKind) -> bool {
         let slot = self.kinds.get_mut(key as usize);
         let (Some(slot @ None), Some(span)) = (slot, self.spans.get_mut(key as usize)) else {
+            rare();
             self.note(Names::of(key));
             return false;
         };

@@ -14,20 +14,21 @@ use core::ops::RangeInclusive;
 pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
     match n {
         0..10 => out.push(b'0' + n as u8),
+        #[cfg(not(any(target_os = "none", antiphon_small)))]
+        10..100 => {
+            let tens = (n / 10) as u8;
+            out.extend_from_slice(&[b'0' + tens, b'0' + (n as u8 - 10 * tens)]);
+        }
         _ => write_digits(out, n),
     }
 }
 
-/// Writes a number of more than one digit.
+/// Writes a number of more than two digits.
 #[cfg(not(any(target_os = "none", antiphon_small)))]
-#[inline]
+#[inline(never)]
 fn write_digits(out: &mut Vec<u8>, n: u64) {
     match n {
-        0..100 => {
-            let tens = (n / 10) as u8;
-            out.extend_from_slice(&[b'0' + tens, b'0' + (n as u8 - 10 * tens)]);
-        }
-        100..TEN_TO_8 => write_up_to_eight(out, n as u32),
+        0..TEN_TO_8 => write_up_to_eight(out, n as u32),
         _ => write_by_eights(out, n),
     }
 }
@@ -148,10 +149,16 @@ fn write_one_by_one(out: &mut Vec<u8>, n: u64) {
 /// Writes a signed number.
 #[inline]
 pub(crate) fn write_i64(out: &mut Vec<u8>, n: i64) {
-    if n < 0 {
-        out.push(b'-');
+    match u64::try_from(n) {
+        Ok(n) => write_u64(out, n),
+        Err(_) => write_negative(out, n.unsigned_abs()),
     }
-    write_u64(out, n.unsigned_abs());
+}
+
+#[inline(never)]
+fn write_negative(out: &mut Vec<u8>, n: u64) {
+    out.push(b'-');
+    write_u64(out, n);
 }
 
 /// Ten to the nineteenth, the largest power of ten in a `u64`.

@@ -20,7 +20,7 @@ use super::envelope::{ESCAPED_METHOD, Envelope, ErrorParts, Key, Names, Span, Ve
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
 use super::tokens::StringToken;
-use crate::target::SMALL;
+use crate::target::{SMALL, rare};
 
 /// Whether a text is one value or a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) fn scan<'t>(
     })
 }
 
-#[inline]
+#[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 fn scan_text<'t>(
     cursor: &mut Cursor<'t>,
     envelopes: &mut Vec<Envelope>,
@@ -75,6 +75,7 @@ fn scan_text<'t>(
     let text = cursor.utf8()?;
     let start = cursor.begin()?;
     let (end, shape) = if cursor.byte(start) == b'[' {
+        rare();
         scan_batch(cursor, start, envelopes, envelopes_max)?
     } else {
         let end = scan_item(cursor, start, 0, envelopes, envelopes_max)?;
@@ -125,14 +126,19 @@ fn scan_item(
 ) -> Result<usize, Failed> {
     let kind = match cursor.byte(start) {
         b'{' => JsonKind::Object,
-        first => JsonKind::of_first_byte(first),
+        first => {
+            rare();
+            JsonKind::of_first_byte(first)
+        }
     };
     let Some(envelope) = next_slot(envelopes, envelopes_max, kind) else {
+        rare();
         return cursor.value(start, open);
     };
     let end = if kind == JsonKind::Object {
         scan_object(cursor, start, open, envelope)?
     } else {
+        rare();
         cursor.value(start, open)?
     };
     envelope.span = Span::new(start, end);
@@ -142,7 +148,7 @@ fn scan_item(
 /// Makes room for one more envelope; the vector never reserves more than `envelopes_max`.
 ///
 /// The envelope is filled in its place, as it is too large to be handed about for free.
-#[inline]
+#[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 fn next_slot(
     envelopes: &mut Vec<Envelope>,
     envelopes_max: usize,
@@ -153,6 +159,7 @@ fn next_slot(
         return None;
     }
     if len == envelopes.capacity() {
+        rare();
         let wanted = (len * 2).max(1).min(envelopes_max);
         envelopes.reserve_exact(wanted - len);
     }
@@ -167,7 +174,7 @@ const HEAD: &[u8; 16] = br#"{"jsonrpc":"2.0""#;
 type Named = (Option<Key>, usize);
 
 /// Reads the object at `start`, member by member; returns the position behind it.
-#[inline]
+#[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 fn scan_object(
     cursor: &mut Cursor<'_>,
     start: usize,
@@ -180,6 +187,7 @@ fn scan_object(
     if has_head(cursor.text(), start) {
         envelope.version = Version::V2;
     } else {
+        rare();
         let (key, byte) = cursor.token(start + 1);
         if byte == b'}' {
             return Ok(key + 1);
@@ -194,11 +202,15 @@ fn scan_object(
             Some((key @ (Key::Params | Key::Result), value)) => {
                 scan_body(cursor, key, value, open, envelope)?
             }
-            Some((key, value)) => scan_member(cursor, (Some(key), value), open, envelope)?,
+            Some((key, value)) => {
+                rare();
+                scan_member(cursor, (Some(key), value), open, envelope)?
+            }
             None => {
                 if cursor.byte(pos) == b'}' {
                     return Ok(pos + 1);
                 }
+                rare();
                 match next_key(cursor, pos)? {
                     Ok(named) => scan_member(cursor, named, open, envelope)?,
                     Err(end) => return Ok(end),
@@ -222,10 +234,12 @@ fn scan_method(
     envelope: &mut Envelope,
 ) -> Result<usize, Failed> {
     if cursor.byte(value) != b'"' {
+        rare();
         return scan_member(cursor, (Some(Key::Method), value), open, envelope);
     }
     let StringToken { end, escaped } = cursor.string(value)?;
     if envelope.keep(Key::Method, value, end, JsonKind::String) && escaped {
+        rare();
         envelope.note(ESCAPED_METHOD);
     }
     Ok(end)
@@ -242,7 +256,10 @@ fn scan_id(
     let (end, kind) = match cursor.byte(value) {
         first @ b'0'..=b'9' => (cursor.number(value, first)?, JsonKind::Number),
         b'"' => (cursor.string(value)?.end, JsonKind::String),
-        _ => return scan_member(cursor, (Some(Key::Id), value), open, envelope),
+        _ => {
+            rare();
+            return scan_member(cursor, (Some(Key::Id), value), open, envelope);
+        }
     };
     envelope.keep(Key::Id, value, end, kind);
     Ok(end)
@@ -261,7 +278,10 @@ fn scan_body(
     let kind = match first {
         b'{' => JsonKind::Object,
         b'[' => JsonKind::Array,
-        _ => return scan_member(cursor, (Some(key), value), open, envelope),
+        _ => {
+            rare();
+            return scan_member(cursor, (Some(key), value), open, envelope);
+        }
     };
     let end = match kind {
         JsonKind::Array if !SMALL => cursor.plain_array(value, open)?,

@@ -14,6 +14,7 @@ use super::plain::{
     stops_behind,
 };
 use super::syntax::SyntaxErrorKind;
+use crate::target::rare;
 
 /// Where a string token ended, and whether it has escapes.
 pub(super) struct StringToken {
@@ -60,6 +61,7 @@ impl Cursor<'_> {
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
         let mut pos = pos + 1;
         let Some(window) = self.windows.at(pos - 1) else {
+            rare();
             return self.long_string(pos);
         };
         let (mut stops, mut next) = (stops_behind::<1>(window), pos + WIDTH);
@@ -93,7 +95,10 @@ impl Cursor<'_> {
                 end: pos + n + 1,
                 escaped: false,
             }),
-            _ => self.rest_of_string(pos, stops, next),
+            _ => {
+                rare();
+                self.rest_of_string(pos, stops, next)
+            }
         }
     }
 
@@ -183,6 +188,7 @@ impl Cursor<'_> {
         }
         // A control character that looks like a dot here is none there.
         if matches!(byte | 0x20, b'.' | b'e') {
+            rare();
             return self.fraction(pos, byte);
         }
         Ok(pos)
