@@ -23,7 +23,7 @@ use core::num::NonZeroU64;
 use crate::deadlines::{Deadlines, NEVER};
 use crate::id::Id;
 use crate::json::Digits;
-use crate::target::SMALL;
+use crate::target::{SMALL, rare};
 
 /// The ring has so many slots for one call at a time, which is what many peers make.
 const SLOTS_FOR_ONE: usize = 2;
@@ -206,7 +206,10 @@ impl<T> Calls<T> {
             return None;
         }
         let digits = match self.digits {
-            None => Self::spell(number)?,
+            None => {
+                rare();
+                Self::spell(number)?
+            }
             Some(digits) => digits,
         };
         self.digits = digits.after();
@@ -224,6 +227,7 @@ impl<T> Calls<T> {
         let index = number as usize & self.mask();
         let slot = self.slots.get_mut(index);
         let Some((slot, number)) = slot.zip(NonZeroU64::new(number)) else {
+            rare();
             return;
         };
         debug_assert!(slot.is_none(), "a reserved slot is free");
@@ -289,11 +293,15 @@ impl<T> Calls<T> {
             return None;
         }
         let index = number as usize & self.mask();
-        let slot = self.slots.get_mut(index)?;
-        let slot = slot.take_if(|slot| slot.is(number))?;
+        let slot = self.slots.get_mut(index);
+        let Some(slot) = slot.and_then(|slot| slot.take_if(|slot| slot.is(number))) else {
+            rare();
+            return None;
+        };
         self.occupied[index / 64] &= !(1 << (index % 64));
         self.open -= 1;
         if self.has_names() {
+            rare();
             self.forget_name(number);
         }
         Some(slot.tag)

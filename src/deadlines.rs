@@ -12,6 +12,7 @@
 //!   slots  9 ∞ 31 …  12 …       40 …
 //! ```
 
+use crate::target::rare;
 use alloc::vec::Vec;
 
 /// No deadline.
@@ -60,6 +61,7 @@ impl Deadlines {
             if *bound <= deadline {
                 return;
             }
+            rare();
             *bound = deadline;
             if width <= 1 {
                 return;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::error_object::ErrorObject;
 use crate::id::{Id, IdScheme};
 use crate::json::{self, Digits, EncodeError, Json};
+use crate::target::rare;
 
 /// What params, results and error data can be given as.
 ///
@@ -109,7 +110,10 @@ pub(crate) enum WriteError {
 pub(crate) fn begin_params(out: &mut Vec<u8>, style: Style, method: &str) -> usize {
     match style {
         Style::V2 => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\""),
-        Style::V1 => out.extend_from_slice(b"{\"method\":\""),
+        Style::V1 => {
+            rare();
+            out.extend_from_slice(b"{\"method\":\"");
+        }
     }
     json::write_inside(out, method);
     let method_end = out.len();
@@ -138,8 +142,14 @@ pub(crate) fn end_params(
         }
         [b'[', ..] => {}
         [b'{', ..] if style == Style::V2 => {}
-        [b'{', ..] => return Err(WriteError::ParamsByName),
-        _ => return Err(WriteError::ParamsScalar),
+        [b'{', ..] => {
+            rare();
+            return Err(WriteError::ParamsByName);
+        }
+        _ => {
+            rare();
+            return Err(WriteError::ParamsScalar);
+        }
     }
     Ok(())
 }
@@ -173,7 +183,10 @@ pub(crate) fn end_own_request(
 ) {
     match (scheme, digits) {
         (IdScheme::Sequential, Some(digits)) => end_numbered_request(out, digits),
-        (scheme, _) => end_request(out, |out| scheme.write(number, out)),
+        (scheme, _) => {
+            rare();
+            end_request(out, |out| scheme.write(number, out));
+        }
     }
 }
 
@@ -182,7 +195,10 @@ pub(crate) fn end_own_request(
 pub(crate) fn end_notification(out: &mut Vec<u8>, style: Style) {
     match style {
         Style::V2 => out.push(b'}'),
-        Style::V1 => out.extend_from_slice(b",\"id\":null}"),
+        Style::V1 => {
+            rare();
+            out.extend_from_slice(b",\"id\":null}");
+        }
     }
 }
 
@@ -237,7 +253,10 @@ pub(crate) fn success(
     let begin = out.len();
     match style {
         Style::V2 => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"result\":"),
-        Style::V1 => out.extend_from_slice(b"{\"result\":"),
+        Style::V1 => {
+            rare();
+            out.extend_from_slice(b"{\"result\":");
+        }
     }
     let start = out.len();
     sealed::Sealed::write(result, out).inspect_err(|_| out.truncate(begin))?;
@@ -245,6 +264,7 @@ pub(crate) fn success(
         out.extend_from_slice(b"null");
     }
     if style == Style::V1 {
+        rare();
         out.extend_from_slice(b",\"error\":null");
     }
     out.extend_from_slice(b",\"id\":");

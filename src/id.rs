@@ -13,6 +13,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 
 use crate::json::{self, Decimal, Json, JsonKind, OwnedJson};
+use crate::target::rare;
 
 /// The largest call number: 2^53 − 1, the largest integer every JSON reader keeps exact.
 pub(crate) const CALL_NUMBER_MAX: u64 = (1 << 53) - 1;
@@ -389,7 +390,10 @@ impl IdScheme {
     pub(crate) fn read(&self, id: Json<'_>) -> Option<u64> {
         match (self, read_canonical(id.as_bytes())) {
             (IdScheme::Sequential, Some(number)) => Some(number),
-            _ => self.read_slowly(id),
+            _ => {
+                rare();
+                self.read_slowly(id)
+            }
         }
     }
 
@@ -456,11 +460,13 @@ fn read_canonical(text: &[u8]) -> Option<u64> {
     let (&first, rest) = text.split_first()?;
     let mut number = u64::from(first.wrapping_sub(b'0'));
     if number > 9 || rest.len() > 15 || (number == 0 && !rest.is_empty()) {
+        rare();
         return None;
     }
     for &byte in rest {
         let digit = u64::from(byte.wrapping_sub(b'0'));
         if digit > 9 {
+            rare();
             return None;
         }
         number = number * 10 + digit;

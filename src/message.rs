@@ -14,6 +14,7 @@ use crate::id::Id;
 use crate::json::{
     Envelope, Json, JsonKind, Member, Names, Span, Version, inside_of, text_of, value_of,
 };
+use crate::target::rare;
 
 /// A method name that may be called: any text but a blank one.
 ///
@@ -244,6 +245,7 @@ impl<'a> PlainCall<'a> {
     pub(crate) fn read(text: Text<'a>, envelope: &Envelope) -> Option<Self> {
         let method = envelope.method()?;
         if method.kind != JsonKind::String {
+            rare();
             return None;
         }
         let method = text.inside(method.span)?;
@@ -252,14 +254,20 @@ impl<'a> PlainCall<'a> {
             Some(params) if matches!(params.kind, JsonKind::Array | JsonKind::Object) => {
                 text.value(params.span)
             }
-            Some(_) => return None,
+            Some(_) => {
+                rare();
+                return None;
+            }
         };
         let id = match envelope.id() {
             None => None,
             Some(id) if matches!(id.kind, JsonKind::Number | JsonKind::String) => {
                 text.value(id.span).map(Id::of_scalar)
             }
-            Some(_) => return None,
+            Some(_) => {
+                rare();
+                return None;
+            }
         };
         Some(Self { method, params, id })
     }
@@ -271,6 +279,7 @@ impl<'a> PlainCall<'a> {
 pub(crate) fn plain_answer_id<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Id<'a>> {
     let id = envelope.id()?;
     if envelope.method().is_some() || !matches!(id.kind, JsonKind::Number | JsonKind::String) {
+        rare();
         return None;
     }
     text.value(id.span).map(Id::of_scalar)
@@ -282,7 +291,10 @@ pub(crate) fn plain_result<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Js
     let result = envelope.result()?;
     match envelope.error() {
         None => text.value(result.span),
-        Some(_) => None,
+        Some(_) => {
+            rare();
+            None
+        }
     }
 }
 

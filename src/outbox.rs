@@ -20,6 +20,7 @@ use crate::config::Settings;
 
 use crate::frame::Framing;
 use crate::frame::write::{self, FrameStart};
+use crate::target::rare;
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -133,6 +134,7 @@ impl<S: Settings> Outbox<S> {
     pub(crate) fn begin(&mut self, body_hint: usize) -> FrameStart {
         self.rollback();
         if self.head > self.buf.len() / 2 {
+            rare();
             self.buf.drain(..self.head);
             self.committed -= self.head;
             self.head = 0;
@@ -153,6 +155,7 @@ impl<S: Settings> Outbox<S> {
         self.committed = self.buf.len();
         if last_call.is_some() || self.framing() == Framing::Messages {
             if self.parts.capacity() == 0 {
+                rare();
                 // Many peers call one thing at a time, and then one is enough.
                 self.parts = VecDeque::with_capacity(1);
             }
@@ -168,6 +171,7 @@ impl<S: Settings> Outbox<S> {
     #[inline]
     pub(crate) fn rollback(&mut self) {
         if self.buf.len() != self.committed {
+            rare();
             self.drop_open_frame();
         }
     }

@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use crate::encode::Style;
 use crate::id::Id;
 use crate::json::Json;
+use crate::target::rare;
 
 /// No batch; no next free slot.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -69,6 +70,7 @@ impl KeptId {
     fn set(&mut self, id: &[u8]) {
         match self {
             Self::Long(kept) => {
+                rare();
                 kept.clear();
                 kept.reserve_exact(id.len());
                 kept.extend_from_slice(id);
@@ -79,7 +81,10 @@ impl KeptId {
                     // At most `ID_INLINE`.
                     *len = id.len() as u8;
                 }
-                None => *self = Self::Long(id.to_vec()),
+                None => {
+                    rare();
+                    *self = Self::Long(id.to_vec());
+                }
             },
         }
     }
@@ -88,7 +93,10 @@ impl KeptId {
     fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
-            Self::Long(bytes) => bytes,
+            Self::Long(bytes) => {
+                rare();
+                bytes
+            }
         }
     }
 }
@@ -209,6 +217,7 @@ impl Requests {
             self.note_fresh(index);
             return (index, generation);
         }
+        rare();
         self.insert_new(id, style, batch, position)
     }
 
@@ -247,6 +256,7 @@ impl Requests {
             return;
         }
         if self.fresh.len() == self.fresh.capacity() {
+            rare();
             self.forget_stale();
         }
         self.fresh.push(index);
@@ -389,9 +399,15 @@ impl Requests {
     /// Ends the request; its slot may be used again under the next generation.
     pub(crate) fn remove(&mut self, slot: u32) {
         match self.slots.get(slot as usize) {
-            Some(request) if request.is_open && request.is_sorted => self.unlink(slot),
+            Some(request) if request.is_open && request.is_sorted => {
+                rare();
+                self.unlink(slot);
+            }
             Some(request) if request.is_open => {}
-            _ => return,
+            _ => {
+                rare();
+                return;
+            }
         }
         let request = &mut self.slots[slot as usize];
         request.is_open = false;

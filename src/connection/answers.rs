@@ -15,6 +15,7 @@ use crate::event::ConnectionError;
 use crate::id::{ReplyToken, RequestKey};
 use crate::json::OwnedJson;
 use crate::requests::{NONE, OpenRequest};
+use crate::target::rare;
 
 /// What a request is answered with.
 trait Answer {
@@ -169,6 +170,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.forget_builder();
         let key = to.key;
         if self.closed {
+            rare();
             return Err(Rejected::new(to, SendError::Closed));
         }
         let is_ours = key.connection == self.config.connection;
@@ -176,6 +178,7 @@ impl<T, S: Settings> Connection<T, S> {
             .then(|| self.requests.get(key.slot, key.generation))
             .flatten();
         let Some(request) = request else {
+            rare();
             return Err(Rejected::new(to, SendError::NotOpen));
         };
         let (batch, position, style) = (self.batch_of(request), request.position, request.style);
@@ -186,17 +189,25 @@ impl<T, S: Settings> Connection<T, S> {
                 answer.write(out, style, id)
             }) {
                 Ok(true) => {}
-                Ok(false) => return Err(Rejected::new(to, SendError::TooLarge)),
-                Err(error) => return Err(Rejected::new(to, error)),
+                Ok(false) => {
+                    rare();
+                    return Err(Rejected::new(to, SendError::TooLarge));
+                }
+                Err(error) => {
+                    rare();
+                    return Err(Rejected::new(to, error));
+                }
             }
         } else {
             let frame = self.outbox.begin(hint + request.id().len());
             let start = self.outbox.body().len();
             if let Err(error) = answer.write(self.outbox.body(), style, request.id()) {
+                rare();
                 self.outbox.rollback();
                 return Err(Rejected::new(to, error));
             }
             if let Err(error) = self.finish_body(start) {
+                rare();
                 return Err(Rejected::new(to, error));
             }
             self.outbox.commit(frame, None);
@@ -245,6 +256,7 @@ impl<T, S: Settings> Connection<T, S> {
         };
         let waiting = self.outbox.len() + gathered;
         if waiting > self.config.outbox_bytes_max {
+            rare();
             self.fail(ConnectionError::OutboxFull);
         }
     }

@@ -15,6 +15,7 @@ use crate::frame::write::FrameStart;
 use crate::id::{CallId, Id};
 use crate::json::{self, EncodeError, Json, JsonKind};
 use crate::message::is_named;
+use crate::target::rare;
 use crate::time::Instant;
 
 /// About how many bytes of a message are not its payload.
@@ -160,7 +161,10 @@ impl<T, S: Settings> Connection<T, S> {
     ) -> Result<CallId, Rejected<T>> {
         match self.send_call(None, method, params) {
             Ok(number) => Ok(self.open_call(number, deadline, tag)),
-            Err(error) => Err(Rejected::new(tag, error)),
+            Err(error) => {
+                rare();
+                Err(Rejected::new(tag, error))
+            }
         }
     }
 
@@ -250,7 +254,10 @@ impl<T, S: Settings> Connection<T, S> {
         let digits = call.and_then(|number| self.calls.digits(number));
         let out = self.outbox.body();
         match (call, id) {
-            (Some(_), Some(id)) => encode::end_request(out, |out| json::write_json(out, id.json())),
+            (Some(_), Some(id)) => {
+                rare();
+                encode::end_request(out, |out| json::write_json(out, id.json()));
+            }
             (Some(number), None) => {
                 encode::end_own_request(out, &self.config.id_scheme, number, digits);
             }
@@ -269,6 +276,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
         if self.at_end && self.is_finishing() {
+            rare();
             self.may_push()?;
             check_method(method)?;
         } else {
@@ -400,6 +408,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     pub(super) fn may_queue(&self) -> Result<(), SendError> {
         if !self.open {
+            rare();
             return Err(SendError::Closed);
         }
         self.may_push()
@@ -414,9 +423,11 @@ impl<T, S: Settings> Connection<T, S> {
 
     fn may_push(&self) -> Result<(), SendError> {
         if self.config.exchange && self.config.role == crate::Role::Server {
+            rare();
             return Err(SendError::NoPush);
         }
         if self.outbox.len() > self.config.outbox_bytes_soft {
+            rare();
             return Err(SendError::Full);
         }
         Ok(())
@@ -430,7 +441,10 @@ impl<T, S: Settings> Connection<T, S> {
             Some(number) if id.is_none() && number <= self.config.id_scheme.number_max() => {
                 Ok(number)
             }
-            _ => self.search_call(id),
+            _ => {
+                rare();
+                self.search_call(id)
+            }
         }
     }
 
@@ -498,9 +512,11 @@ impl<T, S: Settings> Connection<T, S> {
     /// Checks the size of the body written from `start` on, and gives it its last form.
     pub(super) fn finish_body(&mut self, start: usize) -> Result<(), SendError> {
         if self.config.escape_braces {
+            rare();
             encode::escape_braces(self.outbox.body(), start);
         }
         if self.outbox.body().len() - start > self.config.outbox_bytes_max {
+            rare();
             return Err(self.take_back(SendError::TooLarge));
         }
         Ok(())
@@ -517,6 +533,7 @@ pub(super) fn check_method(method: &str) -> Result<(), SendError> {
     if is_named(method) {
         Ok(())
     } else {
+        rare();
         Err(SendError::BlankMethod)
     }
 }

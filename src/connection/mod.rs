@@ -44,7 +44,7 @@ use crate::input::{Input, InputKind};
 use crate::json::Envelope;
 use crate::outbox::Outbox;
 use crate::requests::Requests;
-use crate::target::SMALL;
+use crate::target::{SMALL, rare};
 use crate::time::Instant;
 
 use plain::Ready;
@@ -284,7 +284,10 @@ impl<T, S: Settings> Connection<T, S> {
             Ok(event) => Some(event),
             Err(Ready::Drained) if self.is_quiet() => None,
             Err(Ready::Drained) => self.settle_next(),
-            Err(ready) => self.poll_any(input, ready),
+            Err(ready) => {
+                rare();
+                self.poll_any(input, ready)
+            }
         }
     }
 
@@ -371,6 +374,7 @@ impl<T, S: Settings> Connection<T, S> {
             self.deadlines.write = NEVER;
             return true;
         }
+        rare();
         self.take_slowly(into)
     }
 

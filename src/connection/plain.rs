@@ -20,6 +20,7 @@ use crate::input::{Input, InputKind};
 use crate::json::{Envelope, Scanned, Shape, SyntaxError};
 use crate::message::{PlainCall, Text, is_plain, plain_answer_id, plain_error, plain_result};
 use crate::requests::NONE;
+use crate::target::rare;
 
 /// How far a turn has come when the short cut gives up: none of it is done again.
 pub(super) enum Ready<'a> {
@@ -41,6 +42,7 @@ impl<T, S: Settings> Connection<T, S> {
     ) -> Result<Event<'a, T>, Ready<'a>> {
         let reads_on = self.open || (!self.closed && self.ended.is_none());
         if self.building.is_some() || !reads_on {
+            rare();
             return Err(Ready::Nothing);
         }
         if self.is_reading() {
@@ -76,15 +78,24 @@ impl<T, S: Settings> Connection<T, S> {
                                 self.await_more(input, taken);
                                 return Err(Ready::Drained);
                             }
-                            other => return Err(Ready::Cut(other)),
+                            other => {
+                                rare();
+                                return Err(Ready::Cut(other));
+                            }
                         },
                     },
-                    _ => return Err(Ready::Nothing),
+                    _ => {
+                        rare();
+                        return Err(Ready::Nothing);
+                    }
                 };
                 let text = rest.get(frame.body.clone()).unwrap_or_default();
                 match self.scan(text) {
                     Ok(scanned) if scanned.shape == Shape::Single => (frame, scanned),
-                    other => return Err(Ready::Scanned(frame, other)),
+                    other => {
+                        rare();
+                        return Err(Ready::Scanned(frame, other));
+                    }
                 }
             }
         };
@@ -95,7 +106,10 @@ impl<T, S: Settings> Connection<T, S> {
         };
         let is_call = match self.envelopes.first() {
             Some(envelope) if is_plain(envelope, &self.config) => envelope.method().is_some(),
-            _ => return Err(Ready::Scanned(frame, Ok(scanned))),
+            _ => {
+                rare();
+                return Err(Ready::Scanned(frame, Ok(scanned)));
+            }
         };
         if is_call {
             if let Some(PlainCall { method, params, id }) = self.plain_call(whole) {
@@ -128,6 +142,7 @@ impl<T, S: Settings> Connection<T, S> {
                 }));
             }
         }
+        rare();
         Err(Ready::Scanned(frame, Ok(scanned)))
     }
 
@@ -213,11 +228,12 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(always)]
     fn plain_call<'a>(&self, text: Text<'a>) -> Option<PlainCall<'a>> {
         let call = PlainCall::read(text, self.envelopes.first()?)?;
-        if !self.is_plain_method(call.method) {
+        let has_room = call.id.is_none_or(|id| self.has_room_for(id));
+        if !has_room || !self.is_plain_method(call.method) {
+            rare();
             return None;
         }
-        let has_room = call.id.is_none_or(|id| self.has_room_for(id));
-        has_room.then_some(call)
+        Some(call)
     }
 
     /// What is to become of a plain call in a batch. A request is opened.
@@ -271,7 +287,10 @@ impl<T, S: Settings> Connection<T, S> {
         let envelope = self.envelopes.get(position)?;
         let id = plain_answer_id(text, envelope)?;
         let number = match self.calls.has_names() {
-            true => self.find_call(id)?,
+            true => {
+                rare();
+                self.find_call(id)?
+            }
             false => self.config.id_scheme.read(id.json())?,
         };
         let outcome = match plain_result(text, envelope) {

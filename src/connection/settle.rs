@@ -9,6 +9,7 @@ use crate::config::{NullIdError, Settings};
 use crate::deadlines::NEVER;
 use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
 use crate::id::CallId;
+use crate::target::rare;
 
 impl<T, S: Settings> Connection<T, S> {
     /// The next thing to tell that no message said.
@@ -51,14 +52,16 @@ impl<T, S: Settings> Connection<T, S> {
     pub(super) fn is_quiet(&self) -> bool {
         let own = &self.deadlines;
         let now = self.now.as_nanos();
-        self.failed.is_none()
-            && self.ended.is_none()
-            && !self.draining
-            && self.calls.is_none_due(now)
-            && own.write > now
-            && own.drain > now
-            && own.frame > now
-            && (own.frame != NEVER) == self.cutter.is_inside_frame(S::FRAMING)
+        let has_ended = self.failed.is_some() || self.ended.is_some() || self.draining;
+        let is_due = !self.calls.is_none_due(now)
+            || own.write <= now
+            || own.drain <= now
+            || own.frame <= now;
+        if has_ended || is_due || (own.frame != NEVER) != self.cutter.is_inside_frame(S::FRAMING) {
+            rare();
+            return false;
+        }
+        true
     }
 
     /// How a call ends that was open when the connection did.
@@ -95,6 +98,7 @@ impl<T, S: Settings> Connection<T, S> {
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
         if self.config.null_id_error == NullIdError::FailSole {
+            rare();
             self.end_in_batch(number);
         }
         let call = CallId {

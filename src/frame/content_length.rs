@@ -23,6 +23,7 @@
 use core::ops::Range;
 
 use super::{Cut, FramingError, Limits, Unread, find};
+use crate::target::rare;
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -63,6 +64,7 @@ impl ContentLength {
     #[inline(always)]
     pub(super) fn whole(&self, unread: &[u8], limits: Limits) -> Option<(Range<usize>, usize)> {
         if self.is_inside_frame() {
+            rare();
             return None;
         }
         let window = unread.get(..limits.header_bytes_max).unwrap_or(unread);

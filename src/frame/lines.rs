@@ -16,6 +16,7 @@
 use core::ops::Range;
 
 use super::{Cut, FramingError, Limits, Unread, find};
+use crate::target::rare;
 
 /// How far the current line was searched.
 #[derive(Clone, Debug)]
@@ -48,6 +49,7 @@ impl Lines {
     #[inline(always)]
     pub(super) fn whole(&self, unread: &[u8], limits: Limits) -> Option<(Range<usize>, usize)> {
         if self.is_inside_frame() || !matches!(unread, [b'{' | b'[', ..]) {
+            rare();
             return None;
         }
         let len = find::line_feed(unread)?;

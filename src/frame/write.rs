@@ -15,6 +15,7 @@
 //! ```
 
 use super::Framing;
+use crate::target::rare;
 use alloc::vec::Vec;
 
 const NAME: &[u8] = b"Content-Length: ";
@@ -56,7 +57,10 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
         match body_len {
             10..100 => out.extend_from_slice(TWO_DIGITS),
             100..1000 => out.extend_from_slice(THREE_DIGITS),
-            _ => leave_header(out, body_len),
+            _ => {
+                rare();
+                leave_header(out, body_len);
+            }
         }
     }
     FrameStart {
