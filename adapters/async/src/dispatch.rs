@@ -383,6 +383,7 @@ impl Dispatch {
     }
 
     /// Answers a request that was given up before it has begun. Says whether it was one.
+    #[cold]
     fn give_up(&mut self, session: &Arc<Session>, key: RequestKey) -> bool {
         let is_it = |request: &OwnedRequest| request.key() == key;
         let Some(at) = self.waiting.iter().position(is_it) else {
@@ -419,6 +420,7 @@ fn poll_guarded(task: &mut Task, cx: &mut Context<'_>, service: &dyn Serve) -> P
     }
 }
 
+#[cold]
 fn tell_panic(service: &dyn Serve) {
     // A report that panics itself is not reported again.
     let _ = catch_unwind(AssertUnwindSafe(|| service.panicked()));

@@ -224,6 +224,7 @@ impl Pump {
         }
     }
 
+    #[cold]
     fn fail(&mut self, machine: &dyn Machine, error: io::Error) {
         self.output = Vec::new();
         self.written = 0;
@@ -328,6 +329,7 @@ impl Pump {
     }
 
     /// Ends our stream, and waits for the end of theirs, for the linger at most.
+    #[cold]
     fn poll_end(&mut self, cx: &mut Context<'_>, runtime: &dyn Runtime) -> Poll<()> {
         let end_at = self.end_at.unwrap_or(Instant::ZERO);
         if self.sleep(cx, runtime, end_at).is_ready() {

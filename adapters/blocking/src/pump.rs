@@ -196,6 +196,7 @@ impl<R: Read> Intake<R> {
         }
     }
 
+    #[cold]
     fn keep<M: Machine + ?Sized>(&mut self, machine: &M, mut rest: &[u8]) -> Came {
         while !rest.is_empty() {
             let room = self.rest.spare();
@@ -211,6 +212,7 @@ impl<R: Read> Intake<R> {
         Came::Something
     }
 
+    #[cold]
     fn end<M: Machine + ?Sized>(&mut self, machine: &M, failed: Option<io::Error>) -> Came {
         self.is_over = true;
         machine.input_ended(self.rest.filled(), failed);
@@ -378,6 +380,7 @@ impl Outlet for Beside {
 }
 
 impl Beside {
+    #[cold]
     fn fail(&self, error: io::Error) -> io::Result<usize> {
         self.threads.writer_failed.store(true, Ordering::SeqCst);
         Err(error)

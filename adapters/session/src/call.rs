@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::handle::Handle;
 use crate::places::{Place, Places};
+use crate::rare::rare;
 use crate::session::Session;
 
 /// A call that waits for its answer. Dropping it cancels the call.
@@ -178,6 +179,7 @@ fn wait_at<R>(
             return Some(found);
         }
         if deadline != Instant::FAR_FUTURE && session.now() >= deadline {
+            rare();
             session.leave_waiting(&mut state);
             return None;
         }
@@ -186,6 +188,7 @@ fn wait_at<R>(
             // Whether anything came in or not, it may be there now.
             continue;
         }
+        rare();
         session.begin_waiting(&mut state);
         let condition = state.places.condition(place);
         state = session.wait_on(&condition, state, deadline);
@@ -255,6 +258,7 @@ impl CallError {
     }
 
     /// What stands for an outcome that is no result.
+    #[cold]
     fn instead(outcome: OwnedOutcome) -> Self {
         match outcome {
             OwnedOutcome::Err(error) => Self::Remote(error),

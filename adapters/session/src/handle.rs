@@ -16,6 +16,7 @@ use antiphon::{
 use crate::call::{CallRefused, Pending, PendingBatch};
 use crate::context::Context;
 use crate::places::Place;
+use crate::rare::rare;
 use crate::request::Responder;
 use crate::session::{Guard, Session, Signal, State, Tag, Then};
 
@@ -258,6 +259,7 @@ impl Handle {
                 }
                 Err(refused) => refused,
             };
+            rare();
             match (room, back) {
                 (Room::Wait(deadline), Some(back))
                     if error == SendError::Full && self.session.now() < deadline =>

@@ -12,6 +12,8 @@ use std::task::Waker;
 
 use antiphon::{CallId, Collector, Outcome, OwnedOutcome};
 
+use crate::rare::rare;
+
 /// As many free places are kept when nobody waits: 5 KiB.
 const KEPT_MAX: usize = 64;
 
@@ -163,6 +165,7 @@ impl Places {
         (inside.task, inside.thread) = (None, None);
         self.free.push(place.0);
         if self.is_to_shrink() {
+            rare();
             return std::mem::take(self).places.get_mut(place.0)?.outcome.take();
         }
         // Last, so that it is moved once.

@@ -12,6 +12,7 @@ use antiphon::{
 };
 
 use crate::options::Options;
+use crate::rare::rare;
 use crate::report::Report;
 use crate::session::Then;
 
@@ -144,6 +145,7 @@ impl Queue {
     pub(crate) fn push_request(&mut self, request: Request<'_>) -> Result<(), ReplyToken> {
         let bytes = request.origin.bytes;
         if !self.fits(bytes) {
+            rare();
             return Err(request.token);
         }
         self.bytes += bytes;

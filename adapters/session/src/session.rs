@@ -35,6 +35,7 @@ use crate::machine::{Inlet, Outlet, Turn};
 use crate::options::Options;
 use crate::places::{Place, Places};
 use crate::queue::{Queue, Work};
+use crate::rare::rare;
 use crate::report::Report;
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
@@ -287,6 +288,7 @@ impl State {
     pub(crate) fn let_go(&mut self, request: RequestKey, bytes: usize) {
         // Mostly nothing is cancelled, and the set is not worth its hash.
         if !self.cancelled.is_empty() {
+            rare();
             self.cancelled.remove(&request);
         }
         self.queue.release(bytes);
@@ -363,6 +365,7 @@ impl State {
     fn has_output(&self) -> bool {
         #[cfg(feature = "websocket")]
         if let Some(layer) = &self.layer {
+            rare();
             return self.has_frames(layer);
         }
         self.conn.poll_transmit().is_some()
@@ -371,9 +374,11 @@ impl State {
     fn take_transmit(&mut self, into: &mut Vec<u8>) -> bool {
         #[cfg(feature = "websocket")]
         if self.layer.is_some() {
+            rare();
             return self.take_frames(into);
         }
         let is_taken = if self.conn.config().framing == Framing::Messages {
+            rare();
             self.take_message(into)
         } else {
             self.conn.take_transmit(into)
@@ -396,6 +401,7 @@ impl State {
         let due = self.conn.poll_timeout();
         #[cfg(feature = "websocket")]
         if let Some(layer) = &self.layer {
+            rare();
             return due.into_iter().chain(layer.poll_timeout()).min();
         }
         due
@@ -520,6 +526,7 @@ impl Session {
     }
 
     /// Notes that all is over but for the service.
+    #[cold]
     fn finish(&self, state: &mut State) -> Closed {
         if state.closed.is_none() {
             self.close_state(state, CloseReason::TransportFailed);
@@ -653,6 +660,7 @@ impl Session {
         }
         let result = answer(&mut state);
         if state.conn.has_ended() && state.closed.is_none() {
+            rare();
             // The answer found the output full: nothing comes in that would show it.
             self.pump(&mut state, &mut Input::none());
         } else if is_kept {
@@ -713,7 +721,10 @@ impl Session {
             state.wakes.signal(signal);
         }
         if signal == Signal::Changed {
-            state.watchers.drain(..).for_each(Waker::wake);
+            if !state.watchers.is_empty() {
+                rare();
+                state.watchers.drain(..).for_each(Waker::wake);
+            }
         } else if let Some(task) = state.task.take() {
             state.wakes.task(task);
         }
@@ -800,6 +811,7 @@ impl Session {
         match event {
             Event::Request(request) => {
                 if let Err(token) = queue.push_request(request) {
+                    rare();
                     let busy = ErrorObject::server_busy();
                     // It can only be refused where nobody waits for it any more.
                     let _ = state.conn.respond_err(token, &busy);
@@ -820,6 +832,7 @@ impl Session {
                 }
             }
             Event::Cancelled(cancelled) => {
+                rare();
                 if let Some(request) = queue.remove_request(cancelled.key) {
                     if cancelled.answer_owed {
                         // It can only be refused where nobody waits for it any more.
@@ -833,18 +846,22 @@ impl Session {
                 }
             }
             Event::Malformed(malformed) => {
+                rare();
                 let (report, bytes) = Report::malformed(malformed);
                 queue.push_report(report, bytes);
             }
             Event::Refused(refused) => {
+                rare();
                 let (report, bytes) = Report::refused(refused);
                 queue.push_report(report, bytes);
             }
             Event::Stray(stray) => {
+                rare();
                 let (report, bytes) = Report::stray(stray);
                 queue.push_report(report, bytes);
             }
             Event::Closed(why) => {
+                rare();
                 state.closed = Some(why);
                 state.closing = true;
                 self.signal(state, Signal::Turn);
@@ -869,6 +886,7 @@ impl Session {
         });
     }
 
+    #[cold]
     pub(crate) fn close_state(&self, state: &mut State, reason: CloseReason) {
         state.closing = true;
         state.conn.close(reason);
@@ -876,6 +894,7 @@ impl Session {
     }
 
     /// Ends a connection that never got a transport, or lost it with the panic of one.
+    #[cold]
     pub fn abort(&self, error: Option<io::Error>) {
         self.act(|state| {
             if let Some(error) = error {
@@ -895,6 +914,7 @@ impl Session {
     }
 
     /// Remembers what broke the transport, unless this side meant to end the connection.
+    #[cold]
     pub(crate) fn note_fault(&self, state: &mut State, error: io::Error) {
         let is_meant = matches!(state.closed, Some(Closed::Local(_) | Closed::Drained));
         if !is_meant && state.fault.is_none() {
@@ -906,6 +926,7 @@ impl Session {
         }
     }
 
+    #[cold]
     fn fail_write(&self, state: &mut State, error: io::Error) {
         self.note_fault(state, error);
         let now = self.now();
@@ -929,6 +950,7 @@ impl Session {
                 state.writing_since = Some(now);
                 return true;
             }
+            rare();
             into.clear();
             // Whoever keeps time may have waited for nothing but this.
             self.signal(state, Signal::Turn);
@@ -950,6 +972,7 @@ impl Session {
         self.pump(state, &mut Input::none());
         let mut due = self.write_due(state).min(told_by);
         if let Some(why) = state.closed {
+            rare();
             let ended_at = state.input_ended.unwrap_or(now);
             let ending_since = *state.ending_since.get_or_insert(ended_at);
             due = after(ending_since, self.options.config.drain_time_max);
@@ -981,6 +1004,7 @@ impl Session {
         Turn::Open { wake_at }
     }
 
+    #[cold]
     fn over(&self, state: &mut State, why: Closed) -> Turn {
         // It is the end that was told, even if a close came after it.
         state.closed = Some(why);
@@ -992,6 +1016,7 @@ impl Session {
         let Some(ended_at) = state.input_ended.filter(|_| !state.is_end_told) else {
             return Instant::FAR_FUTURE;
         };
+        rare();
         let deadline = after(ended_at, self.options.config.drain_time_max);
         if !state.may_tell_end() && now < deadline {
             return deadline;
@@ -1014,6 +1039,7 @@ impl Session {
         }
     }
 
+    #[cold]
     fn give_up_writing(&self, state: &mut State) {
         if state.write_failed.is_some() {
             self.close_state(state, CloseReason::TransportFailed);

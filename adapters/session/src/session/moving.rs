@@ -8,6 +8,7 @@ use antiphon::{CloseReason, Framing, Input, Instant};
 
 use super::{Session, Signal};
 use crate::machine::{Inlet, Machine, Outlet, ThreadMachine, Turn};
+use crate::rare::rare;
 
 impl Machine for Session {
     fn now(&self) -> Instant {
@@ -23,11 +24,13 @@ impl Machine for Session {
             state.task = None;
             #[cfg(feature = "websocket")]
             if state.layer.is_some() {
+                rare();
                 self.receive_frames(state, bytes);
                 return bytes.len();
             }
             let is_whole = self.options.config.framing == Framing::Messages;
             let mut input = if is_whole {
+                rare();
                 Input::message(bytes)
             } else {
                 Input::stream(bytes)

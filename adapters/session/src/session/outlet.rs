@@ -7,6 +7,7 @@
 use std::io;
 
 use super::{Guard, Session, Signal, State};
+use crate::rare::rare;
 
 /// The largest output buffer that is kept for the next time.
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
@@ -45,6 +46,7 @@ impl Session {
         let mut state = self.lock();
         match written {
             Ok(written) if written < output.len() => {
+                rare();
                 state.writing_since = Some(self.now());
                 output.drain(..written);
                 state.left_over = output;
@@ -81,12 +83,14 @@ impl Session {
         state.writing_since = None;
         state.written = state.taken;
         if state.closing {
+            rare();
             self.signal(state, Signal::Turn);
         }
         self.signal(state, Signal::Changed);
     }
 
     /// What was taken cannot be written.
+    #[cold]
     pub(super) fn note_write_failed(&self, state: &mut State, error: io::Error) {
         state.writing_since = None;
         self.fail_write(state, error);
