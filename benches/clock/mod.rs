@@ -41,6 +41,12 @@ impl Watch {
         self.total += span;
     }
 
+    /// Begins the turn anew: what was run before was to warm up.
+    pub fn begin(&mut self) {
+        self.nanos.clear();
+        self.total = Duration::ZERO;
+    }
+
     /// How long all runs of this turn have taken together.
     pub fn total(&self) -> Duration {
         self.total
@@ -54,8 +60,7 @@ impl Watch {
         let middle = middle.unwrap_or(f64::NAN);
         let nanos = if self.is_long { mean } else { middle };
         self.is_long = middle > LONG.as_nanos() as f64;
-        self.nanos.clear();
-        self.total = Duration::ZERO;
+        self.begin();
         nanos
     }
 }

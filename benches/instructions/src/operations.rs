@@ -3,8 +3,11 @@
 //! The rule guarded: what is measured is what a driver does on every message, and what it does only to go on (answering
 //! the requests that were read, opening the calls to be settled) is done outside the measured part.
 
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::io::Write;
+use std::mem;
+use std::sync::Mutex;
 
 use antiphon::{
     CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson, Reader,
@@ -114,12 +117,12 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
             let name = format!("encode {name} {framing:?}");
             add(
                 name,
-                Box::new(Encode::new(framing, Body::Json(OwnedJson::from(text)))),
+                Box::new(Encode::new(framing, Body::Placed(Placed::new(text)))),
             );
         }
     }
     for (name, text) in [("24 KB", large), ("1 MiB", huge)] {
-        add(format!("copy {name}"), Box::new(Copy::new(text.as_bytes())));
+        add(format!("copy {name}"), Box::new(Copy::new(text)));
     }
     add(
         "encode list of 320 values ContentLength".into(),
@@ -544,6 +547,8 @@ enum Body {
     Small,
     /// Params that are text already.
     Json(OwnedJson),
+    /// The same, large, at the place whose turn it is.
+    Placed(Placed),
     List,
 }
 
@@ -552,7 +557,7 @@ struct Encode {
     rows: Vec<Row>,
     config: Config,
     conn: Connection,
-    gap: Gap,
+    before: Kept<Connection>,
 }
 
 impl Encode {
@@ -571,16 +576,16 @@ impl Encode {
             rows: (0..320).map(row).collect(),
             config,
             conn: Connection::new(config),
-            gap: Gap::default(),
+            before: Kept::default(),
         }
     }
 
     fn times(&self) -> usize {
         match &self.body {
             Body::Small => 32,
-            Body::Json(json) if json.as_json().len() < 100 => 32,
-            Body::Json(json) if json.as_json().len() > 100_000 => 1,
-            _ => 4,
+            Body::Json(_) => 32,
+            Body::Placed(placed) => placed.times(),
+            Body::List => 4,
         }
     }
 }
@@ -590,12 +595,13 @@ impl Operation for Encode {
         // At hand before it is written, as the text that serde_json writes.
         let text = match &self.body {
             Body::Json(json) => json.as_json(),
+            Body::Placed(placed) => placed.text,
             Body::Small | Body::List => Json::NULL,
         };
         for _ in 0..self.times() {
             match &self.body {
                 Body::Small => self.conn.notify("textDocument/hover", black_box(&(42, 23))),
-                Body::Json(_) => self.conn.notify("subtract", black_box(text)),
+                Body::Json(_) | Body::Placed(_) => self.conn.notify("subtract", black_box(text)),
                 Body::List => self.conn.notify("store", black_box(&self.rows)),
             }
             .expect("there is room");
@@ -605,13 +611,11 @@ impl Operation for Encode {
     }
 
     fn turn(&mut self) {
-        if let Body::Json(json) = &self.body {
-            if json.as_json().len() >= GAP_FROM {
-                self.gap.widen();
-                self.body = Body::Json(json.clone());
-                self.conn = Connection::new(self.config);
-                self.run();
-            }
+        if let Body::Placed(placed) = &mut self.body {
+            placed.turn();
+            let before = mem::replace(&mut self.conn, Connection::new(self.config));
+            self.before.keep(before);
+            self.run();
         }
     }
 
@@ -765,17 +769,21 @@ impl Operation for SerdeRequest {
 
 /// The bytes of a frame into a reused buffer, at the offset at which a frame has them: the limit of row 10.
 struct Copy {
-    from: Vec<u8>,
+    from: Placed,
+    head: String,
     out: Vec<u8>,
-    gap: Gap,
+    before: Kept<Vec<u8>>,
 }
 
 impl Copy {
-    fn new(from: &[u8]) -> Self {
+    fn new(from: Json<'_>) -> Self {
+        let body = r#"{"jsonrpc":"2.0","method":"subtract","params":"#;
+        let length = body.len() + from.len() + 1;
         Self {
-            from: from.to_vec(),
+            from: Placed::new(from),
+            head: format!("Content-Length: {length}\r\n\r\n{body}"),
             out: Vec::new(),
-            gap: Gap::default(),
+            before: Kept::default(),
         }
     }
 }
@@ -784,42 +792,98 @@ impl Operation for Copy {
     fn run(&mut self) {
         for _ in 0..self.count() {
             self.out.clear();
-            self.out
-                .extend_from_slice(br#"{"jsonrpc":"2.0","method":"subtract","params":"#);
-            self.out.extend_from_slice(black_box(&self.from));
+            self.out.extend_from_slice(self.head.as_bytes());
+            let from = black_box(self.from.text);
+            self.out.extend_from_slice(from.as_str().as_bytes());
             black_box(&self.out);
         }
     }
 
     fn turn(&mut self) {
-        self.gap.widen();
-        self.from = self.from.clone();
-        self.out = Vec::new();
+        self.from.turn();
+        self.before.keep(mem::take(&mut self.out));
         self.run();
     }
 
     fn count(&self) -> u64 {
-        if self.from.len() > 100_000 { 1 } else { 4 }
+        self.from.times() as u64
     }
 }
 
-/// From how many bytes on it is moved: how long a large copy takes depends on where both ends lie, so that a figure of one
-/// place is a figure of that place.
-const GAP_FROM: usize = 10_000;
-
-/// What keeps something from being put where it was before.
-#[derive(Default)]
-struct Gap {
-    held: Vec<u8>,
-    widened: usize,
+/// A large text that is at another place in its page in each turn. How long it takes to copy depends on where both ends
+/// lie, by a factor of two, so that a figure of one place is a figure of that place.
+struct Placed {
+    text: Json<'static>,
+    /// The same text in all places, once there have been turns.
+    places: Option<&'static [Json<'static>]>,
+    turns: usize,
 }
 
-impl Gap {
-    fn widen(&mut self) {
-        self.widened += 1;
-        // By a step that comes to all places in a page that an allocation may have.
-        self.held = Vec::with_capacity(16 + self.widened * 1_040 % 65_536);
+/// How many places there are, and how far each is from the one before: in all of a page, and of a line of the cache.
+const PLACES: usize = 32;
+const STEP: usize = 4096 + 128 + 16;
+
+/// All places of the texts that have had turns; whoever has the same text has the same places. They last as long as the
+/// program, so that what is measured can hold a text that is borrowed.
+static PLACED: Mutex<Vec<&'static [Json<'static>]>> = Mutex::new(Vec::new());
+
+impl Placed {
+    fn new(text: Json<'_>) -> Self {
+        let text: &str = Box::leak(text.as_str().into());
+        Self {
+            text: Json::parse_str(text).expect("it was parsed before"),
+            places: None,
+            turns: 0,
+        }
     }
+
+    fn turn(&mut self) {
+        let places = *self.places.get_or_insert_with(|| places(self.text));
+        self.text = places[self.turns % places.len()];
+        self.turns += 1;
+    }
+
+    fn times(&self) -> usize {
+        if self.text.len() > 100_000 { 1 } else { 4 }
+    }
+}
+
+/// The outputs of the last turns: what is new is somewhere else then, in other pages of memory.
+struct Kept<T>(VecDeque<T>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> Kept<T> {
+    fn keep(&mut self, output: T) {
+        if self.0.len() == PLACES {
+            self.0.pop_front();
+        }
+        self.0.push_back(output);
+    }
+}
+
+fn places(text: Json<'_>) -> &'static [Json<'static>] {
+    let mut placed = PLACED.lock().expect("nobody panics who has it");
+    if let Some(known) = placed.iter().find(|known| known[0] == text) {
+        return known;
+    }
+    // Each begins a step behind the place in its page where the one before began.
+    let apart = text.len().next_multiple_of(4096) + STEP;
+    let mut all = " ".repeat(PLACES * apart);
+    for place in 0..PLACES {
+        let start = place * apart;
+        all.replace_range(start..start + text.len(), text.as_str());
+    }
+    let all: &str = Box::leak(all.into());
+    let texts = (0..PLACES).map(|place| &all[place * apart..][..text.len()]);
+    let texts = texts.map(|text| Json::parse_str(text).expect("it was parsed before"));
+    let texts: &[Json<'_>] = Box::leak(texts.collect());
+    placed.push(texts);
+    texts
 }
 
 /// Calls with a deadline. The difference to `notify`, and that of `settle` to `stray`, is what the table of calls
