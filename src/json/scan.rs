@@ -265,7 +265,7 @@ fn scan_id(
     Ok(end)
 }
 
-/// Does the same for params or a result, an array or an object as a rule.
+/// Does the same for params or a result: an array or an object as a rule, and a result often a string or a number.
 #[inline(always)]
 fn scan_body(
     cursor: &mut Cursor<'_>,
@@ -275,17 +275,16 @@ fn scan_body(
     envelope: &mut Envelope,
 ) -> Result<usize, Failed> {
     let first = cursor.byte(value);
-    let kind = match first {
-        b'{' => JsonKind::Object,
-        b'[' => JsonKind::Array,
+    let (end, kind) = match first {
+        b'[' if !SMALL => (cursor.plain_array(value, open)?, JsonKind::Array),
+        b'[' => (cursor.container(value, first, open)?, JsonKind::Array),
+        b'{' => (cursor.container(value, first, open)?, JsonKind::Object),
+        b'"' if key == Key::Result => (cursor.string(value)?.end, JsonKind::String),
+        b'0'..=b'9' if key == Key::Result => (cursor.number(value, first)?, JsonKind::Number),
         _ => {
             rare();
             return scan_member(cursor, (Some(key), value), open, envelope);
         }
-    };
-    let end = match kind {
-        JsonKind::Array if !SMALL => cursor.plain_array(value, open)?,
-        _ => cursor.container(value, first, open)?,
     };
     envelope.keep(key, value, end, kind);
     Ok(end)

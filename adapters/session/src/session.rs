@@ -526,7 +526,6 @@ impl Session {
     }
 
     /// Notes that all is over but for the service.
-    #[cold]
     fn finish(&self, state: &mut State) -> Closed {
         if state.closed.is_none() {
             self.close_state(state, CloseReason::TransportFailed);
