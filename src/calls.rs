@@ -227,7 +227,6 @@ impl<T> Calls<T> {
         let index = number as usize & self.mask();
         let slot = self.slots.get_mut(index);
         let Some((slot, number)) = slot.zip(NonZeroU64::new(number)) else {
-            rare();
             return;
         };
         debug_assert!(slot.is_none(), "a reserved slot is free");

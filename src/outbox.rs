@@ -241,13 +241,9 @@ impl<S: Settings> Outbox<S> {
         true
     }
 
-    /// Moves what [`peek`](Self::peek) shows behind what is in `into`, by swapping where nothing
-    /// else waits.
+    /// Moves what [`peek`](Self::peek) shows behind what is in `into`. False if there is nothing.
     pub(crate) fn take(&mut self, into: &mut Vec<u8>) -> bool {
         self.rollback();
-        if self.swap(into) {
-            return true;
-        }
         let Some(shown) = self.peek() else {
             return false;
         };
@@ -431,7 +427,7 @@ mod tests {
         let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
         let mut into = Vec::with_capacity(99);
         put(&mut outbox, b"one", Some(1));
-        assert!(outbox.take(&mut into));
+        assert!(outbox.swap(&mut into));
         assert_eq!(into, b"one\n");
         assert_eq!(
             (outbox.len(), outbox.done(), outbox.begun_call()),
@@ -440,6 +436,7 @@ mod tests {
         assert!(outbox.buf.capacity() >= 99);
         assert!(!outbox.take(&mut into));
         put(&mut outbox, b"two", Some(2));
+        assert!(!outbox.swap(&mut into), "that is not empty");
         assert!(outbox.take(&mut into));
         assert_eq!(into, b"one\ntwo\n");
     }

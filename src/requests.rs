@@ -404,10 +404,7 @@ impl Requests {
                 self.unlink(slot);
             }
             Some(request) if request.is_open => {}
-            _ => {
-                rare();
-                return;
-            }
+            _ => return,
         }
         let request = &mut self.slots[slot as usize];
         request.is_open = false;

@@ -370,17 +370,12 @@ impl<T, S: Settings> Connection<T, S> {
     /// the buffers when `into` is empty and nothing else waits. For a driver that writes without
     /// holding the connection. False if there was nothing.
     pub fn take_transmit(&mut self, into: &mut Vec<u8>) -> bool {
-        if !SMALL && self.building.is_none() && self.outbox.swap(into) {
+        self.forget_builder();
+        if self.outbox.swap(into) {
             self.deadlines.write = NEVER;
             return true;
         }
         rare();
-        self.take_slowly(into)
-    }
-
-    #[inline(never)]
-    fn take_slowly(&mut self, into: &mut Vec<u8>) -> bool {
-        self.forget_builder();
         let taken = self.outbox.take(into);
         if taken {
             self.deadlines.write = NEVER;

@@ -277,8 +277,10 @@ fn scan_body(
     let first = cursor.byte(value);
     let (end, kind) = match first {
         b'[' if !SMALL => (cursor.plain_array(value, open)?, JsonKind::Array),
-        b'[' => (cursor.container(value, first, open)?, JsonKind::Array),
-        b'{' => (cursor.container(value, first, open)?, JsonKind::Object),
+        b'{' | b'[' => {
+            let end = cursor.container(value, first, open)?;
+            (end, JsonKind::of_first_byte(first))
+        }
         b'"' if key == Key::Result => (cursor.string(value)?.end, JsonKind::String),
         b'0'..=b'9' if key == Key::Result => (cursor.number(value, first)?, JsonKind::Number),
         _ => {

@@ -20,7 +20,6 @@ use core::str::Utf8Error;
 use super::plain::WINDOW;
 pub(super) use super::stops::{Stops, free_of_stops};
 use super::utf8::{is_ascii, is_utf8};
-use crate::target::rare;
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 16;
@@ -85,7 +84,6 @@ pub(super) fn is_free_of_stops(block: &[u8; LONG]) -> bool {
 #[inline(always)]
 pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     if start >= end {
-        rare();
         return None;
     }
     let value = text.as_bytes().get(start..end)?;
