@@ -79,7 +79,7 @@ BUGS = [
      "src/encode.rs", [("out.extend_from_slice(b\",\\\"error\\\":null\");", "")]),
     ("late answer", "an answer that comes late settles whichever call has its place now: python-sdk#3060",
      "src/calls.rs",
-     [("slot.take_if(|slot| slot.is(number))?;", "slot.take()?;"),
+     [("slot.take_if(|slot| slot.is(number))", "slot.take()"),
       ("slot.filter(|slot| slot.is(number))", "slot")]),
     ("response lane", "reading stops while all requests are taken, so the answers they wait for never arrive: LSP#12, jrpc2#20",
      "src/connection/receive.rs",
