@@ -202,10 +202,8 @@ fn scan_object(
             Some((key @ (Key::Params | Key::Result), value)) => {
                 scan_body(cursor, key, value, open, envelope)?
             }
-            Some((key, value)) => {
-                rare();
-                scan_member(cursor, (Some(key), value), open, envelope)?
-            }
+            // No other key is named there.
+            Some((_, value)) => scan_error(cursor, value, open, envelope)?,
             None => {
                 if cursor.byte(pos) == b'}' {
                     return Ok(pos + 1);
@@ -351,6 +349,24 @@ fn short_number(text: &[u8], start: usize) -> Option<(i32, usize)> {
         return None;
     }
     Some((if negative { -number } else { number }, pos))
+}
+
+/// Does the same as [`scan_body`] for an error.
+#[inline(never)]
+fn scan_error(
+    cursor: &mut Cursor<'_>,
+    value: usize,
+    open: u32,
+    envelope: &mut Envelope,
+) -> Result<usize, Failed> {
+    let Some((end, parts)) = error_parts(cursor, value, open)? else {
+        rare();
+        return scan_member(cursor, (Some(Key::Error), value), open, envelope);
+    };
+    if envelope.keep(Key::Error, value, end, JsonKind::Object) {
+        envelope.error_parts = parts;
+    }
+    Ok(end)
 }
 
 /// Reads the value of any member of an envelope; returns the position behind it.
