@@ -232,11 +232,8 @@ impl<S: Settings> Outbox<S> {
         mem::swap(&mut self.buf, into);
         self.committed = 0;
         self.done += waiting as u64;
-        if let Some(last) = self.parts.back().map(|part| part.last_call) {
-            if last != 0 {
-                (self.begun_call, self.gone_call) = (last, last);
-            }
-            self.parts.clear();
+        if let Some(&last) = self.parts.back() {
+            self.forget_parts(last);
         }
         true
     }
@@ -317,16 +314,12 @@ impl<S: Settings> Outbox<S> {
     /// Notes that `n` bytes have left, which are before `head` or not here any more.
     fn advance_marks(&mut self, n: usize) {
         self.done += n as u64;
-        let Some(last) = self.parts.back() else {
+        let Some(&last) = self.parts.back() else {
             return;
         };
         // Mostly all have, and with them every part.
         if last.end <= self.done && (last.has_calls() || self.parts.len() == 1) {
-            if last.has_calls() {
-                (self.begun_call, self.gone_call) = (last.last_call, last.last_call);
-            }
-            self.parts.clear();
-            return;
+            return self.forget_parts(last);
         }
         while let Some(part) = self.parts.front().filter(|part| part.begin < self.done) {
             if part.has_calls() {
@@ -338,6 +331,15 @@ impl<S: Settings> Outbox<S> {
             self.gone_call = self.begun_call;
             self.parts.pop_front();
         }
+    }
+
+    /// All parts have left, up to this one.
+    #[inline(always)]
+    fn forget_parts(&mut self, last: Part) {
+        if last.has_calls() {
+            (self.begun_call, self.gone_call) = (last.last_call, last.last_call);
+        }
+        self.parts.clear();
     }
 
     /// Bytes waiting.

@@ -203,7 +203,10 @@ fn scan_object(
                 scan_body(cursor, key, value, open, envelope)?
             }
             // No other key is named there.
-            Some((_, value)) => scan_error(cursor, value, open, envelope)?,
+            Some((_, value)) => match scan_error(cursor, value, open, envelope)? {
+                Some(end) => end,
+                None => scan_member(cursor, (Some(Key::Error), value), open, envelope)?,
+            },
             None => {
                 if cursor.byte(pos) == b'}' {
                     return Ok(pos + 1);
@@ -351,22 +354,21 @@ fn short_number(text: &[u8], start: usize) -> Option<(i32, usize)> {
     Some((if negative { -number } else { number }, pos))
 }
 
-/// Does the same as [`scan_body`] for an error.
+/// Does the same for an error, if it is written as nearly every peer writes it; nothing otherwise.
 #[inline(never)]
 fn scan_error(
     cursor: &mut Cursor<'_>,
     value: usize,
     open: u32,
     envelope: &mut Envelope,
-) -> Result<usize, Failed> {
+) -> Result<Option<usize>, Failed> {
     let Some((end, parts)) = error_parts(cursor, value, open)? else {
-        rare();
-        return scan_member(cursor, (Some(Key::Error), value), open, envelope);
+        return Ok(None);
     };
     if envelope.keep(Key::Error, value, end, JsonKind::Object) {
         envelope.error_parts = parts;
     }
-    Ok(end)
+    Ok(Some(end))
 }
 
 /// Reads the value of any member of an envelope; returns the position behind it.
@@ -379,10 +381,7 @@ fn scan_member(
 ) -> Result<usize, Failed> {
     let (value, first) = cursor.token(behind);
     if key == Some(Key::Error) {
-        if let Some((end, parts)) = error_parts(cursor, value, open)? {
-            if envelope.keep(Key::Error, value, end, JsonKind::Object) {
-                envelope.error_parts = parts;
-            }
+        if let Some(end) = scan_error(cursor, value, open, envelope)? {
             return Ok(end);
         }
     }

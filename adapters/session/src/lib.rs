@@ -49,7 +49,6 @@ pub use places::Place;
 pub use pool::{Job, Pool};
 pub use process::{ChildOptions, Process};
 pub use queue::{Queue, Taken, Work};
-pub use rare::rare;
 pub use report::{Report, StrayReport};
 pub use request::{Request, Responder};
 pub use roster::{ClientOptions, OnChange, Roster, Waiting, is_sent_again};

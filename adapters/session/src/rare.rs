@@ -6,4 +6,4 @@
 /// lines of it there are, and what rarely runs is not to lie among them.
 #[cold]
 #[inline(always)]
-pub fn rare() {}
+pub(crate) fn rare() {}

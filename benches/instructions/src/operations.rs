@@ -582,8 +582,7 @@ impl Encode {
 
     fn times(&self) -> usize {
         match &self.body {
-            Body::Small => 32,
-            Body::Json(_) => 32,
+            Body::Small | Body::Json(_) => 32,
             Body::Placed(placed) => placed.times(),
             Body::List => 4,
         }
@@ -866,6 +865,7 @@ impl<T> Kept<T> {
     }
 }
 
+/// The same text in every place, made once.
 fn places(text: Json<'_>) -> &'static [Json<'static>] {
     let mut placed = PLACED.lock().expect("nobody panics who has it");
     if let Some(known) = placed.iter().find(|known| known[0] == text) {
