@@ -5,28 +5,33 @@
 //! concerns. Nobody waits, writes or runs foreign code during a turn, but for the `Serialize` of
 //! what is being sent.
 //!
-//! The rules of an ending, for every adapter: what came in before the end of input is served
-//! before the end is told; what was answered is written, for as long as the configuration's
-//! `drain_time_max`; a write that hangs is given up after `write_time_max`; after a failed write
-//! the other side's last words are awaited for `linger`.
+//! | module | has |
+//! |---|---|
+//! | `state` | what the lock guards, and what can be asked of it |
+//! | `guard` | the lock, and the wakings that wait until it is free |
+//! | `signals` | who waits for what, and who is woken |
+//! | `events` | what comes in, on its way to callers and service |
+//! | `ending` | ends and faults, and how long each step of an end may take |
+//! | `moving` | the session as what a pump moves bytes for |
+//! | `inlet`, `outlet` | threads that read and write for themselves |
 
+mod ending;
+mod events;
 mod guard;
 mod inlet;
 mod moving;
 mod outlet;
+mod signals;
+mod state;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use antiphon::{
-    CallId, CloseReason, Closed, Connection, ErrorObject, Event, Framing, Input, Instant, Outcome,
-    OwnedOutcome, RequestKey, Response,
-};
+use antiphon::{CloseReason, Closed, Connection, Input, Instant, OwnedOutcome, RequestKey};
 
 use crate::clock::Clock;
 use crate::context::Context;
@@ -40,9 +45,12 @@ use crate::report::Report;
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
 
+use ending::after;
 pub use guard::Guard;
 use guard::Wakes;
 use inlet::Reading;
+use signals::SIGNALS;
+pub use signals::Signal;
 
 /// Runs with the service's other work when a call has settled.
 pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
@@ -66,37 +74,6 @@ impl fmt::Debug for Tag {
         })
     }
 }
-
-/// What somebody may wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// Whoever writes: there is output.
-    Writable,
-    /// Whoever keeps time: an earlier deadline, or an end.
-    Turn,
-    /// Whoever runs the service: there is work.
-    Work,
-    /// Callers: room, bytes that left, a cancel, the end.
-    Changed,
-    /// Whoever reads, where others do so, too: nobody does.
-    Readable,
-}
-
-impl Signal {
-    const ALL: [Self; SIGNALS] = [
-        Self::Writable,
-        Self::Turn,
-        Self::Work,
-        Self::Changed,
-        Self::Readable,
-    ];
-}
-
-/// For how many cancels and tasks that watch a session keeps its memory for another.
-const KEPT_MAX: usize = 16;
-
-/// How many signals there are.
-const SIGNALS: usize = 5;
 
 /// A connection that several threads or tasks share.
 pub struct Session {
@@ -178,277 +155,6 @@ pub struct State {
     watchers: Vec<Waker>,
 }
 
-impl State {
-    fn new(
-        conn: Connection<Tag>,
-        options: &Options,
-        #[cfg(feature = "websocket")] layer: Option<Box<Layer>>,
-    ) -> Self {
-        Self {
-            conn,
-            #[cfg(feature = "websocket")]
-            layer,
-            places: Places::default(),
-            queue: Queue::new(options),
-            cancelled: HashSet::new(),
-            taken: 0,
-            written: 0,
-            reading: Reading::default(),
-            writing_since: None,
-            left_over: Vec::new(),
-            write_failed: None,
-            fault: None,
-            input_ended: None,
-            is_end_told: false,
-            input_rest: Vec::new(),
-            is_serving: true,
-            closing: false,
-            closed: None,
-            ending_since: None,
-            is_writer_gone: false,
-            finished: None,
-            alarm: Instant::FAR_FUTURE,
-            present: None,
-            waiting: [0; SIGNALS],
-            is_signalled: [false; SIGNALS],
-            wakes: Wakes::default(),
-            task: None,
-            watchers: Vec::new(),
-        }
-    }
-
-    /// Begins another conversation in the memory of this one, not over a WebSocket. Every field is
-    /// named, so that none is forgotten.
-    fn renew(&mut self, options: &Options) {
-        let Self {
-            conn,
-            #[cfg(feature = "websocket")]
-            layer,
-            places,
-            queue,
-            cancelled,
-            taken,
-            written,
-            reading,
-            writing_since,
-            left_over,
-            write_failed,
-            fault,
-            input_ended,
-            is_end_told,
-            input_rest,
-            is_serving,
-            closing,
-            closed,
-            ending_since,
-            is_writer_gone,
-            finished,
-            alarm,
-            present,
-            waiting,
-            is_signalled,
-            wakes,
-            task,
-            watchers,
-        } = self;
-        conn.renew(options.config.connection, options.config.first_call);
-        #[cfg(feature = "websocket")]
-        {
-            *layer = None;
-        }
-        *places = Places::default();
-        queue.renew();
-        cancelled.clear();
-        cancelled.shrink_to(KEPT_MAX);
-        (*taken, *written) = (0, 0);
-        *reading = Reading::default();
-        (*writing_since, *write_failed, *fault) = (None, None, None);
-        left_over.clear();
-        (*input_ended, *is_end_told) = (None, false);
-        input_rest.clear();
-        (*is_serving, *is_writer_gone) = (true, false);
-        (*closing, *closed, *ending_since, *finished) = (false, None, None, None);
-        (*alarm, *present) = (Instant::FAR_FUTURE, None);
-        *waiting = [0; SIGNALS];
-        *is_signalled = [false; SIGNALS];
-        *wakes = Wakes::default();
-        *task = None;
-        watchers.clear();
-        watchers.shrink_to(KEPT_MAX);
-    }
-
-    /// Whether the end of input may be told. What came in before is served first, so that the
-    /// service can still speak of it; but nothing that waits for an answer is kept waiting.
-    fn may_tell_end(&self) -> bool {
-        let is_served = self.queue.is_empty() && !self.is_serving;
-        is_served || self.conn.calls_open() > 0 || self.closed.is_some()
-    }
-
-    /// Forgets a request that is answered, or that nobody will answer.
-    pub(crate) fn let_go(&mut self, request: RequestKey, bytes: usize) {
-        // Mostly nothing is cancelled, and the set is not worth its hash.
-        if !self.cancelled.is_empty() {
-            rare();
-            self.cancelled.remove(&request);
-        }
-        self.queue.release(bytes);
-    }
-
-    /// Whether nobody waits for the answer to a request any more.
-    pub fn is_cancelled(&self, request: RequestKey) -> bool {
-        self.finished.is_some() || self.cancelled.contains(&request)
-    }
-
-    /// What broke the transport, if anything did before the connection was meant to end.
-    pub fn fault(&self) -> Option<io::Error> {
-        self.fault.as_ref().map(Fault::to_error)
-    }
-
-    /// Why the connection takes nothing more in; none while it does.
-    pub fn closed(&self) -> Option<Closed> {
-        self.closed
-    }
-
-    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
-    pub fn is_closing(&self) -> bool {
-        self.closing || self.closed.is_some()
-    }
-
-    /// Why the connection ended, once its transport has been let go.
-    pub fn finished(&self) -> Option<Closed> {
-        self.finished
-    }
-
-    /// Whether all that was sent up to `mark` has been written; an error if it never will be.
-    pub fn is_written(&self, mark: u64) -> io::Result<bool> {
-        if self.written >= mark {
-            return Ok(true);
-        }
-        if self.write_failed.is_some() || self.is_writer_gone {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        Ok(false)
-    }
-
-    /// Whether writing has failed.
-    pub fn has_write_failed(&self) -> bool {
-        self.write_failed.is_some()
-    }
-
-    /// Whether new output would be refused for want of room.
-    pub(crate) fn is_full(&self) -> bool {
-        let waiting = self.conn.transmit_queued() - self.conn.transmit_done();
-        waiting > self.conn.config().outbox_bytes_soft as u64
-    }
-
-    /// Whether messages can be exchanged: false until a handshake is done, where there is one. The
-    /// service is not told of a connection before.
-    pub fn is_open(&self) -> bool {
-        #[cfg(feature = "websocket")]
-        if let Some(layer) = &self.layer {
-            return layer.is_open();
-        }
-        true
-    }
-
-    /// Whether messages can be exchanged, or why they never will be; none while that is open.
-    pub(crate) fn opened(&mut self) -> Option<io::Result<()>> {
-        if self.is_open() {
-            return Some(Ok(()));
-        }
-        self.closed?;
-        let error = self.fault();
-        Some(Err(error.unwrap_or(io::ErrorKind::NotConnected.into())))
-    }
-
-    /// Whether there is something to write.
-    fn has_output(&self) -> bool {
-        #[cfg(feature = "websocket")]
-        if let Some(layer) = &self.layer {
-            rare();
-            return self.has_frames(layer);
-        }
-        self.conn.poll_transmit().is_some()
-    }
-
-    fn take_transmit(&mut self, into: &mut Vec<u8>) -> bool {
-        #[cfg(feature = "websocket")]
-        if self.layer.is_some() {
-            rare();
-            return self.take_frames(into);
-        }
-        let is_taken = if self.conn.config().framing == Framing::Messages {
-            rare();
-            self.take_message(into)
-        } else {
-            self.conn.take_transmit(into)
-        };
-        self.taken = self.conn.transmit_done();
-        is_taken
-    }
-
-    /// Takes one message, where messages are not written one behind another.
-    fn take_message(&mut self, into: &mut Vec<u8>) -> bool {
-        let Some(message) = self.conn.poll_transmit() else {
-            return false;
-        };
-        into.extend_from_slice(message);
-        self.conn.consume_transmit(into.len());
-        true
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        let due = self.conn.poll_timeout();
-        #[cfg(feature = "websocket")]
-        if let Some(layer) = &self.layer {
-            rare();
-            return due.into_iter().chain(layer.poll_timeout()).min();
-        }
-        due
-    }
-
-    /// Whether all is said that is said below the messages.
-    fn is_layer_over(&self) -> bool {
-        #[cfg(feature = "websocket")]
-        if let Some(layer) = &self.layer {
-            return layer.is_over() || self.write_failed.is_some();
-        }
-        true
-    }
-
-    /// Whether whoever writes or keeps time waits, and has not been woken yet.
-    #[inline]
-    fn is_anybody_asleep(&self) -> bool {
-        let waits = |signal: Signal| {
-            let at = signal as usize;
-            self.waiting[at] > 0 && !self.is_signalled[at]
-        };
-        self.task.is_some() || waits(Signal::Writable) || waits(Signal::Turn)
-    }
-
-    /// Puts an outcome where it is awaited.
-    #[inline]
-    pub(crate) fn settle(&mut self, place: &Place, outcome: Outcome<'_>) {
-        if let Some(waiter) = self.places.settle(place, outcome) {
-            self.wakes.settled(waiter);
-        }
-    }
-
-    /// The same for one call of a batch.
-    pub(crate) fn gather(&mut self, place: &Place, call: CallId, outcome: Outcome<'_>) {
-        if let Some(waiter) = self.places.gather(place, call, outcome) {
-            self.wakes.settled(waiter);
-        }
-    }
-
-    /// Has a task woken at the next change; it looks again then.
-    pub fn watch(&mut self, waker: &Waker) {
-        if !self.watchers.iter().any(|known| known.will_wake(waker)) {
-            self.watchers.push(waker.clone());
-        }
-    }
-}
-
 impl Session {
     /// Begins a conversation over a transport of which `context` is known.
     pub fn new(options: Options, context: Context, clock: Arc<dyn Clock>) -> Self {
@@ -496,55 +202,6 @@ impl Session {
         *self.has_cancelled.get_mut() = false;
         self.learnt = OnceLock::new();
         (self.outlet, self.inlet) = (OnceLock::new(), OnceLock::new());
-    }
-
-    /// Takes the reply of an exchange, where there is one, and ends the exchange if all that came in has
-    /// been taken and answered: says why. The service has the last word.
-    pub fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
-        let mut state = self.lock();
-        state.conn.take_transmit(reply);
-        if state.conn.requests_open() > 0 || !state.queue.is_empty() {
-            return None;
-        }
-        // There is nothing to tell but the end.
-        state.conn.handle_eof();
-        if let Some(Event::Closed(why)) = state.conn.poll_event(&mut Input::none()) {
-            (state.closed, state.closing) = (Some(why), true);
-        }
-        Some(self.finish(&mut state))
-    }
-
-    /// Ends an exchange, answered or not, and lets go of what still waits for the service.
-    pub fn end_exchange(&self) -> Closed {
-        let mut state = self.lock();
-        state.conn.handle_eof();
-        self.pump(&mut state, &mut Input::none());
-        let why = self.finish(&mut state);
-        drop(state);
-        self.let_work_go();
-        why
-    }
-
-    /// Notes that all is over but for the service.
-    fn finish(&self, state: &mut State) -> Closed {
-        if state.closed.is_none() {
-            self.close_state(state, CloseReason::TransportFailed);
-        }
-        let why = state.closed.unwrap_or(Closed::EndOfInput);
-        state.is_writer_gone = true;
-        state.finished = Some(why);
-        self.signal(state, Signal::Changed);
-        why
-    }
-
-    /// Lets go of what waits for the service. It may hold the session and so keep itself alive.
-    pub fn let_work_go(&self) {
-        loop {
-            let work = self.lock().queue.pop();
-            if work.is_none() {
-                return;
-            }
-        }
     }
 
     /// The options it was made with.
@@ -686,251 +343,12 @@ impl Session {
         }
     }
 
-    /// Wakes those who have something to do now.
-    #[inline]
-    pub fn wake(&self, state: &mut State) {
-        if state.is_anybody_asleep() {
-            self.wake_asleep(state);
-        }
-    }
-
-    /// The same with the lock, which is then free.
-    pub(crate) fn wake_for(&self, mut state: Guard<'_>) {
-        self.wake(&mut state);
-    }
-
-    fn wake_asleep(&self, state: &mut State) {
-        if state.writing_since.is_none() && state.has_output() {
-            self.signal(state, Signal::Writable);
-        }
-        let deadline = state.poll_timeout();
-        if state.closing || deadline.is_some_and(|deadline| deadline < state.alarm) {
-            self.signal(state, Signal::Turn);
-        }
-    }
-
-    /// Wakes whoever waits for `signal`, once the lock is free.
-    pub fn signal(&self, state: &mut State, signal: Signal) {
-        if signal == Signal::Work {
-            self.has_work.store(true, Ordering::Relaxed);
-        }
-        let at = signal as usize;
-        if state.waiting[at] > 0 && !state.is_signalled[at] {
-            state.is_signalled[at] = true;
-            state.wakes.signal(signal);
-        }
-        if signal == Signal::Changed {
-            if !state.watchers.is_empty() {
-                rare();
-                state.watchers.drain(..).for_each(Waker::wake);
-            }
-        } else if let Some(task) = state.task.take() {
-            state.wakes.task(task);
-        }
-    }
-
-    /// Lets the thread wait for `signal` until `deadline`, and takes the lock again. One thread
-    /// waits for a signal at a time, but for [`Signal::Changed`].
-    pub fn wait<'s>(
-        &'s self,
-        signal: Signal,
-        mut state: Guard<'s>,
-        deadline: Instant,
-    ) -> Guard<'s> {
-        let at = signal as usize;
-        state.waiting[at] += 1;
-        // Who has been woken before was another.
-        state.is_signalled[at] = false;
-        let mut state = self.wait_on(&self.conditions[at], state, deadline);
-        state.waiting[at] -= 1;
-        state.is_signalled[at] = false;
-        state
-    }
-
-    /// Lets the thread wait for `condition` until `deadline`, and takes the lock again.
-    pub(crate) fn wait_on<'s>(
-        &'s self,
-        condition: &Condvar,
-        state: Guard<'s>,
-        deadline: Instant,
-    ) -> Guard<'s> {
-        let Some(state) = state.into_inner() else {
-            return self.lock();
-        };
-        let state = if deadline == Instant::FAR_FUTURE {
-            let waited = condition.wait(state);
-            waited.unwrap_or_else(PoisonError::into_inner)
-        } else {
-            let span = deadline.saturating_since(self.now());
-            let waited = condition.wait_timeout(state, span);
-            waited.unwrap_or_else(PoisonError::into_inner).0
-        };
-        Guard::new(self, state)
-    }
-
-    /// Lets the thread wait for changes until `look` finds what it looks for, or `deadline`.
-    pub fn wait_until<R>(
-        &self,
-        deadline: Instant,
-        mut look: impl FnMut(&mut State) -> Option<R>,
-    ) -> Option<R> {
-        let mut state = self.lock();
-        loop {
-            if let Some(found) = look(&mut state) {
-                return Some(found);
-            }
-            if self.now() >= deadline {
-                return None;
-            }
-            self.want_reader(&mut state);
-            state = self.wait(Signal::Changed, state, deadline);
-        }
-    }
-
-    /// Takes every event that `input` and the time hold: answers settle their calls here, all
-    /// else goes to the service. Nothing is begun before this is through, so a cancel finds its
-    /// request still waiting if both came in one read.
-    pub fn pump(&self, state: &mut State, input: &mut Input<'_>) {
-        while let Some(event) = state.conn.poll_event(input) {
-            self.take(state, event);
-        }
-        if !state.queue.is_empty() {
-            self.signal(state, Signal::Work);
-        }
-    }
-
-    fn take(&self, state: &mut State, event: Event<'_, Tag>) {
-        #[cfg(feature = "websocket")]
-        if let Event::Notification(notification) = &event {
-            if self.is_heartbeat(state, &notification.method) {
-                return;
-            }
-        }
-        let queue = &mut state.queue;
-        match event {
-            Event::Request(request) => {
-                if let Err(token) = queue.push_request(request) {
-                    rare();
-                    let busy = ErrorObject::server_busy();
-                    // It can only be refused where nobody waits for it any more.
-                    let _ = state.conn.respond_err(token, &busy);
-                    queue.push_report(Report::QueueFull, 0);
-                }
-            }
-            Event::Notification(notification) => {
-                queue.push_notification(notification);
-            }
-            Event::Response(Response {
-                call, tag, outcome, ..
-            }) => {
-                state.reading.is_call_settled = true;
-                match tag {
-                    Tag::Once(place) => state.settle(&place, outcome),
-                    Tag::Batch(place) => state.gather(&place, call, outcome),
-                    Tag::Then(then) => queue.push_settled(then, outcome.into_owned()),
-                }
-            }
-            Event::Cancelled(cancelled) => {
-                rare();
-                if let Some(request) = queue.remove_request(cancelled.key) {
-                    if cancelled.answer_owed {
-                        // It can only be refused where nobody waits for it any more.
-                        let _ = state.conn.respond_cancelled(request.into_token());
-                    }
-                } else if state.cancelled.insert(cancelled.key) {
-                    self.has_cancelled.store(true, Ordering::Release);
-                    let reason = cancelled.reason.map(|reason| reason.to_owned_json());
-                    queue.push_cancelled(cancelled.key, reason);
-                    self.signal(state, Signal::Changed);
-                }
-            }
-            Event::Malformed(malformed) => {
-                rare();
-                let (report, bytes) = Report::malformed(malformed);
-                queue.push_report(report, bytes);
-            }
-            Event::Refused(refused) => {
-                rare();
-                let (report, bytes) = Report::refused(refused);
-                queue.push_report(report, bytes);
-            }
-            Event::Stray(stray) => {
-                rare();
-                let (report, bytes) = Report::stray(stray);
-                queue.push_report(report, bytes);
-            }
-            Event::Closed(why) => {
-                rare();
-                state.closed = Some(why);
-                state.closing = true;
-                self.signal(state, Signal::Turn);
-                self.signal(state, Signal::Changed);
-            }
-            // Events that a later core may have are none that an adapter promises.
-            _ => {}
-        }
-    }
-
-    /// Ends the conversation at once.
-    pub fn close(&self, reason: CloseReason) {
-        self.act(|state| self.close_state(state, reason));
-    }
-
-    /// Ends the conversation in good order.
-    pub fn drain(&self) {
-        self.act(|state| {
-            state.closing = true;
-            state.conn.drain();
-            self.pump(state, &mut Input::none());
-        });
-    }
-
-    #[cold]
-    pub(crate) fn close_state(&self, state: &mut State, reason: CloseReason) {
-        state.closing = true;
-        state.conn.close(reason);
-        self.pump(state, &mut Input::none());
-    }
-
-    /// Ends a connection that never got a transport, or lost it with the panic of one.
-    #[cold]
-    pub fn abort(&self, error: Option<io::Error>) {
-        self.act(|state| {
-            if let Some(error) = error {
-                self.note_fault(state, error);
-            }
-            self.close_state(state, CloseReason::TransportFailed);
-            state.is_writer_gone = true;
-        });
-    }
-
     /// Puts a report among the service's work.
     pub fn report(&self, report: Report) {
         self.act(|state| {
             state.queue.push_report(report, 0);
             self.signal(state, Signal::Work);
         });
-    }
-
-    /// Remembers what broke the transport, unless this side meant to end the connection.
-    #[cold]
-    pub(crate) fn note_fault(&self, state: &mut State, error: io::Error) {
-        let is_meant = matches!(state.closed, Some(Closed::Local(_) | Closed::Drained));
-        if !is_meant && state.fault.is_none() {
-            let fault = Fault::new(error);
-            let report = Report::Io(fault.to_error());
-            state.fault = Some(fault);
-            state.queue.push_report(report, 0);
-            self.signal(state, Signal::Work);
-        }
-    }
-
-    #[cold]
-    fn fail_write(&self, state: &mut State, error: io::Error) {
-        self.note_fault(state, error);
-        let now = self.now();
-        state.write_failed.get_or_insert(now);
-        state.closing = true;
     }
 
     /// Takes the output to be written next, as [`Machine::take_output`](crate::Machine::take_output) does, under the lock.
@@ -1002,60 +420,6 @@ impl Session {
         state.alarm = wake_at;
         Turn::Open { wake_at }
     }
-
-    #[cold]
-    fn over(&self, state: &mut State, why: Closed) -> Turn {
-        // It is the end that was told, even if a close came after it.
-        state.closed = Some(why);
-        Turn::Over
-    }
-
-    /// Tells the end of input once it may be told. Says when it will be at the latest.
-    fn tell_end(&self, state: &mut State, now: Instant) -> Instant {
-        let Some(ended_at) = state.input_ended.filter(|_| !state.is_end_told) else {
-            return Instant::FAR_FUTURE;
-        };
-        rare();
-        let deadline = after(ended_at, self.options.config.drain_time_max);
-        if !state.may_tell_end() && now < deadline {
-            return deadline;
-        }
-        state.is_end_told = true;
-        state.conn.handle_eof();
-        let rest = std::mem::take(&mut state.input_rest);
-        self.pump(state, &mut Input::stream(&rest));
-        Instant::FAR_FUTURE
-    }
-
-    /// When the writer is to be given up a step further: a write that hangs, or the last words of
-    /// a peer that can no longer be written to.
-    pub(crate) fn write_due(&self, state: &State) -> Instant {
-        match (state.write_failed, state.writing_since) {
-            (Some(failed_at), _) if state.input_ended.is_some() => failed_at,
-            (Some(failed_at), _) => failed_at + self.options.linger,
-            (None, Some(since)) => after(since, self.options.config.write_time_max),
-            (None, None) => Instant::FAR_FUTURE,
-        }
-    }
-
-    #[cold]
-    fn give_up_writing(&self, state: &mut State) {
-        if state.write_failed.is_some() {
-            self.close_state(state, CloseReason::TransportFailed);
-        } else {
-            let error = io::Error::new(io::ErrorKind::TimedOut, "the peer takes no output");
-            self.fail_write(state, error);
-        }
-    }
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State")
-            .field("conn", &self.conn)
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
-    }
 }
 
 impl fmt::Debug for Session {
@@ -1066,8 +430,4 @@ impl fmt::Debug for Session {
             .field("context", &self.context)
             .finish_non_exhaustive()
     }
-}
-
-fn after(start: Instant, span: Option<Duration>) -> Instant {
-    span.map_or(Instant::FAR_FUTURE, |span| start + span)
 }

@@ -1,0 +1,97 @@
+//! What comes in: each event goes to the call it settles, or to the service.
+//!
+//! The rule guarded: all that one read holds is taken before anything of it begins.
+
+use std::sync::atomic::Ordering;
+
+use antiphon::{ErrorObject, Event, Input, Response};
+
+use super::{Session, Signal, State, Tag};
+use crate::rare::rare;
+use crate::report::Report;
+
+impl Session {
+    /// Takes every event that `input` and the time hold: answers settle their calls here, all
+    /// else goes to the service. Nothing is begun before this is through, so a cancel finds its
+    /// request still waiting if both came in one read.
+    pub fn pump(&self, state: &mut State, input: &mut Input<'_>) {
+        while let Some(event) = state.conn.poll_event(input) {
+            self.take(state, event);
+        }
+        if !state.queue.is_empty() {
+            self.signal(state, Signal::Work);
+        }
+    }
+
+    fn take(&self, state: &mut State, event: Event<'_, Tag>) {
+        #[cfg(feature = "websocket")]
+        if let Event::Notification(notification) = &event {
+            if self.is_heartbeat(state, &notification.method) {
+                return;
+            }
+        }
+        let queue = &mut state.queue;
+        match event {
+            Event::Request(request) => {
+                if let Err(token) = queue.push_request(request) {
+                    rare();
+                    let busy = ErrorObject::server_busy();
+                    // It can only be refused where nobody waits for it any more.
+                    let _ = state.conn.respond_err(token, &busy);
+                    queue.push_report(Report::QueueFull, 0);
+                }
+            }
+            Event::Notification(notification) => {
+                queue.push_notification(notification);
+            }
+            Event::Response(Response {
+                call, tag, outcome, ..
+            }) => {
+                state.reading.is_call_settled = true;
+                match tag {
+                    Tag::Once(place) => state.settle(&place, outcome),
+                    Tag::Batch(place) => state.gather(&place, call, outcome),
+                    Tag::Then(then) => queue.push_settled(then, outcome.into_owned()),
+                }
+            }
+            Event::Cancelled(cancelled) => {
+                rare();
+                if let Some(request) = queue.remove_request(cancelled.key) {
+                    if cancelled.answer_owed {
+                        // It can only be refused where nobody waits for it any more.
+                        let _ = state.conn.respond_cancelled(request.into_token());
+                    }
+                } else if state.cancelled.insert(cancelled.key) {
+                    self.has_cancelled.store(true, Ordering::Release);
+                    let reason = cancelled.reason.map(|reason| reason.to_owned_json());
+                    queue.push_cancelled(cancelled.key, reason);
+                    self.signal(state, Signal::Changed);
+                }
+            }
+            Event::Malformed(malformed) => {
+                rare();
+                let (report, bytes) = Report::malformed(malformed);
+                queue.push_report(report, bytes);
+            }
+            Event::Refused(refused) => {
+                rare();
+                let (report, bytes) = Report::refused(refused);
+                queue.push_report(report, bytes);
+            }
+            Event::Stray(stray) => {
+                rare();
+                let (report, bytes) = Report::stray(stray);
+                queue.push_report(report, bytes);
+            }
+            Event::Closed(why) => {
+                rare();
+                state.closed = Some(why);
+                state.closing = true;
+                self.signal(state, Signal::Turn);
+                self.signal(state, Signal::Changed);
+            }
+            // Events that a later core may have are none that an adapter promises.
+            _ => {}
+        }
+    }
+}
