@@ -33,6 +33,12 @@ pub trait Io: Send + Unpin + 'static {
         false
     }
 
+    /// Whether it knows without a system call that nothing has come in, as tokio's streams do. Then it is asked whenever
+    /// its task runs; others only once they have said that there is something.
+    fn knows_readiness(&self) -> bool {
+        false
+    }
+
     /// The transport of whole messages that this is, if it is none of bytes. Each write is one
     /// message then, and is taken whole or not at all.
     fn as_messages(&mut self) -> Option<&mut dyn Messages> {
@@ -43,6 +49,10 @@ pub trait Io: Send + Unpin + 'static {
 impl Io for Box<dyn Io> {
     fn is_prompt(&self) -> bool {
         (**self).is_prompt()
+    }
+
+    fn knows_readiness(&self) -> bool {
+        (**self).knows_readiness()
     }
 
     fn as_messages(&mut self) -> Option<&mut dyn Messages> {
@@ -112,6 +122,10 @@ impl<T: Io> Io for Prompt<T> {
 
     fn is_prompt(&self) -> bool {
         true
+    }
+
+    fn knows_readiness(&self) -> bool {
+        self.0.knows_readiness()
     }
 }
 

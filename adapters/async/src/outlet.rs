@@ -13,21 +13,28 @@ use antiphon_session::Outlet;
 use crate::io::Io;
 
 /// The stream as the task has it. Dropping it lets the transport go.
-pub(crate) struct Shared(Arc<Mutex<Option<Box<dyn Io>>>>);
+pub(crate) struct Shared {
+    io: Arc<Mutex<Option<Box<dyn Io>>>>,
+    knows_readiness: bool,
+}
 
 impl Shared {
+    /// Shares a stream that needs no flush.
     pub(crate) fn new(io: Box<dyn Io>) -> Self {
-        Self(Arc::new(Mutex::new(Some(io))))
+        Self {
+            knows_readiness: io.knows_readiness(),
+            io: Arc::new(Mutex::new(Some(io))),
+        }
     }
 
     /// The stream as callers have it.
     pub(crate) fn outlet(&self) -> Box<dyn Outlet> {
-        Box::new(Beside(Arc::clone(&self.0)))
+        Box::new(Beside(Arc::clone(&self.io)))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Io>>> {
         // A stream that has panicked is not asked again: its task has panicked with it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.io.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn poll<T>(
@@ -50,12 +57,16 @@ impl Io for Shared {
         self.poll(|io| io.poll_write(cx, buf))
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(|io| io.poll_flush(cx))
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll(|io| io.poll_close(cx))
+    }
+
+    fn knows_readiness(&self) -> bool {
+        self.knows_readiness
     }
 }
 

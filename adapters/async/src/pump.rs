@@ -58,9 +58,7 @@ pub(crate) struct Pump {
     is_flushing: bool,
     is_read_over: bool,
     is_write_over: bool,
-    readable: Arc<Readable>,
-    /// Wakes the task, and says that it was for reading.
-    read_waker: Waker,
+    readable: Readable,
     timer: Option<Box<dyn Timer>>,
     /// When the other side's end is no longer awaited.
     end_at: Option<Instant>,
@@ -77,28 +75,69 @@ enum Phase {
 
 /// Whether there may be something to read.
 struct Readable {
-    is_set: AtomicBool,
+    is_set: bool,
+    /// What the stream says so with; none where it is asked whenever the task runs.
+    told: Option<Told>,
+}
+
+struct Told {
+    bell: Arc<Bell>,
+    /// Rings it. None only while the stream is asked.
+    waker: Option<Waker>,
+}
+
+/// Wakes the task, and says that it was for reading.
+struct Bell {
+    has_rung: AtomicBool,
     task: AtomicWaker,
 }
 
-impl Wake for Readable {
+impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_set.store(true, Ordering::Release);
+        self.has_rung.store(true, Ordering::Release);
         self.task.wake();
+    }
+}
+
+impl Readable {
+    fn new(io: &dyn Io) -> Self {
+        let told = (!io.knows_readiness()).then(|| {
+            let bell = Arc::new(Bell {
+                has_rung: AtomicBool::new(false),
+                task: AtomicWaker::new(),
+            });
+            Told {
+                waker: Some(Waker::from(Arc::clone(&bell))),
+                bell,
+            }
+        });
+        Self { is_set: true, told }
+    }
+
+    /// The task runs.
+    fn begin(&mut self, cx: &Context<'_>) {
+        match &self.told {
+            Some(told) => told.bell.task.register(cx.waker()),
+            None => self.is_set = true,
+        }
+    }
+
+    /// Whether the stream is to be asked, which it then is.
+    fn take(&mut self) -> bool {
+        let told = self.told.as_ref();
+        let has_rung = told.is_some_and(|told| told.bell.has_rung.swap(false, Ordering::Acquire));
+        std::mem::take(&mut self.is_set) || has_rung
     }
 }
 
 impl Pump {
     pub(crate) fn new(io: Box<dyn Io>, machine: &dyn Machine) -> Self {
-        let readable = Arc::new(Readable {
-            is_set: AtomicBool::new(true),
-            task: AtomicWaker::new(),
-        });
         Self {
+            readable: Readable::new(&*io),
             io: Some(io),
             rest: ReadBuffer::new(machine.input_bytes_max()),
             output: Vec::new(),
@@ -106,8 +145,6 @@ impl Pump {
             is_flushing: false,
             is_read_over: false,
             is_write_over: false,
-            read_waker: Waker::from(Arc::clone(&readable)),
-            readable,
             timer: None,
             end_at: None,
             phase: Phase::Open,
@@ -124,13 +161,13 @@ impl Pump {
         runtime: &dyn Runtime,
         mut work: impl FnMut(&mut Context<'_>) -> bool,
     ) -> Poll<()> {
-        self.readable.task.register(cx.waker());
+        self.readable.begin(cx);
         // Whether there may be something to do that did not come in just now.
         let mut is_called = true;
         for step in 1..=STEPS_MAX {
             match self.phase {
                 Phase::Open => {
-                    let came_in = self.read(machine);
+                    let came_in = self.read(cx, machine);
                     if came_in {
                         // What is to be written besides is found by the turn.
                         if work(cx) || self.is_writing() {
@@ -234,34 +271,18 @@ impl Pump {
     }
 
     /// Reads once, if there may be something to read. Says whether anything came of it.
-    fn read(&mut self, machine: &dyn Machine) -> bool {
-        if self.is_read_over || !self.readable.is_set.swap(false, Ordering::Acquire) {
+    fn read(&mut self, task: &mut Context<'_>, machine: &dyn Machine) -> bool {
+        if self.is_read_over || !self.readable.take() {
             return false;
         }
-        let waker = self.read_waker.clone();
-        let cx = &mut Context::from_waker(&waker);
-        let messages = self.io.as_mut().and_then(|io| io.as_messages());
-        let read = if let Some(messages) = messages {
-            match messages.poll_receive(cx) {
-                Poll::Ready(Ok(Some(message))) => {
-                    self.readable.is_set.store(true, Ordering::Release);
-                    machine.receive(&message);
-                    return true;
-                }
-                other => other.map_ok(|_| 0),
-            }
-        } else if self.rest.is_empty() {
-            SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
-                Ok(mut scratch) => self.read_into(cx, machine, &mut scratch),
-                // A machine that polls another one while it takes bytes.
-                Err(_) => self.read_into(cx, machine, &mut Vec::new()),
-            })
-        } else {
-            self.read_behind_rest(cx, machine)
-        };
-        if read.is_ready() {
-            self.readable.is_set.store(true, Ordering::Release);
+        let told = self.readable.told.as_mut();
+        let waker = told.and_then(|told| told.waker.take());
+        let cx = &mut Context::from_waker(waker.as_ref().unwrap_or(task.waker()));
+        let read = self.poll_read(cx, machine);
+        if let Some(told) = &mut self.readable.told {
+            told.waker = waker;
         }
+        self.readable.is_set |= read.is_ready();
         let failed = match read {
             Poll::Pending => return false,
             Poll::Ready(Ok(0)) => None,
@@ -273,6 +294,33 @@ impl Pump {
         machine.input_ended(self.rest.filled(), failed);
         self.rest.release();
         true
+    }
+
+    /// Reads once: how many bytes, or a message as one.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        machine: &dyn Machine,
+    ) -> Poll<io::Result<usize>> {
+        let messages = self.io.as_mut().and_then(|io| io.as_messages());
+        if let Some(messages) = messages {
+            let received = messages.poll_receive(cx);
+            received.map_ok(|message| match message {
+                Some(message) => {
+                    machine.receive(&message);
+                    1
+                }
+                None => 0,
+            })
+        } else if self.rest.is_empty() {
+            SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+                Ok(mut scratch) => self.read_into(cx, machine, &mut scratch),
+                // A machine that polls another one while it takes bytes.
+                Err(_) => self.read_into(cx, machine, &mut Vec::new()),
+            })
+        } else {
+            self.read_behind_rest(cx, machine)
+        }
     }
 
     fn read_into(

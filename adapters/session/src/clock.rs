@@ -1,11 +1,13 @@
 //! Where a session takes the time from.
 
-#[cfg(target_os = "linux")]
 use std::time::Duration;
 
 use antiphon::Instant;
 #[cfg(target_os = "linux")]
 use rustix::time::{ClockId, clock_gettime};
+
+/// A span from which on it does not matter that the clock was looked at some milliseconds ago.
+pub(crate) const FAR_AHEAD: Duration = Duration::from_secs(10);
 
 /// Tells the present. It may stand still or be moved by hand in a test, but never matters to
 /// correctness if it steps back.

@@ -14,6 +14,7 @@ use antiphon::{
 };
 
 use crate::call::{CallRefused, Pending, PendingBatch};
+use crate::clock::FAR_AHEAD;
 use crate::context::Context;
 use crate::places::Place;
 use crate::rare::rare;
@@ -22,9 +23,6 @@ use crate::session::{Guard, Session, Signal, State, Tag, Then};
 
 /// How long a call waits for its answer, and a notification for room, if nothing else is said.
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-
-/// A timeout from which on it does not matter that the clock was looked at some milliseconds ago.
-const FAR_AHEAD: Duration = Duration::from_secs(10);
 
 /// What to do when there is no room for a new message.
 #[derive(Clone, Copy, Debug)]

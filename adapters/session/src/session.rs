@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Connection, Input, Instant, OwnedOutcome, RequestKey};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, FAR_AHEAD};
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::machine::{Inlet, Outlet, Turn};
@@ -94,6 +94,8 @@ pub struct Session {
     /// What is known since the connection opened, where that takes a handshake.
     learnt: OnceLock<Arc<Context>>,
     clock: Arc<dyn Clock>,
+    /// All spans that begin with what comes in or is written are so long that they may end some milliseconds early.
+    is_patient: bool,
 }
 
 /// What the lock of a [`Session`] guards.
@@ -142,7 +144,9 @@ pub struct State {
     /// When whoever keeps time wakes by himself.
     alarm: Instant,
     /// The present, if whoever has the lock has asked for it.
-    pub(crate) present: Option<Instant>,
+    present: Option<Instant>,
+    /// The connection was told the time since the last turn, in which case little can have become due.
+    is_told: bool,
     /// How many threads wait for each signal.
     waiting: [u32; SIGNALS],
     /// Which of those have been woken and have not come back yet.
@@ -163,6 +167,9 @@ impl Session {
             Ok(layer) => (layer, None),
             Err(error) => (None, Some(error)),
         };
+        let is_long = |span: Option<Duration>| span.is_none_or(|span| span >= FAR_AHEAD);
+        let config = &options.config;
+        let is_patient = is_long(config.frame_time_max) && is_long(config.write_time_max);
         let session = Self {
             state: Mutex::new(State::new(
                 Connection::new(options.config),
@@ -180,6 +187,7 @@ impl Session {
             context: Arc::new(context),
             learnt: OnceLock::new(),
             clock,
+            is_patient,
         };
         #[cfg(feature = "websocket")]
         if failed.is_some() {
@@ -233,9 +241,16 @@ impl Session {
         self.clock.now_about()
     }
 
-    /// The present under the lock, where nothing takes long: the clock is read once.
-    pub(crate) fn present(&self, state: &mut State) -> Instant {
-        *state.present.get_or_insert_with(|| self.now())
+    /// Tells the connection the time. Under the lock nothing takes long: the clock is read once.
+    fn tell_time(&self, state: &mut State) -> Instant {
+        let now = match state.present {
+            Some(now) => now,
+            None if self.is_patient => self.now_about(),
+            None => self.now(),
+        };
+        (state.present, state.is_told) = (Some(now), true);
+        state.conn.handle_timeout(now);
+        now
     }
 
     /// Takes the lock.
@@ -297,8 +312,7 @@ impl Session {
     /// Does one thing with the state, and wakes whom it concerns.
     pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
-        let now = self.present(&mut state);
-        state.conn.handle_timeout(now);
+        self.tell_time(&mut state);
         let result = act(&mut state);
         self.wake(&mut state);
         result
@@ -338,8 +352,7 @@ impl Session {
     pub(crate) fn tell_time_to_output(&self, state: &mut State) {
         let is_timed = self.options.config.write_time_max.is_some();
         if is_timed && state.conn.poll_transmit().is_none() {
-            let now = self.present(state);
-            state.conn.handle_timeout(now);
+            self.tell_time(state);
         }
     }
 
@@ -357,8 +370,7 @@ impl Session {
         if !state.has_output() {
             return false;
         }
-        let now = self.present(state);
-        state.conn.handle_timeout(now);
+        let now = self.tell_time(state);
         loop {
             if !state.take_transmit(into) {
                 return false;
@@ -374,10 +386,36 @@ impl Session {
         }
     }
 
+    /// When the next turn is wanted, if this one has nothing to do: it is open, nothing is to be written, and what had
+    /// become due when the time was told last has been seen to. What has become due since then is for the next turn, which
+    /// is at once in that case.
+    fn quiet_until(&self, state: &mut State) -> Option<Instant> {
+        if !std::mem::take(&mut state.is_told) {
+            return None;
+        }
+        self.pump(state, &mut Input::none());
+        #[cfg(feature = "websocket")]
+        let is_layered = state.layer.is_some();
+        #[cfg(not(feature = "websocket"))]
+        let is_layered = false;
+        if is_layered || state.closing || state.writing_since.is_some() || state.has_output() {
+            rare();
+            return None;
+        }
+        // What is set stays set: to look once for nothing costs less than to set it for each call.
+        let wanted = state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        state.alarm = state.alarm.min(wanted);
+        Some(state.alarm)
+    }
+
     /// Lets deadlines come true, and says how long the connection has still something to say or
     /// to write.
     pub fn turn_of(&self, state: &mut State) -> Turn {
-        let now = self.present(state);
+        if let Some(wake_at) = self.quiet_until(state) {
+            return Turn::Open { wake_at };
+        }
+        let now = self.now();
+        state.present = Some(now);
         state.conn.handle_timeout(now);
         // Before the core, which keeps the same span for what is queued behind.
         if state.closed.is_none() && self.write_due(state) <= now {

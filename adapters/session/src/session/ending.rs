@@ -25,6 +25,8 @@ impl Session {
     pub fn drain(&self) {
         self.act(|state| {
             state.closing = true;
+            // Its span may be short.
+            state.conn.handle_timeout(self.now());
             state.conn.drain();
             self.pump(state, &mut Input::none());
         });

@@ -36,10 +36,8 @@ impl Session {
             return self.wake(&mut state);
         };
         let mut output = std::mem::take(&mut state.left_over);
-        let is_taken = self.take_output_of(&mut state, &mut output);
-        self.wake(&mut state);
-        if !is_taken {
-            return;
+        if !self.take_output_of(&mut state, &mut output) {
+            return self.wake(&mut state);
         }
         drop(state);
         let written = outlet.write_now(&output);

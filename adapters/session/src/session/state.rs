@@ -55,6 +55,7 @@ impl State {
             finished: None,
             alarm: Instant::FAR_FUTURE,
             present: None,
+            is_told: false,
             waiting: [0; SIGNALS],
             is_signalled: [false; SIGNALS],
             wakes: Wakes::default(),
@@ -91,6 +92,7 @@ impl State {
             finished,
             alarm,
             present,
+            is_told,
             waiting,
             is_signalled,
             wakes,
@@ -114,7 +116,7 @@ impl State {
         input_rest.clear();
         (*is_serving, *is_writer_gone) = (true, false);
         (*closing, *closed, *ending_since, *finished) = (false, None, None, None);
-        (*alarm, *present) = (Instant::FAR_FUTURE, None);
+        (*alarm, *present, *is_told) = (Instant::FAR_FUTURE, None, false);
         *waiting = [0; SIGNALS];
         *is_signalled = [false; SIGNALS];
         *wakes = Wakes::default();
