@@ -14,7 +14,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -35,27 +36,34 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a connection is waiting for, and until when: known from the first time on that nothing more
-/// is there, for mostly all is.
-#[derive(Clone, Copy, Debug)]
+/// What a connection is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 enum Phase {
     /// The first byte of the next request.
-    Waiting(Option<Instant>),
+    Waiting,
     /// The rest of its head.
-    Head(Option<Instant>),
+    Head,
     /// Nothing: the body's reader and the handlers keep their own time.
     Serving,
     /// Nothing: the reply has been made, and what is written next is some of it.
     Replying,
 }
 
-/// The phase of one connection, known to its stream and to what serves its requests.
+/// The phase of one connection, known to its stream and to what serves its requests, which are parts of one task: nobody
+/// looks while it changes.
 #[derive(Debug)]
 pub(crate) struct Phases {
-    phase: Mutex<Phase>,
+    phase: AtomicU8,
+    /// Until when it is waited for that, in nanoseconds: known from the first time on that nothing more is there, for
+    /// mostly all is.
+    until: AtomicU64,
     header_time_max: Duration,
     idle_time_max: Duration,
 }
+
+/// Not known yet.
+const UNKNOWN: u64 = u64::MAX;
 
 impl Phases {
     /// A connection of which the first byte has come at `now`.
@@ -65,53 +73,61 @@ impl Phases {
         idle_time_max: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
-            phase: Mutex::new(Phase::Head(Some(now + header_time_max))),
+            phase: AtomicU8::new(Phase::Head as u8),
+            until: AtomicU64::new((now + header_time_max).as_nanos()),
             header_time_max,
             idle_time_max,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Phase> {
-        // What it guards is whole at any time.
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    fn phase(&self) -> Phase {
+        const ALL: [Phase; 4] = [Phase::Waiting, Phase::Head, Phase::Serving, Phase::Replying];
+        ALL[usize::from(self.phase.load(Ordering::Relaxed)) % ALL.len()]
+    }
+
+    fn begin(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.until.store(UNKNOWN, Ordering::Relaxed);
     }
 
     /// A head is complete.
     pub(crate) fn serving(&self) {
-        *self.lock() = Phase::Serving;
+        self.begin(Phase::Serving);
     }
 
     /// A reply has been made.
     pub(crate) fn replying(&self) {
-        *self.lock() = Phase::Replying;
+        self.begin(Phase::Replying);
     }
 
     /// Bytes have come in.
     fn received(&self) {
-        let mut phase = self.lock();
         // A request that is sent before the reply to the last is a request all the same.
-        if let Phase::Waiting(_) | Phase::Replying = *phase {
-            *phase = Phase::Head(None);
+        if matches!(self.phase(), Phase::Waiting | Phase::Replying) {
+            self.begin(Phase::Head);
         }
     }
 
     /// The reply is still being written.
     fn writing(&self) {
-        let mut phase = self.lock();
-        if let Phase::Waiting(_) | Phase::Replying = *phase {
-            *phase = Phase::Waiting(None);
+        if matches!(self.phase(), Phase::Waiting | Phase::Replying) {
+            self.begin(Phase::Waiting);
         }
     }
 
     /// Nothing is there to be read.
     fn deadline(&self, now: impl FnOnce() -> Instant) -> Instant {
-        let mut phase = self.lock();
-        let (until, span) = match &mut *phase {
-            Phase::Waiting(until) => (until, self.idle_time_max),
-            Phase::Head(until) => (until, self.header_time_max),
+        let span = match self.phase() {
+            Phase::Waiting => self.idle_time_max,
+            Phase::Head => self.header_time_max,
             Phase::Serving | Phase::Replying => return Instant::FAR_FUTURE,
         };
-        *until.get_or_insert_with(|| now() + span)
+        let mut until = self.until.load(Ordering::Relaxed);
+        if until == UNKNOWN {
+            until = (now() + span).as_nanos();
+            self.until.store(until, Ordering::Relaxed);
+        }
+        Instant::from_nanos(until)
     }
 }
 
