@@ -102,6 +102,12 @@ QUEUES = [
 ENDINGS = [
     (SESSION + "session.rs", "if state.closed.is_none() && self.write_due(state) <= now {", "if false {",
      "a write that hangs is given up", "session::a_write_that_stands_still"),
+    (SESSION + "session.rs", "if !std::mem::take(&mut state.is_told) {", "if false {",
+     "what has become due since the time was told is seen to", "session::what_has_become_due_since"),
+    (SESSION + "session.rs", "None if self.is_patient =>", "None =>",
+     "short spans begin at the present", "session::only_spans_that_are_long"),
+    (SESSION + "session/ending.rs", "state.conn.handle_timeout(self.now());\n            state.conn.drain();",
+     "state.conn.drain();", "the time for a good end begins at the present", "session::the_time_for_a_good_end"),
     (SESSION + "session/moving.rs", "self.lock().writing_since = Some(now);", "",
      "a write that gets on has its time anew", "session::a_write_that_stands_still"),
     (SESSION + "session/ending.rs", "(Some(failed_at), _) => failed_at + self.options.linger,",

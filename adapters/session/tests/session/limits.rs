@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{CancelStyle, Config, SendError};
-use antiphon_session::{Options, Pool, Report, Room, Work};
+use antiphon_session::{Machine, Options, Pool, Report, Room, Work};
 
-use super::support::{LONG, Side, request};
+use super::support::{LONG, Side, request, wakes};
 
 fn note(text: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{text}"]}}"#)
@@ -177,4 +177,47 @@ fn only_a_deadline_that_is_far_ahead_may_be_told_by_about_now() {
         assert_eq!(deadline(millis), antiphon::Instant::from_millis(due));
     }
     assert_eq!(side.handle().deadline(None), antiphon::Instant::FAR_FUTURE);
+}
+
+#[test]
+fn only_spans_that_are_long_may_begin_about_now() {
+    let begun = |frame_millis, write_millis| {
+        let mut config = Config::new();
+        config.frame_time_max = Some(Duration::from_millis(frame_millis));
+        config.write_time_max = Some(Duration::from_millis(write_millis));
+        let side = Side::new(config);
+        side.pass(100_000);
+        side.clock.lag_millis.store(7, Ordering::SeqCst);
+        assert_eq!(side.session.receive(b"{"), 0);
+        wakes(side.turn()).as_nanos() / 1_000_000 - frame_millis
+    };
+    assert_eq!(begun(10_000, 10_000), 99_993);
+    assert_eq!(begun(9_999, 10_000), 100_000);
+    assert_eq!(begun(10_000, 9_999), 100_000);
+}
+
+#[test]
+fn the_time_for_a_good_end_never_begins_about_now() {
+    let mut config = Config::new();
+    config.drain_time_max = Some(Duration::from_millis(50));
+    let side = Side::new(config);
+    let _call = side.call("m");
+    side.written();
+    side.pass(100_000);
+    side.clock.lag_millis.store(7, Ordering::SeqCst);
+    side.session.drain();
+    assert_eq!(wakes(side.turn()), antiphon::Instant::from_millis(100_050));
+}
+
+#[test]
+fn what_has_become_due_since_the_time_was_told_is_for_a_turn_at_once() {
+    let side = Side::default();
+    let due = antiphon::Instant::from_millis(50);
+    let _call = side.handle().call("m", (), due, Room::Now).unwrap();
+    side.written();
+    // The turn has nothing to do by the time that was told, and says when it was wanted.
+    assert_eq!(wakes(side.wait(60)), due);
+    assert_eq!(side.session.lock().conn.calls_open(), 1);
+    assert!(wakes(side.turn()) > antiphon::Instant::from_millis(60));
+    assert_eq!(side.session.lock().conn.calls_open(), 0);
 }

@@ -74,9 +74,14 @@ impl Side {
         self.session.input_ended(&[], None);
     }
 
+    /// Lets time pass, and tells nobody.
+    pub(crate) fn pass(&self, millis: u64) {
+        self.clock.millis.fetch_add(millis, Ordering::SeqCst);
+    }
+
     /// Lets time pass, and the session act on it.
     pub(crate) fn wait(&self, millis: u64) -> Turn {
-        self.clock.millis.fetch_add(millis, Ordering::SeqCst);
+        self.pass(millis);
         self.turn()
     }
 
