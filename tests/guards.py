@@ -100,7 +100,7 @@ QUEUES = [
 ]
 
 ENDINGS = [
-    (SESSION + "session.rs", "if state.closed.is_none() && self.write_due(state) <= now {", "if false {",
+    (SESSION + "session.rs", "if may_give_up && self.write_due(state) <= now {", "if false {",
      "a write that hangs is given up", "session::a_write_that_stands_still"),
     (SESSION + "session.rs", "if !std::mem::take(&mut state.is_told) {", "if false {",
      "what has become due since the time was told is seen to", "session::what_has_become_due_since"),
@@ -108,6 +108,8 @@ ENDINGS = [
      "short spans begin at the present", "session::only_spans_that_are_long"),
     (SESSION + "session/ending.rs", "state.conn.handle_timeout(self.now());\n            state.conn.drain();",
      "state.conn.drain();", "the time for a good end begins at the present", "session::the_time_for_a_good_end"),
+    (SESSION + "session.rs", "state.closed.is_none() || state.write_failed.is_none();", "state.closed.is_none();",
+     "a write that hangs is given up when the core has noticed first", "session::a_write_that_hangs_is_given_up"),
     (SESSION + "session/moving.rs", "self.lock().writing_since = Some(now);", "",
      "a write that gets on has its time anew", "session::a_write_that_stands_still"),
     (SESSION + "session/ending.rs", "(Some(failed_at), _) => failed_at + self.options.linger,",
@@ -349,9 +351,9 @@ HTTP = ASYNC + "http/"
 HTTP_SERVER = [
     (HTTP + "server.rs", "let due = runtime.now() + rules.first_byte_time_max;",
      "let due = antiphon::Instant::FAR_FUTURE;", "a first byte has a deadline", "http_server::a_client_that_is_slow"),
-    (HTTP + "stream.rs", "Phase::Head(until) => (until, self.header_time_max),", "Phase::Head(_) => return Instant::FAR_FUTURE,",
+    (HTTP + "stream.rs", "Phase::Head => Some(self.header_time_max),", "Phase::Head => None,",
      "a head has a deadline", "http_server::a_client_that_is_slow"),
-    (HTTP + "stream.rs", "Phase::Waiting(until) => (until, self.idle_time_max),", "Phase::Waiting(_) => return Instant::FAR_FUTURE,",
+    (HTTP + "stream.rs", "Phase::Waiting => Some(self.idle_time_max),", "Phase::Waiting => None,",
      "a client is idle for so long", "http_server::a_client_that_is_slow"),
     (HTTP + "stream.rs", "            this.await_request(cx);\n", "",
      "a client is idle for so long after a slow reply, too", "http_server::a_client_that_is_served_slowly"),

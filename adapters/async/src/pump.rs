@@ -8,7 +8,7 @@
 //! The rules guarded here: what is half written stays here and not in a local of some future, so a
 //! driver that is dropped and polled again loses no byte; an idle connection holds no buffer; and a
 //! stream that had nothing to read is not asked again before it says so, since with some runtimes
-//! each question is a system call.
+//! each question is a system call; others [know](Io::knows_readiness), and need no bell.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -41,7 +41,8 @@ pub trait Machine: Send + Sync + 'static {
     fn output_failed(&self, error: io::Error);
 
     /// Lets the time be the present, and says what comes next. `waker` is woken when something
-    /// has changed: output to write, work to do, an earlier deadline.
+    /// has changed: output to write, work to do, an earlier deadline. What has become due since the machine was told
+    /// the time may be left to another turn, wanted at once.
     fn turn(&self, waker: &Waker) -> Turn;
 
     /// The transport has been let go.

@@ -24,7 +24,7 @@ use crate::websocket::WebSocketOptions;
 pub struct Options {
     /// The protocol. Its `drain_time_max` is also how long requests may run on after the input has
     /// ended, and its `write_time_max` how long one write may take. If both that and `frame_time_max` are ten seconds and
-    /// more, they may end as many milliseconds early as the clock is [about](crate::Clock::now_about) behind.
+    /// more, or not bounded, they may end as many milliseconds early as the clock is [about](crate::Clock::now_about) behind.
     pub config: Config,
     /// The most notifications and reports that wait for the service. Further ones are dropped and
     /// counted in one [`Report::Dropped`](crate::Report::Dropped): the reader never waits. Default

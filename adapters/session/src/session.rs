@@ -393,12 +393,17 @@ impl Session {
         if !std::mem::take(&mut state.is_told) {
             return None;
         }
-        self.pump(state, &mut Input::none());
         #[cfg(feature = "websocket")]
         let is_layered = state.layer.is_some();
         #[cfg(not(feature = "websocket"))]
         let is_layered = false;
-        if is_layered || state.closing || state.writing_since.is_some() || state.has_output() {
+        // Before the core, as in any other turn.
+        if is_layered || state.closing || state.writing_since.is_some() {
+            rare();
+            return None;
+        }
+        self.pump(state, &mut Input::none());
+        if state.closing || state.has_output() {
             rare();
             return None;
         }
@@ -409,7 +414,7 @@ impl Session {
     }
 
     /// Lets deadlines come true, and says how long the connection has still something to say or
-    /// to write.
+    /// to write. What has become due since the time was told may be left to another turn, wanted at once.
     pub fn turn_of(&self, state: &mut State) -> Turn {
         if let Some(wake_at) = self.quiet_until(state) {
             return Turn::Open { wake_at };
@@ -418,7 +423,8 @@ impl Session {
         state.present = Some(now);
         state.conn.handle_timeout(now);
         // Before the core, which keeps the same span for what is queued behind.
-        if state.closed.is_none() && self.write_due(state) <= now {
+        let may_give_up = state.closed.is_none() || state.write_failed.is_none();
+        if may_give_up && self.write_due(state) <= now {
             self.give_up_writing(state);
         }
         #[cfg(feature = "websocket")]

@@ -46,7 +46,7 @@ pub(super) async fn serve_connection<S: Service>(
     let Some(Some(first)) = until(&*runtime, due, first_byte(&mut *io, &ending)).await else {
         return;
     };
-    let phases = Phases::new(runtime.now(), rules.header_time_max, rules.idle_time_max);
+    let phases = Phases::new(rules.header_time_max, rules.idle_time_max);
     let options = &endpoint.options().options;
     let io = HyperIo::new(
         io,

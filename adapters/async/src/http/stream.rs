@@ -15,7 +15,7 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -55,39 +55,27 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Phases {
     phase: AtomicU8,
-    /// Until when it is waited for that, in nanoseconds: known from the first time on that nothing more is there, for
-    /// mostly all is.
-    until: AtomicU64,
     header_time_max: Duration,
     idle_time_max: Duration,
 }
 
-/// Not known yet.
-const UNKNOWN: u64 = u64::MAX;
-
 impl Phases {
-    /// A connection of which the first byte has come at `now`.
-    pub(crate) fn new(
-        now: Instant,
-        header_time_max: Duration,
-        idle_time_max: Duration,
-    ) -> Arc<Self> {
+    /// A connection of which the first byte has come.
+    pub(crate) fn new(header_time_max: Duration, idle_time_max: Duration) -> Arc<Self> {
         Arc::new(Self {
             phase: AtomicU8::new(Phase::Head as u8),
-            until: AtomicU64::new((now + header_time_max).as_nanos()),
             header_time_max,
             idle_time_max,
         })
     }
 
-    fn phase(&self) -> Phase {
+    fn current(&self) -> Phase {
         const ALL: [Phase; 4] = [Phase::Waiting, Phase::Head, Phase::Serving, Phase::Replying];
         ALL[usize::from(self.phase.load(Ordering::Relaxed)) % ALL.len()]
     }
 
     fn begin(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
-        self.until.store(UNKNOWN, Ordering::Relaxed);
     }
 
     /// A head is complete.
@@ -100,34 +88,22 @@ impl Phases {
         self.begin(Phase::Replying);
     }
 
-    /// Bytes have come in.
-    fn received(&self) {
-        // A request that is sent before the reply to the last is a request all the same.
-        if matches!(self.phase(), Phase::Waiting | Phase::Replying) {
-            self.begin(Phase::Head);
+    /// Goes on with `next`, if the phase is one that ends with the next byte in either direction.
+    fn pass(&self, next: Phase) -> bool {
+        let passes = matches!(self.current(), Phase::Waiting | Phase::Replying);
+        if passes {
+            self.begin(next);
         }
+        passes
     }
 
-    /// The reply is still being written.
-    fn writing(&self) {
-        if matches!(self.phase(), Phase::Waiting | Phase::Replying) {
-            self.begin(Phase::Waiting);
+    /// How long the phase may last.
+    fn span(&self) -> Option<Duration> {
+        match self.current() {
+            Phase::Waiting => Some(self.idle_time_max),
+            Phase::Head => Some(self.header_time_max),
+            Phase::Serving | Phase::Replying => None,
         }
-    }
-
-    /// Nothing is there to be read.
-    fn deadline(&self, now: impl FnOnce() -> Instant) -> Instant {
-        let span = match self.phase() {
-            Phase::Waiting => self.idle_time_max,
-            Phase::Head => self.header_time_max,
-            Phase::Serving | Phase::Replying => return Instant::FAR_FUTURE,
-        };
-        let mut until = self.until.load(Ordering::Relaxed);
-        if until == UNKNOWN {
-            until = (now() + span).as_nanos();
-            self.until.store(until, Ordering::Relaxed);
-        }
-        Instant::from_nanos(until)
     }
 }
 
@@ -137,6 +113,8 @@ pub(crate) struct HyperIo {
     runtime: SharedRuntime,
     /// None where this side asks, and keeps the time itself.
     phases: Option<Arc<Phases>>,
+    /// Until when the phase may last: known from the first time on that nothing more is there, for mostly all is.
+    until: Option<Instant>,
     /// A byte that has been read already.
     first: Option<u8>,
     write_time_max: Option<Duration>,
@@ -168,6 +146,7 @@ impl HyperIo {
         Self {
             io,
             runtime,
+            until: None,
             phases,
             first,
             write_time_max,
@@ -182,15 +161,29 @@ impl HyperIo {
         }
     }
 
+    fn pass(&mut self, next: Phase) {
+        if self.phases.as_ref().is_some_and(|phases| phases.pass(next)) {
+            self.until = None;
+        }
+    }
+
+    /// When the phase ends at the latest, now that nothing is there to be read; never, if this side is at work. None where
+    /// there are no phases.
+    fn deadline(&mut self) -> Option<Instant> {
+        let Some(span) = self.phases.as_ref()?.span() else {
+            return Some(Instant::FAR_FUTURE);
+        };
+        Some(*self.until.get_or_insert_with(|| self.runtime.now() + span))
+    }
+
     /// Counts what was written, or the time in which nothing was.
     fn written<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        if let Some(phases) = &self.phases {
-            phases.writing();
-        }
+        // The reply is still being written.
+        self.pass(Phase::Waiting);
         if written.is_ready() {
             self.writing_since = None;
             return written;
@@ -218,10 +211,9 @@ impl HyperIo {
     /// Sets the timer for the next request once a reply is out: hyper reads on by itself only where it
     /// did not do so before.
     fn await_request(&mut self, cx: &mut Context<'_>) {
-        let Some(phases) = &self.phases else {
+        let Some(due) = self.deadline() else {
             return;
         };
-        let due = phases.deadline(|| self.runtime.now());
         if due != self.awaited_until && self.poll_read_timer(due, cx).is_ready() {
             // The next read says so, once.
             self.awaited_until = due;
@@ -239,8 +231,9 @@ impl HyperIo {
         scratch.resize(SCRATCH_BYTES, 0);
         let n = ready!(self.io.poll_read(cx, &mut scratch[..room]))?;
         buf.put_slice(&scratch[..n.min(room)]);
-        if let Some(phases) = self.phases.as_ref().filter(|_| n > 0) {
-            phases.received();
+        if n > 0 {
+            // A request that is sent before the reply to the last is a request all the same.
+            self.pass(Phase::Head);
         }
         Poll::Ready(Ok(()))
     }
@@ -272,10 +265,9 @@ impl Read for HyperIo {
         if this.writing_since.is_some() {
             return Poll::Pending;
         }
-        let Some(phases) = &this.phases else {
+        let Some(due) = this.deadline() else {
             return Poll::Pending;
         };
-        let due = phases.deadline(|| this.runtime.now());
         ready!(this.poll_read_timer(due, cx));
         Poll::Ready(Err(timed_out("the peer sends no request")))
     }

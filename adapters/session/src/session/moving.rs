@@ -158,6 +158,8 @@ impl ThreadMachine for Session {
 
     fn wait_turn(&self) -> Turn {
         let mut state = self.lock();
+        // This thread was woken for the time, and others tell it all along.
+        state.is_told = false;
         let turn = self.turn_of(&mut state);
         if let Turn::Open { wake_at } = turn {
             drop(self.wait(Signal::Turn, state, wake_at));

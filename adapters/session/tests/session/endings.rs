@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome, SendError};
-use antiphon_session::{BatchBuilder, Machine, Room, ThreadMachine, Turn, Work};
+use antiphon_session::{BatchBuilder, Machine, Report, Room, ThreadMachine, Turn, Work};
 
 use super::support::{LONG, Side, request, wakes};
 
@@ -339,4 +339,25 @@ fn whoever_waits_to_be_written_is_told_that_it_never_will_be() {
         .output_failed(io::ErrorKind::ConnectionReset.into());
     let flushed = side.handle().flush(Duration::ZERO);
     assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+}
+
+#[test]
+fn a_write_that_hangs_is_given_up_whoever_notices_first() {
+    for is_heard in [false, true] {
+        let side = Side::default();
+        let _call = side.call("m");
+        assert!(!side.take().is_empty());
+        side.pass(5);
+        side.notify("behind it");
+        side.turn();
+        // Nobody looks until the time of both has passed, and then the connection is told before the turn.
+        side.pass(70_000);
+        if is_heard {
+            side.hear(&request(1));
+        } else {
+            side.session.report(Report::Panicked);
+        }
+        assert_eq!(side.turn(), Turn::Over, "{is_heard}");
+        assert_eq!(side.fault(), Some(io::ErrorKind::TimedOut), "{is_heard}");
+    }
 }
