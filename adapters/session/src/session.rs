@@ -393,12 +393,8 @@ impl Session {
         if !std::mem::take(&mut state.is_told) {
             return None;
         }
-        #[cfg(feature = "websocket")]
-        let is_layered = state.layer.is_some();
-        #[cfg(not(feature = "websocket"))]
-        let is_layered = false;
         // Before the core, as in any other turn.
-        if is_layered || state.closing || state.writing_since.is_some() {
+        if state.has_layer() || state.closing || state.writing_since.is_some() {
             rare();
             return None;
         }
@@ -408,17 +404,14 @@ impl Session {
             return None;
         }
         // What is set stays set: to look once for nothing costs less than to set it for each call.
-        let wanted = state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        let wanted = state.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         state.alarm = state.alarm.min(wanted);
         Some(state.alarm)
     }
 
     /// Lets deadlines come true, and says how long the connection has still something to say or
-    /// to write. What has become due since the time was told may be left to another turn, wanted at once.
+    /// to write.
     pub fn turn_of(&self, state: &mut State) -> Turn {
-        if let Some(wake_at) = self.quiet_until(state) {
-            return Turn::Open { wake_at };
-        }
         let now = self.now();
         state.present = Some(now);
         state.conn.handle_timeout(now);

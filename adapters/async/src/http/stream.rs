@@ -37,8 +37,7 @@ thread_local! {
 }
 
 /// What a connection is waiting for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Clone, Copy, Debug)]
 enum Phase {
     /// The first byte of the next request.
     Waiting,
@@ -161,6 +160,7 @@ impl HyperIo {
         }
     }
 
+    /// Bytes went in one direction: the phase may end with them, and its deadline with it.
     fn pass(&mut self, next: Phase) {
         if self.phases.as_ref().is_some_and(|phases| phases.pass(next)) {
             self.until = None;

@@ -86,7 +86,10 @@ impl Machine for Session {
 
     fn turn(&self, waker: &Waker) -> Turn {
         let mut state = self.lock();
-        let turn = self.turn_of(&mut state);
+        let turn = match self.quiet_until(&mut state) {
+            Some(wake_at) => Turn::Open { wake_at },
+            None => self.turn_of(&mut state),
+        };
         if matches!(turn, Turn::Open { .. }) {
             let may_begin = state.writing_since.is_none() && state.has_output();
             let may_write = may_begin || state.has_left_over();
@@ -158,8 +161,6 @@ impl ThreadMachine for Session {
 
     fn wait_turn(&self) -> Turn {
         let mut state = self.lock();
-        // This thread was woken for the time, and others tell it all along.
-        state.is_told = false;
         let turn = self.turn_of(&mut state);
         if let Turn::Open { wake_at } = turn {
             drop(self.wait(Signal::Turn, state, wake_at));

@@ -255,6 +255,14 @@ impl State {
         due
     }
 
+    /// Whether there is anything between the messages and the bytes.
+    pub(super) fn has_layer(&self) -> bool {
+        #[cfg(feature = "websocket")]
+        return self.layer.is_some();
+        #[cfg(not(feature = "websocket"))]
+        false
+    }
+
     /// Whether all is said that is said below the messages.
     pub(super) fn is_layer_over(&self) -> bool {
         #[cfg(feature = "websocket")]
