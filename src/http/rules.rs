@@ -227,10 +227,14 @@ impl HttpRules {
         }
     }
 
+    fn is_served(&self, target: &str) -> bool {
+        let path = target.split('?').next().unwrap_or_default();
+        self.paths.iter().any(|served| served == path)
+    }
+
     /// Judges a request before its body is read.
     pub fn judge(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
-        let path = head.target.split('?').next().unwrap_or_default();
-        if !self.paths.is_empty() && !self.paths.iter().any(|served| served == path) {
+        if !self.paths.is_empty() && !self.is_served(head.target) {
             return Verdict::Answer(Answer::text(404, "nothing is served at this path\n"));
         }
         if !lets_in(&self.origins, self.origin_required, head.origins) {

@@ -25,6 +25,9 @@ use crate::service::Service;
 /// How many requests are taken from the session's queue at once.
 const TAKEN_MAX: usize = 128;
 
+/// The largest place of a handler that an idle connection keeps, in bytes: that of a handler that awaits nothing.
+const SLOT_BYTES_KEPT: usize = 512;
+
 /// The work of one session, on its way. Another session's can go on in its memory.
 pub(crate) struct Dispatch {
     service: Box<dyn Serve>,
@@ -63,7 +66,7 @@ trait Serve: Send {
     fn serve(&self, work: Work) -> Option<Task>;
     fn closed(&self, why: Closed);
     fn panicked(&self);
-    /// Lets go of what was kept for the next request.
+    /// Lets go of what was kept for the next request, but for a little.
     fn rest(&mut self);
     #[cfg(feature = "http")]
     fn peer(&self) -> &Peer;
@@ -181,7 +184,9 @@ where
     }
 
     fn rest(&mut self) {
-        self.spare = None;
+        if size_of::<Slot<S, F>>() > SLOT_BYTES_KEPT {
+            self.spare = None;
+        }
     }
 
     #[cfg(feature = "http")]
@@ -296,7 +301,7 @@ impl Dispatch {
         self.ordered.is_none()
     }
 
-    /// Lets go of what was kept for the next request, for there may not be one for a while.
+    /// Lets go of what was kept for the next request, but for a little: there may not be one for a while.
     pub(crate) fn rest(&mut self) {
         self.service.rest();
     }
@@ -307,8 +312,7 @@ impl Dispatch {
             return Next::Nothing;
         }
         let mut state = session.lock();
-        if state.queue.pop_requests(&mut self.taken, TAKEN_MAX) {
-            state.is_serving = true;
+        if session.next_requests(&mut state, &mut self.taken, TAKEN_MAX) {
             return Next::Requests;
         }
         match session.next_work(&mut state) {
@@ -400,7 +404,7 @@ impl Dispatch {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;
             self.running = None;
-            self.taken = Taken::default();
+            self.taken.clear();
             self.waiting.clear();
         }));
         let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));

@@ -21,7 +21,7 @@ use crate::beside::run_until;
 use crate::dispatch::Dispatch;
 use crate::io::Io;
 use crate::link::Link;
-use crate::outlet::Shared;
+use crate::outlet::Lending;
 use crate::peer::Peer;
 use crate::pump::Pump;
 use crate::runtime::{SharedRuntime, Timer};
@@ -53,8 +53,12 @@ pub fn drive_session<S: Service>(
 ) -> (Peer, Driver) {
     let unowned = Handle::unowned(Arc::clone(&session));
     let dispatch = Dispatch::new(Peer::new(unowned, Arc::clone(runtime)), service);
-    let io = share(io, &session);
-    let pump = Pump::new(io, &*session);
+    // Callers write to a stream that needs no flush.
+    let lending = io.is_prompt().then(Lending::new);
+    if let Some(lending) = &lending {
+        session.set_outlet(lending.outlet());
+    }
+    let pump = Pump::new(io, lending, &*session);
     let peer = Peer::new(Handle::owning(Arc::clone(&session)), Arc::clone(runtime));
     let driver = Driver {
         session,
@@ -64,16 +68,6 @@ pub fn drive_session<S: Service>(
         ended: None,
     };
     (peer, driver)
-}
-
-/// Lets callers write to a stream that needs no flush.
-fn share(io: Box<dyn Io>, session: &Session) -> Box<dyn Io> {
-    if !io.is_prompt() {
-        return io;
-    }
-    let shared = Shared::new(io);
-    session.set_outlet(shared.outlet());
-    Box::new(shared)
 }
 
 /// A runtime as the clock that it is.
@@ -125,7 +119,7 @@ impl Future for Driver {
                     let (dispatch, session) = (&mut this.dispatch, &this.session);
                     let work = |cx: &mut Context<'_>| {
                         let progress = dispatch.poll(cx, session);
-                        // An idle connection keeps nothing for the next request.
+                        // An idle connection keeps next to nothing for the next request.
                         dispatch.rest();
                         progress
                     };

@@ -1,10 +1,15 @@
-//! A stream that callers write to, too, beside the task whose it is.
+//! A stream that callers write to, too, while the task whose it is waits.
 //!
-//! The rules guarded here: a caller never waits, neither for room nor for the task; and when the task
-//! lets go of the stream it is gone, whoever else knows it.
+//! ```text
+//!   Held ──the task waits, and a caller has wanted it once──▶ Lent ──the task runs──▶ Held
+//! ```
+//!
+//! The rules guarded here: a caller never waits, neither for room nor for the task; a stream that nobody
+//! else has wanted takes no lock; and when the task lets go of the stream it is gone, whoever else knows it.
 
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 
@@ -12,89 +17,97 @@ use antiphon_session::Outlet;
 
 use crate::io::Io;
 
-/// The stream as the task has it. Dropping it lets the transport go.
-pub(crate) struct Shared {
-    io: Arc<Mutex<Option<Box<dyn Io>>>>,
-    knows_readiness: bool,
+/// Where a task leaves its stream. Dropped, it lets the transport go that is left there.
+pub(crate) struct Lending(Arc<Place>);
+
+struct Place {
+    is_wanted: AtomicBool,
+    stream: Mutex<Stream>,
 }
 
-impl Shared {
-    /// Shares a stream that needs no flush.
-    pub(crate) fn new(io: Box<dyn Io>) -> Self {
-        Self {
-            knows_readiness: io.knows_readiness(),
-            io: Arc::new(Mutex::new(Some(io))),
-        }
+enum Stream {
+    Held,
+    Lent(Box<dyn Io>),
+    Gone,
+}
+
+impl Lending {
+    /// For a stream that needs no flush, and that the task holds.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Place {
+            is_wanted: AtomicBool::new(false),
+            stream: Mutex::new(Stream::Held),
+        }))
     }
 
     /// The stream as callers have it.
     pub(crate) fn outlet(&self) -> Box<dyn Outlet> {
-        Box::new(Beside(Arc::clone(&self.io)))
+        Box::new(Beside(Arc::clone(&self.0)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Io>>> {
-        // A stream that has panicked is not asked again: its task has panicked with it.
-        self.io.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Leaves the stream to callers, if there are any.
+    #[inline]
+    pub(crate) fn lend(&self, io: &mut Option<Box<dyn Io>>) {
+        if self.0.is_wanted.load(Ordering::Relaxed) {
+            if let Some(io) = io.take() {
+                *self.0.lock() = Stream::Lent(io);
+            }
+        }
     }
 
-    fn poll<T>(
-        &self,
-        poll: impl FnOnce(&mut dyn Io) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        match &mut *self.lock() {
-            Some(io) => poll(io),
-            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+    /// Takes the stream, if it was left.
+    #[inline]
+    pub(crate) fn take_back(&self, io: &mut Option<Box<dyn Io>>) {
+        if io.is_none() {
+            if let Stream::Lent(lent) = std::mem::replace(&mut *self.0.lock(), Stream::Held) {
+                *io = Some(lent);
+            }
         }
     }
 }
 
-impl Io for Shared {
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.poll(|io| io.poll_read(cx, buf))
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll(|io| io.poll_write(cx, buf))
-    }
-
-    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(|io| io.poll_close(cx))
-    }
-
-    fn knows_readiness(&self) -> bool {
-        self.knows_readiness
-    }
-}
-
-impl Drop for Shared {
+impl Drop for Lending {
     fn drop(&mut self) {
-        let io = self.lock().take();
-        drop(io);
+        let stream = std::mem::replace(&mut *self.0.lock(), Stream::Gone);
+        // With the lock free, whatever a transport does when it is let go.
+        drop(stream);
     }
 }
 
-impl fmt::Debug for Shared {
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, Stream> {
+        // A stream that has panicked under a caller is the task's to judge.
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Lending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("Lending")
+            .field("is_wanted", &self.0.is_wanted)
+            .finish_non_exhaustive()
     }
 }
 
-struct Beside(Arc<Mutex<Option<Box<dyn Io>>>>);
+/// The stream as callers have it.
+struct Beside(Arc<Place>);
 
 impl Outlet for Beside {
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        let mut io = match self.0.try_lock() {
-            Ok(io) => io,
+        let mut stream = match self.0.stream.try_lock() {
+            Ok(stream) => stream,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // The task is at it, and goes on with this.
             Err(TryLockError::WouldBlock) => return Ok(0),
         };
-        let Some(io) = &mut *io else {
-            return Err(io::ErrorKind::BrokenPipe.into());
+        let io = match &mut *stream {
+            Stream::Lent(io) => io,
+            // As above; the next time it will have been left.
+            Stream::Held => {
+                self.0.is_wanted.store(true, Ordering::Relaxed);
+                return Ok(0);
+            }
+            Stream::Gone => return Err(io::ErrorKind::BrokenPipe.into()),
         };
         // Where there is no room, the task writes on, and is then the one that is woken.
         let cx = &mut Context::from_waker(Waker::noop());

@@ -23,6 +23,7 @@ use antiphon_session::{Machine, Turn};
 use futures_util::task::AtomicWaker;
 
 use crate::io::Io;
+use crate::outlet::Lending;
 use crate::runtime::{Runtime, SharedRuntime, Timer};
 
 /// How much is read at once where a thread's own buffer serves.
@@ -42,13 +43,16 @@ thread_local! {
 /// Moves the bytes of `machine` over `io` until there is nothing more to move. Connections do this
 /// in their drivers; alone it serves a machine that is no JSON-RPC connection.
 pub async fn pump(io: impl Io, machine: Arc<dyn Machine>, runtime: SharedRuntime) {
-    let mut pump = Pump::new(Box::new(io), &*machine);
+    let mut pump = Pump::new(Box::new(io), None, &*machine);
     poll_fn(|cx| pump.poll(cx, &*machine, &*runtime, |_| false)).await;
 }
 
 /// The moving of one connection's bytes.
 pub(crate) struct Pump {
+    /// None while it is lent, and once it has been let go.
     io: Option<Box<dyn Io>>,
+    /// Where callers find it while the task waits.
+    lending: Option<Lending>,
     /// What the machine has left over, to be shown again with more behind it.
     rest: ReadBuffer,
     output: Vec<u8>,
@@ -56,6 +60,10 @@ pub(crate) struct Pump {
     written: usize,
     /// Something has been written that has not been flushed.
     is_flushing: bool,
+    /// The machine knows since when what was taken waits for room.
+    has_waited: bool,
+    /// The machine does not know yet that all of it has been written.
+    is_written: bool,
     is_read_over: bool,
     is_write_over: bool,
     readable: Readable,
@@ -135,14 +143,17 @@ impl Readable {
 }
 
 impl Pump {
-    pub(crate) fn new(io: Box<dyn Io>, machine: &dyn Machine) -> Self {
+    pub(crate) fn new(io: Box<dyn Io>, lending: Option<Lending>, machine: &dyn Machine) -> Self {
         Self {
             readable: Readable::new(&*io),
             io: Some(io),
+            lending,
             rest: ReadBuffer::new(machine.input_bytes_max()),
             output: Vec::new(),
             written: 0,
             is_flushing: false,
+            has_waited: false,
+            is_written: false,
             is_read_over: false,
             is_write_over: false,
             timer: None,
@@ -155,6 +166,25 @@ impl Pump {
     /// else is to be done, and says whether it did anything. Ready when the transport has been let
     /// go.
     pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        machine: &dyn Machine,
+        runtime: &dyn Runtime,
+        work: impl FnMut(&mut Context<'_>) -> bool,
+    ) -> Poll<()> {
+        if let Some(lending) = &self.lending {
+            lending.take_back(&mut self.io);
+        }
+        let moved = self.poll_held(cx, machine, runtime, work);
+        if let Some(lending) = &self.lending {
+            lending.lend(&mut self.io);
+        }
+        moved
+    }
+
+    /// The same while it has the stream for itself.
+    #[inline]
+    fn poll_held(
         &mut self,
         cx: &mut Context<'_>,
         machine: &dyn Machine,
@@ -183,7 +213,12 @@ impl Pump {
                         work(cx);
                         self.write(cx, machine);
                     }
-                    match machine.turn(cx.waker()) {
+                    let turn = if std::mem::take(&mut self.is_written) {
+                        machine.turn_written(cx.waker())
+                    } else {
+                        machine.turn(cx.waker())
+                    };
+                    match turn {
                         Turn::Busy => is_called = true,
                         Turn::Open { wake_at } => {
                             let is_late = self.sleep(cx, runtime, wake_at).is_ready();
@@ -203,7 +238,7 @@ impl Pump {
                         return Poll::Pending;
                     }
                     self.phase = Phase::Done;
-                    self.io = None;
+                    (self.io, self.lending) = (None, None);
                     self.timer = None;
                     machine.finished();
                 }
@@ -226,11 +261,16 @@ impl Pump {
             return;
         };
         if self.output.is_empty() {
-            machine.take_output(&mut self.output);
+            if std::mem::take(&mut self.is_written) {
+                machine.output_written();
+            }
+            if machine.take_output(&mut self.output) {
+                self.has_waited = false;
+            }
         }
         while !self.output.is_empty() {
             match io.poll_write(cx, &self.output[self.written..]) {
-                Poll::Pending => return,
+                Poll::Pending => return self.wait_for_room(machine),
                 Poll::Ready(Ok(0)) => return self.fail(machine, io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(n)) => {
                     self.written += n;
@@ -240,7 +280,8 @@ impl Pump {
                 Poll::Ready(Err(error)) => return self.fail(machine, error),
             }
             if self.written < self.output.len() {
-                machine.output_progressed();
+                self.has_waited = true;
+                machine.output_waits();
                 continue;
             }
             self.written = 0;
@@ -251,13 +292,21 @@ impl Pump {
         }
         if self.is_flushing {
             match io.poll_flush(cx) {
-                Poll::Pending => {}
+                Poll::Pending => self.wait_for_room(machine),
                 Poll::Ready(Ok(())) => {
                     self.is_flushing = false;
-                    machine.output_written();
+                    self.is_written = true;
                 }
                 Poll::Ready(Err(error)) => self.fail(machine, error),
             }
+        }
+    }
+
+    /// Has the machine count from now on how long this lasts.
+    #[cold]
+    fn wait_for_room(&mut self, machine: &dyn Machine) {
+        if !std::mem::replace(&mut self.has_waited, true) {
+            machine.output_waits();
         }
     }
 

@@ -72,10 +72,12 @@ pub enum End {
     Release,
 }
 
-/// Tells one connection that it is to end.
-#[derive(Clone, Debug)]
+/// Tells one connection that it is to end. For one task.
+#[derive(Debug)]
 pub struct Ending {
     slot: Arc<Slot>,
+    /// Who waits in the slot, and how much had been told when he was put there.
+    waiting: Option<(u8, Waker)>,
 }
 
 #[derive(Debug, Default)]
@@ -91,8 +93,10 @@ impl Slot {
     }
 
     fn tell(&self, end: End) {
-        self.end.fetch_max(end as u8, Ordering::SeqCst);
-        let waker = self.lock().take();
+        let mut waker = self.lock();
+        let is_more = self.end.fetch_max(end as u8, Ordering::SeqCst) < end as u8;
+        // Whoever waits stays there until there is more.
+        let waker = waker.take_if(|_| is_more);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -100,10 +104,31 @@ impl Slot {
 }
 
 impl Ending {
+    fn new(slot: &Arc<Slot>) -> Self {
+        Self {
+            slot: Arc::clone(slot),
+            waiting: None,
+        }
+    }
+
     /// Ready once more is to be ended than `known`, with how much.
-    pub fn poll_beyond(&self, known: End, cx: &mut TaskContext<'_>) -> Poll<End> {
+    #[inline]
+    pub fn poll_beyond(&mut self, known: End, cx: &mut TaskContext<'_>) -> Poll<End> {
+        let told = self.slot.end.load(Ordering::SeqCst);
+        if let Some((before, waker)) = &self.waiting {
+            // Nobody has been woken since then.
+            if *before == told && told <= known as u8 && waker.will_wake(cx.waker()) {
+                return Poll::Pending;
+            }
+        }
+        self.poll_slot(known, cx)
+    }
+
+    #[inline(never)]
+    fn poll_slot(&mut self, known: End, cx: &TaskContext<'_>) -> Poll<End> {
         let mut waker = self.slot.lock();
-        let end = match self.slot.end.load(Ordering::SeqCst) {
+        let told = self.slot.end.load(Ordering::SeqCst);
+        let end = match told {
             0 => End::No,
             1 => End::Drain,
             2 => End::Now,
@@ -112,10 +137,8 @@ impl Ending {
         if end > known {
             return Poll::Ready(end);
         }
-        match &mut *waker {
-            Some(waker) if waker.will_wake(cx.waker()) => {}
-            waker => *waker = Some(cx.waker().clone()),
-        }
+        *waker = Some(cx.waker().clone());
+        self.waiting = Some((told, cx.waker().clone()));
         Poll::Pending
     }
 }
@@ -195,9 +218,7 @@ impl Server {
     }
 
     async fn accept(mut self, protocol: Arc<dyn Protocol>, room: Arc<Room>) {
-        let listening = Ending {
-            slot: Arc::clone(&room.listening),
-        };
+        let mut listening = Ending::new(&room.listening);
         let _guard = Listening(Arc::clone(&room));
         let mut number = 0_u32;
         let mut pause: Option<(Instant, Box<dyn Timer>)> = None;
@@ -252,13 +273,11 @@ impl Server {
             (until_at, Arc::clone(secure))
         });
         async move {
-            let ending = Ending {
-                slot: Arc::clone(&place.slot),
-            };
+            let mut ending = Ending::new(&place.slot);
             let link = match handshake {
                 None => link,
                 Some((until_at, secure)) => {
-                    let shaken = unless_ended(&ending, secure.accept(link));
+                    let shaken = unless_ended(&mut ending, secure.accept(link));
                     match until(&*runtime, until_at, shaken).await {
                         Some(Some(Ok(link))) => link,
                         // Nobody has said anything yet who could be told.
@@ -282,7 +301,7 @@ impl fmt::Debug for Server {
 
 /// Goes on with a handshake unless the server is told to end: nothing has begun that could be
 /// finished.
-async fn unless_ended(ending: &Ending, mut handshake: Handshake) -> Option<io::Result<Link>> {
+async fn unless_ended(ending: &mut Ending, mut handshake: Handshake) -> Option<io::Result<Link>> {
     poll_fn(|cx| {
         if ending.poll_beyond(End::No, cx).is_ready() {
             return Poll::Ready(None);
@@ -309,7 +328,7 @@ impl<S: Service, F: Fn(&Context) -> S + Send + Sync + 'static> Protocol for Plai
 }
 
 /// Runs a connection, and ends it as it is told.
-pub(crate) async fn serve_until(peer: Peer, driver: Driver, ending: Ending) {
+pub(crate) async fn serve_until(peer: Peer, driver: Driver, mut ending: Ending) {
     let mut driver = pin!(driver);
     let mut end = End::No;
     poll_fn(|cx| {
@@ -497,5 +516,52 @@ impl fmt::Debug for Running {
         f.debug_struct("Running")
             .field("connections", &self.connections())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context as TaskContext, Poll, Wake, Waker};
+
+    use super::{End, Ending, Slot};
+
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    // SRV-09
+    #[test]
+    fn whoever_waits_is_woken_for_each_step_and_only_for_that() {
+        let slot = Arc::new(Slot::default());
+        let mut ending = Ending::new(&slot);
+        let wakes = Arc::<Counted>::default();
+        let waker = Waker::from(Arc::clone(&wakes));
+        let count = || wakes.0.load(Ordering::SeqCst);
+        let mut poll =
+            |known, waker| ending.poll_beyond(known, &mut TaskContext::from_waker(waker));
+        assert_eq!(poll(End::No, &waker), Poll::Pending);
+        assert_eq!(poll(End::No, &waker), Poll::Pending);
+        slot.tell(End::No);
+        assert_eq!((count(), poll(End::No, &waker)), (0, Poll::Pending));
+        slot.tell(End::Drain);
+        assert_eq!(count(), 1);
+        assert_eq!(poll(End::No, &waker), Poll::Ready(End::Drain));
+        assert_eq!(poll(End::Drain, &waker), Poll::Pending);
+        // Told again, and polled by another task in between.
+        slot.tell(End::Drain);
+        assert_eq!(poll(End::Drain, Waker::noop()), Poll::Pending);
+        assert_eq!(poll(End::Drain, &waker), Poll::Pending);
+        slot.tell(End::Now);
+        assert_eq!(count(), 2);
+        // It has been told more than it knows, whatever it waited for before.
+        assert_eq!(poll(End::Drain, &waker), Poll::Ready(End::Now));
+        assert_eq!(poll(End::No, &waker), Poll::Ready(End::Now));
     }
 }

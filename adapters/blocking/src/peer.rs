@@ -92,7 +92,7 @@ impl Peer {
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
         let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline);
+        let room = Room::Wait(deadline.at());
         let call = self.handle.call_now(method, params, deadline, room)?;
         Ok(PendingCall::new(call))
     }
@@ -109,9 +109,8 @@ impl Peer {
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
         let deadline = self.handle.deadline(timeout);
-        let call = self
-            .handle
-            .call(method, params, deadline, Room::Wait(deadline))?;
+        let room = Room::Wait(deadline.at());
+        let call = self.handle.call(method, params, deadline, room)?;
         Ok(PendingCall::new(call))
     }
 
@@ -129,7 +128,7 @@ impl Peer {
         then: impl FnOnce(OwnedOutcome) + Send + 'static,
     ) -> Result<CallId, CallRefused> {
         let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline);
+        let room = Room::Wait(deadline.at());
         self.handle
             .call_then(method, params, deadline, room, Box::new(then))
     }
@@ -140,7 +139,8 @@ impl Peer {
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
     pub fn notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
         let deadline = self.handle.deadline(Some(CALL_TIMEOUT_DEFAULT));
-        self.handle.notify(method, params, Room::Wait(deadline))
+        self.handle
+            .notify(method, params, Room::Wait(deadline.at()))
     }
 
     /// The same without waiting.
@@ -187,7 +187,8 @@ impl Peer {
         build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
         let deadline = self.handle.deadline(timeout);
-        let sent = self.handle.batch(deadline, Room::Wait(deadline), build);
+        let room = Room::Wait(deadline.at());
+        let sent = self.handle.batch(deadline, room, build);
         let (handles, pending) = sent.map_err(|(error, _)| CallError::Rejected(error))?;
         Ok((handles, pending.wait()))
     }

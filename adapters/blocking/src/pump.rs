@@ -7,6 +7,7 @@
 //! somebody else wrote does, the machine is told.
 
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,6 +143,8 @@ fn read_on(machine: &impl ThreadMachine, threads: &Threads, reader: impl Read) {
 /// What is read from, and what the machine has left over of it.
 struct Intake<R> {
     reader: R,
+    /// Where little is read into.
+    small: [u8; SMALL_BYTES],
     rest: ReadBuffer,
     /// How many reads in a row were small.
     quiet: u32,
@@ -152,6 +155,7 @@ impl<R: Read> Intake<R> {
     fn new(machine: &impl Machine, reader: R) -> Self {
         Self {
             reader,
+            small: [0; SMALL_BYTES],
             rest: ReadBuffer::new(machine.input_bytes_max()),
             quiet: QUIET_READS,
             is_over: false,
@@ -164,11 +168,10 @@ impl<R: Read> Intake<R> {
         if self.is_over {
             return Came::End;
         }
-        let mut small = [0; SMALL_BYTES];
         let is_small = self.quiet >= QUIET_READS && self.rest.is_empty();
         let room = if is_small {
             self.rest.release();
-            &mut small
+            &mut self.small
         } else {
             self.rest.spare()
         };
@@ -185,8 +188,11 @@ impl<R: Read> Intake<R> {
                     0
                 };
                 if is_small {
-                    let consumed = machine.receive(&small[..n]);
-                    return self.keep(machine, &small[consumed.min(n)..n]);
+                    let consumed = machine.receive(&self.small[..n]);
+                    if consumed < n {
+                        return self.keep(machine, consumed..n);
+                    }
+                    return Came::Something;
                 }
                 self.rest.advance(n);
                 let consumed = machine.receive(self.rest.filled());
@@ -196,8 +202,10 @@ impl<R: Read> Intake<R> {
         }
     }
 
+    /// Keeps what was read, but for what the machine is done with.
     #[cold]
-    fn keep<M: Machine + ?Sized>(&mut self, machine: &M, mut rest: &[u8]) -> Came {
+    fn keep<M: Machine + ?Sized>(&mut self, machine: &M, left: Range<usize>) -> Came {
+        let mut rest = &self.small[left];
         while !rest.is_empty() {
             let room = self.rest.spare();
             let part = rest.len().min(room.len());

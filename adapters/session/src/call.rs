@@ -51,7 +51,7 @@ impl Pending {
     /// The same for `span` at most; the call stays open if it takes longer. The outcome is given
     /// once.
     pub fn wait_for(&mut self, span: Duration) -> Option<OwnedOutcome> {
-        self.wait_until(self.handle.deadline(Some(span)))
+        self.wait_until(self.handle.deadline(Some(span)).at())
     }
 
     /// None if it takes longer, or the outcome has been given.

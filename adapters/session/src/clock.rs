@@ -27,9 +27,9 @@ pub trait Clock: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     epoch: std::time::Instant,
-    /// The epoch by the clock that ticks, or shortly after it.
+    /// The epoch by the clock that ticks, or shortly after it, in nanoseconds.
     #[cfg(target_os = "linux")]
-    epoch_of_ticks: Duration,
+    epoch_of_ticks: u64,
 }
 
 impl SystemClock {
@@ -57,14 +57,20 @@ impl Clock for SystemClock {
     #[cfg(target_os = "linux")]
     fn now_about(&self) -> Instant {
         // The last tick may have been before the epoch.
-        Instant::ZERO + since_boot(ClockId::MonotonicCoarse).saturating_sub(self.epoch_of_ticks)
+        Instant::from_nanos(
+            since_boot(ClockId::MonotonicCoarse).saturating_sub(self.epoch_of_ticks),
+        )
     }
 }
 
-/// What a clock shows that counts from the start of the machine, as `std`'s does.
+/// What a clock shows that counts nanoseconds from the start of the machine, as `std`'s does.
 #[cfg(target_os = "linux")]
-fn since_boot(clock: ClockId) -> Duration {
-    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
+fn since_boot(clock: ClockId) -> u64 {
+    let shown = clock_gettime(clock);
+    // Neither is ever below zero, and five centuries fit.
+    (shown.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(shown.tv_nsec as u64)
 }
 
 #[cfg(test)]

@@ -54,6 +54,31 @@ impl Drop for Owner {
     }
 }
 
+/// When a call is given up, as [`Handle::deadline`] reckons it for one that begins at once; any [`Instant`] is one, too.
+#[derive(Debug)]
+pub struct Deadline {
+    at: Instant,
+    /// What the clock showed, if that is good enough for the connection: it need not be asked again.
+    present: Option<Instant>,
+}
+
+impl Deadline {
+    /// The time; [`Instant::FAR_FUTURE`] for never.
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
+    fn due(&self) -> Option<Instant> {
+        (self.at != Instant::FAR_FUTURE).then_some(self.at)
+    }
+}
+
+impl From<Instant> for Deadline {
+    fn from(at: Instant) -> Self {
+        Self { at, present: None }
+    }
+}
+
 impl Handle {
     /// A handle that closes the connection when its last clone is dropped.
     pub fn owning(session: Arc<Session>) -> Self {
@@ -101,17 +126,22 @@ impl Handle {
     }
 
     /// The time that lies `timeout` ahead; never for none. One that is far ahead is told by what the clock
-    /// [about](crate::Clock::now_about) shows.
-    pub fn deadline(&self, timeout: Option<Duration>) -> Instant {
+    /// [about](crate::Clock::now_about) shows. For a call that is begun now: to the connection the present is what the
+    /// clock shows here.
+    pub fn deadline(&self, timeout: Option<Duration>) -> Deadline {
         let Some(span) = timeout else {
-            return Instant::FAR_FUTURE;
+            return Instant::FAR_FUTURE.into();
         };
-        let now = if span < FAR_AHEAD {
-            self.session.now()
-        } else {
+        let is_far = span >= FAR_AHEAD;
+        let now = if is_far {
             self.session.now_about()
+        } else {
+            self.session.now()
         };
-        now + span
+        Deadline {
+            at: now + span,
+            present: (!is_far || self.session.is_patient()).then_some(now),
+        }
     }
 
     /// Begins a call that settles by `deadline`.
@@ -122,10 +152,10 @@ impl Handle {
         &self,
         method: &str,
         params: impl Payload + Copy,
-        deadline: Instant,
+        deadline: impl Into<Deadline>,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
-        self.begin(method, params, deadline, room, Session::wake_for)
+        self.begin(method, params, deadline.into(), room, Session::wake_for)
     }
 
     /// The same for a thread that is about to wait for the answer: it writes the call by itself,
@@ -137,22 +167,22 @@ impl Handle {
         &self,
         method: &str,
         params: impl Payload + Copy,
-        deadline: Instant,
+        deadline: impl Into<Deadline>,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
-        self.begin(method, params, deadline, room, Session::write_out)
+        self.begin(method, params, deadline.into(), room, Session::write_out)
     }
 
     fn begin(
         &self,
         method: &str,
         params: impl Payload + Copy,
-        deadline: Instant,
+        deadline: Deadline,
         room: Room<'_>,
         sent: fn(&Session, Guard<'_>),
     ) -> Result<Pending, SendError> {
-        let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
-        let sent = self.with_room(room, sent, (), |state, ()| {
+        let (due, present) = (deadline.due(), deadline.present);
+        let sent = self.with_room(present, room, sent, (), |state, ()| {
             let tag = Tag::Once(state.places.next());
             let sent = state.conn.call(method, params, due, tag);
             sent.map(|call| (call, state.places.open()))
@@ -172,12 +202,14 @@ impl Handle {
         &self,
         method: &str,
         params: impl Payload + Copy,
-        deadline: Instant,
+        deadline: impl Into<Deadline>,
         room: Room<'_>,
         then: Then,
     ) -> Result<CallId, CallRefused> {
-        let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
-        let sent = self.with_room(room, Session::wake_for, Tag::Then(then), |state, tag| {
+        let deadline = deadline.into();
+        let (due, present) = (deadline.due(), deadline.present);
+        let tag = Tag::Then(then);
+        let sent = self.with_room(present, room, Session::wake_for, tag, |state, tag| {
             let sent = state.conn.call(method, params, due, tag);
             sent.map_err(|rejected| (rejected.error, Some(rejected.value)))
         });
@@ -200,7 +232,7 @@ impl Handle {
         params: impl Payload + Copy,
         room: Room<'_>,
     ) -> Result<(), SendError> {
-        self.with_room(room, Session::wake_for, (), |state, ()| {
+        self.with_room(None, room, Session::wake_for, (), |state, ()| {
             let sent = state.conn.notify(method, params);
             sent.map_err(|error| (error, Some(())))
         })
@@ -216,20 +248,21 @@ impl Handle {
     /// why `build` or the connection refused.
     pub fn batch<H, F>(
         &self,
-        deadline: Instant,
+        deadline: impl Into<Deadline>,
         room: Room<'_>,
         build: F,
     ) -> Result<(H, PendingBatch), (SendError, Option<F>)>
     where
         F: FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     {
+        let deadline = deadline.into();
+        let (due, present) = (deadline.due(), deadline.present);
         let (handles, place) =
-            self.with_room(room, Session::write_out, build, |state, build| {
+            self.with_room(present, room, Session::write_out, build, |state, build| {
                 if state.is_full() {
                     return Err((SendError::Full, Some(build)));
                 }
                 let (place, mut calls) = (state.places.next(), Vec::new());
-                let due = (deadline != Instant::FAR_FUTURE).then_some(deadline);
                 let mut batch = state.conn.batch(due);
                 let mut builder = BatchBuilder::new(&mut batch, place, &mut calls);
                 let handles = build(&mut builder).map_err(|error| (error, None))?;
@@ -239,15 +272,18 @@ impl Handle {
         Ok((handles, PendingBatch::new(self.to_unowned(), place)))
     }
 
-    /// Does `send` and then `sent`; if it is refused for want of room, as `room` says.
+    /// Does `send` and then `sent`; if it is refused for want of room, as `room` says. `present` is what the clock has
+    /// just shown, if it was looked at.
     fn with_room<V, R>(
         &self,
+        present: Option<Instant>,
         room: Room<'_>,
         sent: fn(&Session, Guard<'_>),
         mut value: V,
         mut send: impl FnMut(&mut State, V) -> Result<R, (SendError, Option<V>)>,
     ) -> Result<R, (SendError, Option<V>)> {
         let mut state = self.session.lock();
+        state.set_present(present);
         loop {
             self.session.tell_time_to_output(&mut state);
             let (error, back) = match send(&mut state, value) {

@@ -31,8 +31,9 @@ pub trait Machine: Send + Sync + 'static {
     /// Until the next [`turn`](Self::turn) nobody is woken: whoever asks is awake.
     fn take_output(&self, into: &mut Vec<u8>) -> bool;
 
-    /// Part of what was taken has been written.
-    fn output_progressed(&self);
+    /// What was taken cannot be written at once, or some more of it has been: the rest waits for room from now on. A
+    /// write that waits is given up some day, one that is not said to wait is not.
+    fn output_waits(&self);
 
     /// All that was taken has been written and flushed.
     fn output_written(&self);
@@ -44,6 +45,12 @@ pub trait Machine: Send + Sync + 'static {
     /// has changed: output to write, work to do, an earlier deadline. What has become due since the machine was told
     /// the time may be left to another turn, wanted at once.
     fn turn(&self, waker: &Waker) -> Turn;
+
+    /// The same after all that was taken has been [written](Self::output_written).
+    fn turn_written(&self, waker: &Waker) -> Turn {
+        self.output_written();
+        self.turn(waker)
+    }
 
     /// The transport has been let go.
     fn finished(&self);

@@ -70,6 +70,9 @@ fn is_followed(request: &OwnedRequest, next: Origin) -> bool {
 /// For how many items an empty queue keeps its memory.
 const ITEMS_KEPT: usize = 16;
 
+/// For how many items the memory stays with whoever has taken them.
+const ITEMS_TAKEN: usize = 4;
+
 /// Requests that were taken from a queue together, and have not begun.
 #[derive(Default)]
 pub struct Taken {
@@ -88,6 +91,19 @@ impl Taken {
     pub fn next_key(&self) -> Option<RequestKey> {
         let next = self.items.front().and_then(Item::as_request);
         next.map(OwnedRequest::key)
+    }
+
+    /// Whether it is not worth the lock to give its memory back.
+    pub(crate) fn is_small(&self) -> bool {
+        self.items.capacity() <= ITEMS_TAKEN
+    }
+
+    /// Lets go of them.
+    pub fn clear(&mut self) {
+        if !self.items.is_empty() {
+            rare();
+            self.items.clear();
+        }
     }
 
     /// Has a request be the next one.
@@ -152,6 +168,11 @@ impl Queue {
         let last = self.items.back().and_then(Item::as_request);
         let is_next = last.is_some_and(|last| is_followed(last, request.origin));
         self.run = if is_next { self.run + 1 } else { 1 };
+        if self.items.capacity() == 0 {
+            rare();
+            // Mostly there is no other, and a connection that waits for the next one keeps this.
+            self.items.reserve_exact(1);
+        }
         self.items.push_back(Item::NONE);
         if let Some(Item::Request(place)) = self.items.back_mut() {
             request.put_into(place);

@@ -39,7 +39,7 @@ use crate::fault::Fault;
 use crate::machine::{Inlet, Outlet, Turn};
 use crate::options::Options;
 use crate::places::{Place, Places};
-use crate::queue::{Queue, Work};
+use crate::queue::{Queue, Taken, Work};
 use crate::rare::rare;
 use crate::report::Report;
 #[cfg(feature = "websocket")]
@@ -117,7 +117,8 @@ pub struct State {
     written: u64,
     /// Who reads, where others than the reading thread may.
     reading: Reading,
-    /// When the write began, or last got on, that is under way. One writes at a time.
+    /// When the write began, or last got on, that is under way; the far future while it has not had to wait. One writes
+    /// at a time.
     pub(crate) writing_since: Option<Instant>,
     /// What the writer is to go on with, of a write that somebody else began; otherwise empty.
     left_over: Vec<u8>,
@@ -241,6 +242,11 @@ impl Session {
         self.clock.now_about()
     }
 
+    /// Whether a tick of the clock makes no difference to how long a write or a frame may take.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.is_patient
+    }
+
     /// Tells the connection the time. Under the lock nothing takes long: the clock is read once.
     fn tell_time(&self, state: &mut State) -> Instant {
         let now = match state.present {
@@ -280,6 +286,19 @@ impl Session {
             }
         }
         work
+    }
+
+    /// Takes the requests that are next, as [`pop_requests`](crate::Queue::pop_requests) does, for a service that asks for
+    /// more only when it has begun them. If that was all, it is told so without the lock.
+    pub fn next_requests(&self, state: &mut State, taken: &mut Taken, requests_max: usize) -> bool {
+        let is_any = state.queue.pop_requests(taken, requests_max);
+        if is_any {
+            // What many have taken is given back, and that takes the lock.
+            let is_all = state.queue.is_empty() && taken.is_small();
+            state.is_serving = !is_all;
+            self.has_work.store(!is_all, Ordering::Relaxed);
+        }
+        is_any
     }
 
     /// Says how many requests the service has taken from the queue together and not begun yet: until
@@ -371,12 +390,17 @@ impl Session {
             return false;
         }
         let now = self.tell_time(state);
-        loop {
-            if !state.take_transmit(into) {
-                return false;
-            }
+        let is_taken = self.take_transmit_of(state, into);
+        if is_taken {
+            state.writing_since = Some(now);
+        }
+        is_taken
+    }
+
+    /// The same without saying since when it is being written.
+    fn take_transmit_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
+        while state.take_transmit(into) {
             if state.write_failed.is_none() {
-                state.writing_since = Some(now);
                 return true;
             }
             rare();
@@ -384,6 +408,7 @@ impl Session {
             // Whoever keeps time may have waited for nothing but this.
             self.signal(state, Signal::Turn);
         }
+        false
     }
 
     /// When the next turn is wanted, if this one has nothing to do: it is open, nothing is to be written, and what had

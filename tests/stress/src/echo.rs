@@ -76,7 +76,7 @@ impl Machine for Echo {
         inside.is_writing
     }
 
-    fn output_progressed(&self) {}
+    fn output_waits(&self) {}
 
     fn output_written(&self) {
         self.act(|inside| inside.is_writing = false);

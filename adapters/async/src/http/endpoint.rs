@@ -244,6 +244,10 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
             Cow::Owned(text) => HeaderValue::from_str(text),
         };
         match value {
+            // The one that nearly every answer has need not be looked up by its name.
+            Ok(value) if name == "content-type" => {
+                response.headers_mut().append(CONTENT_TYPE, value);
+            }
             Ok(value) => {
                 response.headers_mut().append(name, value);
             }

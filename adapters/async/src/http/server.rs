@@ -37,13 +37,13 @@ impl<S: Service> Protocol for Endpoint<S> {
 pub(super) async fn serve_connection<S: Service>(
     endpoint: Endpoint<S>,
     link: Link,
-    ending: Ending,
+    mut ending: Ending,
 ) {
     let Link { mut io, context } = link;
     let (runtime, rules) = (endpoint.runtime().clone(), &endpoint.options().rules);
     let due = runtime.now() + rules.first_byte_time_max;
     // An end without a word needs none in return.
-    let Some(Some(first)) = until(&*runtime, due, first_byte(&mut *io, &ending)).await else {
+    let Some(Some(first)) = until(&*runtime, due, first_byte(&mut *io, &mut ending)).await else {
         return;
     };
     let phases = Phases::new(rules.header_time_max, rules.idle_time_max);
@@ -96,7 +96,7 @@ fn builder(rules: &HttpRules) -> Builder {
 }
 
 /// The first byte that comes in; none if none does, or if the server ends.
-async fn first_byte(io: &mut dyn Io, ending: &Ending) -> Option<u8> {
+async fn first_byte(io: &mut dyn Io, ending: &mut Ending) -> Option<u8> {
     let mut first = [0];
     poll_fn(|cx| {
         if ending.poll_beyond(End::No, cx).is_ready() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use antiphon::{CloseReason, Framing, Input, Instant};
 
-use super::{Session, Signal};
+use super::{Session, Signal, State};
 use crate::machine::{Inlet, Machine, Outlet, ThreadMachine, Turn};
 use crate::rare::rare;
 
@@ -68,10 +68,15 @@ impl Machine for Session {
         if state.take_left_over(into) {
             return true;
         }
-        !self.is_other_writing(&state) && self.take_output_of(&mut state, into)
+        let is_taken = !self.is_other_writing(&state) && self.take_transmit_of(&mut state, into);
+        if is_taken {
+            // The pump says so if it has to wait, and then it is time to know since when.
+            state.writing_since = Some(Instant::FAR_FUTURE);
+        }
+        is_taken
     }
 
-    fn output_progressed(&self) {
+    fn output_waits(&self) {
         let now = self.now();
         self.lock().writing_since = Some(now);
     }
@@ -85,21 +90,13 @@ impl Machine for Session {
     }
 
     fn turn(&self, waker: &Waker) -> Turn {
+        self.task_turn(&mut self.lock(), waker)
+    }
+
+    fn turn_written(&self, waker: &Waker) -> Turn {
         let mut state = self.lock();
-        let turn = match self.quiet_until(&mut state) {
-            Some(wake_at) => Turn::Open { wake_at },
-            None => self.turn_of(&mut state),
-        };
-        if matches!(turn, Turn::Open { .. }) {
-            let may_begin = state.writing_since.is_none() && state.has_output();
-            let may_write = may_begin || state.has_left_over();
-            let may_serve = !state.is_serving && !state.queue.is_empty();
-            if may_write || may_serve {
-                return Turn::Busy;
-            }
-            state.task = Some(waker.clone());
-        }
-        turn
+        self.note_written(&mut state);
+        self.task_turn(&mut state, waker)
     }
 
     fn finished(&self) {
@@ -112,6 +109,26 @@ impl Machine for Session {
 
     fn linger(&self) -> Duration {
         self.options.linger
+    }
+}
+
+impl Session {
+    /// The turn of a task, which does by itself what there is to do.
+    fn task_turn(&self, state: &mut State, waker: &Waker) -> Turn {
+        let turn = match self.quiet_until(state) {
+            Some(wake_at) => Turn::Open { wake_at },
+            None => self.turn_of(state),
+        };
+        if matches!(turn, Turn::Open { .. }) {
+            let may_begin = state.writing_since.is_none() && state.has_output();
+            let may_write = may_begin || state.has_left_over();
+            let may_serve = !state.is_serving && !state.queue.is_empty();
+            if may_write || may_serve {
+                return Turn::Busy;
+            }
+            state.task = Some(waker.clone());
+        }
+        turn
     }
 }
 

@@ -132,6 +132,11 @@ impl State {
         is_served || self.conn.calls_open() > 0 || self.closed.is_some()
     }
 
+    /// Takes what the clock has shown just before the lock was taken, if it was looked at.
+    pub(crate) fn set_present(&mut self, present: Option<Instant>) {
+        self.present = present;
+    }
+
     /// Forgets a request that is answered, or that nobody will answer.
     pub(crate) fn let_go(&mut self, request: RequestKey, bytes: usize) {
         // Mostly nothing is cancelled, and the set is not worth its hash.

@@ -20,7 +20,7 @@ fn a_write_that_stands_still_is_given_up_and_last_words_are_awaited() {
     assert!(!side.take().is_empty());
     assert_eq!(wakes(side.wait(40_000)), Instant::from_millis(60_000));
     // It got on: the time begins anew.
-    side.session.output_progressed();
+    side.session.output_waits();
     assert_eq!(wakes(side.wait(59_999)), Instant::from_millis(100_000));
     assert_eq!(side.fault(), None);
     assert_eq!(wakes(side.wait(1)), Instant::from_millis(101_000));

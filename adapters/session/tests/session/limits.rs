@@ -175,9 +175,12 @@ fn only_a_deadline_that_is_far_ahead_may_be_told_by_about_now() {
         (10_000, 109_993),
         (30_000, 129_993),
     ] {
-        assert_eq!(deadline(millis), antiphon::Instant::from_millis(due));
+        assert_eq!(deadline(millis).at(), antiphon::Instant::from_millis(due));
     }
-    assert_eq!(side.handle().deadline(None), antiphon::Instant::FAR_FUTURE);
+    assert_eq!(
+        side.handle().deadline(None).at(),
+        antiphon::Instant::FAR_FUTURE
+    );
 }
 
 #[test]
@@ -195,6 +198,21 @@ fn only_spans_that_are_long_may_begin_about_now() {
     assert_eq!(begun(10_000, 10_000), 99_993);
     assert_eq!(begun(9_999, 10_000), 100_000);
     assert_eq!(begun(10_000, 9_999), 100_000);
+}
+
+#[test]
+fn what_a_call_has_found_the_time_to_be_counts_for_its_writing_only_if_that_may_be_about_now() {
+    for (write_millis, begun_millis) in [(10_000, 99_993), (9_999, 100_000)] {
+        let mut config = Config::new();
+        config.write_time_max = Some(Duration::from_millis(write_millis));
+        let side = Side::new(config);
+        side.pass(100_000);
+        side.clock.lag_millis.store(7, Ordering::SeqCst);
+        let due = side.handle().deadline(Some(Duration::from_secs(3600)));
+        let _call = side.handle().call("m", (), due, Room::Now).unwrap();
+        let due = antiphon::Instant::from_millis(begun_millis + write_millis);
+        assert_eq!(side.session.lock().conn.poll_timeout(), Some(due));
+    }
 }
 
 #[test]

@@ -89,10 +89,12 @@ impl Side {
         self.session.turn_of(&mut self.session.lock())
     }
 
-    /// Takes what is to be written next; it is being written from now on.
+    /// Takes what is to be written next; it waits for room from now on.
     pub(crate) fn take(&self) -> String {
         let mut taken = Vec::new();
-        self.session.take_output(&mut taken);
+        if self.session.take_output(&mut taken) {
+            self.session.output_waits();
+        }
         String::from_utf8(taken).unwrap()
     }
 
