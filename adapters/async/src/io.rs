@@ -27,8 +27,8 @@ pub trait Io: Send + Unpin + 'static {
     /// Ends the stream towards the other side, which may go on sending.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Whether what is written is on its way without being flushed, as with a socket. Then callers
-    /// write by themselves what there is room for.
+    /// Whether what is written is on its way without being flushed, as with a socket. Then callers,
+    /// once one has wanted to, write by themselves what there is room for while the task waits.
     fn is_prompt(&self) -> bool {
         false
     }

@@ -98,11 +98,11 @@ impl Taken {
         self.items.capacity() <= ITEMS_TAKEN
     }
 
-    /// Lets go of them.
+    /// Lets go of them, and of their memory unless that is little.
     pub fn clear(&mut self) {
-        if !self.items.is_empty() {
+        if !self.items.is_empty() || !self.is_small() {
             rare();
-            self.items.clear();
+            self.items = VecDeque::new();
         }
     }
 

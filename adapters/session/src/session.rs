@@ -131,7 +131,7 @@ pub struct State {
     pub(crate) is_end_told: bool,
     /// What was left over then.
     input_rest: Vec<u8>,
-    /// The service is at work, or has not begun.
+    /// The service has not begun, or is at work; not, in a task, with requests that were all there was.
     pub is_serving: bool,
     /// Something has begun to end: time is looked at in every turn.
     closing: bool,
@@ -383,7 +383,8 @@ impl Session {
         });
     }
 
-    /// Takes the output to be written next, as [`Machine::take_output`](crate::Machine::take_output) does, under the lock.
+    /// Takes the output to be written next, and says that it is being written from now on: for whoever may have to wait
+    /// in it, and does not say when.
     pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
         // To tell the time costs more than to look.
         if !state.has_output() {

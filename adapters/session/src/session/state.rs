@@ -224,6 +224,11 @@ impl State {
         self.conn.poll_transmit().is_some()
     }
 
+    /// Whether a part may stay behind when output is taken.
+    pub(super) fn is_taken_in_parts(&self) -> bool {
+        self.has_layer() || self.conn.config().framing == Framing::Messages
+    }
+
     pub(super) fn take_transmit(&mut self, into: &mut Vec<u8>) -> bool {
         #[cfg(feature = "websocket")]
         if self.layer.is_some() {

@@ -216,6 +216,23 @@ fn what_a_call_has_found_the_time_to_be_counts_for_its_writing_only_if_that_may_
 }
 
 #[test]
+fn what_stays_behind_when_a_part_is_written_has_its_time_from_then_on() {
+    let mut config = Config::new();
+    config.framing = antiphon::Framing::Messages;
+    config.write_time_max = Some(Duration::from_secs(60));
+    let side = Side::new(config);
+    side.notify("a");
+    side.notify("b");
+    let due = || side.session.lock().conn.poll_timeout();
+    assert_eq!(due(), Some(antiphon::Instant::from_millis(60_000)));
+    side.pass(50_000);
+    // No turn has told the connection the time.
+    let mut taken = Vec::new();
+    assert!(side.session.take_output(&mut taken));
+    assert_eq!(due(), Some(antiphon::Instant::from_millis(110_000)));
+}
+
+#[test]
 fn the_time_for_a_good_end_never_begins_about_now() {
     let mut config = Config::new();
     config.drain_time_max = Some(Duration::from_millis(50));
