@@ -536,7 +536,6 @@ mod tests {
         }
     }
 
-    // SRV-09
     #[test]
     fn whoever_waits_is_woken_for_each_step_and_only_for_that() {
         let slot = Arc::new(Slot::default());
