@@ -107,7 +107,7 @@ ENDINGS = [
      "what has become due since the time was told is seen to", "session::what_has_become_due_since"),
     (SESSION + "handle.rs", "(!is_far || self.session.is_patient())", "(true)",
      "short spans begin at the present, whatever a call has found it to be", "session::what_a_call_has_found"),
-    (SESSION + "session/moving.rs", "if state.is_taken_in_parts() && state.has_output() {", "if false {",
+    (SESSION + "session/moving.rs", "if state.is_taken_in_parts() {", "if false {",
      "what stays behind has its time from when a part is written", "session::what_stays_behind"),
     (ASYNC + "pump.rs", "if !std::mem::replace(&mut self.has_waited, true) {", "if false {",
      "tasks: a write that waits for room is given up", "streams::a_write_that_waits"),

@@ -93,10 +93,11 @@ impl Slot {
     }
 
     fn tell(&self, end: End) {
-        let mut waker = self.lock();
+        let mut place = self.lock();
         let is_more = self.end.fetch_max(end as u8, Ordering::SeqCst) < end as u8;
-        // Whoever waits stays there until there is more.
-        let waker = waker.take_if(|_| is_more);
+        // Whoever waits stays there until there is more, and then finds the lock free.
+        let waker = place.take_if(|_| is_more);
+        drop(place);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -527,12 +528,16 @@ mod tests {
 
     use super::{End, Ending, Slot};
 
-    #[derive(Default)]
-    struct Counted(AtomicUsize);
+    struct Counted {
+        slot: Arc<Slot>,
+        wakes: AtomicUsize,
+    }
 
     impl Wake for Counted {
         fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
+            // Who is woken may look at once.
+            assert!(self.slot.waker.try_lock().is_ok(), "the lock is free");
+            self.wakes.fetch_add(1, Ordering::SeqCst);
         }
     }
 
@@ -540,9 +545,12 @@ mod tests {
     fn whoever_waits_is_woken_for_each_step_and_only_for_that() {
         let slot = Arc::new(Slot::default());
         let mut ending = Ending::new(&slot);
-        let wakes = Arc::<Counted>::default();
-        let waker = Waker::from(Arc::clone(&wakes));
-        let count = || wakes.0.load(Ordering::SeqCst);
+        let counted = Arc::new(Counted {
+            slot: Arc::clone(&slot),
+            wakes: AtomicUsize::new(0),
+        });
+        let waker = Waker::from(Arc::clone(&counted));
+        let count = || counted.wakes.load(Ordering::SeqCst);
         let mut poll =
             |known, waker| ending.poll_beyond(known, &mut TaskContext::from_waker(waker));
         assert_eq!(poll(End::No, &waker), Poll::Pending);

@@ -71,12 +71,13 @@ impl Machine for Session {
         if self.is_other_writing(&state) {
             return false;
         }
-        if state.is_taken_in_parts() && state.has_output() {
+        let is_taken = if state.is_taken_in_parts() {
             rare();
             // What stays behind has its time anew, by the connection.
-            self.tell_time(&mut state);
-        }
-        let is_taken = self.take_transmit_of(&mut state, into);
+            self.take_output_of(&mut state, into)
+        } else {
+            self.take_transmit_of(&mut state, into)
+        };
         if is_taken {
             // The pump says so if it has to wait, and then it is time to know since when.
             state.writing_since = Some(Instant::FAR_FUTURE);
