@@ -44,7 +44,7 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: [Target; 10] = [
-    target("json", json::run, 640),
+    target("json", json::run, 649),
     target("frames", frames::run, 248),
     target("client", client::run, 1179),
     target("server", server::run, 1092),

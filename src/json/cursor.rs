@@ -3,7 +3,7 @@
 //! Lives here: blanks, keys, and the loop that passes over one array or object of any nesting. Does
 //! not live here: strings, numbers and words (`tokens`), and which member of a message is which
 //! (`scan`). Rules guarded: every byte is judged by RFC 8259; nesting costs one bit, and one stack
-//! frame more after every 63 levels, of which there are 128 at most.
+//! frame more after every 63 levels, of which there are 128 at most, and where long strings begin.
 //!
 //! A position is passed in and the next one comes back, so the compiler keeps it in a register;
 //! the cursor itself only remembers what the whole text must be told about afterwards.
@@ -15,7 +15,8 @@
 //! else (`utf8`), so that strings are only searched for their end. What stands between tokens is done
 //! with inline when there are no blanks; everything else is a call away.
 
-use super::plain::{WINDOW, Windows, stops_behind, text_of};
+use super::grid::Grid;
+use super::plain::{LONG, WINDOW, Windows, stops_behind, text_of};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 use super::tokens::begins_number;
 use crate::target::rare;
@@ -32,6 +33,15 @@ pub(super) struct Cursor<'t> {
     failure: SyntaxError,
 }
 
+/// Whether a grid pays at all: its blocks have to be long.
+const HAS_GRID: bool = LONG >= 64;
+
+/// After so many strings longer than a block the rest of a value is read on the grid.
+const LONG_STRINGS: u32 = 4;
+
+/// As many bytes as positional params have as a rule.
+const FEW_BYTES: usize = 256;
+
 /// The stack of a reader inside one array.
 const IN_ARRAY: u64 = 0b10;
 
@@ -42,13 +52,14 @@ fn closing(bracket: u8) -> u8 {
     bracket + 2
 }
 
-/// Behind a comma and a key, both plainly written: see [`plain_key`].
+/// Behind a comma at `pos`, where the window is, and a key, both plainly written: see [`plain_key`].
 #[inline(always)]
-fn plain_next_key(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
+fn plain_next_key(window: &[u8; WINDOW], pos: usize) -> Option<(usize, u8)> {
     if window[0] != b',' {
         return None;
     }
-    plain_key::<1>(window)
+    let (behind, byte) = plain_key::<1>(window)?;
+    Some((pos + behind, byte))
 }
 
 /// Behind a key whose quote is at `AT`, and its colon: where the value or a blank begins, and the byte
@@ -242,28 +253,32 @@ impl<'t> Cursor<'t> {
         bracket: u8,
         open: u32,
     ) -> Result<usize, Failed> {
-        self.values(pos, bracket, open, 1)
+        self.values::<false>(pos, bracket, open, 1)
     }
 
     /// Does the same for an array that is likely to hold nothing but a few strings and numbers, as
-    /// positional params do. From anything else on the long way reads the rest.
+    /// positional params do. From anything else on, and from where it is no longer short, the long way reads the rest.
     #[inline(always)]
-    pub(super) fn plain_array(&mut self, pos: usize, open: u32) -> Result<usize, Failed> {
-        self.enter(open, pos)?;
-        let (mut pos, mut first) = self.token(pos + 1);
+    pub(super) fn plain_array(&mut self, start: usize, open: u32) -> Result<usize, Failed> {
+        self.enter(open, start)?;
+        let (mut pos, mut first) = self.token(start + 1);
         if first == b']' {
             return Ok(pos + 1);
         }
         loop {
-            pos = match first {
-                b'"' => self.string(pos)?.end,
-                b'0'..=b'9' => self.number(pos, first)?,
-                _ => {
-                    rare();
-                    return self.values(pos, first, open + 1, IN_ARRAY);
+            let plain = match first {
+                b'"' => {
+                    let string = self.string_if(pos, || pos - start < FEW_BYTES)?;
+                    string.map(|string| string.end)
                 }
+                b'0'..=b'9' => Some(self.number(pos, first)?),
+                _ => None,
             };
-            (pos, first) = self.token(pos);
+            let Some(end) = plain else {
+                rare();
+                return self.values::<false>(pos, first, open + 1, IN_ARRAY);
+            };
+            (pos, first) = self.token(end);
             match first {
                 b',' => (pos, first) = self.token(pos + 1),
                 b']' => return Ok(pos + 1),
@@ -277,8 +292,10 @@ impl<'t> Cursor<'t> {
     ///
     /// The stack holds one bit per container that is open: 1 an object, 0 an array, the innermost
     /// lowest. The highest bit set stands for no container and says where the stack ends.
+    ///
+    /// A value with long strings goes on being read `ON_GRID`, which loses where tokens are short.
     #[inline(never)]
-    fn values(
+    fn values<const ON_GRID: bool>(
         &mut self,
         mut pos: usize,
         mut first: u8,
@@ -286,11 +303,25 @@ impl<'t> Cursor<'t> {
         mut stack: u64,
     ) -> Result<usize, Failed> {
         let windows = self.windows;
+        let mut grid = ON_GRID.then(|| Grid::at(self.text, pos));
         let mut depth = open;
+        let mut long_strings = 0;
         loop {
             // What is frequent is asked for first.
             if first == b'"' {
-                pos = self.string(pos)?.end;
+                if let Some(grid) = &mut grid {
+                    pos = self.string_on(grid, pos)?;
+                } else {
+                    let wants_long = || {
+                        long_strings += 1;
+                        !HAS_GRID || long_strings <= LONG_STRINGS
+                    };
+                    let Some(string) = self.string_if(pos, wants_long)? else {
+                        rare();
+                        return self.values::<true>(pos, first, depth, stack);
+                    };
+                    pos = string.end;
+                }
             } else if begins_number(first) {
                 pos = self.number(pos, first)?;
             } else if matches!(first, b'{' | b'[') {
@@ -298,7 +329,7 @@ impl<'t> Cursor<'t> {
                 let bracket = first;
                 if stack.leading_zeros() == 0 {
                     // No bit is left: the rest of this value has a stack of its own.
-                    pos = self.values(pos, bracket, depth, 1)?;
+                    pos = self.values::<ON_GRID>(pos, bracket, depth, 1)?;
                 } else {
                     (pos, first) = self.token(pos + 1);
                     if first != closing(bracket) {
@@ -306,7 +337,7 @@ impl<'t> Cursor<'t> {
                         stack <<= 1;
                         if bracket == b'{' {
                             stack |= 1;
-                            (pos, first) = self.key(pos, first)?;
+                            (pos, first) = self.key_on(&mut grid, pos, first)?;
                         }
                         continue;
                     }
@@ -322,8 +353,14 @@ impl<'t> Cursor<'t> {
                 }
                 let in_object = stack & 1 == 1;
                 if in_object {
-                    if let Some((behind, byte)) = windows.at(pos).and_then(plain_next_key) {
-                        (pos, first) = self.blanks_before(pos + behind, byte);
+                    let next = match &mut grid {
+                        Some(grid) => grid.next_key(pos),
+                        None => windows
+                            .at(pos)
+                            .and_then(|window| plain_next_key(window, pos)),
+                    };
+                    if let Some((behind, byte)) = next {
+                        (pos, first) = self.blanks_before(behind, byte);
                         break;
                     }
                 }
@@ -331,7 +368,7 @@ impl<'t> Cursor<'t> {
                 if first == b',' {
                     (pos, first) = self.token(pos + 1);
                     if in_object {
-                        (pos, first) = self.key(pos, first)?;
+                        (pos, first) = self.key_on(&mut grid, pos, first)?;
                     }
                     break;
                 }
@@ -361,6 +398,20 @@ impl<'t> Cursor<'t> {
         match self.windows.at(pos).and_then(plain_key::<0>) {
             Some((behind, byte)) => Ok(self.blanks_before(pos + behind, byte)),
             None => self.any_key(pos, first),
+        }
+    }
+
+    /// Does the same, on the grid if there is one.
+    #[inline(always)]
+    fn key_on(
+        &mut self,
+        grid: &mut Option<Grid<'_>>,
+        pos: usize,
+        first: u8,
+    ) -> Result<(usize, u8), Failed> {
+        match grid.as_mut().and_then(|grid| grid.key(pos)) {
+            Some((behind, byte)) => Ok(self.blanks_before(behind, byte)),
+            None => self.key(pos, first),
         }
     }
 

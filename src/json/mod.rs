@@ -9,7 +9,7 @@
 //! envelope and nothing else of the protocol.
 //!
 //! Rules guarded: untrusted text is validated before anything else looks at it and is never parsed
-//! into a tree; what is passed on is passed on byte for byte; no input nests calls more than three deep. This
+//! into a tree; what is passed on is passed on byte for byte; no input nests calls more than four deep. This
 //! folder is the only place that names `serde_json`.
 //!
 //! ```text
@@ -24,6 +24,7 @@ mod decimal;
 mod decode;
 mod encode;
 mod envelope;
+mod grid;
 mod kept;
 mod number;
 mod owned;

@@ -9,6 +9,7 @@
 //! is, costs no branch, for a processor that guessed wrong loses more than all of it takes.
 
 use super::cursor::{Cursor, Failed};
+use super::grid::Grid;
 use super::plain::{
     LONG, Stops, WIDTH, escaped_stops_at, free_of_stops, is_short_escape, long_stops_at,
     stops_behind,
@@ -59,20 +60,50 @@ impl Cursor<'_> {
     /// Passes over the string whose opening quote is at `pos`.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
+        // One that is wanted is there.
+        let none = StringToken {
+            end: pos,
+            escaped: false,
+        };
+        Ok(self.string_if(pos, || true)?.unwrap_or(none))
+    }
+
+    /// Does the same; nothing for a string longer than a block, if `wants_long` does not want it.
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    pub(super) fn string_if(
+        &mut self,
+        pos: usize,
+        wants_long: impl FnOnce() -> bool,
+    ) -> Result<Option<StringToken>, Failed> {
         let mut pos = pos + 1;
         let Some(window) = self.windows.at(pos - 1) else {
             rare();
-            return self.long_string(pos);
+            return self.long_string(pos).map(Some);
         };
         let (mut stops, mut next) = (stops_behind::<1>(window), pos + WIDTH);
         if stops.first().is_none() {
+            if !wants_long() {
+                rare();
+                return Ok(None);
+            }
             let rest = self.text.get(next..).unwrap_or_default();
             let Some(block) = rest.first_chunk() else {
-                return self.long_string(next);
+                return self.long_string(next).map(Some);
             };
             (pos, stops, next) = (next, Stops::of_long(block), next + LONG);
         }
-        self.end_of_string(pos, stops, next)
+        self.end_of_string(pos, stops, next).map(Some)
+    }
+
+    /// Does the same on a grid; returns where the string ends.
+    #[inline(always)]
+    pub(super) fn string_on(&mut self, grid: &mut Grid<'_>, pos: usize) -> Result<usize, Failed> {
+        let stop = grid.stop_from(pos + 1);
+        if self.text.get(stop) == Some(&b'"') {
+            return Ok(stop + 1);
+        }
+        rare();
+        Ok(self.long_string(pos + 1)?.end)
     }
 
     /// Passes over what is left of a string from `pos` on; what stands in it before is plain.

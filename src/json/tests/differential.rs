@@ -1,12 +1,14 @@
 //! The scanner against its twin and against serde_json, on inputs bent out of shape at random.
 
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::de::IgnoredAny;
 
 use super::{Random, twin};
+use crate::json::envelope::Envelope;
 use crate::json::plain::{skip_plain, skip_plain_naive};
 use crate::json::{Json, JsonString, SyntaxErrorKind, scan};
 
@@ -66,6 +68,33 @@ fn bend(text: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// Whether a text is accepted, which the scanner, its twin and serde_json have to agree on; the first two also on all that
+/// is found in it.
+fn agree(text: &[u8], depth_max: u8, envelopes_max: usize, envelopes: &mut Vec<Envelope>) -> bool {
+    let shown = || String::from_utf8_lossy(text).into_owned();
+    let ours = scan(text, depth_max, envelopes, envelopes_max);
+    match (twin::scan(text, depth_max, envelopes_max), &ours) {
+        (Ok((scanned, twins)), Ok(ours)) => {
+            assert_eq!(*ours, scanned, "{}", shown());
+            assert_eq!(*envelopes, twins, "{}", shown());
+        }
+        (Err(_), Err(error)) => {
+            assert!(error.offset() <= text.len(), "{}", shown());
+            assert!(envelopes.is_empty());
+        }
+        (_, ours) => panic!("only one refuses: {ours:?} {}", shown()),
+    }
+    if matches!(&ours, Err(error) if error.kind() == SyntaxErrorKind::TooDeep) {
+        return false;
+    }
+    // serde_json does not check the UTF-8 of what it ignores, and takes no byte-order mark.
+    let theirs = core::str::from_utf8(text).is_ok()
+        && serde_json::from_slice::<IgnoredAny>(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text))
+            .is_ok();
+    assert_eq!(ours.is_ok(), theirs, "{ours:?} {}", shown());
+    ours.is_ok()
+}
+
 // SER-01, SER-02, SER-05, SER-06, MSG-19
 #[test]
 fn scanner_twin_and_serde_json_agree_on_mutated_texts() {
@@ -73,44 +102,138 @@ fn scanner_twin_and_serde_json_agree_on_mutated_texts() {
     let mut envelopes = Vec::new();
     let mut accepted = 0;
     const ROUNDS: usize = 120_000;
-    for round in 0..ROUNDS {
+    for _ in 0..ROUNDS {
         let mut text = random.pick(SEEDS).as_bytes().to_owned();
         for _ in 0..random.below(4) {
             bend(&mut text, &mut random);
         }
         let depth_max = [0, 1, 2, 3, 5, 128, 128, 255][random.below(8)];
         let envelopes_max = [0, 1, 3, 100][random.below(4)];
-        let shown = || String::from_utf8_lossy(&text).into_owned();
-
-        let ours = scan(&text, depth_max, &mut envelopes, envelopes_max);
-        match (twin::scan(&text, depth_max, envelopes_max), &ours) {
-            (Ok((scanned, twins)), Ok(ours)) => {
-                accepted += 1;
-                assert_eq!(*ours, scanned, "round {round}: {}", shown());
-                assert_eq!(envelopes, twins, "round {round}: {}", shown());
-            }
-            (Err(_), Err(error)) => {
-                assert!(error.offset() <= text.len(), "round {round}: {}", shown());
-                assert!(envelopes.is_empty());
-            }
-            (_, ours) => panic!("round {round}: only one refuses: {ours:?} {}", shown()),
-        }
-        if matches!(&ours, Err(error) if error.kind() == SyntaxErrorKind::TooDeep) {
-            continue;
-        }
-        // serde_json does not check the UTF-8 of what it ignores, and takes no byte-order mark.
-        let theirs = core::str::from_utf8(&text).is_ok()
-            && serde_json::from_slice::<IgnoredAny>(
-                text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text),
-            )
-            .is_ok();
-        assert_eq!(ours.is_ok(), theirs, "round {round}: {ours:?} {}", shown());
+        accepted += usize::from(agree(&text, depth_max, envelopes_max, &mut envelopes));
     }
     // Both verdicts must be common, or the comparison proves little.
     assert!(
         accepted > ROUNDS / 10 && accepted < ROUNDS * 9 / 10,
         "{accepted}"
     );
+}
+
+/// Text for a string, of any length up to two blocks of the grid and more.
+fn inside(random: &mut Random, text: &mut Vec<u8>) {
+    let len_max = [4, 20, 70, 200][random.below(4)];
+    for _ in 0..random.below(len_max) {
+        match random.below(200) {
+            0 => text.extend_from_slice(b"\\\""),
+            1 => text.extend_from_slice(b"\\u00e9"),
+            2 => text.extend_from_slice("😀".as_bytes()),
+            byte => text.push(b'a' + byte as u8 % 26),
+        }
+    }
+}
+
+fn blanks(random: &mut Random, text: &mut Vec<u8>) {
+    if random.below(8) == 0 {
+        text.extend_from_slice([" ", "\n  ", "\t", "            "][random.below(4)].as_bytes());
+    }
+}
+
+fn string(random: &mut Random, text: &mut Vec<u8>) {
+    text.push(b'"');
+    inside(random, text);
+    text.push(b'"');
+}
+
+/// A value with strings of any length, and what stands between them.
+fn value(random: &mut Random, depth: usize, text: &mut Vec<u8>) {
+    let is_object = match random.below(if depth < 5 { 9 } else { 7 }) {
+        0..4 => return string(random, text),
+        4 => return text.extend_from_slice(b"-12.5e3"),
+        5 => return text.extend_from_slice(b"7"),
+        6 => return text.extend_from_slice(random.pick(&["true", "false", "null"]).as_bytes()),
+        kind => kind == 7,
+    };
+    // Some are nested deeper than one stack of bits.
+    let levels = if random.below(60) == 0 { 70 } else { 1 };
+    let (open, close): (&[u8], u8) = if is_object {
+        (b"{\"x\":", b'}')
+    } else {
+        (b"[", b']')
+    };
+    (1..levels).for_each(|_| text.extend_from_slice(open));
+    text.push(open[0]);
+    for member in 0..random.below(8) {
+        if member > 0 {
+            text.push(b',');
+        }
+        blanks(random, text);
+        if is_object {
+            string(random, text);
+            blanks(random, text);
+            text.push(b':');
+            blanks(random, text);
+        }
+        value(random, depth + 1, text);
+        blanks(random, text);
+    }
+    (0..levels).for_each(|_| text.push(close));
+}
+
+// SER-01, SER-02, SER-06, MSG-19
+#[test]
+fn texts_with_long_strings_are_judged_alike() {
+    let mut random = Random(0x0005_deec_e66d_0001);
+    let mut envelopes = Vec::new();
+    let mut accepted = 0;
+    const ROUNDS: usize = 20_000;
+    for _ in 0..ROUNDS {
+        let mut text = br#"{"jsonrpc":"2.0","id":1,"result":"#.to_vec();
+        text.extend_from_slice([&b"["[..], b"{\"a\":["][random.below(2)]);
+        for _ in 0..12 {
+            value(&mut random, 0, &mut text);
+            text.push(b',');
+        }
+        value(&mut random, 0, &mut text);
+        let is_object = text[33] == b'{';
+        text.extend_from_slice(if is_object { b"]}}" } else { b"]}" });
+        for _ in 0..random.below(3) {
+            bend(&mut text, &mut random);
+        }
+        let depth_max = [5, 80, 128][random.below(3)];
+        accepted += usize::from(agree(&text, depth_max, 1, &mut envelopes));
+    }
+    assert!(
+        accepted > ROUNDS / 10 && accepted < ROUNDS * 9 / 10,
+        "{accepted}"
+    );
+}
+
+/// What is wrong with a text, and where, does not depend on whether long strings stood before it.
+#[test]
+fn mistakes_are_found_in_the_same_place_behind_long_strings() {
+    let mut random = Random(0x0005_deec_e66d_0002);
+    let mut envelopes = Vec::new();
+    let mut refused = 0;
+    let mut said = |text: &[u8], before: usize| match scan(text, 128, &mut envelopes, 1) {
+        Ok(_) => None,
+        Err(error) => Some((error.kind(), error.offset() - before)),
+    };
+    for round in 0..20_000 {
+        let mut middle = Vec::new();
+        value(&mut random, 3, &mut middle);
+        for _ in 0..random.below(3) {
+            bend(&mut middle, &mut random);
+        }
+        let head = br#"{"jsonrpc":"2.0","params":[{},"#;
+        // So that every place of a block is met.
+        let long = "x".repeat(40 + round % 64);
+        let before = format!(r#""{long}","{long}","{long}","{long}","#);
+        let alone = [head, &middle[..], b"]}"].concat();
+        let behind = [head, before.as_bytes(), &middle, b"]}"].concat();
+        let alone = said(&alone, 0);
+        assert_eq!(said(&behind, before.len()), alone);
+        refused += usize::from(alone.is_some());
+    }
+    assert!(refused > 5_000, "{refused}");
 }
 
 #[test]

@@ -1,0 +1,108 @@
+//! The stops of a text, block by block where blocks stand, and not from wherever a token begins.
+//!
+//! Lives here: which block is at hand, and the next stop in it. Does not live here: what a stop means (`tokens`, `cursor`).
+//! Rule guarded: wherever it is asked from, what is said is the next stop from there.
+//!
+//! Why: the place where a token begins is known only once the one before has ended, and a search from there waits for a
+//! load, a comparison and a count each time. A block of the grid is judged before anybody knows where its tokens begin,
+//! so that in long strings only the count is waited for. Among short tokens a block at each of them is quicker.
+
+use super::plain::{LONG, Stops};
+use crate::target::rare;
+
+/// A text with the stops of one block at hand.
+pub(super) struct Grid<'t> {
+    text: &'t [u8],
+    /// Where the block begins: a multiple of its length.
+    start: usize,
+    stops: Stops,
+}
+
+impl<'t> Grid<'t> {
+    /// With the block at hand in which `pos` lies.
+    #[inline(always)]
+    pub(super) fn at(text: &'t [u8], pos: usize) -> Self {
+        let start = pos - pos % LONG;
+        Self {
+            text,
+            start,
+            stops: stops_of(text, start),
+        }
+    }
+
+    /// The first quote, backslash or control character at or behind `pos`, or the end of the text.
+    #[inline(always)]
+    pub(super) fn stop_from(&mut self, pos: usize) -> usize {
+        // One comparison for both sides.
+        if pos.wrapping_sub(self.start) >= LONG {
+            self.move_to(pos);
+        }
+        if let Some(n) = self.stops.behind(pos % LONG).first() {
+            return pos + n;
+        }
+        loop {
+            self.start += LONG;
+            self.stops = stops_of(self.text, self.start);
+            if let Some(n) = self.stops.first() {
+                return self.start + n;
+            }
+        }
+    }
+
+    /// Takes the block at hand in which `pos` lies.
+    #[inline(always)]
+    fn move_to(&mut self, pos: usize) {
+        if pos < self.start {
+            rare();
+            self.start = pos - pos % LONG;
+        }
+        // Step by step, so that the next block does not wait for `pos`.
+        while pos >= self.start + LONG {
+            self.start += LONG;
+        }
+        self.stops = stops_of(self.text, self.start);
+    }
+
+    /// Behind a comma at `pos` and a key, as [`key`](Self::key) says.
+    #[inline(always)]
+    pub(super) fn next_key(&mut self, pos: usize) -> Option<(usize, u8)> {
+        if self.text.get(pos) != Some(&b',') {
+            return None;
+        }
+        self.key(pos + 1)
+    }
+
+    /// Behind a key whose quote is at `pos`, and its colon: where the value or a blank begins, and the byte there. Only if
+    /// the key has no escapes and its colon follows at once.
+    #[inline(always)]
+    pub(super) fn key(&mut self, pos: usize) -> Option<(usize, u8)> {
+        if self.text.get(pos) != Some(&b'"') {
+            return None;
+        }
+        let end = self.stop_from(pos + 1);
+        match self.text.get(end..end + 3) {
+            Some([b'"', b':', first]) => Some((end + 2, *first)),
+            _ => None,
+        }
+    }
+}
+
+/// The stops of the block that begins at `start`; behind the end of the text there are only stops.
+#[inline(always)]
+fn stops_of(text: &[u8], start: usize) -> Stops {
+    let rest = text.get(start..).unwrap_or_default();
+    match rest.first_chunk() {
+        Some(block) => Stops::of_long(block),
+        None => stops_at_end(rest),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn stops_at_end(rest: &[u8]) -> Stops {
+    let mut block = [0; LONG];
+    for (place, byte) in block.iter_mut().zip(rest) {
+        *place = *byte;
+    }
+    Stops::of_long(&block)
+}
