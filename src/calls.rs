@@ -198,22 +198,19 @@ impl<T> Calls<T> {
         (number <= number_max).then_some(number)
     }
 
-    /// The digits of the number that was reserved, if there are at most seven. Those of numbers in a row cost a step
-    /// each. To be asked for once a number.
+    /// The last digits of the number that was reserved. Those of numbers in a row cost a step each. To be asked for once a
+    /// number.
     #[inline(always)]
     pub(crate) fn digits(&mut self, number: u64) -> Option<Digits> {
         if SMALL {
             return None;
         }
-        let digits = match self.digits {
-            None => {
-                rare();
-                Self::spell(number)?
-            }
-            Some(digits) => digits,
-        };
-        self.digits = digits.after();
-        Some(digits)
+        let digits = self.digits.or_else(|| {
+            rare();
+            Self::spell(number)
+        });
+        self.digits = digits.and_then(Digits::after);
+        digits
     }
 
     #[inline(never)]

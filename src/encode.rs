@@ -173,7 +173,18 @@ fn end_numbered_request(out: &mut Vec<u8>, digits: Digits) {
     out.truncate(end);
 }
 
-/// Ends a request of ours by the id that call `number` has, whose digits may be known.
+/// The same by a number with more digits than those.
+#[inline(never)]
+fn end_long_numbered_request(out: &mut Vec<u8>, number: u64, last: Digits) {
+    out.extend_from_slice(b",\"id\":");
+    json::write_u64(out, number / Digits::END);
+    let (rest, count) = last.before(b'}');
+    let end = out.len() + count;
+    out.extend_from_slice(&rest.to_le_bytes());
+    out.truncate(end);
+}
+
+/// Ends a request of ours by the id that call `number` has, whose last digits may be known.
 #[inline(always)]
 pub(crate) fn end_own_request(
     out: &mut Vec<u8>,
@@ -182,7 +193,13 @@ pub(crate) fn end_own_request(
     digits: Option<Digits>,
 ) {
     match (scheme, digits) {
-        (IdScheme::Sequential, Some(digits)) => end_numbered_request(out, digits),
+        (IdScheme::Sequential, Some(digits)) if number < Digits::END => {
+            end_numbered_request(out, digits);
+        }
+        (IdScheme::Sequential, Some(last)) => {
+            rare();
+            end_long_numbered_request(out, number, last);
+        }
         (scheme, _) => {
             rare();
             end_request(out, |out| scheme.write(number, out));
@@ -358,6 +375,19 @@ mod tests {
             super::end_own_request(&mut out, &SEQUENTIAL, number, Digits::of(number));
             let expected = alloc::format!("{{,\"id\":{number}}}");
             assert_eq!(out, expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn digits_of_numbers_in_a_row_are_those_of_each() {
+        for start in [0, 95, 9_999_990, 19_999_990, 123_456_789_012_990] {
+            let mut kept = Digits::of(start);
+            for number in start..start + 25 {
+                assert!(kept.is_none() || kept == Digits::of(number), "{number}");
+                let spelled = kept.or(Digits::of(number)).unwrap();
+                kept = spelled.after();
+                assert_eq!(kept.is_none(), number % 10 == 9, "{number}");
+            }
         }
     }
 

@@ -138,8 +138,6 @@ impl<V> From<Rejected<V>> for SendError {
 /// A message that has been written up to its params.
 struct Half {
     frame: FrameStart,
-    /// Where its body begins.
-    start: usize,
     style: Style,
     method_end: usize,
 }
@@ -229,7 +227,6 @@ impl<T, S: Settings> Connection<T, S> {
             .begin(params_hint + method.len() + ENVELOPE_HINT);
         let out = self.outbox.body();
         Half {
-            start: out.len(),
             frame,
             style,
             method_end: encode::begin_params(out, style, method),
@@ -263,7 +260,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
             (None, _) => encode::end_notification(out, half.style),
         }
-        self.finish_body(half.start)?;
+        self.finish_body(half.frame.body())?;
         self.outbox.commit(half.frame, call);
         self.watch_write();
         Ok(())

@@ -39,6 +39,13 @@ pub(crate) struct FrameStart {
     body: usize,
 }
 
+impl FrameStart {
+    /// Where the frame's body begins in the output.
+    pub(crate) fn body(self) -> usize {
+        self.body
+    }
+}
+
 /// Begins a frame whose body will have about `body_len` bytes: append it, then [`finish`], which has
 /// nothing to move if the number of digits was right. A frame that is not finished is taken back by
 /// truncating `out`.
@@ -108,7 +115,7 @@ fn write_length(start: FrameStart, out: &mut Vec<u8>) {
     // A remainder of ten fits a byte.
     let digit = |unit: usize| b'0' + (body_len / unit % 10) as u8;
     match (out.get_mut(place), body_len) {
-        (Some([tens, ones]), 10..100) => (*tens, *ones) = (digit(10), digit(1)),
+        (Some(place @ [_, _]), 10..100) => place.copy_from_slice(&two_digits(body_len)),
         (Some([hundreds, tens, ones]), 100..1000) => {
             (*hundreds, *tens, *ones) = (digit(100), digit(10), digit(1));
         }
@@ -118,6 +125,14 @@ fn write_length(start: FrameStart, out: &mut Vec<u8>) {
             }
         }
     }
+}
+
+/// The digits of a number below 100, both at once.
+#[inline(always)]
+fn two_digits(number: usize) -> [u8; 2] {
+    let number = number as u16;
+    let tens = number / 10;
+    (tens + ((number - 10 * tens) << 8) + u16::from_le_bytes(*b"00")).to_le_bytes()
 }
 
 /// Writes `number` with zeros before it that fill `place`. Says whether there was room for exactly its digits.

@@ -16,9 +16,9 @@
 //! with inline when there are no blanks; everything else is a call away.
 
 use super::grid::Grid;
-use super::plain::{LONG, WINDOW, Windows, stops_behind, text_of};
+use super::plain::{WINDOW, Windows, stops_behind, text_of};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
-use super::tokens::begins_number;
+use super::tokens::{HAS_GRID, begins_number};
 use crate::target::rare;
 
 /// The deepest nesting ever allowed, whatever is configured.
@@ -32,15 +32,6 @@ pub(super) struct Cursor<'t> {
     /// What went wrong, once something has.
     failure: SyntaxError,
 }
-
-/// Whether a grid pays at all: its blocks have to be long.
-const HAS_GRID: bool = LONG >= 64;
-
-/// After so many strings longer than a block the rest of a value is read on the grid.
-const LONG_STRINGS: u32 = 4;
-
-/// As many bytes as positional params have as a rule.
-const FEW_BYTES: usize = 256;
 
 /// The stack of a reader inside one array.
 const IN_ARRAY: u64 = 0b10;
@@ -257,10 +248,11 @@ impl<'t> Cursor<'t> {
     }
 
     /// Does the same for an array that is likely to hold nothing but a few strings and numbers, as
-    /// positional params do. From anything else on, and from where it is no longer short, the long way reads the rest.
+    /// positional params do. From anything else on, and after a few long strings, the long way reads the rest.
     #[inline(always)]
     pub(super) fn plain_array(&mut self, start: usize, open: u32) -> Result<usize, Failed> {
         self.enter(open, start)?;
+        let mut long_strings = 0;
         let (mut pos, mut first) = self.token(start + 1);
         if first == b']' {
             return Ok(pos + 1);
@@ -268,7 +260,7 @@ impl<'t> Cursor<'t> {
         loop {
             let plain = match first {
                 b'"' => {
-                    let string = self.string_if(pos, || pos - start < FEW_BYTES)?;
+                    let string = self.string_of_few(pos, &mut long_strings)?;
                     string.map(|string| string.end)
                 }
                 b'0'..=b'9' => Some(self.number(pos, first)?),
@@ -303,25 +295,27 @@ impl<'t> Cursor<'t> {
         mut stack: u64,
     ) -> Result<usize, Failed> {
         let windows = self.windows;
-        let mut grid = ON_GRID.then(|| Grid::at(self.text, pos));
+        // Asked for where it is known when the program is built, so that no code is left for what is not.
+        let mut grid = if ON_GRID {
+            Some(Grid::at(self.text, pos))
+        } else {
+            None
+        };
         let mut depth = open;
         let mut long_strings = 0;
         loop {
             // What is frequent is asked for first.
             if first == b'"' {
-                if let Some(grid) = &mut grid {
-                    pos = self.string_on(grid, pos)?;
-                } else {
-                    let wants_long = || {
-                        long_strings += 1;
-                        !HAS_GRID || long_strings <= LONG_STRINGS
-                    };
-                    let Some(string) = self.string_if(pos, wants_long)? else {
-                        rare();
-                        return self.values::<true>(pos, first, depth, stack);
-                    };
-                    pos = string.end;
-                }
+                pos = match &mut grid {
+                    Some(grid) if ON_GRID => self.string_on(grid, pos)?,
+                    _ => match self.string_of_few(pos, &mut long_strings)? {
+                        Some(string) => string.end,
+                        None => {
+                            rare();
+                            return self.values::<HAS_GRID>(pos, first, depth, stack);
+                        }
+                    },
+                };
             } else if begins_number(first) {
                 pos = self.number(pos, first)?;
             } else if matches!(first, b'{' | b'[') {
@@ -337,7 +331,7 @@ impl<'t> Cursor<'t> {
                         stack <<= 1;
                         if bracket == b'{' {
                             stack |= 1;
-                            (pos, first) = self.key_on(&mut grid, pos, first)?;
+                            (pos, first) = self.key_on::<ON_GRID>(&mut grid, pos, first)?;
                         }
                         continue;
                     }
@@ -354,8 +348,8 @@ impl<'t> Cursor<'t> {
                 let in_object = stack & 1 == 1;
                 if in_object {
                     let next = match &mut grid {
-                        Some(grid) => grid.next_key(pos),
-                        None => windows
+                        Some(grid) if ON_GRID => grid.next_key(pos),
+                        _ => windows
                             .at(pos)
                             .and_then(|window| plain_next_key(window, pos)),
                     };
@@ -368,7 +362,7 @@ impl<'t> Cursor<'t> {
                 if first == b',' {
                     (pos, first) = self.token(pos + 1);
                     if in_object {
-                        (pos, first) = self.key_on(&mut grid, pos, first)?;
+                        (pos, first) = self.key_on::<ON_GRID>(&mut grid, pos, first)?;
                     }
                     break;
                 }
@@ -403,13 +397,17 @@ impl<'t> Cursor<'t> {
 
     /// Does the same, on the grid if there is one.
     #[inline(always)]
-    fn key_on(
+    fn key_on<const ON_GRID: bool>(
         &mut self,
         grid: &mut Option<Grid<'_>>,
         pos: usize,
         first: u8,
     ) -> Result<(usize, u8), Failed> {
-        match grid.as_mut().and_then(|grid| grid.key(pos)) {
+        let plain = match grid {
+            Some(grid) if ON_GRID => grid.key(pos),
+            _ => None,
+        };
+        match plain {
             Some((behind, byte)) => Ok(self.blanks_before(behind, byte)),
             None => self.key(pos, first),
         }

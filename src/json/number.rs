@@ -71,7 +71,7 @@ pub(crate) fn short_digits(n: u32) -> (u64, usize) {
     ((eight_digits(n) | ZEROS) >> (64 - 8 * count), count)
 }
 
-/// A number of at most seven digits as text.
+/// The last digits of a number as text: all of one below [`Digits::END`], and seven of any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digits {
     /// A byte each, the first one's lowest. In the highest byte, how many bits the others have.
@@ -79,10 +79,17 @@ pub(crate) struct Digits {
 }
 
 impl Digits {
-    /// The digits of a number, if they are so few.
+    /// The first number that has more.
+    pub(crate) const END: u64 = 10_000_000;
+
+    /// The last digits of a number.
     pub(crate) fn of(number: u64) -> Option<Self> {
-        let short = u32::try_from(number).ok().filter(|&n| n < 10_000_000)?;
-        let (digits, count) = short_digits(short);
+        // Less than the end fits.
+        let last = (number % Self::END) as u32;
+        let (digits, count) = match number {
+            ..Self::END => short_digits(last),
+            _ => ((eight_digits(last) | ZEROS) >> 8, 7),
+        };
         let bytes = NonZeroU64::new(digits | (8 * count as u64) << 56)?;
         Some(Self { bytes })
     }

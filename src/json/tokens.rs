@@ -23,6 +23,12 @@ pub(super) struct StringToken {
     pub(super) escaped: bool,
 }
 
+/// Whether a [grid](Grid) pays at all: its blocks have to be long.
+pub(super) const HAS_GRID: bool = LONG >= 64;
+
+/// After so many long strings what else a value has is better read on the grid.
+const FEW: u32 = 4;
+
 /// Whether a number may begin with a byte: a digit or a minus, and no value begins with the two that
 /// stand between them in ASCII.
 #[inline(always)]
@@ -60,20 +66,20 @@ impl Cursor<'_> {
     /// Passes over the string whose opening quote is at `pos`.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
-        // One that is wanted is there.
+        // The first that is long is one of a few.
         let none = StringToken {
             end: pos,
             escaped: false,
         };
-        Ok(self.string_if(pos, || true)?.unwrap_or(none))
+        Ok(self.string_of_few(pos, &mut 0)?.unwrap_or(none))
     }
 
-    /// Does the same; nothing for a string longer than a block, if `wants_long` does not want it.
+    /// Does the same and counts strings longer than a block; gives nothing for one after the first few of them.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
-    pub(super) fn string_if(
+    pub(super) fn string_of_few(
         &mut self,
         pos: usize,
-        wants_long: impl FnOnce() -> bool,
+        long_strings: &mut u32,
     ) -> Result<Option<StringToken>, Failed> {
         let mut pos = pos + 1;
         let Some(window) = self.windows.at(pos - 1) else {
@@ -82,7 +88,8 @@ impl Cursor<'_> {
         };
         let (mut stops, mut next) = (stops_behind::<1>(window), pos + WIDTH);
         if stops.first().is_none() {
-            if !wants_long() {
+            *long_strings += 1;
+            if HAS_GRID && *long_strings > FEW {
                 rare();
                 return Ok(None);
             }
