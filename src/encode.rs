@@ -131,7 +131,13 @@ pub(crate) fn end_params(
     style: Style,
     method_end: usize,
 ) -> Result<(), WriteError> {
-    match out.get(method_end + PARAMS.len()..).unwrap_or_default() {
+    let start = method_end + PARAMS.len();
+    match out.get(start) {
+        Some(b'[') => return Ok(()),
+        Some(b'{') if style == Style::V2 => return Ok(()),
+        _ => rare(),
+    }
+    match out.get(start..).unwrap_or_default() {
         // Nothing, unit and none: 2.0 leaves params out, 1.0 always has an array.
         b"" | b"null" => {
             out.truncate(method_end);
@@ -139,19 +145,11 @@ pub(crate) fn end_params(
                 Style::V2 => out.push(b'"'),
                 Style::V1 => out.extend_from_slice(b"\",\"params\":[]"),
             }
+            Ok(())
         }
-        [b'[', ..] => {}
-        [b'{', ..] if style == Style::V2 => {}
-        [b'{', ..] => {
-            rare();
-            return Err(WriteError::ParamsByName);
-        }
-        _ => {
-            rare();
-            return Err(WriteError::ParamsScalar);
-        }
+        [b'{', ..] => Err(WriteError::ParamsByName),
+        _ => Err(WriteError::ParamsScalar),
     }
-    Ok(())
 }
 
 /// Ends a request by its id.
@@ -169,6 +167,18 @@ fn end_numbered_request(out: &mut Vec<u8>, digits: Digits) {
     let (rest, count) = digits.before(b'}');
     let text = u128::from_le_bytes(*b",\"id\":\0\0\0\0\0\0\0\0\0\0") | u128::from(rest) << 48;
     let end = out.len() + 6 + count;
+    out.extend_from_slice(&text.to_le_bytes());
+    out.truncate(end);
+}
+
+/// The same by a number with one digit more than those: it fits, too.
+#[inline(always)]
+fn end_eight_digit_request(out: &mut Vec<u8>, number: u64, last: Digits) {
+    let (rest, count) = last.before(b'}');
+    let first = b'0' + (number / Digits::END) as u8;
+    let head = u128::from_le_bytes(*b",\"id\":\0\0\0\0\0\0\0\0\0\0") | u128::from(first) << 48;
+    let text = head | u128::from(rest) << 56;
+    let end = out.len() + 7 + count;
     out.extend_from_slice(&text.to_le_bytes());
     out.truncate(end);
 }
@@ -195,6 +205,9 @@ pub(crate) fn end_own_request(
     match (scheme, digits) {
         (IdScheme::Sequential, Some(digits)) if number < Digits::END => {
             end_numbered_request(out, digits);
+        }
+        (IdScheme::Sequential, Some(last)) if number < 10 * Digits::END => {
+            end_eight_digit_request(out, number, last);
         }
         (IdScheme::Sequential, Some(last)) => {
             rare();

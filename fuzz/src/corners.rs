@@ -155,7 +155,7 @@ fn goes_on_in_memory(mut conn: Connection<u64>) {
     }
 }
 
-/// Numbers end; prefixes are cut at a character.
+/// Numbers end, and are spelled in full at every length; prefixes are cut at a character.
 fn the_last_numbers() {
     let mut config = Config::new();
     config.first_call = (1 << 53) - 2;
@@ -169,6 +169,20 @@ fn the_last_numbers() {
     conn.cancel(named);
     let refused = conn.set_deadline(named, None).expect_err("it is over");
     assert!(format!("{refused}").contains("not open"));
+    // Each spelling of a number, up to the first of the next.
+    for most in [9, 9_999_999, 99_999_999, 9_999_999_999_999] {
+        config.first_call = most;
+        let mut conn: Connection<u64> = Connection::new(config);
+        for number in most..most + 3 {
+            conn.call("m", &[1], None, 0).expect("numbers are left");
+            let sent = conn.poll_transmit().expect("it is sent").to_vec();
+            let expected = format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":[1],\"id\":{number}}}\n"
+            );
+            assert_eq!(String::from_utf8_lossy(&sent), expected);
+            conn.consume_transmit(sent.len());
+        }
+    }
     let digits = "012345678901234567890123456789012345678901234567890123456789";
     let cut: [(&'static str, &str); 2] = [
         (

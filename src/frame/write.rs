@@ -100,10 +100,10 @@ fn grow(out: &mut Vec<u8>, room: usize) {
 #[inline(always)]
 pub(crate) fn finish(start: FrameStart, framing: Framing, out: &mut Vec<u8>) {
     debug_assert!(start.body <= out.len(), "the output shrank under a frame");
-    match framing {
-        Framing::ContentLength => write_length(start, out),
-        Framing::Newline | Framing::Concatenated | Framing::Detect => out.push(b'\n'),
-        Framing::Messages => {}
+    if framing == Framing::ContentLength {
+        write_length(start, out);
+    } else if framing != Framing::Messages {
+        out.push(b'\n');
     }
 }
 
