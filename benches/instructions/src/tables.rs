@@ -58,7 +58,9 @@ impl CallAndGiveUp {
     fn call(&mut self) -> CallId {
         self.now += self.apart;
         let deadline = Some(Instant::from_nanos(self.now + SPAN));
-        let call = self.conn.call("subtract", (), deadline, self.now);
+        let call = self
+            .conn
+            .call(black_box("subtract"), (), deadline, self.now);
         self.conn.consume_transmit(usize::MAX);
         call.expect("there is room")
     }
