@@ -492,7 +492,12 @@ mod tests {
 
     #[test]
     fn an_output_begins_anew_in_its_room_once_nothing_waits_there() {
-        for (is_empty, room, kept) in [(true, 99, 99), (true, 192, 0), (false, 99, 0)] {
+        for (is_empty, room, kept) in [
+            (true, 99, 99),
+            (true, 128, 128),
+            (true, 192, 0),
+            (false, 99, 0),
+        ] {
             let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
             outbox.buf = Vec::with_capacity(room);
             put(&mut outbox, b"one", None);
@@ -503,6 +508,10 @@ mod tests {
             assert_eq!(outbox.buf.capacity(), kept);
             assert_eq!((outbox.queued(), outbox.peek()), (0, None));
         }
+        let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
+        outbox.parts = alloc::collections::VecDeque::with_capacity(2);
+        outbox.renew(Framing::Messages, 1024, 2);
+        assert_eq!(outbox.parts.capacity(), 2);
     }
 
     // ARC-11

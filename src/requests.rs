@@ -525,6 +525,13 @@ mod tests {
             // A key of before is of another generation.
             assert_eq!(next == generation, !is_kept);
         }
+        for (less, is_kept) in [(0, true), (1, false)] {
+            let mut requests = Requests::new();
+            let (slot, _) = requests.insert(id("1"), Style::V2, NONE, 0);
+            requests.remove(slot);
+            requests.renew(requests.slots.capacity() - less);
+            assert_eq!(requests.slots.len(), usize::from(is_kept));
+        }
     }
 
     // SEC-11
