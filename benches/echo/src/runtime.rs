@@ -62,6 +62,17 @@ impl Runtime {
         }
     }
 
+    /// What a task of its own comes to; the calling thread waits for it.
+    pub(crate) fn run_task<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Outcome<T> {
+        match self {
+            Self::Tokio(runtime) => Ok(runtime.block_on(runtime.spawn(task))?),
+            Self::Smol => Ok(self.block_on(TASKS.spawn(task))),
+        }
+    }
+
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         match self {
             Self::Tokio(runtime) => drop(runtime.spawn(task)),
