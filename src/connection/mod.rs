@@ -262,20 +262,36 @@ impl<T, S: Settings> Connection<T, S> {
             // The short cut makes no decision of its own, so it can be left out.
             return self.poll_any(input, Ready::Nothing);
         }
-        if self.is_drained(input) && self.is_quiet() {
+        if self.deadlines.frame != NEVER {
+            rare();
+            if self.goes_on(input) {
+                return None;
+            }
+        }
+        if self.is_between(input) && input.rest().is_empty() && self.is_quiet() {
             return None;
         }
         self.poll_some(input)
     }
 
-    /// Whether there is nothing to read, which is no end.
+    /// Whether what comes next is read from a stream, and a frame of it.
     #[inline(always)]
-    fn is_drained(&self, input: &Input<'_>) -> bool {
+    fn is_between(&self, input: &Input<'_>) -> bool {
         self.open
             && self.building.is_none()
             && !self.is_reading()
             && input.kind() == InputKind::Stream
-            && input.rest().is_empty()
+    }
+
+    /// Whether so little has come of the frame that has begun that a glance shows it to be still incomplete, and there
+    /// is nothing else to tell.
+    #[inline(never)]
+    fn goes_on(&mut self, input: &Input<'_>) -> bool {
+        let limits = self.config.frame_limits();
+        self.is_between(input)
+            && self.failed.is_none()
+            && !self.is_due()
+            && self.cutter.goes_on(S::FRAMING, limits, input.rest())
     }
 
     #[inline(never)]

@@ -50,18 +50,21 @@ impl<T, S: Settings> Connection<T, S> {
     /// Whether `settle_next` would find nothing to tell and nothing to change: mostly so.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
-        let own = &self.deadlines;
-        let now = self.now.as_nanos();
         let has_ended = self.failed.is_some() || self.ended.is_some() || self.draining;
-        let is_due = !self.calls.is_none_due(now)
-            || own.write <= now
-            || own.drain <= now
-            || own.frame <= now;
-        if has_ended || is_due || (own.frame != NEVER) != self.cutter.is_inside_frame(S::FRAMING) {
+        let has_begun = self.deadlines.frame != NEVER;
+        if has_ended || self.is_due() || has_begun != self.cutter.is_inside_frame(S::FRAMING) {
             rare();
             return false;
         }
         true
+    }
+
+    /// Whether the time of something has come.
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        let own = &self.deadlines;
+        let now = self.now.as_nanos();
+        !self.calls.is_none_due(now) || own.write <= now || own.drain <= now || own.frame <= now
     }
 
     /// How a call ends that was open when the connection did.

@@ -27,6 +27,7 @@
 use core::ops::Range;
 
 use super::{Cut, FramingError, Limits, Unread, find};
+use crate::target::rare;
 
 /// How far ahead the end of a value is guessed.
 pub(super) const GUESS_BYTES_MAX: usize = 1024;
@@ -86,6 +87,27 @@ impl Concatenated {
         let last = value.get(..len).and_then(<[u8]>::last);
         let is_near = len <= limits.frame_bytes_max.min(GUESS_BYTES_MAX);
         (is_near && last == Some(&b'}')).then_some(start..start + len)
+    }
+
+    /// See [`Cutter::goes_on`](super::Cutter::goes_on).
+    #[inline]
+    pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
+        if !self.is_inside_frame() {
+            return false;
+        }
+        rare();
+        let Some(new) = find::few_new(unread, self.scanned) else {
+            return false;
+        };
+        let mut next = *self;
+        let goes_on = self.skipping.is_none()
+            && unread.len() <= limits.frame_bytes_max
+            && next.scan(new).is_none();
+        if goes_on {
+            next.scanned = unread.len();
+            *self = next;
+        }
+        goes_on
     }
 
     pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {

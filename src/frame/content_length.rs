@@ -74,6 +74,29 @@ impl ContentLength {
         is_there.then(|| (head..head + length, head + length))
     }
 
+    /// See [`Cutter::goes_on`](super::Cutter::goes_on).
+    #[inline(always)]
+    pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
+        match self {
+            Self::Head(head) if head.scanned > 0 => {
+                rare();
+                let goes_on = unread.len() < limits.header_bytes_max
+                    && find::few_new(unread, head.scanned)
+                        .is_some_and(|new| !find::is_in(b'\n', new));
+                if goes_on {
+                    find::note_examined(unread.len() - head.scanned);
+                    head.scanned = unread.len();
+                }
+                goes_on
+            }
+            Self::Body { head, length } => {
+                rare();
+                unread.len().saturating_sub(*head) < *length
+            }
+            Self::Head(_) | Self::Skip { .. } => false,
+        }
+    }
+
     pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
         let mut start = 0;
         if let Self::Skip { left, began } = *self {

@@ -5,6 +5,23 @@
 
 use crate::target::SMALL;
 
+/// Up to how many new bytes are looked at before all else: they may be looked at twice.
+const FEW: usize = 16;
+
+/// What is new of `unread` behind the bytes that were `seen`, if that is little.
+#[inline(always)]
+pub(super) fn few_new(unread: &[u8], seen: usize) -> Option<&[u8]> {
+    let new = unread.get(seen..)?;
+    (new.len() <= FEW).then_some(new)
+}
+
+/// Whether one of few bytes is `byte`.
+#[inline(always)]
+pub(super) fn is_in(byte: u8, few: &[u8]) -> bool {
+    // Without the search for many, which is a call.
+    few.iter().any(|&other| other == byte)
+}
+
 /// JSON's white space, and the only bytes ever skipped between frames.
 pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')

@@ -57,6 +57,23 @@ impl Lines {
         is_plain.then_some((0..len, len + 1))
     }
 
+    /// See [`Cutter::goes_on`](super::Cutter::goes_on).
+    #[inline(always)]
+    pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
+        if !self.is_inside_frame() {
+            return false;
+        }
+        rare();
+        let goes_on = !self.skipping
+            && unread.len() <= limits.frame_bytes_max
+            && find::few_new(unread, self.scanned).is_some_and(|new| !find::is_in(b'\n', new));
+        if goes_on {
+            find::note_examined(unread.len() - self.scanned);
+            self.scanned = unread.len();
+        }
+        goes_on
+    }
+
     #[inline(never)]
     fn cut_any(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
         let mut start = 0;

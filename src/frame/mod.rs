@@ -419,6 +419,24 @@ impl Cutter {
         Some((body, taken))
     }
 
+    /// Whether the frame that has begun is still incomplete, as [`cut`](Self::cut) would find: for a few bytes more
+    /// than before, so that a frame that comes in by bytes costs little for each. False also where it takes more than
+    /// a glance; then it is as if nobody had asked.
+    #[inline(always)]
+    pub(crate) fn goes_on(&mut self, only: Option<Framing>, limits: Limits, unread: &[u8]) -> bool {
+        match &mut self.codec {
+            _ if SMALL => false,
+            Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.goes_on(unread, limits),
+            Codec::ContentLength(codec) if may_be(only, Framing::ContentLength) => {
+                codec.goes_on(unread, limits)
+            }
+            Codec::Concatenated(codec) if may_be(only, Framing::Concatenated) => {
+                codec.goes_on(unread, limits)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether there is any [`guess`](Self::guess): only of concatenated values.
     #[inline(always)]
     pub(crate) fn may_guess(&self, only: Option<Framing>) -> bool {

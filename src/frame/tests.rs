@@ -92,18 +92,47 @@ fn is_over(items: &[Item]) -> bool {
     matches!(items.last(), Some(Item::End | Item::Error(_)))
 }
 
-/// Cuts a stream that arrives in `pieces`; the end is told with the last one, or on its own.
+/// Whether a glance says that a frame goes on, and that is what cutting says.
+fn goes_on(framer: &mut Framer, buf: &[u8]) -> bool {
+    let mut long_way = framer.clone();
+    let goes_on = framer.cutter.goes_on(None, framer.limits, buf);
+    if goes_on {
+        assert!(long_way.is_inside_frame() && framer.is_inside_frame());
+        let cut = long_way.cut(buf, false);
+        assert_eq!(cut, Ok(Cut::Incomplete { taken: 0 }));
+    }
+    goes_on
+}
+
+/// Cuts a stream that arrives in `pieces`; the end is told with the last one, or on its own. With a glance before each
+/// cut it comes to the same.
 pub(super) fn cut_in<'a>(
-    mut framer: Framer,
+    framer: Framer,
     pieces: impl IntoIterator<Item = &'a [u8]>,
     end_with_last: bool,
 ) -> Vec<Item> {
+    let pieces: Vec<&[u8]> = pieces.into_iter().collect();
+    let items = cut_pieces(framer.clone(), &pieces, end_with_last, false);
+    let glanced = cut_pieces(framer, &pieces, end_with_last, true);
+    assert_eq!(glanced, items, "with a glance before each cut");
+    items
+}
+
+fn cut_pieces(
+    mut framer: Framer,
+    pieces: &[&[u8]],
+    end_with_last: bool,
+    glance: bool,
+) -> Vec<Item> {
     let mut items = vec![];
     let mut buf = vec![];
-    let mut pieces = pieces.into_iter().peekable();
+    let mut pieces = pieces.iter().peekable();
     while let Some(piece) = pieces.next() {
         buf.extend_from_slice(piece);
         let at_end = end_with_last && pieces.peek().is_none();
+        if glance && !at_end && goes_on(&mut framer, &buf) {
+            continue;
+        }
         drain(&mut framer, &mut buf, at_end, &mut items);
         if is_over(&items) {
             return items;
@@ -312,12 +341,18 @@ fn one_byte_at_a_time_costs_a_constant_per_byte() {
         ),
     ] {
         // Once within the limit, once skipped.
-        for frame_bytes_max in [1 << 20, 100] {
+        for (frame_bytes_max, glance) in
+            [(1 << 20, false), (1 << 20, true), (100, false), (100, true)]
+        {
             let mut framer = Framer::new(framing, frame_bytes_max, 1 << 20);
             let before = find::tests::EXAMINED.get();
             let (mut start, mut frames) = (0, 0);
             for end in 0..=stream.len() {
-                let cut = framer.cut(&stream.as_bytes()[start..end], false).unwrap();
+                let unread = &stream.as_bytes()[start..end];
+                if glance && framer.cutter.goes_on(None, framer.limits, unread) {
+                    continue;
+                }
+                let cut = framer.cut(unread, false).unwrap();
                 start += cut.taken();
                 frames += usize::from(!matches!(cut, Cut::Incomplete { .. }));
             }
@@ -328,6 +363,77 @@ fn one_byte_at_a_time_costs_a_constant_per_byte() {
             );
             assert!(frames >= 1 && start == stream.len());
         }
+    }
+}
+
+/// A framer that was shown all but the last `n` bytes of `unread`, and whether a glance says that its frame goes on.
+fn glance(framing: Framing, unread: &str, n: usize) -> bool {
+    let mut framer = Framer::new(framing, 30, 40);
+    let unread = unread.as_bytes();
+    let shown = &unread[..unread.len() - n];
+    framer.cut(shown, false).unwrap();
+    goes_on(&mut framer, unread)
+}
+
+#[test]
+fn a_little_more_of_a_frame_is_seen_at_a_glance() {
+    // All bytes but the first of a frame, those that end a line of its header, and its last.
+    for (framing, stream, expected) in [
+        (Framing::Newline, "{\"a\":1}\n", 6),
+        (
+            Framing::ContentLength,
+            "Content-Length: 7\r\n\r\n{\"a\":1}",
+            24,
+        ),
+        (Framing::Concatenated, "{\"a\":1}", 5),
+        (Framing::Detect, "{\"a\":1}\n", 6),
+    ] {
+        let glances = (1..=stream.len()).filter(|&end| glance(framing, &stream[..end], 1));
+        assert_eq!(glances.count(), expected, "{framing:?}");
+    }
+}
+
+#[test]
+fn much_more_or_what_was_seen_before_takes_more_than_a_glance() {
+    for framing in [Framing::Newline, Framing::Concatenated] {
+        let frame = format!("[{}", "1".repeat(40));
+        for len in 1..=frame.len() {
+            for n in 0..len {
+                let is_little = n <= 16 && len <= 30;
+                assert_eq!(glance(framing, &frame[..len], n), is_little, "{n} of {len}");
+            }
+        }
+        assert!(!glance(framing, "", 0));
+    }
+    let block = format!("Content-Length: 1\r\nX: {}", "x".repeat(18));
+    for len in 1..block.len() {
+        for n in 0..len {
+            let is_line = !block[len - n..len].contains('\n');
+            let is_little = n <= 16 && is_line;
+            let glance = glance(Framing::ContentLength, &block[..len], n);
+            assert_eq!(glance, is_little, "{n} of {len}");
+        }
+    }
+    // A body is counted, so any number of bytes is little; a header at its limit is judged.
+    let body = format!("Content-Length: 30\r\n\r\n{}", "x".repeat(29));
+    assert!(glance(Framing::ContentLength, &body, 29));
+    let mut framer = Framer::new(Framing::ContentLength, 30, 40);
+    framer.cut(&block.as_bytes()[..39], false).unwrap();
+    assert!(!goes_on(&mut framer, &block.as_bytes()[..40]));
+}
+
+#[test]
+fn what_is_skipped_is_no_frame_that_goes_on() {
+    for (framing, frame) in [
+        (Framing::Newline, format!("[{}", "1".repeat(40))),
+        (Framing::Concatenated, format!("[{}", "1".repeat(40))),
+        (Framing::ContentLength, "Content-Length: 99\r\n\r\n1".into()),
+    ] {
+        let mut framer = Framer::new(framing, 30, 40);
+        let cut = framer.cut(frame.as_bytes(), false).unwrap();
+        assert!(matches!(cut, Cut::Oversize { .. }), "{framing:?}");
+        assert!(framer.is_inside_frame());
+        assert!(!goes_on(&mut framer, b"1"));
     }
 }
 
