@@ -16,9 +16,12 @@ pub(super) fn few_new(unread: &[u8], seen: usize) -> Option<&[u8]> {
 }
 
 /// Whether one of few bytes is `byte`.
+#[expect(
+    clippy::manual_contains,
+    reason = "`contains` calls a search that is made for many"
+)]
 #[inline(always)]
 pub(super) fn is_in(byte: u8, few: &[u8]) -> bool {
-    // Without the search for many, which is a call.
     few.iter().any(|&other| other == byte)
 }
 
