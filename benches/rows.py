@@ -154,8 +154,9 @@ ROWS = [
     Row(19, "bytes of an idle connection, the core alone", 1024, 512, [
         held("before its first message", "core, fresh"), held("has answered", "core, has answered"),
         held("has called", "core, has called")]),
-    Row(19, "the same with the tokio adapter over TCP", 6 * 1024, 4 * 1024, [
-        held("server", "tokio TCP, server"), held("client", "tokio TCP, client")]),
+    Row(19, "the same with an adapter over TCP, without the stacks of threads", 6 * 1024, 4 * 1024, [
+        held(f"{adapter} {side}", f"{adapter} TCP, {side}")
+        for adapter in ("blocking", "tokio", "smol") for side in ("server", "client")]),
     Row(20, "bytes of flash of the least echo peer for thumbv7em", 34_000, 15_000, [
         Part("", sources.FLASH, ["least"], form="{:.0f}", beside=[
             Part("with all that a configuration can say", sources.FLASH, ["antiphon"], form="{:.0f}"),
