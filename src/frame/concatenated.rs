@@ -27,7 +27,6 @@
 use core::ops::Range;
 
 use super::{Cut, FramingError, Limits, Unread, find};
-use crate::target::rare;
 
 /// How far ahead the end of a value is guessed.
 pub(super) const GUESS_BYTES_MAX: usize = 1024;
@@ -92,17 +91,11 @@ impl Concatenated {
     /// See [`Cutter::goes_on`](super::Cutter::goes_on).
     #[inline]
     pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
-        if !self.is_inside_frame() {
-            return false;
-        }
-        rare();
-        let Some(new) = find::few_new(unread, self.scanned) else {
-            return false;
-        };
         let mut next = *self;
-        let goes_on = self.skipping.is_none()
+        let goes_on = self.scanned > 0
+            && self.skipping.is_none()
             && unread.len() <= limits.frame_bytes_max
-            && next.scan(new).is_none();
+            && find::few_new(unread, self.scanned).is_some_and(|new| next.scan(new).is_none());
         if goes_on {
             next.scanned = unread.len();
             *self = next;

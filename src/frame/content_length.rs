@@ -78,9 +78,9 @@ impl ContentLength {
     #[inline(always)]
     pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
         match self {
-            Self::Head(head) if head.scanned > 0 => {
-                rare();
-                let goes_on = unread.len() < limits.header_bytes_max
+            Self::Head(head) => {
+                let goes_on = head.scanned > 0
+                    && unread.len() < limits.header_bytes_max
                     && find::few_new(unread, head.scanned)
                         .is_some_and(|new| !find::is_in(b'\n', new));
                 if goes_on {
@@ -89,11 +89,8 @@ impl ContentLength {
                 }
                 goes_on
             }
-            Self::Body { head, length } => {
-                rare();
-                unread.len().saturating_sub(*head) < *length
-            }
-            Self::Head(_) | Self::Skip { .. } => false,
+            Self::Body { head, length } => unread.len().saturating_sub(*head) < *length,
+            Self::Skip { .. } => false,
         }
     }
 

@@ -11,8 +11,8 @@ const FEW: usize = 16;
 /// What is new of `unread` behind the bytes that were `seen`, if that is little.
 #[inline(always)]
 pub(super) fn few_new(unread: &[u8], seen: usize) -> Option<&[u8]> {
-    let new = unread.get(seen..)?;
-    (new.len() <= FEW).then_some(new)
+    let new = unread.get(seen..);
+    new.filter(|new| new.len() <= FEW)
 }
 
 /// Whether one of few bytes is `byte`.

@@ -60,11 +60,7 @@ impl Lines {
     /// See [`Cutter::goes_on`](super::Cutter::goes_on).
     #[inline(always)]
     pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
-        if !self.is_inside_frame() {
-            return false;
-        }
-        rare();
-        let goes_on = !self.skipping
+        let goes_on = self.scanned > 0
             && unread.len() <= limits.frame_bytes_max
             && find::few_new(unread, self.scanned).is_some_and(|new| !find::is_in(b'\n', new));
         if goes_on {

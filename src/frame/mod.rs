@@ -425,7 +425,6 @@ impl Cutter {
     #[inline(always)]
     pub(crate) fn goes_on(&mut self, only: Option<Framing>, limits: Limits, unread: &[u8]) -> bool {
         match &mut self.codec {
-            _ if SMALL => false,
             Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.goes_on(unread, limits),
             Codec::ContentLength(codec) if may_be(only, Framing::ContentLength) => {
                 codec.goes_on(unread, limits)
