@@ -57,6 +57,12 @@ impl Stops {
     }
 }
 
+/// None is looked for: it would be more code.
+#[inline(always)]
+pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
+    None
+}
+
 /// A text without windows: what is looked for through one, the long way finds as well.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t>(PhantomData<&'t ()>);

@@ -16,7 +16,7 @@
 //! with inline when there are no blanks; everything else is a call away.
 
 use super::grid::Grid;
-use super::plain::{WINDOW, Windows, stops_behind, text_of};
+use super::plain::{WINDOW, Windows, short_string, stops_behind, text_of};
 use super::syntax::{SyntaxError, SyntaxErrorKind};
 use super::tokens::{HAS_GRID, begins_number};
 use crate::target::rare;
@@ -29,6 +29,8 @@ pub(super) struct Cursor<'t> {
     pub(super) windows: Windows<'t>,
     depth_max: u32,
     line_breaks: bool,
+    /// Whether any string so far had an escape.
+    pub(super) has_escapes: bool,
     /// What went wrong, once something has.
     failure: SyntaxError,
 }
@@ -87,6 +89,7 @@ impl<'t> Cursor<'t> {
             windows: Windows::of(text),
             depth_max: u32::from(depth_max.clamp(1, DEPTH_MAX)),
             line_breaks: false,
+            has_escapes: false,
             failure: SyntaxError::NONE,
         }
     }
@@ -308,13 +311,18 @@ impl<'t> Cursor<'t> {
             if first == b'"' {
                 pos = match &mut grid {
                     Some(grid) if ON_GRID => self.string_on(grid, pos)?,
-                    _ => match self.string_of_few(pos, &mut long_strings)? {
-                        Some(string) => string.end,
-                        None => {
+                    _ => {
+                        // Where there was an escape there are more.
+                        let window = windows.at(pos).filter(|_| self.has_escapes);
+                        if let Some(len) = window.and_then(short_string) {
+                            pos + len
+                        } else if let Some(string) = self.string_of_few(pos, &mut long_strings)? {
+                            string.end
+                        } else {
                             rare();
                             return self.values::<HAS_GRID>(pos, first, depth, stack);
                         }
-                    },
+                    }
                 };
             } else if begins_number(first) {
                 pos = self.number(pos, first)?;

@@ -24,7 +24,7 @@ use super::simd as twin;
 ))]
 use super::swar as twin;
 
-pub(super) use twin::{LONG, Stops, WIDTH, Windows, free_of_stops};
+pub(super) use twin::{LONG, Stops, WIDTH, Windows, free_of_stops, short_string};
 pub(crate) use twin::{inside_of, text_of, value_of};
 
 use crate::target::SMALL;

@@ -18,7 +18,7 @@ use core::arch::x86_64::{
 use core::str::Utf8Error;
 
 use super::plain::WINDOW;
-pub(super) use super::stops::{Stops, free_of_stops};
+pub(super) use super::stops::{Stops, free_of_stops, short_string};
 use super::utf8::{is_ascii, is_utf8};
 
 /// Bytes judged at once.
@@ -159,6 +159,16 @@ pub(super) fn masks<const N: usize>(
         }
     }
     masks
+}
+
+/// The same of a block.
+#[inline(always)]
+pub(super) fn short_masks<const N: usize>(
+    block: &[u8; WIDTH],
+    judge: impl Fn(__m128i) -> [__m128i; N],
+) -> [u64; N] {
+    // SAFETY: as above.
+    judge(load(block)).map(|marked| u64::from(unsafe { _mm_movemask_epi8(marked) } as u32))
 }
 
 #[inline(always)]

@@ -1,10 +1,12 @@
 //! Where the vector module's search in a string stops, as a bit for each byte of a block.
 //!
 //! Here: what is read out of the bits. Not here: the instructions that make them (`simd`), so that nothing is here that
-//! has to be believed. Rule guarded: a stop is left out only if it is part of a short escape, whole in the block.
+//! has to be believed. Rule guarded: a stop is passed over only if it is part of a short escape, whole in the block.
 
-use super::plain::is_short_escape;
-use super::simd::{LONG, WIDTH, backslashes, is_free_of_stops, low_marks, marks, masks, stops};
+use super::plain::{WINDOW, is_short_escape};
+use super::simd::{
+    LONG, WIDTH, backslashes, is_free_of_stops, low_marks, marks, masks, short_masks, stops,
+};
 
 /// Every other bit of a long block, the first byte's among them, and the last byte's bit.
 const EVEN: u64 = 0x5555_5555_5555_5555;
@@ -48,6 +50,22 @@ impl Stops {
         (Self(all & !(short | short << 1)), all != 0)
     }
 
+    /// The stops of a block without the first backslash and what stands right behind it; and whether these two may be passed
+    /// over: they are a [short](is_short_escape) escape, or stand behind the first stop that is left.
+    ///
+    /// Whether a string has an escape nobody can foretell: nothing here branches on it, and to find the first stop does not
+    /// wait for what is escaped.
+    #[inline(always)]
+    pub(super) fn behind_one_escape(block: &[u8; WIDTH]) -> (Self, bool) {
+        let [others, backslashes] =
+            short_masks(block, |bytes| [low_marks(bytes), backslashes(bytes)]);
+        let escape = backslashes & backslashes.wrapping_neg();
+        let rest = (others | backslashes) & !(escape | escape << 1);
+        let letter = block[(backslashes.trailing_zeros() as usize + 1) % WIDTH];
+        let is_before = escape & (rest ^ rest.wrapping_sub(1)) != 0;
+        (Self(rest), !is_before | is_short_escape(letter))
+    }
+
     /// The first stop's index.
     #[inline(always)]
     pub(super) fn first(self) -> Option<usize> {
@@ -65,6 +83,16 @@ impl Stops {
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0 >> index)
     }
+}
+
+/// How many bytes a string has that ends in the block behind its quote, where the window is, and has one escape at the most,
+/// a short one: both quotes included. Nothing for any other.
+#[inline(always)]
+pub(super) fn short_string(window: &[u8; WINDOW]) -> Option<usize> {
+    let block = window.get(1..).and_then(<[u8]>::first_chunk)?;
+    let (stops, is_good) = Stops::behind_one_escape(block);
+    let end = stops.first()?;
+    (is_good && block.get(end) == Some(&b'"')).then_some(end + 2)
 }
 
 /// How many bytes, in whole long blocks, `text` has from `pos` on without any stop.

@@ -57,6 +57,12 @@ impl Stops {
     }
 }
 
+/// None is looked for: without vector code it costs more than it saves.
+#[inline(always)]
+pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
+    None
+}
+
 /// A text that is looked at through windows: at any place, the next so many bytes at once.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t> {

@@ -168,6 +168,7 @@ impl Cursor<'_> {
                         next = next.max(at + 2);
                     }
                     b'"' => {
+                        self.has_escapes |= escaped;
                         let end = at + 1;
                         return Ok(StringToken { end, escaped });
                     }

@@ -174,6 +174,86 @@ fn short_escapes_are_passed_over_and_nothing_else_is() {
     }
 }
 
+/// How many bytes a string has that begins a window and ends in the block behind its quote, found with the eye; and how
+/// many escapes. Nothing if it does not end there, or not well.
+fn string_by_hand(window: &[u8]) -> Option<(usize, usize)> {
+    let (mut at, mut escapes) = (1, 0);
+    loop {
+        match window[at] {
+            b'"' => return Some((at + 1, escapes)),
+            b'\\' => {
+                escapes += 1;
+                at += 1;
+                if !window[..17]
+                    .get(at)
+                    .is_some_and(|letter| b"nrtbf/\"\\".contains(letter))
+                {
+                    return None;
+                }
+            }
+            0..0x20 => return None,
+            _ => {}
+        }
+        at += 1;
+        if at == 17 {
+            return None;
+        }
+    }
+}
+
+#[test]
+fn a_short_string_with_one_escape_at_the_most_is_measured_and_no_other() {
+    let mut found = [0; 3];
+    let mut judge = |window: [u8; 21]| {
+        // Other twins have smaller blocks, and look for none.
+        let Some(window) = window.first_chunk().filter(|_| plain::WIDTH == 16) else {
+            return;
+        };
+        assert_eq!(swar::short_string(window), None);
+        let expected = string_by_hand(window);
+        let len = expected
+            .filter(|(_, escapes)| *escapes < 2)
+            .map(|(len, _)| len);
+        assert_eq!(
+            plain::short_string(window),
+            len,
+            "{:?}",
+            window.escape_ascii()
+        );
+        found[expected.map_or(2, |(_, escapes)| escapes.min(2))] += 1;
+    };
+    // Every byte in every place, alone and behind a backslash, with and without what ends the string behind it.
+    for byte in 0..=u8::MAX {
+        for at in 1..21 {
+            for end in 1..21 {
+                for before in [b'x', b'\\'] {
+                    let mut window = [b'x'; 21];
+                    window[end] = b'"';
+                    window[at - 1] = before;
+                    window[at] = byte;
+                    window[0] = b'"';
+                    judge(window);
+                }
+            }
+        }
+    }
+    let mut random = Random(11);
+    for _ in 0..100_000 {
+        let letters = b"\\\\\\\"\"nrtbf/ux0 \n\0\x80\xff";
+        let plain = random.below(20);
+        let mut window = core::array::from_fn(|_| match random.below(plain + 2) {
+            0 | 1 => letters[random.below(letters.len())],
+            _ => b'x',
+        });
+        window[0] = b'"';
+        judge(window);
+    }
+    assert!(
+        plain::WIDTH != 16 || found.iter().all(|&count| count > 1000),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn every_byte_in_every_place_is_judged_alike() {
     for byte in 0..=u8::MAX {
