@@ -23,6 +23,7 @@ class Part:
     of: object = lambda value: value
     form: str = "{:.2f}"
     beside: list = field(default_factory=list)
+    anchor: float | None = None  # what it was on the machine of the limits
 
 
 @dataclass
@@ -33,10 +34,11 @@ class Row:
     target: float | None
     parts: list
     is_least: bool = False
+    is_against_transport: bool = False  # says something only where the set-up is as it was
 
 
-def ratio(label, source, ours, theirs, beside=()):
-    return Part(label, source, [ours, theirs], lambda own, other: own / other, beside=list(beside))
+def ratio(label, source, ours, theirs, beside=(), anchor=None):
+    return Part(label, source, [ours, theirs], lambda own, other: own / other, beside=list(beside), anchor=anchor)
 
 
 def parse(label, item, source=sources.TIME, count=sources.COUNT):
@@ -84,6 +86,11 @@ def echo(transport, mode):
         parts.append(ratio(f"{runtime} server", sources.ECHO, f"{ours}, server: {mode}", bare))
         parts.append(ratio(f"{runtime} client", sources.ECHO, f"{ours}, client: {mode}", bare, both))
     return parts
+
+
+def bare(label, mode, anchor):
+    """What the bare transport itself costs here: the floor that all of these stand on."""
+    return Part(label, sources.ECHO, [f"bare blocking TCP: {mode}"], anchor=anchor)
 
 
 def http(label, mode):
@@ -146,11 +153,14 @@ ROWS = [
              beside=[Part("100 000 open", sources.HELD, ["bytes of a call, 100000 open"], form="{:.0f}")])]),
     Row(14, "round trip in memory, 60 bytes, ns, the same", 200, 140, [
         there(framing, "01", [f"round trip {framing}"]) for framing in FRAMINGS]),
-    Row(15, "TCP echo, 1 in flight, processor time against a bare echo, client and server apart", 1.10, 1.03, echo("TCP", "one")),
-    Row(16, "TCP echo, 64 in flight, the same", 2.5, 1.8, echo("TCP", "many")),
-    Row(16, "TCP echo, batches of 100, the same", 2.5, 1.8, echo("TCP", "batch")),
-    Row(17, "WebSocket echo, 64 in flight, against bare tungstenite", 2.0, 1.4, echo("WebSocket", "many")),
-    Row(17, "HTTP echo against bare hyper", 1.15, 1.05, http("1 in flight", "one") + http("64", "many")),
+    Row(15, "TCP echo, 1 in flight, processor time against a bare echo, client and server apart", 1.10, 1.03,
+        echo("TCP", "one"), is_against_transport=True),
+    Row(16, "TCP echo, 64 in flight, the same", 2.5, 1.8, echo("TCP", "many"), is_against_transport=True),
+    Row(16, "TCP echo, batches of 100, the same", 2.5, 1.8, echo("TCP", "batch"), is_against_transport=True),
+    Row(17, "WebSocket echo, 64 in flight, against bare tungstenite", 2.0, 1.4,
+        echo("WebSocket", "many"), is_against_transport=True),
+    Row(17, "HTTP echo against bare hyper", 1.15, 1.05,
+        http("1 in flight", "one") + http("64", "many"), is_against_transport=True),
     Row(19, "bytes of an idle connection, the core alone", 1024, 512, [
         held("before its first message", "core, fresh"), held("has answered", "core, has answered"),
         held("has called", "core, has called")]),
@@ -166,8 +176,14 @@ ROWS = [
         linear(framing) for framing in ("Newline", "ContentLength", "Concatenated")]),
     Row(21, "a frame byte by byte against the whole", None, 3, [
         by_bytes(item, framing) for item in ("01", "09") for framing in ("Newline", "ContentLength", "Concatenated")]),
-    Row(16, "other software, 64 in flight, against the bare transport", None, None, [
-        ratio("jsonrpsee WebSocket", sources.ECHO, "jsonrpsee WebSocket: many", "bare tokio WebSocket: many"),
-        ratio("async-lsp", sources.ECHO, "async-lsp duplex: many", "bare tokio duplex: many"),
-        ratio("karyon TCP", sources.ECHO, "karyon_jsonrpc TCP: many", "bare tokio TCP: many")]),
+    Row(16, "set-up: other software, 64 in flight, against the bare transport", None, None, [
+        ratio("jsonrpsee WebSocket", sources.ECHO, "jsonrpsee WebSocket: many", "bare tokio WebSocket: many", anchor=35),
+        ratio("async-lsp", sources.ECHO, "async-lsp duplex: many", "bare tokio duplex: many", anchor=24),
+        ratio("karyon TCP", sources.ECHO, "karyon_jsonrpc TCP: many", "bare tokio TCP: many", anchor=104)]),
+    Row(16, "the bare echo over TCP on threads itself, µs a call", None, None, [
+        bare("1 in flight", "one", 13.71), bare("64", "many", 0.23), bare("batches", "batch", 0.15)]),
 ]
+
+# How far other software may be from what it was, before it is the floor that is another and not the software.
+APART_MAX = 0.30
+SETUP = next(row for row in ROWS if row.what.startswith("set-up"))
