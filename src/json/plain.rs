@@ -148,21 +148,26 @@ pub(super) const fn is_stop(byte: u8) -> bool {
 /// Whether a byte behind a backslash is the whole escape: any but `u`.
 #[inline(always)]
 pub(super) fn is_short_escape(byte: u8) -> bool {
-    const fn is_one(byte: u8) -> bool {
-        matches!(byte, b'n' | b'"' | b'\\' | b'/' | b't' | b'r' | b'b' | b'f')
+    macro_rules! is_one {
+        ($byte:expr) => {
+            matches!(
+                $byte,
+                b'n' | b'"' | b'\\' | b'/' | b't' | b'r' | b'b' | b'f'
+            )
+        };
     }
     // Which one it is nobody can foretell: a table has no branches.
     const TABLE: [bool; 256] = {
         let mut table = [false; 256];
         let mut byte = 0;
         while byte < 256 {
-            table[byte] = is_one(byte as u8);
+            table[byte] = is_one!(byte as u8);
             byte += 1;
         }
         table
     };
     if SMALL {
-        return is_one(byte);
+        return is_one!(byte);
     }
     TABLE[usize::from(byte)]
 }

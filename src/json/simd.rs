@@ -27,13 +27,6 @@ pub(super) const WIDTH: usize = 16;
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = 4 * WIDTH;
 
-/// Which bytes of a block are a quote, a backslash or a control character: a bit each, the first byte's lowest.
-#[inline(always)]
-pub(super) fn stops(block: &[u8; WIDTH]) -> u64 {
-    // SAFETY: x86-64 has SSE2, and this file is compiled only where the target says so.
-    unsafe { _mm_movemask_epi8(marks(load(block))) as u32 as u64 }
-}
-
 /// A text that is looked at through windows: at any place, the next so many bytes at once.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t> {
@@ -64,7 +57,7 @@ impl<'t> Windows<'t> {
 #[inline(always)]
 pub(super) fn are_plain(words: [u64; 2]) -> bool {
     let [first, last] = words.map(|word| word as i64);
-    // SAFETY: as above.
+    // SAFETY: x86-64 has SSE2, and this file is compiled only where the target says so.
     unsafe { _mm_movemask_epi8(marks(_mm_set_epi64x(last, first))) == 0 }
 }
 
@@ -150,12 +143,10 @@ pub(super) fn masks<const N: usize>(
     block: &[u8; LONG],
     judge: impl Fn(__m128i) -> [__m128i; N],
 ) -> [u64; N] {
-    // SAFETY: as above.
-    let mask = |marked| u64::from(unsafe { _mm_movemask_epi8(marked) } as u32);
     let mut masks = [0; N];
     for (n, part) in parts::<LONG, 4>(block).into_iter().enumerate() {
-        for (all, marked) in masks.iter_mut().zip(judge(load(part))) {
-            *all |= mask(marked) << (n * WIDTH);
+        for (all, mask) in masks.iter_mut().zip(short_masks(part, &judge)) {
+            *all |= mask << (n * WIDTH);
         }
     }
     masks

@@ -5,7 +5,7 @@
 
 use super::plain::{WINDOW, is_short_escape};
 use super::simd::{
-    LONG, WIDTH, backslashes, is_free_of_stops, low_marks, marks, masks, short_masks, stops,
+    LONG, WIDTH, backslashes, is_free_of_stops, low_marks, marks, masks, short_masks,
 };
 
 /// Every other bit of a long block, the first byte's among them, and the last byte's bit.
@@ -19,7 +19,8 @@ pub(super) struct Stops(u64);
 impl Stops {
     #[inline(always)]
     pub(super) fn of(block: &[u8; WIDTH]) -> Self {
-        Self(stops(block))
+        let [stops] = short_masks(block, |bytes| [marks(bytes)]);
+        Self(stops)
     }
 
     /// The stops of a block of four times the width.
@@ -89,7 +90,9 @@ impl Stops {
 /// a short one: both quotes included. Nothing for any other.
 #[inline(always)]
 pub(super) fn short_string(window: &[u8; WINDOW]) -> Option<usize> {
-    let block = window.get(1..).and_then(<[u8]>::first_chunk)?;
+    let block = window.get(1..).and_then(<[u8]>::first_chunk);
+    // A window has room for it, and the compiler leaves the other case out.
+    let block = block.unwrap_or(&[0; WIDTH]);
     let (stops, is_good) = Stops::behind_one_escape(block);
     let end = stops.first()?;
     (is_good && block.get(end) == Some(&b'"')).then_some(end + 2)
