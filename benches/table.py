@@ -84,9 +84,9 @@ def judge(row, value):
 
 def verdict(row, found):
     """Of the worst part. Beside the point for a row without limits."""
-    if row.must is None and row.target is None:
-        return "–"
     missing = [figure for figure in found if isinstance(figure, sources.Missing)]
+    if row.must is None and row.target is None:
+        return f"SKIPPED: {missing[0]}" if missing else "–"
     measured = [figure for figure in found if isinstance(figure, Figure)]
     if not measured:
         return f"SKIPPED: {missing[0]}"
@@ -138,7 +138,7 @@ def table(chosen, known):
     for row in chosen:
         broken = [one for part in with_beside(row.parts) if isinstance(one := known[id(part)], sources.Failed)]
         said = f"FAILED: {broken[0]}" if broken else verdict(row, [known[id(part)] for part in row.parts])
-        if row is rows.SETUP:
+        if row is rows.SETUP and all(isinstance(known[id(part)], Figure) for part in row.parts):
             said = f"APART: {apart}" if apart else "as it was"
         elif row.is_against_transport and apart:
             said += ", but the set-up is apart"

@@ -148,6 +148,7 @@ pub(super) const fn is_stop(byte: u8) -> bool {
 /// Whether a byte behind a backslash is the whole escape: any but `u`.
 #[inline(always)]
 pub(super) fn is_short_escape(byte: u8) -> bool {
+    // No function: where there is a table, none would be called.
     macro_rules! is_one {
         ($byte:expr) => {
             matches!(

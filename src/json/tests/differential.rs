@@ -43,29 +43,6 @@ const TOKENS: &[&[u8]] = &[
     b"$serde_json::private::Number",
 ];
 
-#[test]
-fn strings_behind_one_with_an_escape_are_judged_as_before_it() {
-    let letters = ["\\", "\"", "n", "u", "0", "\n", "é"];
-    let mut good = 0;
-    for number in 0..letters.len().pow(5) {
-        let inside: String = (0..5)
-            .map(|place| letters[number / letters.len().pow(place) % letters.len()])
-            .collect();
-        // With room behind it, and where the text soon ends.
-        for behind in ["", ",12345678901234567890"] {
-            let text = format!(r#"{{"a":["\n","{inside}"{behind}]}}"#);
-            let is_good = Json::parse(text.as_bytes()).is_ok();
-            assert_eq!(
-                is_good,
-                serde_json::from_str::<IgnoredAny>(&text).is_ok(),
-                "{text}"
-            );
-            good += usize::from(is_good);
-        }
-    }
-    assert!(good > 1000, "{good}");
-}
-
 fn bend(text: &mut Vec<u8>, random: &mut Random) {
     let at = random.below(text.len() + 1);
     let end = (at + 1 + random.below(8)).min(text.len());
@@ -320,4 +297,27 @@ fn skip_plain_stops_where_its_naive_twin_stops() {
         let stop = skip_plain(&text, pos);
         assert_eq!(stop, skip_plain_naive(&text, pos), "{text:?} from {pos}");
     }
+}
+
+#[test]
+fn strings_behind_one_with_an_escape_are_judged_as_before_it() {
+    let letters = ["\\", "\"", "n", "u", "0", "\n", "é"];
+    let mut good = 0;
+    for number in 0..letters.len().pow(5) {
+        let inside: String = (0..5)
+            .map(|place| letters[number / letters.len().pow(place) % letters.len()])
+            .collect();
+        // With room behind it, and where the text soon ends.
+        for behind in ["", ",12345678901234567890"] {
+            let text = format!(r#"{{"a":["\n","{inside}"{behind}]}}"#);
+            let is_good = Json::parse(text.as_bytes()).is_ok();
+            assert_eq!(
+                is_good,
+                serde_json::from_str::<IgnoredAny>(&text).is_ok(),
+                "{text}"
+            );
+            good += usize::from(is_good);
+        }
+    }
+    assert!(good > 1000, "{good}");
 }
