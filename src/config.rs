@@ -150,6 +150,10 @@ pub struct Config {
     /// goes on, for the answers that the open ones wait for. Default 1088: 64 running and 1024
     /// waiting.
     pub requests_max: usize,
+    /// The most stray answers before the connection is broken. Default `u64::MAX`: never.
+    pub strays_max: u64,
+    /// The most malformed messages before the connection is broken. Default `u64::MAX`: never.
+    pub malformed_max: u64,
     /// Output waiting above this many bytes makes new calls and notifications
     /// [`Full`](crate::SendError::Full); answers still go. Default 1 MiB.
     pub outbox_bytes_soft: usize,
@@ -157,10 +161,6 @@ pub struct Config {
     /// read. A single larger message is refused as [`TooLarge`](crate::SendError::TooLarge).
     /// Default 16 MiB.
     pub outbox_bytes_max: usize,
-    /// The most stray answers before the connection is broken. Default `u64::MAX`: never.
-    pub strays_max: u64,
-    /// The most malformed messages before the connection is broken. Default `u64::MAX`: never.
-    pub malformed_max: u64,
 
     /// How long a message may take from its first byte to its last. `None` waits for ever.
     /// Default 60 s.

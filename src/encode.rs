@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use serde::Serialize;
 
 use crate::error_object::ErrorObject;
+use crate::frame::write::HEADS;
 use crate::id::{Id, IdScheme};
 use crate::json::{self, Digits, EncodeError, Json};
 use crate::target::rare;
@@ -109,7 +110,7 @@ pub(crate) enum WriteError {
 #[inline(always)]
 pub(crate) fn begin_params(out: &mut Vec<u8>, style: Style, method: &str) -> usize {
     match style {
-        Style::V2 => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\""),
+        Style::V2 => out.extend_from_slice(&HEADS.call),
         Style::V1 => {
             rare();
             out.extend_from_slice(b"{\"method\":\"");

@@ -38,8 +38,8 @@ impl Part {
 }
 
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Outbox<S> {
-    framing: Framing,
     settings: PhantomData<fn() -> S>,
     buf: Vec<u8>,
     head: usize,
@@ -47,13 +47,14 @@ pub(crate) struct Outbox<S> {
     committed: usize,
     /// Bytes ever taken.
     done: u64,
+    /// A larger buffer than this is given back once it is empty.
+    keep_bytes: u32,
+    framing: Framing,
     parts: VecDeque<Part>,
     /// The last call of the parts that are gone.
     gone_call: u64,
     /// The last call of the parts of which a byte has been taken.
     begun_call: u64,
-    /// A larger buffer than this is given back once it is empty.
-    keep_bytes: u32,
 }
 
 impl<S: Settings> Outbox<S> {

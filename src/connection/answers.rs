@@ -249,7 +249,6 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Holds the output to its hard limit after something was answered.
     pub(super) fn after_reply(&mut self) {
-        self.watch_write();
         let gathered = match &self.parts {
             Some(parts) if self.reads_in_parts() => parts.batches.gathered(),
             _ => 0,

@@ -229,7 +229,6 @@ impl<T, S: Settings> Batch<'_, T, S> {
         conn.building = None;
         let last = conn.calls.next() - 1;
         conn.outbox.commit(frame, (self.calls > 0).then_some(last));
-        conn.watch_write();
         if self.calls > 0 && conn.config.null_id_error == NullIdError::FailSole {
             Parts::of(&mut conn.parts)
                 .our_batches

@@ -264,7 +264,6 @@ impl<T, S: Settings> Connection<T, S> {
         }
         self.finish_body(half.frame.body())?;
         self.outbox.commit(half.frame, call);
-        self.watch_write();
         Ok(())
     }
 
@@ -394,7 +393,6 @@ impl<T, S: Settings> Connection<T, S> {
             return false;
         }
         self.outbox.commit(frame, None);
-        self.watch_write();
         true
     }
 

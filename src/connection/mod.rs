@@ -89,39 +89,41 @@ pub use commands::{Rejected, SendError};
 /// assert_eq!(response.tag, "the sum");
 /// assert!(matches!(response.outcome, Outcome::Ok(result) if result.as_str() == "15"));
 /// ```
+// In the order in which it is written: what every message is held against stands together, in few lines of a cache.
+#[repr(C)]
 pub struct Connection<T = (), S = Config> {
     config: Settled<S>,
-    /// The latest time that the driver told.
-    now: Instant,
-    cutter: Cutter,
-    calls: Calls<T>,
-    requests: Requests,
-    outbox: Outbox<S>,
-    /// The objects of the message being read.
-    envelopes: Vec<Envelope>,
-    /// What batches need, and messages that have more to give than one event. Before the first there
-    /// is none, and then it takes no room.
-    parts: Option<Box<Parts>>,
+    deadlines: OwnDeadlines,
     /// The first call number of a batch builder that has neither been sent nor dropped.
     building: Option<NonZeroU64>,
-    /// Numbers of calls whose frames were not delivered: above the first, up to the second.
-    /// Mostly there are none, and then they take no room.
-    failed: Option<Box<Failed>>,
-    deadlines: OwnDeadlines,
-    strays: u64,
-    malformed: u64,
-    /// None of the following has happened yet.
+    /// None of the following has happened yet, nor has it ended.
     open: bool,
     /// The driver has reported the end of input.
     at_end: bool,
     /// Nothing new is taken; the connection ends when all is answered and written.
     draining: bool,
-    /// Why nothing more is read.
-    ended: Option<Closed>,
     /// Open requests are given up and nothing more is accepted from the caller.
     closed: bool,
     /// `Event::Closed` has been given.
     told: bool,
+    outbox: Outbox<S>,
+    /// Why nothing more is read.
+    ended: Option<Closed>,
+    /// The latest time that the driver told.
+    now: Instant,
+    cutter: Cutter,
+    calls: Calls<T>,
+    requests: Requests,
+    /// The objects of the message being read.
+    envelopes: Vec<Envelope>,
+    /// What batches need, and messages that have more to give than one event. Before the first there
+    /// is none, and then it takes no room.
+    parts: Option<Box<Parts>>,
+    /// Numbers of calls whose frames were not delivered: above the first, up to the second.
+    /// Mostly there are none, and then they take no room.
+    failed: Option<Box<Failed>>,
+    strays: u64,
+    malformed: u64,
 }
 
 /// Ranges of call numbers: above the first, up to the second.
@@ -196,10 +198,12 @@ enum Fate {
 
 /// The deadlines that are not of calls, in nanoseconds; [`NEVER`] where there is none.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 struct OwnDeadlines {
-    frame: u64,
-    write: u64,
     drain: u64,
+    frame: u64,
+    /// Of output that has waited since an earlier present: see [`Connection::write_due`].
+    write: u64,
 }
 
 impl OwnDeadlines {
@@ -336,6 +340,8 @@ impl<T, S: Settings> Connection<T, S> {
     pub fn handle_timeout(&mut self, now: Instant) {
         // The far future is how never is written; the present is always before it.
         let latest = Instant::from_nanos(NEVER - 1);
+        // What was queued until now has waited since the time that goes by here.
+        self.deadlines.write = self.write_due();
         self.now = self.now.max(now.min(latest));
     }
 
@@ -378,7 +384,6 @@ impl<T, S: Settings> Connection<T, S> {
     pub fn consume_transmit(&mut self, n: usize) {
         if self.outbox.consume(n) {
             self.deadlines.write = NEVER;
-            self.watch_write();
         }
     }
 
@@ -395,7 +400,6 @@ impl<T, S: Settings> Connection<T, S> {
         let taken = self.outbox.take(into);
         if taken {
             self.deadlines.write = NEVER;
-            self.watch_write();
         }
         taken
     }
@@ -413,7 +417,6 @@ impl<T, S: Settings> Connection<T, S> {
                 failed.0.push_back(range);
             }
             self.deadlines.write = NEVER;
-            self.watch_write();
         }
     }
 
@@ -423,7 +426,7 @@ impl<T, S: Settings> Connection<T, S> {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = self.deadlines;
         let calls = self.calls.earliest_deadline();
-        let next = calls.min(own.frame).min(own.write).min(own.drain);
+        let next = calls.min(own.frame).min(self.write_due()).min(own.drain);
         (next != NEVER).then(|| Instant::from_nanos(next))
     }
 
@@ -494,7 +497,6 @@ impl<T, S: Settings> Connection<T, S> {
             (self.open, self.ended) = (false, Some(why));
             self.abandon_reading();
             self.drop_unsent_calls();
-            self.watch_write();
             self.deadlines.frame = NEVER;
             // After an orderly end of input open requests may still be answered: only so long.
             if why != Closed::EndOfInput {
@@ -510,7 +512,6 @@ impl<T, S: Settings> Connection<T, S> {
             // The peer does not read, or did not end in time: nothing more can be said.
             ConnectionError::OutboxFull | ConnectionError::WriteTimedOut => {
                 self.outbox.clear();
-                self.deadlines.write = NEVER;
                 self.shut();
             }
             ConnectionError::DrainTimedOut => self.shut(),
@@ -524,21 +525,26 @@ impl<T, S: Settings> Connection<T, S> {
         self.deadlines.drain = NEVER;
         self.abandon_reading();
         self.drop_unsent_calls();
-        self.watch_write();
     }
 
     fn drop_unsent_calls(&mut self) {
         if Calls::<T>::POSSIBLE {
             self.outbox.drop_unsent_calls();
         }
-    }
-
-    /// Arms the write deadline if output waits, and disarms it if none does.
-    fn watch_write(&mut self) {
         if self.outbox.len() == 0 {
             self.deadlines.write = NEVER;
+        }
+    }
+
+    /// When output that waits has waited too long: its time runs from the present, as long as that is the one in which
+    /// it was queued, or in which some of it was last taken. Mostly it is gone by the next, and nothing is calculated.
+    fn write_due(&self) -> u64 {
+        if self.outbox.len() == 0 {
+            NEVER
         } else if self.deadlines.write == NEVER {
-            self.deadlines.write = self.after(self.config.write_time_max);
+            self.after(self.config.write_time_max)
+        } else {
+            self.deadlines.write
         }
     }
 

@@ -411,6 +411,5 @@ impl<T, S: Settings> Connection<T, S> {
             self.end_item(batch, position as u32, slot, Some(&error));
         }
         self.release_batch(batch);
-        self.watch_write();
     }
 }

@@ -288,7 +288,10 @@ fn a_connection_is_quiet_until_something_is_due() {
         conn.call("m", (), deadline, 1).unwrap();
     };
     assert!(quiet_at(call, 4) && !quiet_at(call, 5) && !quiet_at(call, 6));
-    let write: fn(&mut Connection<u32>) = |conn| conn.deadlines.write = 5;
+    let write: fn(&mut Connection<u32>) = |conn| {
+        conn.notify("m", ()).unwrap();
+        conn.deadlines.write = 5;
+    };
     assert!(quiet_at(write, 4) && !quiet_at(write, 5) && !quiet_at(write, 6));
     let drain: fn(&mut Connection<u32>) = |conn| conn.deadlines.drain = 5;
     assert!(quiet_at(drain, 4) && !quiet_at(drain, 5) && !quiet_at(drain, 6));
@@ -558,4 +561,40 @@ fn every_call_is_spelled_by_its_number_whatever_came_between() {
         }
         assert!(numbers.len() > 200);
     }
+}
+
+#[test]
+fn output_waits_from_when_it_was_queued_or_some_of_it_was_taken_or_all_before_it_was_dropped() {
+    let second = |n: u64| Instant::from_millis(1000 * n);
+    let mut conn: Connection<u32> = Connection::new(Config::new());
+    let line = format!("{REQUEST}\n");
+    let Some(Event::Request(request)) = conn.poll_event(&mut Input::stream(line.as_bytes())) else {
+        panic!("a request is there");
+    };
+    let token = request.token;
+    conn.handle_timeout(second(1));
+    assert_eq!(conn.poll_timeout(), None);
+    conn.call("m", (), None, 1).unwrap();
+    assert_eq!(conn.poll_timeout(), Some(second(61)));
+    conn.handle_timeout(second(2));
+    conn.handle_timeout(second(3));
+    assert_eq!(conn.poll_timeout(), Some(second(61)));
+    conn.consume_transmit(1);
+    assert_eq!(conn.poll_timeout(), Some(second(63)));
+    conn.call("m", (), None, 2).unwrap();
+    conn.handle_timeout(second(4));
+    conn.consume_transmit(usize::MAX);
+    assert_eq!(conn.poll_timeout(), None);
+
+    conn.call("m", (), None, 3).unwrap();
+    conn.handle_timeout(second(5));
+    assert_eq!(conn.poll_timeout(), Some(second(64)));
+    conn.handle_eof();
+    while conn.poll_event(&mut Input::stream(b"")).is_some() {}
+    assert_eq!(conn.poll_transmit(), None);
+    conn.respond(token, &1).unwrap();
+    assert_eq!(conn.poll_timeout(), Some(second(65)));
+    conn.handle_timeout(second(65));
+    let ended = conn.poll_event(&mut Input::stream(b""));
+    assert!(conn.is_closed() && ended.is_none(), "{ended:?}");
 }

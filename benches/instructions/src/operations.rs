@@ -10,8 +10,8 @@ use std::mem;
 use std::sync::Mutex;
 
 use antiphon::{
-    CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson, Reader,
-    ReplyToken,
+    CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson, Payload,
+    Reader, ReplyToken,
 };
 use serde::Serialize;
 
@@ -589,23 +589,24 @@ impl Encode {
     }
 }
 
+fn write(times: usize, conn: &mut Connection, method: &str, params: impl Payload + std::marker::Copy) {
+    for _ in 0..times {
+        let params = black_box(params);
+        conn.notify(method, params).expect("there is room");
+        black_box(conn.poll_transmit());
+        conn.consume_transmit(usize::MAX);
+    }
+}
+
 impl Operation for Encode {
     fn run(&mut self) {
-        // At hand before it is written, as the text that serde_json writes.
-        let text = match &self.body {
-            Body::Json(json) => json.as_json(),
-            Body::Placed(placed) => placed.text,
-            Body::Small | Body::List => Json::NULL,
-        };
-        for _ in 0..self.times() {
-            match &self.body {
-                Body::Small => self.conn.notify("textDocument/hover", black_box(&(42, 23))),
-                Body::Json(_) | Body::Placed(_) => self.conn.notify("subtract", black_box(text)),
-                Body::List => self.conn.notify("store", black_box(&self.rows)),
-            }
-            .expect("there is room");
-            black_box(self.conn.poll_transmit());
-            self.conn.consume_transmit(usize::MAX);
+        let (times, conn) = (self.times(), &mut self.conn);
+        // What is written is at hand before, as the text that serde_json writes and the one that is copied.
+        match &self.body {
+            Body::Small => write(times, conn, "textDocument/hover", &(42, 23)),
+            Body::Json(json) => write(times, conn, "subtract", json.as_json()),
+            Body::Placed(placed) => write(times, conn, "subtract", placed.text),
+            Body::List => write(times, conn, "store", &self.rows),
         }
     }
 
@@ -789,12 +790,13 @@ impl Copy {
 
 impl Operation for Copy {
     fn run(&mut self) {
-        for _ in 0..self.count() {
-            self.out.clear();
-            self.out.extend_from_slice(self.head.as_bytes());
-            let from = black_box(self.from.text);
-            self.out.extend_from_slice(from.as_str().as_bytes());
-            black_box(&self.out);
+        let (from, out) = (self.from.text, &mut self.out);
+        for _ in 0..self.from.times() {
+            out.clear();
+            out.extend_from_slice(self.head.as_bytes());
+            let from = black_box(from);
+            out.extend_from_slice(from.as_str().as_bytes());
+            black_box(&out);
         }
     }
 
