@@ -7,8 +7,10 @@ use crate::clock::{TURNS, Watch};
 use crate::operations::Named;
 
 /// Rounds, and how long a turn is at least, after as long a time in which it is not measured: what is foretold and what lies
-/// in the caches is the operation's own by then. What goes over megabytes needs twenty runs after others that did.
-const ROUNDS: usize = 15;
+/// in the caches is the operation's own by then. What goes over megabytes needs twenty runs after others that did. Rounds
+/// are few, for what is asked next is another process: how its stack lies to its heap makes an operation a quarter slower
+/// in one of sixteen.
+const ROUNDS: usize = 3;
 const SLOT: Duration = Duration::from_micros(1500);
 
 /// Prints for each operation its name and its nanoseconds in every round.
