@@ -589,7 +589,12 @@ impl Encode {
     }
 }
 
-fn write(times: usize, conn: &mut Connection, method: &str, params: impl Payload + std::marker::Copy) {
+fn write(
+    times: usize,
+    conn: &mut Connection,
+    method: &str,
+    params: impl Payload + std::marker::Copy,
+) {
     for _ in 0..times {
         let params = black_box(params);
         conn.notify(method, params).expect("there is room");
