@@ -37,6 +37,7 @@ impl Part {
     }
 }
 
+// In this order, for the reason that `Connection` has.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Outbox<S> {

@@ -527,6 +527,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.drop_unsent_calls();
     }
 
+    /// Takes calls of which no byte has left out of the queue. Where nothing is left in it, nothing waits any more.
     fn drop_unsent_calls(&mut self) {
         if Calls::<T>::POSSIBLE {
             self.outbox.drop_unsent_calls();
