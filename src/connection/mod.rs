@@ -202,7 +202,7 @@ enum Fate {
 struct OwnDeadlines {
     drain: u64,
     frame: u64,
-    /// Of output that has waited since an earlier present: see [`Connection::write_due`].
+    /// Of output that has waited since an earlier present, see [`Connection::write_due`]: never where none waits.
     write: u64,
 }
 

@@ -151,7 +151,7 @@ impl<T, S: Settings> Connection<T, S> {
         if self.ended.is_some() && self.is_idle() {
             self.deadlines.drain = NEVER;
         }
-        if self.write_due() <= now {
+        if self.deadlines.write <= now {
             self.fail(ConnectionError::WriteTimedOut);
         } else if self.deadlines.frame <= now {
             self.fail(ConnectionError::FrameTimedOut);

@@ -29,7 +29,7 @@ const THREE_DIGITS: &[u8; 23] = b"Content-Length: 000\r\n\r\n";
 const DIGITS_MAX: usize = 20;
 
 /// What frames and calls begin with, in one line of a cache: beside a large message every line that is touched pushes a
-/// part of the message out.
+/// part of the message out. The call's stands here for that alone.
 #[repr(C)]
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), repr(align(64)))]
 pub(crate) struct Heads {
