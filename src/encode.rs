@@ -42,6 +42,10 @@ pub(crate) mod sealed {
         fn write(self, out: &mut Vec<u8>) -> Result<(), EncodeError>;
         /// About how many bytes `write` will add.
         fn size_hint(&self) -> usize;
+        /// What `write` copies, if it does nothing else.
+        fn text(&self) -> Option<&[u8]> {
+            None
+        }
     }
 
     impl<S: Serialize + ?Sized> Sealed for &S {
@@ -65,6 +69,10 @@ pub(crate) mod sealed {
         fn size_hint(&self) -> usize {
             self.len()
         }
+
+        fn text(&self) -> Option<&[u8]> {
+            Some(self.as_bytes())
+        }
     }
 
     impl Sealed for () {
@@ -84,6 +92,10 @@ pub(crate) mod sealed {
 
         fn size_hint(&self) -> usize {
             self.as_ref().map_or(0, Sealed::size_hint)
+        }
+
+        fn text(&self) -> Option<&[u8]> {
+            self.as_ref().and_then(Sealed::text)
         }
     }
 }
@@ -113,7 +125,7 @@ pub(crate) fn begin_params(out: &mut Vec<u8>, style: Style, method: &str) -> usi
         Style::V2 => out.extend_from_slice(&HEADS.call),
         Style::V1 => {
             rare();
-            out.extend_from_slice(b"{\"method\":\"");
+            out.extend_from_slice(CALL_V1);
         }
     }
     json::write_inside(out, method);
@@ -121,6 +133,18 @@ pub(crate) fn begin_params(out: &mut Vec<u8>, style: Style, method: &str) -> usi
     out.extend_from_slice(PARAMS);
     method_end
 }
+
+/// How many bytes [`begin_params`] puts before the params, if the method needs no escapes.
+pub(crate) fn params_at(style: Style, method: &str) -> usize {
+    let head = match style {
+        Style::V2 => HEADS.call.len(),
+        Style::V1 => CALL_V1.len(),
+    };
+    head + method.len() + PARAMS.len()
+}
+
+/// A call of 1.0 up to its method; one of 2.0 is in [`HEADS`].
+const CALL_V1: &[u8; 11] = b"{\"method\":\"";
 
 /// What stands between a method and its params.
 const PARAMS: &[u8; 11] = b"\",\"params\":";
@@ -273,6 +297,18 @@ pub(crate) fn notification(
     Ok(())
 }
 
+/// A response up to its result.
+const RESULT_V2: &[u8; 26] = b"{\"jsonrpc\":\"2.0\",\"result\":";
+const RESULT_V1: &[u8; 10] = b"{\"result\":";
+
+/// How many bytes [`success`] puts before the result.
+pub(crate) fn result_at(style: Style) -> usize {
+    match style {
+        Style::V2 => RESULT_V2.len(),
+        Style::V1 => RESULT_V1.len(),
+    }
+}
+
 /// Appends a response with a result. On error `out` is as it was.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 pub(crate) fn success(
@@ -283,10 +319,10 @@ pub(crate) fn success(
 ) -> Result<(), EncodeError> {
     let begin = out.len();
     match style {
-        Style::V2 => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"result\":"),
+        Style::V2 => out.extend_from_slice(RESULT_V2),
         Style::V1 => {
             rare();
-            out.extend_from_slice(b"{\"result\":");
+            out.extend_from_slice(RESULT_V1);
         }
     }
     let start = out.len();

@@ -20,7 +20,10 @@ use crate::config::Settings;
 
 use crate::frame::Framing;
 use crate::frame::write::{self, FrameStart};
-use crate::target::rare;
+use crate::target::{SMALL, rare};
+
+/// From so many bytes on, where a text is copied to is worth a thought.
+const LARGE: usize = 8192;
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -51,6 +54,9 @@ pub(crate) struct Outbox<S> {
     /// A larger buffer than this is given back once it is empty.
     keep_bytes: u32,
     framing: Framing,
+    /// Whether what was shown last was written from where it stood, and not taken with its buffer, which has nothing
+    /// before its first frame.
+    in_place: bool,
     parts: VecDeque<Part>,
     /// The last call of the parts that are gone.
     gone_call: u64,
@@ -62,6 +68,7 @@ impl<S: Settings> Outbox<S> {
     pub(crate) const fn new(framing: Framing, keep_bytes: usize) -> Self {
         Self {
             framing,
+            in_place: false,
             settings: PhantomData,
             buf: Vec::new(),
             head: 0,
@@ -111,7 +118,7 @@ impl<S: Settings> Outbox<S> {
             _ => calls_max.saturating_mul(2),
         };
         (
-            bytes_max.saturating_mul(2),
+            bytes_max.saturating_add(write::LINE).saturating_mul(2),
             parts.saturating_mul(2 * size_of::<Part>()),
         )
     }
@@ -142,6 +149,33 @@ impl<S: Settings> Outbox<S> {
             self.head = 0;
         }
         write::begin(self.framing(), &mut self.buf, body_hint)
+    }
+
+    /// The same for a body that will have a copy of `text`, if there is one, behind as many other bytes as `before` says.
+    /// If that is large and nothing else waits, the frame begins where the copy is quick: see [`write::begin_like`].
+    #[inline(always)]
+    pub(crate) fn begin_around(
+        &mut self,
+        body_hint: usize,
+        text: Option<&[u8]>,
+        before: impl FnOnce() -> usize,
+    ) -> FrameStart {
+        match text {
+            Some(text) if !SMALL && text.len() >= LARGE && self.in_place && self.buf.is_empty() => {
+                rare();
+                self.begin_like(body_hint, before(), text)
+            }
+            _ => self.begin(body_hint),
+        }
+    }
+
+    #[inline(never)]
+    fn begin_like(&mut self, body_hint: usize, before: usize, text: &[u8]) -> FrameStart {
+        let framing = self.framing();
+        let frame = write::begin_like(framing, &mut self.buf, body_hint, before, text);
+        self.head = frame.start();
+        self.committed = self.head;
+        frame
     }
 
     /// The buffer, to append to while a frame is open.
@@ -180,6 +214,9 @@ impl<S: Settings> Outbox<S> {
 
     #[inline(never)]
     fn drop_open_frame(&mut self) {
+        if self.len() == 0 {
+            (self.head, self.committed) = (0, 0);
+        }
         self.buf.truncate(self.committed);
         // A message that was found too large does not leave its room behind.
         let keep_bytes = self.committed.max(self.keep_bytes as usize);
@@ -208,6 +245,7 @@ impl<S: Settings> Outbox<S> {
     pub(crate) fn consume(&mut self, n: usize) -> bool {
         let n = n.min(self.shown());
         if n > 0 {
+            self.in_place = true;
             self.advance(n);
         }
         n > 0
@@ -225,6 +263,7 @@ impl<S: Settings> Outbox<S> {
     /// nothing is done.
     #[inline(always)]
     pub(crate) fn swap(&mut self, into: &mut Vec<u8>) -> bool {
+        self.in_place = false;
         let waiting = self.committed;
         let is_all = waiting != 0 && waiting == self.buf.len() && self.head == 0;
         let parts = self.parts.len();
@@ -367,9 +406,11 @@ impl<S: Settings> Outbox<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outbox, Part};
+    use super::{LARGE, Outbox, Part};
     use crate::config::Config;
-    use crate::frame::Framing;
+    use crate::frame::{Framing, write};
+    use crate::target::SMALL;
+    use alloc::vec;
     use alloc::vec::Vec;
 
     fn put(outbox: &mut Outbox<Config>, body: &[u8], last_call: Option<u64>) {
@@ -565,11 +606,111 @@ mod tests {
         }
     }
 
+    fn put_text(outbox: &mut Outbox<Config>, before: &[u8], text: &[u8]) {
+        let frame = outbox.begin_around(before.len() + text.len(), Some(text), || before.len());
+        outbox.body().extend_from_slice(before);
+        outbox.body().extend_from_slice(text);
+        outbox.commit(frame, None);
+    }
+
+    fn place(bytes: &[u8]) -> usize {
+        bytes.as_ptr().addr() % write::LINE
+    }
+
+    /// An outbox whose output is written from where it stands.
+    fn in_place() -> Outbox<Config> {
+        let mut outbox = Outbox::<Config>::new(Framing::ContentLength, 1 << 20);
+        put(&mut outbox, b"first", None);
+        assert!(outbox.consume(100));
+        outbox
+    }
+
+    #[test]
+    fn a_large_text_lies_in_lines_of_the_cache_as_its_copy_will() {
+        let bytes: Vec<u8> = (0..LARGE + 200).map(|n| b'a' + (n % 26) as u8).collect();
+        for offset in 0..write::LINE {
+            let text = &bytes[offset..offset + LARGE];
+            let mut outbox = in_place();
+            put_text(&mut outbox, b"before", text);
+            let shown = outbox.peek().unwrap();
+            assert!(shown.starts_with(b"Content-Length: 8198\r\n\r\nbefore"));
+            let (_, copy) = shown.split_at(shown.len() - LARGE);
+            assert_eq!(copy, text);
+            assert!(SMALL || place(copy) == place(text));
+            assert_eq!(outbox.len(), 24 + 6 + LARGE);
+            // What comes behind it comes behind it.
+            put_text(&mut outbox, b"", text);
+            assert_eq!(outbox.len(), 24 + 6 + LARGE + 24 + LARGE);
+            assert!(outbox.peek().unwrap().ends_with(text));
+            assert!(outbox.consume(24 + 6 + LARGE + 24));
+            assert_eq!(outbox.peek(), Some(text));
+            assert!(outbox.consume(LARGE));
+            assert_eq!((outbox.len(), outbox.head, outbox.buf.len()), (0, 0, 0));
+        }
+    }
+
+    #[test]
+    fn an_output_that_is_taken_with_its_buffer_has_nothing_before_its_first_frame() {
+        let text = vec![b'x'; LARGE + write::LINE];
+        for offset in 0..write::LINE {
+            let text = &text[offset..offset + LARGE];
+            // Nobody has taken anything, or the last was taken whole.
+            let mut outbox = Outbox::<Config>::new(Framing::Newline, 1 << 20);
+            for _ in 0..2 {
+                put_text(&mut outbox, b"", text);
+                assert_eq!(outbox.head, 0);
+                let mut into = Vec::new();
+                assert!(outbox.swap(&mut into), "no copy is made");
+                assert_eq!(into.len(), LARGE + 1);
+                put(&mut outbox, b"small", None);
+                outbox.consume(6);
+                put(&mut outbox, b"small", None);
+                into.clear();
+                assert!(outbox.swap(&mut into));
+            }
+            // A driver that changes its mind gets the same bytes, by a copy.
+            put(&mut outbox, b"small", None);
+            outbox.consume(6);
+            put_text(&mut outbox, b"", text);
+            let mut into = Vec::new();
+            assert!(outbox.swap(&mut into) || outbox.take(&mut into));
+            assert!(into.len() == LARGE + 1 && into.starts_with(text));
+        }
+    }
+
+    #[test]
+    fn a_text_just_too_small_begins_where_the_buffer_does() {
+        let text = vec![b'x'; LARGE + write::LINE];
+        for offset in 0..write::LINE {
+            let mut outbox = in_place();
+            put_text(&mut outbox, b"", &text[offset..offset + LARGE - 1]);
+            assert_eq!(outbox.head, 0);
+        }
+    }
+
+    #[test]
+    fn a_large_frame_taken_back_leaves_nothing_before_the_next() {
+        let text = vec![b'x'; LARGE + write::LINE];
+        for offset in 0..write::LINE {
+            let mut outbox = in_place();
+            let text = &text[offset..offset + LARGE];
+            let _ = outbox.begin_around(LARGE, Some(text), || 0);
+            outbox.body().extend_from_slice(text);
+            outbox.rollback();
+            assert_eq!((outbox.len(), outbox.head, outbox.buf.len()), (0, 0, 0));
+            assert_eq!(outbox.peek(), None);
+            // Nor does one that was begun and forgotten.
+            let _ = outbox.begin_around(LARGE, Some(text), || 0);
+            put(&mut outbox, b"behind", None);
+            assert_eq!(outbox.peek(), Some(&b"Content-Length: 6\r\n\r\nbehind"[..]));
+        }
+    }
+
     #[test]
     fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
         let parts = |framing, bytes, calls| {
             let (buffer, parts) = Outbox::<Config>::heap_bytes_max(framing, bytes, calls);
-            assert_eq!(buffer, 2 * bytes);
+            assert_eq!(buffer, 2 * (bytes + write::LINE));
             parts / (2 * size_of::<Part>())
         };
         // Every message of 32 bytes at least is a part, whatever is called.

@@ -210,7 +210,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.may_send(method)?;
         let first = self.calls.next();
         let sent = self.next_call(id).and_then(|number| {
-            let half = self.begin_message(method, params.size_hint());
+            let half = self.begin_message(method, params.size_hint(), params.text());
             let written = params.write(self.outbox.body());
             self.end_message(half, written, Some(number), id.as_ref())?;
             Ok(number)
@@ -222,11 +222,11 @@ impl<T, S: Settings> Connection<T, S> {
     /// Writes a message up to its params. Compiled into each that writes params: a call and back takes a ninth of what a
     /// small request does.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
-    fn begin_message(&mut self, method: &str, params_hint: usize) -> Half {
+    fn begin_message(&mut self, method: &str, params_hint: usize, text: Option<&[u8]>) -> Half {
         let style = self.own_style();
-        let frame = self
-            .outbox
-            .begin(params_hint + method.len() + ENVELOPE_HINT);
+        let body_hint = params_hint + method.len() + ENVELOPE_HINT;
+        let before = || encode::params_at(style, method);
+        let frame = self.outbox.begin_around(body_hint, text, before);
         let out = self.outbox.body();
         Half {
             frame,
@@ -280,7 +280,7 @@ impl<T, S: Settings> Connection<T, S> {
         } else {
             self.may_send(method)?;
         }
-        let half = self.begin_message(method, params.size_hint());
+        let half = self.begin_message(method, params.size_hint(), params.text());
         let written = params.write(self.outbox.body());
         self.end_message(half, written, None, None)
     }

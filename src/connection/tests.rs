@@ -598,3 +598,52 @@ fn output_waits_from_when_it_was_queued_or_some_of_it_was_taken_or_all_before_it
     let ended = conn.poll_event(&mut Input::stream(b""));
     assert!(conn.is_closed() && ended.is_none(), "{ended:?}");
 }
+
+#[test]
+fn a_large_text_is_written_in_place_as_it_is_taken_and_its_copy_lies_in_lines_as_it_does() {
+    let framings = [
+        Framing::Newline,
+        Framing::ContentLength,
+        Framing::Concatenated,
+        Framing::Messages,
+    ];
+    let request_v1 = r#"{"method":"m","params":[1],"id":1}"#;
+    let versions = [(Config::new(), REQUEST), (Config::v1(), request_v1)];
+    let cases = framings.map(|framing| versions.map(|version| (framing, version)));
+    for (framing, (preset, request)) in cases.into_iter().flatten() {
+        for offset in [0, 1, 7, 31, 63] {
+            let spaced = format!("{}[\"{}\"]", " ".repeat(offset), "x".repeat(9000));
+            let text = Json::parse_str(&spaced).unwrap();
+            let mut written = [Vec::new(), Vec::new()];
+            for (is_taken, written) in [false, true].into_iter().zip(&mut written) {
+                let mut conn: Connection<u32> = Connection::new(preset.with_framing(framing));
+                let mut drain = |conn: &mut Connection<u32>| {
+                    if is_taken {
+                        assert!(conn.take_transmit(written));
+                        return;
+                    }
+                    let shown = conn.poll_transmit().unwrap();
+                    let copy = shown.iter().position(|&byte| byte == b'[').unwrap();
+                    let lies_at = |bytes: &[u8]| bytes.as_ptr().addr() % 64;
+                    let is_alike = lies_at(&shown[copy..]) == lies_at(text.as_bytes());
+                    assert!(is_alike || SMALL || shown.len() < 9000);
+                    written.extend_from_slice(shown);
+                    conn.consume_transmit(usize::MAX);
+                };
+                conn.notify("small", &[1]).unwrap();
+                drain(&mut conn);
+                conn.notify("m", text).unwrap();
+                drain(&mut conn);
+                conn.call("a method", Some(text), None, 1).unwrap();
+                drain(&mut conn);
+                let Some(Event::Request(request)) = conn.poll_event(&mut Input::text(request))
+                else {
+                    panic!("a request is there");
+                };
+                conn.respond(request.token, text).unwrap();
+                drain(&mut conn);
+            }
+            assert_eq!(written[0], written[1], "{framing:?}");
+        }
+    }
+}

@@ -28,6 +28,9 @@ const THREE_DIGITS: &[u8; 23] = b"Content-Length: 000\r\n\r\n";
 /// The most digits of a `usize`, at 64 bits.
 const DIGITS_MAX: usize = 20;
 
+/// How many bytes a line of a first cache has, nearly everywhere.
+pub(crate) const LINE: usize = 64;
+
 /// What frames and calls begin with, in one line of a cache: beside a large message every line that is touched pushes a
 /// part of the message out. The call's stands here for that alone.
 #[repr(C)]
@@ -55,6 +58,11 @@ pub(crate) struct FrameStart {
 }
 
 impl FrameStart {
+    /// Where the frame begins in the output.
+    pub(crate) fn start(self) -> usize {
+        self.start
+    }
+
     /// Where the frame's body begins in the output.
     pub(crate) fn body(self) -> usize {
         self.body
@@ -66,14 +74,7 @@ impl FrameStart {
 /// truncating `out`.
 #[inline(always)]
 pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> FrameStart {
-    let frame_bytes = match framing {
-        Framing::ContentLength => NAME.len() + DIGITS_MAX + BLANK_LINE.len(),
-        _ => 1,
-    };
-    let room = body_len.saturating_add(frame_bytes);
-    if room > out.capacity() - out.len() {
-        grow(out, room);
-    }
+    make_room(framing, out, body_len);
     let start = out.len();
     if framing == Framing::ContentLength {
         match body_len {
@@ -81,7 +82,7 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
             100..1000 => out.extend_from_slice(THREE_DIGITS),
             _ => {
                 rare();
-                leave_header(out, body_len);
+                leave_header_of(out, body_len);
             }
         }
     }
@@ -91,12 +92,68 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
     }
 }
 
+/// Makes room for a frame whose body will have about `body_len` bytes.
+#[inline(always)]
+pub(crate) fn make_room(framing: Framing, out: &mut Vec<u8>, body_len: usize) {
+    let frame_bytes = match framing {
+        Framing::ContentLength => NAME.len() + DIGITS_MAX + BLANK_LINE.len(),
+        _ => 1,
+    };
+    let room = body_len.saturating_add(frame_bytes);
+    if room > out.capacity() - out.len() {
+        grow(out, room);
+    }
+}
+
+/// Begins a frame in an empty output, for a body that will have a copy of `text` behind `before` other bytes. It begins
+/// as far into the output, less than a [`LINE`], as it takes for the copy to lie in lines of the cache as `text` does: then
+/// none is read or written twice, and the copy is quicker by up to a quarter.
+#[inline(always)]
+pub(crate) fn begin_like(
+    framing: Framing,
+    out: &mut Vec<u8>,
+    body_len: usize,
+    before: usize,
+    text: &[u8],
+) -> FrameStart {
+    debug_assert!(out.is_empty(), "only a first frame can begin anywhere");
+    make_room(framing, out, body_len.saturating_add(LINE));
+    let header = header_bytes(framing, body_len);
+    let copy = out.as_ptr().addr().wrapping_add(header + before);
+    let start = text.as_ptr().addr().wrapping_sub(copy) % LINE;
+    // A copy whose length is known when the program is built needs no call.
+    out.extend_from_slice(&[0; LINE]);
+    out.truncate(start);
+    if framing == Framing::ContentLength {
+        leave_header(out, header);
+    }
+    FrameStart {
+        start,
+        body: start + header,
+    }
+}
+
+/// How many bytes [`begin`] puts before a body of about `body_len` bytes.
+fn header_bytes(framing: Framing, body_len: usize) -> usize {
+    match framing {
+        Framing::ContentLength => NAME.len() + digits_of(body_len) + BLANK_LINE.len(),
+        _ => 0,
+    }
+}
+
 /// Leaves room for a header with as many digits as `body_len` has.
 #[inline(never)]
-fn leave_header(out: &mut Vec<u8>, body_len: usize) {
+fn leave_header_of(out: &mut Vec<u8>, body_len: usize) {
+    leave_header(out, header_bytes(Framing::ContentLength, body_len));
+}
+
+/// Leaves room for a header of so many bytes.
+#[inline(always)]
+fn leave_header(out: &mut Vec<u8>, header_bytes: usize) {
+    let blank_line = out.len() + header_bytes - BLANK_LINE.len();
     // What is copied has a length that is known when the program is built, and needs no call.
     out.extend_from_slice(&HEADS.header);
-    out.truncate(out.len() - DIGITS_MAX + digits_of(body_len));
+    out.truncate(blank_line);
     out.extend_from_slice(BLANK_LINE);
 }
 
