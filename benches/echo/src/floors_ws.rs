@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use async_io::Async;
 use futures_util::{FutureExt, Sink, SinkExt, Stream, StreamExt};
 use nix::sys::socket::{MsgFlags, recv};
+use tungstenite::client::client_with_config;
+use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
 
 use crate::floors::{self, on_smol, on_tokio};
@@ -31,6 +33,14 @@ pub(crate) fn add(rows: &mut Vec<Row>, wanted: &[String]) -> Outcome<()> {
         let address = smol_listen(&runtime, Far::Echo)?;
         smol_near(runtime, address, Far::Echo)
     })
+}
+
+/// The room for what is read. It is zeroed before each read, which with the 128 KiB that it has otherwise takes as long as
+/// the echo of a byte: what comes in a round has room in less.
+const READ_BYTES: usize = 16 * 1024;
+
+fn rules() -> Option<WebSocketConfig> {
+    Some(WebSocketConfig::default().read_buffer_size(READ_BYTES))
 }
 
 /// What a far side says to a message.
@@ -80,7 +90,8 @@ impl Write for Socket {
 pub(crate) fn blocking_listen(far: Far) -> Outcome<SocketAddr> {
     floors::blocking::listen(move |stream| {
         let waits = true;
-        let Ok(mut socket) = tungstenite::accept(Socket { stream, waits }) else {
+        let Ok(mut socket) = tungstenite::accept_with_config(Socket { stream, waits }, rules())
+        else {
             return;
         };
         // Answers all that is there before it flushes.
@@ -108,7 +119,7 @@ struct Blocking {
 
 pub(crate) fn blocking_near(address: SocketAddr, far: Far) -> Outcome<Box<dyn Lane>> {
     let stream = floors::blocking::connect(address)?;
-    let (near, _) = tungstenite::client(format!("ws://{address}/"), stream)?;
+    let (near, _) = client_with_config(format!("ws://{address}/"), stream, rules())?;
     Ok(Box::new(Blocking { near, far }))
 }
 
@@ -152,7 +163,7 @@ where
 
 pub(crate) fn tokio_listen(runtime: &Runtime, far: Far) -> Outcome<SocketAddr> {
     on_tokio::listen(runtime, move |stream| async move {
-        if let Ok(socket) = tokio_tungstenite::accept_async(stream).await {
+        if let Ok(socket) = tokio_tungstenite::accept_async_with_config(stream, rules()).await {
             serve(socket, far).await;
         }
     })
@@ -160,7 +171,7 @@ pub(crate) fn tokio_listen(runtime: &Runtime, far: Far) -> Outcome<SocketAddr> {
 
 pub(crate) fn smol_listen(runtime: &Runtime, far: Far) -> Outcome<SocketAddr> {
     on_smol::listen(runtime, move |stream: Async<TcpStream>| async move {
-        if let Ok(socket) = async_tungstenite::accept_async(stream).await {
+        if let Ok(socket) = async_tungstenite::accept_async_with_config(stream, rules()).await {
             serve(socket, far).await;
         }
     })
@@ -179,14 +190,22 @@ pub(crate) fn tokio_near(
 ) -> Outcome<Box<dyn Lane>> {
     let stream = on_tokio::connect(&runtime, address)?;
     let url = format!("ws://{address}/");
-    let (near, _) = runtime.block_on(tokio_tungstenite::client_async(url, stream))?;
+    let (near, _) = runtime.block_on(tokio_tungstenite::client_async_with_config(
+        url,
+        stream,
+        rules(),
+    ))?;
     Ok(Box::new(Near { runtime, near, far }))
 }
 
 pub(crate) fn smol_near(runtime: Runtime, address: SocketAddr, far: Far) -> Outcome<Box<dyn Lane>> {
     let stream = on_smol::connect(&runtime, address)?;
     let url = format!("ws://{address}/");
-    let (near, _) = runtime.block_on(async_tungstenite::client_async(url, stream))?;
+    let (near, _) = runtime.block_on(async_tungstenite::client_async_with_config(
+        url,
+        stream,
+        rules(),
+    ))?;
     Ok(Box::new(Near { runtime, near, far }))
 }
 
