@@ -93,6 +93,14 @@ def bare(label, mode, anchor):
     return Part(label, sources.ECHO, [f"bare blocking TCP: {mode}"], anchor=anchor)
 
 
+def by_hand(label, mode):
+    """The least that anything costs whose values serde_json reads and writes."""
+    name, floor = "serde_json by hand TCP", f"bare blocking TCP: {mode}"
+    both = [ratio("both", sources.ECHO, f"{name}: {mode}", floor)]
+    return [ratio(f"{label}, server", sources.ECHO, f"{name}, server: {mode}", floor),
+            ratio(f"{label}, client", sources.ECHO, f"{name}, client: {mode}", floor, both)]
+
+
 def http(label, mode):
     """The same over HTTP, which there is one client and one server for."""
     ours, bare = "antiphon tokio HTTP", f"bare hyper HTTP: {mode}"
@@ -186,4 +194,6 @@ ROWS = [
     SETUP,
     Row(16, "the bare echo over TCP on threads itself, µs a call", None, None, [
         bare("1 in flight", "one", 13.71), bare("64", "many", 0.23), bare("batches", "batch", 0.15)]),
+    Row(16, "this service by hand, serde_json on threads without limits, deadlines or errors, against the bare echo", None, None,
+        by_hand("1 in flight", "one") + by_hand("64", "many") + by_hand("batches", "batch")),
 ]

@@ -13,7 +13,7 @@ use crate::row::{self, Lane, Mode, Outcome, Row, lines};
 use crate::runtime::Runtime;
 use crate::side::{Far, Lines, reply_lines, same};
 
-const BUFFER_BYTES: usize = 64 * 1024;
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 
 /// How much a pipe in memory holds.
 pub(crate) const DUPLEX_BYTES: usize = 64 * 1024;

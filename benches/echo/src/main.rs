@@ -16,6 +16,7 @@
 //! answer is looked at.
 #![forbid(unsafe_code)]
 
+mod by_hand;
 mod floors;
 mod floors_ws;
 mod http;
@@ -80,6 +81,7 @@ fn rows(wanted: &[String]) -> Outcome<Vec<Row>> {
     floors_ws::add(&mut rows, wanted)?;
     ours::add(&mut rows, wanted)?;
     http::add(&mut rows, wanted)?;
+    by_hand::add(&mut rows, wanted)?;
     #[cfg(feature = "peers")]
     peers::add(&mut rows, wanted)?;
     Ok(rows)
