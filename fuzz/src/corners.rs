@@ -15,7 +15,7 @@ use antiphon::{
 use serde::{Serialize, Serializer};
 
 pub(crate) fn run(which: u8) {
-    match which % 14 {
+    match which % 15 {
         0 => {}
         1 => draining(),
         2 => huge_exponents(),
@@ -29,7 +29,8 @@ pub(crate) fn run(which: u8) {
         10 => braces_that_make_a_batch_too_large(),
         11 => a_mark_cut_short(),
         12 => known_when_built(),
-        _ => limits_without_end(),
+        13 => limits_without_end(),
+        _ => large_texts_in_place(),
     }
 }
 
@@ -401,4 +402,35 @@ fn limits_without_end() {
     let mut answer = Input::text(r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
     let event = conn.poll_event(&mut answer);
     assert!(matches!(event, Some(Event::Response(told)) if told.tag == 7));
+}
+
+/// A large text that is written from where it stands, and one that is taken, are the same bytes.
+fn large_texts_in_place() {
+    let request = r#"{"jsonrpc":"2.0","method":"m","params":[],"id":1}"#;
+    let request_v1 = r#"{"method":"m","params":[],"id":1}"#;
+    let text = format!("[\"{}\"]", "x".repeat(9000));
+    let text = Json::parse_str(&text).expect("it is JSON");
+    for (config, request) in [(Config::lsp(), request), (Config::v1(), request_v1)] {
+        let mut conns = [Connection::<u64>::new(config), Connection::new(config)];
+        let mut written = [Vec::new(), Vec::new()];
+        for step in 0..4 {
+            for conn in &mut conns {
+                let is_sent = match step {
+                    0 => conn.notify("small", ()).is_ok(),
+                    1 => conn.notify("m", text).is_ok(),
+                    2 => conn.call("m", Some(text), None, 0).is_ok(),
+                    _ => match conn.poll_event(&mut Input::text(request)) {
+                        Some(Event::Request(asked)) => conn.respond(asked.token, text).is_ok(),
+                        other => panic!("{other:?} is no request"),
+                    },
+                };
+                assert!(is_sent);
+            }
+            let [in_place, taken] = &mut conns;
+            written[0].extend_from_slice(in_place.poll_transmit().expect("it is there"));
+            in_place.consume_transmit(usize::MAX);
+            assert!(taken.take_transmit(&mut written[1]));
+        }
+        assert_eq!(written[0], written[1]);
+    }
 }
