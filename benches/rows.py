@@ -75,16 +75,24 @@ def bookkeeping(label, open):
     return there(label, "01", names, lambda call, told, turn: call - told - turn, form="{:.1f}")
 
 
+def apart(label, ours, floor, mode, *beside):
+    """Processor time against the bare transport, client and server apart: the other side is bare. Both at once stand beside."""
+    bare = f"{floor}: {mode}"
+    both = [ratio("both", sources.ECHO, f"{ours}: {mode}", bare), *beside]
+    return [ratio(f"{label} server", sources.ECHO, f"{ours}, server: {mode}", bare),
+            ratio(f"{label} client", sources.ECHO, f"{ours}, client: {mode}", bare, both)]
+
+
 def echo(transport, mode):
-    """Processor time against the bare transport on the same runtime, client and server apart: the other side is bare."""
+    """antiphon on every runtime."""
     parts = []
     for runtime in RUNTIMES:
-        ours, bare = f"antiphon {runtime} {transport}", f"bare {runtime} {transport}: {mode}"
-        both = [ratio("both", sources.ECHO, f"{ours}: {mode}", bare)]
+        ours, floor = f"antiphon {runtime} {transport}", f"bare {runtime} {transport}"
+        beside = []
         if transport == "TCP" and runtime != "blocking":
-            both.append(ratio("client in a task of its own", sources.ECHO, f"{ours}, client in a task: {mode}", bare))
-        parts.append(ratio(f"{runtime} server", sources.ECHO, f"{ours}, server: {mode}", bare))
-        parts.append(ratio(f"{runtime} client", sources.ECHO, f"{ours}, client: {mode}", bare, both))
+            in_task = f"{ours}, client in a task: {mode}"
+            beside.append(ratio("client in a task of its own", sources.ECHO, in_task, f"{floor}: {mode}"))
+        parts += apart(runtime, ours, floor, mode, *beside)
     return parts
 
 
@@ -94,19 +102,13 @@ def bare(label, mode, anchor):
 
 
 def by_hand(label, mode):
-    """The least that anything costs whose values serde_json reads and writes."""
-    name, floor = "serde_json by hand TCP", f"bare blocking TCP: {mode}"
-    both = [ratio("both", sources.ECHO, f"{name}: {mode}", floor)]
-    return [ratio(f"{label}, server", sources.ECHO, f"{name}, server: {mode}", floor),
-            ratio(f"{label}, client", sources.ECHO, f"{name}, client: {mode}", floor, both)]
+    """What one would write over serde_json for this service alone."""
+    return apart(f"{label},", "serde_json by hand TCP", "bare blocking TCP", mode)
 
 
 def http(label, mode):
-    """The same over HTTP, which there is one client and one server for."""
-    ours, bare = "antiphon tokio HTTP", f"bare hyper HTTP: {mode}"
-    both = [ratio("both", sources.ECHO, f"{ours}: {mode}", bare)]
-    return [ratio(f"{label}, server", sources.ECHO, f"{ours}, server: {mode}", bare),
-            ratio(f"{label}, client", sources.ECHO, f"{ours}, client: {mode}", bare, both)]
+    """HTTP, which there is one client and one server for."""
+    return apart(f"{label},", "antiphon tokio HTTP", "bare hyper HTTP", mode)
 
 
 def held(label, name):

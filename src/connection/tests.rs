@@ -10,7 +10,7 @@ use super::{Connection, Fate, Parts, kept_bytes};
 use crate::batches::OurBatches;
 use crate::config::{Config, DuplicateIds, FixedConfig, NullIdError, VersionPolicy};
 use crate::event::Event;
-use crate::frame::Framing;
+use crate::frame::{Framing, write};
 use crate::input::Input;
 use crate::json::Json;
 use crate::message::Text;
@@ -624,7 +624,7 @@ fn a_large_text_is_written_in_place_as_it_is_taken_and_its_copy_lies_in_lines_as
                     }
                     let shown = conn.poll_transmit().unwrap();
                     let copy = shown.iter().position(|&byte| byte == b'[').unwrap();
-                    let lies_at = |bytes: &[u8]| bytes.as_ptr().addr() % 64;
+                    let lies_at = |bytes: &[u8]| bytes.as_ptr().addr() % write::LINE;
                     let is_alike = lies_at(&shown[copy..]) == lies_at(text.as_bytes());
                     assert!(is_alike || SMALL || shown.len() < 9000);
                     written.extend_from_slice(shown);

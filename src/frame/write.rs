@@ -94,7 +94,7 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
 
 /// Makes room for a frame whose body will have about `body_len` bytes.
 #[inline(always)]
-pub(crate) fn make_room(framing: Framing, out: &mut Vec<u8>, body_len: usize) {
+fn make_room(framing: Framing, out: &mut Vec<u8>, body_len: usize) {
     let frame_bytes = match framing {
         Framing::ContentLength => NAME.len() + DIGITS_MAX + BLANK_LINE.len(),
         _ => 1,

@@ -1,8 +1,9 @@
 //! What is written by hand for this one service: serde_json, a struct for each message, a loop over a socket.
 //!
 //! The rule guarded: it does what the service needs to be right here and nothing else. There are no limits, deadlines,
-//! errors, cancels or notifications, ids are numbers, and an answer is known by its place in a list. So it says what
-//! serde_json costs by itself above a bare transport, which is the least that anything typed by it can cost.
+//! errors, cancels or notifications, ids are numbers, an answer is known by its place in a list, and a line is shorter than
+//! the buffer. So it says what one pays above a bare transport for serde_json and nothing that a peer needs besides; it is
+//! no bound for other parsers.
 
 use std::cell::Cell;
 use std::io::{Read, Write};

@@ -1,0 +1,318 @@
+//! What waits to be written, how it is taken, and where a large text lies.
+
+use super::{LARGE, Outbox, Part};
+use crate::config::Config;
+use crate::frame::{Framing, write};
+use crate::target::SMALL;
+use alloc::vec;
+use alloc::vec::Vec;
+
+fn put(outbox: &mut Outbox<Config>, body: &[u8], last_call: Option<u64>) {
+    let frame = outbox.begin(body.len());
+    outbox.body().extend_from_slice(body);
+    outbox.commit(frame, last_call);
+}
+
+// TRN-07
+#[test]
+fn a_stream_shows_everything_and_takes_partial_writes() {
+    let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+    put(&mut outbox, b"one", Some(1));
+    put(&mut outbox, b"two", None);
+    assert_eq!(outbox.peek(), Some(&b"one\ntwo\n"[..]));
+    assert_eq!(
+        (outbox.queued(), outbox.done(), outbox.begun_call()),
+        (8, 0, 0)
+    );
+    assert!(outbox.consume(1));
+    assert_eq!(
+        (outbox.queued(), outbox.done(), outbox.begun_call()),
+        (8, 1, 1)
+    );
+    assert!(outbox.consume(100));
+    assert_eq!((outbox.len(), outbox.done()), (0, 8));
+    assert_eq!(outbox.peek(), None);
+    assert!(!outbox.consume(1));
+}
+
+#[test]
+fn whole_messages_are_shown_one_by_one() {
+    let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
+    put(&mut outbox, b"one", Some(1));
+    put(&mut outbox, b"two", None);
+    put(&mut outbox, b"three", Some(3));
+    outbox.consume(3);
+    assert_eq!(outbox.begun_call(), 1);
+    assert_eq!(outbox.peek(), Some(&b"two"[..]));
+    assert_eq!(outbox.fail(), None);
+    assert_eq!(outbox.peek(), Some(&b"three"[..]));
+    assert_eq!(outbox.fail(), Some((1, 3)));
+    assert_eq!(outbox.fail(), None);
+}
+
+#[test]
+fn calls_behind_a_frame_boundary_have_not_begun() {
+    let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+    put(&mut outbox, b"one", Some(1));
+    put(&mut outbox, b"two", Some(2));
+    outbox.consume(4);
+    assert_eq!(outbox.begun_call(), 1);
+    outbox.consume(1);
+    assert_eq!(outbox.begun_call(), 2);
+}
+
+#[test]
+fn taking_swaps_the_buffers_when_nothing_else_waits() {
+    let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+    let mut into = Vec::with_capacity(99);
+    put(&mut outbox, b"one", Some(1));
+    assert!(outbox.swap(&mut into));
+    assert_eq!(into, b"one\n");
+    assert_eq!(
+        (outbox.len(), outbox.done(), outbox.begun_call()),
+        (0, 4, 1)
+    );
+    assert!(outbox.buf.capacity() >= 99);
+    assert!(!outbox.take(&mut into));
+    put(&mut outbox, b"two", Some(2));
+    assert!(!outbox.swap(&mut into), "that is not empty");
+    assert!(outbox.take(&mut into));
+    assert_eq!(into, b"one\ntwo\n");
+}
+
+#[test]
+fn a_frame_not_completed_is_neither_shown_nor_kept() {
+    let mut outbox = Outbox::<Config>::new(Framing::ContentLength, 1024);
+    put(&mut outbox, b"one", Some(1));
+    let before = outbox.peek().unwrap().to_vec();
+    let _ = outbox.begin(10);
+    outbox.body().extend_from_slice(b"half");
+    assert_eq!(outbox.peek().unwrap(), before);
+    outbox.rollback();
+    put(&mut outbox, b"two", None);
+    assert_eq!(
+        outbox.peek().unwrap(),
+        [&before[..], b"Content-Length: 3\r\n\r\ntwo"].concat()
+    );
+}
+
+#[test]
+fn unsent_calls_can_be_dropped_from_between_answers() {
+    let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+    for (body, call) in [
+        (b"a1", Some(1)),
+        (b"r1", None),
+        (b"r2", None),
+        (b"a2", Some(2)),
+        (b"r3", None),
+    ] {
+        put(&mut outbox, body, call);
+    }
+    outbox.consume(1);
+    outbox.drop_unsent_calls();
+    assert_eq!(outbox.peek(), Some(&b"1\nr1\nr2\nr3\n"[..]));
+    assert_eq!(outbox.begun_call(), 1);
+    outbox.consume(100);
+    assert_eq!((outbox.len(), outbox.done()), (0, 12));
+}
+
+#[test]
+fn what_was_dropped_does_not_fail_with_a_later_frame() {
+    let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
+    put(&mut outbox, b"one", Some(1));
+    put(&mut outbox, b"two", None);
+    outbox.clear();
+    assert_eq!((outbox.len(), outbox.begun_call()), (0, 0));
+    put(&mut outbox, b"three", Some(2));
+    assert_eq!(outbox.fail(), Some((1, 2)));
+}
+
+#[test]
+fn an_output_begins_anew_in_its_room_once_nothing_waits_there() {
+    for (is_empty, room, kept) in [
+        (true, 99, 99),
+        (true, 128, 128),
+        (true, 192, 0),
+        (false, 99, 0),
+    ] {
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+        outbox.buf = Vec::with_capacity(room);
+        put(&mut outbox, b"one", None);
+        if is_empty {
+            outbox.consume(4);
+        }
+        outbox.renew(Framing::Newline, 1024, 2);
+        assert_eq!(outbox.buf.capacity(), kept);
+        assert_eq!((outbox.queued(), outbox.peek()), (0, None));
+    }
+    let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
+    outbox.parts = alloc::collections::VecDeque::with_capacity(2);
+    outbox.renew(Framing::Messages, 1024, 2);
+    assert_eq!(outbox.parts.capacity(), 2);
+}
+
+// ARC-11
+#[test]
+fn an_empty_buffer_is_kept_up_to_its_limit_and_given_back_beyond() {
+    for (room, kept) in [(1000, 1000), (1024, 1024), (1025, 0), (5000, 0)] {
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+        outbox.buf = Vec::with_capacity(room);
+        put(&mut outbox, b"one", None);
+        outbox.consume(3);
+        assert_eq!(outbox.buf.capacity(), room);
+        outbox.consume(1);
+        assert_eq!((outbox.buf.capacity(), outbox.buf.len()), (kept, 0));
+        assert_eq!(outbox.head, 0);
+    }
+}
+
+// ARC-11
+#[test]
+fn room_for_a_frame_that_was_taken_back_is_kept_up_to_twice_the_limit() {
+    for (room, kept) in [(199, 199), (200, 200), (202, 100), (5000, 100)] {
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 100);
+        outbox.buf = Vec::with_capacity(room);
+        let _ = outbox.begin(10);
+        outbox.body().push(b'x');
+        outbox.rollback();
+        assert_eq!((outbox.buf.capacity(), outbox.buf.len()), (kept, 0));
+    }
+    // What waits needs its room, whatever the limit.
+    let mut outbox = Outbox::<Config>::new(Framing::Newline, 100);
+    outbox.buf = Vec::with_capacity(5000);
+    put(&mut outbox, &[b'x'; 999], None);
+    let _ = outbox.begin(10);
+    outbox.body().push(b'x');
+    outbox.rollback();
+    assert_eq!(outbox.buf.capacity(), 1000);
+}
+
+#[test]
+fn what_waits_moves_up_once_more_than_half_has_left() {
+    for (taken, head) in [(1, 1), (505, 505), (506, 0), (1009, 0)] {
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
+        put(&mut outbox, &[b'x'; 1009], None);
+        outbox.consume(taken);
+        put(&mut outbox, b"behind", None);
+        assert_eq!(outbox.head, head, "{taken}");
+        assert_eq!(outbox.len(), 1010 - taken + 7);
+        assert!(outbox.peek().unwrap().ends_with(b"x\nbehind\n") || taken == 1009);
+    }
+}
+
+fn put_text(outbox: &mut Outbox<Config>, before: &[u8], text: &[u8]) {
+    let frame = outbox.begin_around(before.len() + text.len(), Some(text), || before.len());
+    outbox.body().extend_from_slice(before);
+    outbox.body().extend_from_slice(text);
+    outbox.commit(frame, None);
+}
+
+fn place(bytes: &[u8]) -> usize {
+    bytes.as_ptr().addr() % write::LINE
+}
+
+/// An outbox whose output is written from where it stands.
+fn in_place() -> Outbox<Config> {
+    let mut outbox = Outbox::<Config>::new(Framing::ContentLength, 1 << 20);
+    put(&mut outbox, b"first", None);
+    assert!(outbox.consume(100));
+    outbox
+}
+
+#[test]
+fn a_large_text_lies_in_lines_of_the_cache_as_its_copy_will() {
+    let bytes: Vec<u8> = (0..LARGE + 200).map(|n| b'a' + (n % 26) as u8).collect();
+    for offset in 0..write::LINE {
+        let text = &bytes[offset..offset + LARGE];
+        let mut outbox = in_place();
+        put_text(&mut outbox, b"before", text);
+        let shown = outbox.peek().unwrap();
+        assert!(shown.starts_with(b"Content-Length: 8198\r\n\r\nbefore"));
+        let (_, copy) = shown.split_at(shown.len() - LARGE);
+        assert_eq!(copy, text);
+        assert!(SMALL || place(copy) == place(text));
+        assert_eq!(outbox.len(), 24 + 6 + LARGE);
+        // What comes behind it comes behind it.
+        put_text(&mut outbox, b"", text);
+        assert_eq!(outbox.len(), 24 + 6 + LARGE + 24 + LARGE);
+        assert!(outbox.peek().unwrap().ends_with(text));
+        assert!(outbox.consume(24 + 6 + LARGE + 24));
+        assert_eq!(outbox.peek(), Some(text));
+        assert!(outbox.consume(LARGE));
+        assert_eq!((outbox.len(), outbox.head, outbox.buf.len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn an_output_that_is_taken_with_its_buffer_has_nothing_before_its_first_frame() {
+    let text = vec![b'x'; LARGE + write::LINE];
+    for offset in 0..write::LINE {
+        let text = &text[offset..offset + LARGE];
+        // Nobody has taken anything, or the last was taken whole.
+        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1 << 20);
+        for _ in 0..2 {
+            put_text(&mut outbox, b"", text);
+            assert_eq!(outbox.head, 0);
+            let mut into = Vec::new();
+            assert!(outbox.swap(&mut into), "no copy is made");
+            assert_eq!(into.len(), LARGE + 1);
+            put(&mut outbox, b"small", None);
+            outbox.consume(6);
+            put(&mut outbox, b"small", None);
+            into.clear();
+            assert!(outbox.swap(&mut into));
+        }
+        // A driver that changes its mind gets the same bytes, by a copy.
+        put(&mut outbox, b"small", None);
+        outbox.consume(6);
+        put_text(&mut outbox, b"", text);
+        let mut into = Vec::new();
+        assert!(outbox.swap(&mut into) || outbox.take(&mut into));
+        assert!(into.len() == LARGE + 1 && into.starts_with(text));
+    }
+}
+
+#[test]
+fn a_text_just_too_small_begins_where_the_buffer_does() {
+    let text = vec![b'x'; LARGE + write::LINE];
+    for offset in 0..write::LINE {
+        let mut outbox = in_place();
+        put_text(&mut outbox, b"", &text[offset..offset + LARGE - 1]);
+        assert_eq!(outbox.head, 0);
+    }
+}
+
+#[test]
+fn a_large_frame_taken_back_leaves_nothing_before_the_next() {
+    let text = vec![b'x'; LARGE + write::LINE];
+    for offset in 0..write::LINE {
+        let mut outbox = in_place();
+        let text = &text[offset..offset + LARGE];
+        let _ = outbox.begin_around(LARGE, Some(text), || 0);
+        outbox.body().extend_from_slice(text);
+        outbox.rollback();
+        assert_eq!((outbox.len(), outbox.head, outbox.buf.len()), (0, 0, 0));
+        assert_eq!(outbox.peek(), None);
+        // Nor does one that was begun and forgotten.
+        let _ = outbox.begin_around(LARGE, Some(text), || 0);
+        put(&mut outbox, b"behind", None);
+        assert_eq!(outbox.peek(), Some(&b"Content-Length: 6\r\n\r\nbehind"[..]));
+    }
+}
+
+#[test]
+fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
+    let parts = |framing, bytes, calls| {
+        let (buffer, parts) = Outbox::<Config>::heap_bytes_max(framing, bytes, calls);
+        assert_eq!(buffer, 2 * (bytes + write::LINE));
+        parts / (2 * size_of::<Part>())
+    };
+    // Every message of 32 bytes at least is a part, whatever is called.
+    assert_eq!(parts(Framing::Messages, 3200, 10), 100);
+    assert_eq!(parts(Framing::Messages, 320, 10), 10);
+    for framing in [Framing::Newline, Framing::ContentLength, Framing::Detect] {
+        assert_eq!(parts(framing, 3200, 10), 20);
+        assert_eq!(parts(framing, 320, 10), 10);
+        assert_eq!(parts(framing, 672, 10), 20);
+    }
+}
