@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon_session::Context;
@@ -47,27 +48,7 @@ pub(crate) enum Reader {
         not(unix),
         expect(dead_code, reason = "made where sockets can be told to wait")
     )]
-    Socket(Box<dyn SocketReader>),
-}
-
-/// A socket, to read from.
-pub(crate) trait SocketReader: Read + Send {
-    /// Says how long a read may wait, before it fails as [`WouldBlock`](io::ErrorKind::WouldBlock);
-    /// for ever, if nothing is said.
-    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()>;
-}
-
-impl SocketReader for TcpStream {
-    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-        self.set_read_timeout(patience)
-    }
-}
-
-#[cfg(unix)]
-impl SocketReader for std::os::unix::net::UnixStream {
-    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-        self.set_read_timeout(patience)
-    }
+    Socket(Arc<dyn Socket>),
 }
 
 /// What is written to.
@@ -79,14 +60,87 @@ pub(crate) enum Writer {
         not(unix),
         expect(dead_code, reason = "made where sockets can be told to wait")
     )]
-    Socket(Box<dyn Socket>),
+    Socket(Arc<dyn Socket>),
 }
 
-/// A socket's writing half.
-pub(crate) trait Socket: Write + Send {
-    /// Says how long a write may wait for room, before it fails as
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock); for ever, if nothing is said.
-    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()>;
+/// A socket, which one thread reads from and one writes to at a time. What takes longer than it may fails as
+/// [`WouldBlock`](io::ErrorKind::WouldBlock); it may take for ever, if nothing is said.
+pub(crate) trait Socket: Send + Sync + 'static {
+    /// As [`Read::read`].
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// As [`Write::write`].
+    fn write(&self, buf: &[u8]) -> io::Result<usize>;
+
+    /// Says how long a read may wait for bytes.
+    fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()>;
+
+    /// Says how long a write may wait for room.
+    fn set_write_patience(&self, patience: Option<Duration>) -> io::Result<()>;
+
+    /// Ends one direction, or both.
+    fn end(&self, how: Shutdown);
+}
+
+macro_rules! sockets {
+    ($($stream:ty),*) => { $(
+        impl Socket for $stream {
+            fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+                let mut this = self;
+                Read::read(&mut this, buf)
+            }
+
+            fn write(&self, buf: &[u8]) -> io::Result<usize> {
+                let mut this = self;
+                Write::write(&mut this, buf)
+            }
+
+            fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+                self.set_read_timeout(patience)
+            }
+
+            fn set_write_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+                self.set_write_timeout(patience)
+            }
+
+            fn end(&self, how: Shutdown) {
+                // A stream that is closed already is what is wanted.
+                let _ = self.shutdown(how);
+            }
+        }
+    )* };
+}
+
+sockets!(TcpStream);
+#[cfg(unix)]
+sockets!(std::os::unix::net::UnixStream);
+
+/// A socket, to read from.
+pub(crate) struct SocketReader(pub(crate) Arc<dyn Socket>);
+
+impl Read for SocketReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+/// A socket, to write to. Dropping it ends the stream for the peer, as closing a pipe does.
+pub(crate) struct SocketWriter(pub(crate) Arc<dyn Socket>);
+
+impl Write for SocketWriter {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for SocketWriter {
+    fn drop(&mut self) {
+        self.0.end(Shutdown::Write);
+    }
 }
 
 /// Gives the next message; none at the end.
@@ -147,19 +201,24 @@ impl Link {
     }
 
     /// The same over a socket.
+    fn of_socket(socket: impl Socket) -> Self {
+        let socket: Arc<dyn Socket> = Arc::new(socket);
+        let control = Arc::clone(&socket);
+        Self::of_shared(socket).with_hang_up(move || control.end(Shutdown::Both))
+    }
+
     #[cfg(unix)]
-    fn of_socket(reader: impl SocketReader + 'static, writer: impl Socket + 'static) -> Self {
+    fn of_shared(socket: Arc<dyn Socket>) -> Self {
         let mut link = Self::new(io::empty(), io::sink());
-        link.reader = Reader::Socket(Box::new(reader));
-        link.writer = Writer::Socket(Box::new(writer));
+        link.reader = Reader::Socket(Arc::clone(&socket));
+        link.writer = Writer::Socket(socket);
         link
     }
 
-    /// The same over a socket that waits as long as it likes: elsewhere half a second is the shortest
-    /// that it can be told to wait.
+    /// One that waits as long as it likes: half a second is the shortest that it can be told to wait here.
     #[cfg(not(unix))]
-    fn of_socket(reader: impl Read + Send + 'static, writer: impl Socket + 'static) -> Self {
-        Self::new(reader, writer)
+    fn of_shared(socket: Arc<dyn Socket>) -> Self {
+        Self::new(SocketReader(Arc::clone(&socket)), SocketWriter(socket))
     }
 
     /// The same with a way to end a read that waits. It is called once, when the connection ends.
@@ -178,11 +237,11 @@ impl Link {
     pub fn into_parts(self) -> Parts {
         let reader = match self.reader {
             Reader::Any(reader) => reader,
-            Reader::Socket(socket) => Box::new(socket),
+            Reader::Socket(socket) => Box::new(SocketReader(socket)),
         };
         let writer = match self.writer {
             Writer::Any(writer) => writer,
-            Writer::Socket(socket) => Box::new(socket),
+            Writer::Socket(socket) => Box::new(SocketWriter(socket)),
         };
         (reader, writer, self.hang_up)
     }
@@ -221,23 +280,13 @@ impl Link {
     /// Takes a connected TCP stream.
     ///
     /// # Errors
-    /// The stream cannot be shared between two threads, or is broken already.
+    /// The stream is broken already.
     pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let mut context = Context::new();
         // A peer that is gone already has no address any more.
         context.peer_addr = stream.peer_addr().ok();
-        let (writer, control) = (stream.try_clone()?, stream.try_clone()?);
-        let writer = HalfClose {
-            inner: writer,
-            close: |stream| stream.shutdown(Shutdown::Write),
-            set_patience: TcpStream::set_write_timeout,
-        };
-        let link = Self::of_socket(stream, writer).with_context(context);
-        Ok(link.with_hang_up(move || {
-            // A stream that is closed already is what is wanted.
-            let _ = control.shutdown(Shutdown::Both);
-        }))
+        Ok(Self::of_socket(stream).with_context(context))
     }
 
     /// Connects to a Unix socket.
@@ -252,19 +301,10 @@ impl Link {
     /// Takes a connected Unix stream.
     ///
     /// # Errors
-    /// The stream cannot be shared between two threads.
+    /// None so far: as with TCP, it is what setting a stream up may come to.
     #[cfg(unix)]
     pub fn from_unix(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
-        let (writer, control) = (stream.try_clone()?, stream.try_clone()?);
-        let writer = HalfClose {
-            inner: writer,
-            close: |stream| stream.shutdown(Shutdown::Write),
-            set_patience: std::os::unix::net::UnixStream::set_write_timeout,
-        };
-        Ok(Self::of_socket(stream, writer).with_hang_up(move || {
-            // A stream that is closed already is what is wanted.
-            let _ = control.shutdown(Shutdown::Both);
-        }))
+        Ok(Self::of_socket(stream))
     }
 }
 
@@ -299,35 +339,5 @@ impl fmt::Debug for Link {
         f.debug_struct("Link")
             .field("can_hang_up", &self.hang_up.is_some())
             .finish_non_exhaustive()
-    }
-}
-
-/// A socket's writing half: ends the stream when it is dropped, as a pipe does by itself.
-struct HalfClose<S> {
-    inner: S,
-    close: fn(&S) -> io::Result<()>,
-    set_patience: fn(&S, Option<Duration>) -> io::Result<()>,
-}
-
-impl<S: Write> Write for HalfClose<S> {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.inner.write(buf)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
-impl<S: Write + Send> Socket for HalfClose<S> {
-    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-        (self.set_patience)(&self.inner, patience)
-    }
-}
-
-impl<S> Drop for HalfClose<S> {
-    fn drop(&mut self) {
-        // A stream that is closed already is what is wanted.
-        let _ = (self.close)(&self.inner);
     }
 }

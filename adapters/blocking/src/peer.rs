@@ -68,7 +68,7 @@ impl Peer {
         params: impl Payload + Copy,
         timeout: Option<Duration>,
     ) -> Result<R, CallError> {
-        self.begin_call(method, params, timeout)?.wait()
+        CallError::decoded(self.call_outcome(method, params, timeout)?)
     }
 
     /// The same with the result as the peer wrote it.
@@ -81,7 +81,19 @@ impl Peer {
         params: impl Payload + Copy,
         timeout: Option<Duration>,
     ) -> Result<OwnedJson, CallError> {
-        self.begin_call(method, params, timeout)?.wait_raw()
+        CallError::of(self.call_outcome(method, params, timeout)?)
+    }
+
+    fn call_outcome(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        timeout: Option<Duration>,
+    ) -> Result<OwnedOutcome, CallError> {
+        let deadline = self.handle.deadline(timeout);
+        let room = Room::Wait(deadline.at());
+        let ended = self.handle.call_and_wait(method, params, deadline, room);
+        Ok(ended?)
     }
 
     /// Begins a call for which this thread is about to wait.

@@ -9,15 +9,15 @@
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use antiphon::ReadBuffer;
-use antiphon_session::{Came, Inlet, Machine, Outlet, ThreadMachine, Turn};
+use antiphon_session::{Came, Inlet, Machine, Outlet, Receiver, ThreadMachine, Turn};
 
-use crate::link::{Link, Reader, Receive, Sending, Socket, SocketReader, Writer};
+use crate::link::{Link, Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer};
 
 /// How long whoever writes beside the writing thread waits for room at the most. The system's clock
 /// may make it some milliseconds.
@@ -68,7 +68,9 @@ pub fn pump<M: ThreadMachine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
                 Reader::Any(reader) => {
                     Box::new(move |machine, threads| read_on(machine, threads, reader))
                 }
-                Reader::Socket(socket) => read_beside(machine, socket),
+                Reader::Socket(socket) => {
+                    Box::new(move |machine, threads| read_beside(machine, threads, socket))
+                }
             },
             match writer {
                 Writer::Any(writer) => {
@@ -162,9 +164,9 @@ impl<R: Read> Intake<R> {
         }
     }
 
-    /// Reads once, and gives the machine what came in. If `is_hasty`, the reader need not have waited
+    /// Reads once, and gives the receiver what came in. If `is_hasty`, the reader need not have waited
     /// for it.
-    fn read<M: Machine + ?Sized>(&mut self, machine: &M, is_hasty: bool) -> Came {
+    fn read<M: Receiver + ?Sized>(&mut self, receiver: &M, is_hasty: bool) -> Came {
         if self.is_over {
             return Came::End;
         }
@@ -178,8 +180,8 @@ impl<R: Read> Intake<R> {
         match self.reader.read(room) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Came::Something,
             Err(error) if is_hasty && is_not_now(&error) => Came::Nothing,
-            Err(error) => self.end(machine, Some(error)),
-            Ok(0) => self.end(machine, None),
+            Err(error) => self.end(receiver, Some(error)),
+            Ok(0) => self.end(receiver, None),
             Ok(n) => {
                 let is_quiet = n < SMALL_BYTES;
                 self.quiet = if is_quiet {
@@ -188,30 +190,30 @@ impl<R: Read> Intake<R> {
                     0
                 };
                 if is_small {
-                    let consumed = machine.receive(&self.small[..n]);
+                    let consumed = receiver.receive(&self.small[..n]);
                     if consumed < n {
-                        return self.keep(machine, consumed..n);
+                        return self.keep(receiver, consumed..n);
                     }
                     return Came::Something;
                 }
                 self.rest.advance(n);
-                let consumed = machine.receive(self.rest.filled());
+                let consumed = receiver.receive(self.rest.filled());
                 self.rest.consume(consumed);
                 Came::Something
             }
         }
     }
 
-    /// Keeps what was read, but for what the machine is done with.
+    /// Keeps what was read, but for what the receiver is done with.
     #[cold]
-    fn keep<M: Machine + ?Sized>(&mut self, machine: &M, left: Range<usize>) -> Came {
+    fn keep<M: Receiver + ?Sized>(&mut self, receiver: &M, left: Range<usize>) -> Came {
         let mut rest = &self.small[left];
         while !rest.is_empty() {
             let room = self.rest.spare();
             let part = rest.len().min(room.len());
             if part == 0 {
                 let error = io::Error::other("more was left over than was announced");
-                return self.end(machine, Some(error));
+                return self.end(receiver, Some(error));
             }
             room[..part].copy_from_slice(&rest[..part]);
             self.rest.advance(part);
@@ -221,62 +223,44 @@ impl<R: Read> Intake<R> {
     }
 
     #[cold]
-    fn end<M: Machine + ?Sized>(&mut self, machine: &M, failed: Option<io::Error>) -> Came {
+    fn end<M: Receiver + ?Sized>(&mut self, receiver: &M, failed: Option<io::Error>) -> Came {
         self.is_over = true;
-        machine.input_ended(self.rest.filled(), failed);
+        receiver.input_ended(self.rest.filled(), failed);
         Came::End
     }
 }
 
-/// Lets others read from a socket beside the thread that does, one at a time. Gives what the thread
-/// does.
-fn read_beside<M: ThreadMachine>(machine: &Arc<M>, socket: Box<dyn SocketReader>) -> Body<M> {
-    let shared = Arc::new(SharedIntake(Mutex::new(Patience {
-        intake: Intake::new(&**machine, socket),
+/// Lets others read from the socket beside this thread, one at a time.
+fn read_beside(machine: &impl ThreadMachine, threads: &Threads, socket: Arc<dyn Socket>) {
+    let mut inlet: Box<dyn Inlet> = Box::new(Inward {
+        intake: Intake::new(machine, SocketReader(socket)),
         patience: None,
-    })));
-    machine.set_inlet(Box::new(Inward(Arc::clone(&shared))));
-    Box::new(move |machine, threads| {
-        while shared.read(machine, None) != Came::End {
-            if is(&threads.stop) {
-                return;
-            }
-            if machine.leave_input() {
-                machine.wait_input(&|| is(&threads.stop));
-            }
+    });
+    while inlet.read(machine, false) != Came::End {
+        if is(&threads.stop) {
+            return;
         }
-    })
+        inlet = machine.lend_input(inlet, &|| is(&threads.stop));
+    }
 }
 
-/// A socket that several read from.
-struct SharedIntake(Mutex<Patience>);
-
-struct Patience {
-    intake: Intake<Box<dyn SocketReader>>,
+/// The socket for whoever reads.
+struct Inward {
+    intake: Intake<SocketReader>,
     /// What the socket has been told.
     patience: Option<Duration>,
 }
 
-impl SharedIntake {
-    fn read<M: Machine + ?Sized>(&self, machine: &M, patience: Option<Duration>) -> Came {
-        // A socket does not panic.
-        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if inside.patience != patience {
-            if let Err(error) = inside.intake.reader.set_patience(patience) {
-                return inside.intake.end(machine, Some(error));
-            }
-            inside.patience = patience;
-        }
-        inside.intake.read(machine, patience.is_some())
-    }
-}
-
-/// The socket for whoever reads beside the thread.
-struct Inward(Arc<SharedIntake>);
-
 impl Inlet for Inward {
-    fn read_now(&self, machine: &dyn Machine) -> Came {
-        self.0.read(machine, Some(READ_TIME_MAX))
+    fn read(&mut self, receiver: &dyn Receiver, is_hasty: bool) -> Came {
+        let patience = is_hasty.then_some(READ_TIME_MAX);
+        if self.patience != patience {
+            if let Err(error) = self.intake.reader.0.set_read_patience(patience) {
+                return self.intake.end(receiver, Some(error));
+            }
+            self.patience = patience;
+        }
+        self.intake.read(receiver, is_hasty)
     }
 }
 
@@ -330,44 +314,18 @@ fn write_on(machine: &impl ThreadMachine, threads: &Threads, mut writer: impl Wr
 fn write_beside<M: ThreadMachine>(
     machine: &Arc<M>,
     threads: &Arc<Threads>,
-    socket: Box<dyn Socket>,
+    socket: Arc<dyn Socket>,
 ) -> Body<M> {
-    let shared = Arc::new(Shared(Mutex::new(Some(socket))));
-    let is_prompt = shared.set_patience(Some(MOMENT)).is_ok();
-    if is_prompt {
-        let (shared, threads) = (Arc::clone(&shared), Arc::clone(threads));
-        machine.set_outlet(Box::new(Beside { shared, threads }));
+    if socket.set_write_patience(Some(MOMENT)).is_ok() {
+        let (socket, threads) = (Arc::clone(&socket), Arc::clone(threads));
+        machine.set_outlet(Box::new(Beside { socket, threads }));
     }
-    Box::new(move |machine, threads| write_on(machine, threads, Patient(shared)))
-}
-
-/// A socket that several write to. None once its stream has been ended.
-struct Shared(Mutex<Option<Box<dyn Socket>>>);
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Socket>>> {
-        // A socket does not panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-        match &*self.lock() {
-            Some(socket) => socket.set_patience(patience),
-            None => Ok(()),
-        }
-    }
-
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut *self.lock() {
-            Some(socket) => socket.write(bytes),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        }
-    }
+    Box::new(move |machine, threads| write_on(machine, threads, Patient(SocketWriter(socket))))
 }
 
 /// The socket for whoever writes beside the thread.
 struct Beside {
-    shared: Arc<Shared>,
+    socket: Arc<dyn Socket>,
     threads: Arc<Threads>,
 }
 
@@ -375,7 +333,7 @@ impl Outlet for Beside {
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut written = 0;
         while written < bytes.len() {
-            match self.shared.write(&bytes[written..]) {
+            match self.socket.write(&bytes[written..]) {
                 Ok(0) => return self.fail(io::ErrorKind::WriteZero.into()),
                 Ok(n) => written += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -395,16 +353,17 @@ impl Beside {
     }
 }
 
-/// The socket for the thread, which has the time to wait for room. Dropping it ends the stream.
-struct Patient(Arc<Shared>);
+/// The socket for the thread, which has the time to wait for room.
+struct Patient(SocketWriter);
 
 impl Write for Patient {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match self.0.write(buf) {
             Err(error) if is_not_now(&error) => {
-                self.0.set_patience(None)?;
-                let written = self.0.write(buf);
-                self.0.set_patience(Some(MOMENT))?;
+                let socket = &self.0.0;
+                socket.set_write_patience(None)?;
+                let written = socket.write(buf);
+                socket.set_write_patience(Some(MOMENT))?;
                 written
             }
             written => written,
@@ -413,12 +372,6 @@ impl Write for Patient {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl Drop for Patient {
-    fn drop(&mut self) {
-        drop(self.0.lock().take());
     }
 }
 

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::handle::Handle;
 use crate::places::{Place, Places};
 use crate::rare::rare;
-use crate::session::Session;
+use crate::session::{Guard, Session};
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
@@ -57,7 +57,8 @@ impl Pending {
     /// None if it takes longer, or the outcome has been given.
     fn wait_until(&mut self, deadline: Instant) -> Option<OwnedOutcome> {
         let place = self.place.as_ref()?;
-        let outcome = wait_at(self.handle.session(), place, deadline, Places::take);
+        let session = self.handle.session();
+        let outcome = wait_at(session, session.lock(), place, deadline, Places::take);
         if outcome.is_some() {
             self.place = None;
         }
@@ -123,8 +124,10 @@ impl PendingBatch {
         }
         // Every call settles by its deadline, or with the connection.
         let never = Instant::FAR_FUTURE;
+        let session = self.handle.session();
         let outcomes = wait_at(
-            self.handle.session(),
+            session,
+            session.lock(),
             &self.place,
             never,
             Places::take_batch,
@@ -161,16 +164,15 @@ impl fmt::Debug for PendingBatch {
 }
 
 /// Lets the thread wait for what `take` finds at a place, until `deadline`.
-fn wait_at<R>(
-    session: &Session,
+pub(crate) fn wait_at<'s, R>(
+    session: &'s Session,
+    mut state: Guard<'s>,
     place: &Place,
     deadline: Instant,
     take: fn(&mut Places, &Place) -> Option<R>,
 ) -> Option<R> {
-    let mut state = session.lock();
     if session.is_to_write_first(&state) {
-        session.write_out(state);
-        state = session.lock();
+        state = session.write_out(state);
     }
     let mut is_reading = true;
     loop {

@@ -10,13 +10,14 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, Outcome, Payload, SendError,
+    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, Outcome, OwnedOutcome, Payload,
+    SendError,
 };
 
-use crate::call::{CallRefused, Pending, PendingBatch};
+use crate::call::{CallRefused, Pending, PendingBatch, wait_at};
 use crate::clock::FAR_AHEAD;
 use crate::context::Context;
-use crate::places::Place;
+use crate::places::{Place, Places};
 use crate::rare::rare;
 use crate::request::Responder;
 use crate::session::{Guard, Session, Signal, State, Tag, Then};
@@ -155,7 +156,10 @@ impl Handle {
         deadline: impl Into<Deadline>,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
-        self.begin(method, params, deadline.into(), room, Session::wake_for)
+        let (call, place, mut state) = self.begin(method, params, deadline.into(), room)?;
+        self.session.wake(&mut state);
+        drop(state);
+        Ok(Pending::new(self.to_unowned(), call, place))
     }
 
     /// The same for a thread that is about to wait for the answer: it writes the call by itself,
@@ -170,7 +174,33 @@ impl Handle {
         deadline: impl Into<Deadline>,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
-        self.begin(method, params, deadline.into(), room, Session::write_out)
+        let (call, place, state) = self.begin(method, params, deadline.into(), room)?;
+        drop(self.session.write_out(state));
+        Ok(Pending::new(self.to_unowned(), call, place))
+    }
+
+    /// The same, and the thread waits for the end of the call, whatever it is, under the lock that it has.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn call_and_wait(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        deadline: impl Into<Deadline>,
+        room: Room<'_>,
+    ) -> Result<OwnedOutcome, SendError> {
+        let (_, place, state) = self.begin(method, params, deadline.into(), room)?;
+        let state = self.session.write_out(state);
+        // The deadline is the connection's to keep.
+        let outcome = wait_at(
+            &self.session,
+            state,
+            &place,
+            Instant::FAR_FUTURE,
+            Places::take,
+        );
+        Ok(outcome.unwrap_or(OwnedOutcome::Aborted))
     }
 
     fn begin(
@@ -179,17 +209,16 @@ impl Handle {
         params: impl Payload + Copy,
         deadline: Deadline,
         room: Room<'_>,
-        sent: fn(&Session, Guard<'_>),
-    ) -> Result<Pending, SendError> {
+    ) -> Result<(CallId, Place, Guard<'_>), SendError> {
         let (due, present) = (deadline.due(), deadline.present);
-        let sent = self.with_room(present, room, sent, (), |state, ()| {
+        let sent = self.with_room(present, room, (), |state, ()| {
             let tag = Tag::Once(state.places.next());
             let sent = state.conn.call(method, params, due, tag);
             sent.map(|call| (call, state.places.open()))
                 .map_err(|rejected| (rejected.error, Some(())))
         });
-        let (call, place) = sent.map_err(|(error, _)| error)?;
-        Ok(Pending::new(self.to_unowned(), call, place))
+        let ((call, place), state) = sent.map_err(|(error, _)| error)?;
+        Ok((call, place, state))
     }
 
     /// Begins a call and runs `then` when it ends, with the service's other work and in its
@@ -209,17 +238,19 @@ impl Handle {
         let deadline = deadline.into();
         let (due, present) = (deadline.due(), deadline.present);
         let tag = Tag::Then(then);
-        let sent = self.with_room(present, room, Session::wake_for, tag, |state, tag| {
+        let sent = self.with_room(present, room, tag, |state, tag| {
             let sent = state.conn.call(method, params, due, tag);
             sent.map_err(|rejected| (rejected.error, Some(rejected.value)))
         });
-        sent.map_err(|(error, tag)| match tag {
+        let (call, mut state) = sent.map_err(|(error, tag)| match tag {
             Some(Tag::Then(then)) => CallRefused { error, then },
             Some(Tag::Once(_) | Tag::Batch(_)) | None => CallRefused {
                 error,
                 then: Box::new(drop),
             },
-        })
+        })?;
+        self.session.wake(&mut state);
+        Ok(call)
     }
 
     /// Tells the peer something.
@@ -232,11 +263,13 @@ impl Handle {
         params: impl Payload + Copy,
         room: Room<'_>,
     ) -> Result<(), SendError> {
-        self.with_room(None, room, Session::wake_for, (), |state, ()| {
+        let sent = self.with_room(None, room, (), |state, ()| {
             let sent = state.conn.notify(method, params);
             sent.map_err(|error| (error, Some(())))
-        })
-        .map_err(|(error, _)| error)
+        });
+        let ((), mut state) = sent.map_err(|(error, _)| error)?;
+        self.session.wake(&mut state);
+        Ok(())
     }
 
     /// Sends several calls and notifications as one message. `build` runs under the connection's
@@ -257,40 +290,36 @@ impl Handle {
     {
         let deadline = deadline.into();
         let (due, present) = (deadline.due(), deadline.present);
-        let (handles, place) =
-            self.with_room(present, room, Session::write_out, build, |state, build| {
-                if state.is_full() {
-                    return Err((SendError::Full, Some(build)));
-                }
-                let (place, mut calls) = (state.places.next(), Vec::new());
-                let mut batch = state.conn.batch(due);
-                let mut builder = BatchBuilder::new(&mut batch, place, &mut calls);
-                let handles = build(&mut builder).map_err(|error| (error, None))?;
-                batch.send().map_err(|error| (error, None))?;
-                Ok((handles, state.places.open_batch(calls)))
-            })?;
+        let ((handles, place), state) = self.with_room(present, room, build, |state, build| {
+            if state.is_full() {
+                return Err((SendError::Full, Some(build)));
+            }
+            let (place, mut calls) = (state.places.next(), Vec::new());
+            let mut batch = state.conn.batch(due);
+            let mut builder = BatchBuilder::new(&mut batch, place, &mut calls);
+            let handles = build(&mut builder).map_err(|error| (error, None))?;
+            batch.send().map_err(|error| (error, None))?;
+            Ok((handles, state.places.open_batch(calls)))
+        })?;
+        drop(self.session.write_out(state));
         Ok((handles, PendingBatch::new(self.to_unowned(), place)))
     }
 
-    /// Does `send` and then `sent`; if it is refused for want of room, as `room` says. `present` is what the clock has
-    /// just shown, if it was looked at.
+    /// Does `send`, and keeps the lock for what is to be done about it; if it is refused for want of room, as `room` says.
+    /// `present` is what the clock has just shown, if it was looked at.
     fn with_room<V, R>(
         &self,
         present: Option<Instant>,
         room: Room<'_>,
-        sent: fn(&Session, Guard<'_>),
         mut value: V,
         mut send: impl FnMut(&mut State, V) -> Result<R, (SendError, Option<V>)>,
-    ) -> Result<R, (SendError, Option<V>)> {
+    ) -> Result<(R, Guard<'_>), (SendError, Option<V>)> {
         let mut state = self.session.lock();
         state.set_present(present);
         loop {
             self.session.tell_time_to_output(&mut state);
             let (error, back) = match send(&mut state, value) {
-                Ok(done) => {
-                    sent(&self.session, state);
-                    return Ok(done);
-                }
+                Ok(done) => return Ok((done, state)),
                 Err(refused) => refused,
             };
             rare();

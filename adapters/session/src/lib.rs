@@ -43,7 +43,7 @@ pub use call::{CallError, CallRefused, Pending, PendingBatch};
 pub use clock::{Clock, SystemClock};
 pub use context::{Context, Headers};
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Deadline, Handle, Room};
-pub use machine::{Came, Inlet, Machine, Outlet, ThreadMachine, Turn};
+pub use machine::{Came, Inlet, Machine, Outlet, Receiver, ThreadMachine, Turn};
 pub use options::Options;
 pub use places::Place;
 pub use pool::{Job, Pool};

@@ -91,10 +91,29 @@ pub trait Outlet: Send + Sync {
 
 /// A way in for whoever waits for what is to come: a thread that reads by itself need not be woken by
 /// the one that reads.
-pub trait Inlet: Send + Sync {
-    /// Reads once, waits some milliseconds for it at the most, and gives `machine` what came in.
-    /// Nobody else reads meanwhile.
-    fn read_now(&self, machine: &dyn Machine) -> Came;
+pub trait Inlet: Send {
+    /// Reads once, and gives `receiver` what came in, in one piece. If `is_hasty`, it waits some milliseconds for it at
+    /// the most. Whoever has the inlet reads, and nobody else.
+    fn read(&mut self, receiver: &dyn Receiver, is_hasty: bool) -> Came;
+}
+
+/// Whoever takes what comes in: a [`Machine`], or somebody on its behalf.
+pub trait Receiver {
+    /// See [`Machine::receive`].
+    fn receive(&self, bytes: &[u8]) -> usize;
+
+    /// See [`Machine::input_ended`].
+    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>);
+}
+
+impl<M: Machine + ?Sized> Receiver for M {
+    fn receive(&self, bytes: &[u8]) -> usize {
+        Machine::receive(self, bytes)
+    }
+
+    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
+        Machine::input_ended(self, rest, failed);
+    }
 }
 
 /// What came of a read.
@@ -115,22 +134,12 @@ pub trait ThreadMachine: Machine {
         drop(outlet);
     }
 
-    /// Lets others than the reading thread read, too, whenever that one [waits](Self::wait_input).
-    /// Once, before anything is read.
-    fn set_inlet(&self, inlet: Box<dyn Inlet>) {
-        drop(inlet);
-    }
-
-    /// Whether others go on reading, because what has just come in was for them: the reading thread is
-    /// to [wait](Self::wait_input) now.
-    fn leave_input(&self) -> bool {
-        false
-    }
-
-    /// Lets the reading thread wait until it is to read again: nobody else has done so for some
-    /// milliseconds, somebody waits who does not, or `is_over` says that the end is awaited.
-    fn wait_input(&self, is_over: &dyn Fn() -> bool) {
+    /// Lets others than the reading thread go on reading if what has just come in was for them, and the thread wait
+    /// until it is to read again: nobody else has done so for some milliseconds, somebody waits who does not, or `is_over`
+    /// says that the end is awaited. Gives the inlet back.
+    fn lend_input(&self, inlet: Box<dyn Inlet>, is_over: &dyn Fn() -> bool) -> Box<dyn Inlet> {
         let _ = is_over;
+        inlet
     }
 
     /// Lets the thread wait for output, and puts it into `into`, which is empty. False if there is

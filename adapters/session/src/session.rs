@@ -36,7 +36,7 @@ use antiphon::{CloseReason, Closed, Connection, Input, Instant, OwnedOutcome, Re
 use crate::clock::{Clock, FAR_AHEAD};
 use crate::context::Context;
 use crate::fault::Fault;
-use crate::machine::{Inlet, Outlet, Turn};
+use crate::machine::{Outlet, Turn};
 use crate::options::Options;
 use crate::places::{Place, Places};
 use crate::queue::{Queue, Taken, Work};
@@ -80,8 +80,6 @@ pub struct Session {
     state: Mutex<State>,
     /// Where whoever has something to say may write it, where that is possible.
     outlet: OnceLock<Box<dyn Outlet>>,
-    /// Where whoever waits may read, where that is possible.
-    inlet: OnceLock<Box<dyn Inlet>>,
     /// False only while nothing waits for the service, for asking without the lock.
     has_work: AtomicBool,
     /// How many requests the service has taken and not begun yet.
@@ -179,7 +177,6 @@ impl Session {
                 layer,
             )),
             outlet: OnceLock::new(),
-            inlet: OnceLock::new(),
             has_work: AtomicBool::new(true),
             taken: AtomicUsize::new(0),
             has_cancelled: AtomicBool::new(false),
@@ -210,7 +207,7 @@ impl Session {
         *self.taken.get_mut() = 0;
         *self.has_cancelled.get_mut() = false;
         self.learnt = OnceLock::new();
-        (self.outlet, self.inlet) = (OnceLock::new(), OnceLock::new());
+        self.outlet = OnceLock::new();
     }
 
     /// The options it was made with.
@@ -359,7 +356,7 @@ impl Session {
         let outlet = self.outlet.get();
         let is_last = state.queue.is_empty() && self.taken.load(Ordering::Relaxed) == 0;
         if is_last && outlet.is_some_and(|outlet| outlet.takes_answers()) {
-            self.write_out(state);
+            drop(self.write_out(state));
         } else if !is_behind_other || state.closing {
             // Otherwise whoever writes has been woken for what is before it.
             self.wake(&mut state);

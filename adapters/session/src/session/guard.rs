@@ -4,6 +4,7 @@
 //! it, and wait once more.
 
 use std::fmt;
+use std::mem::take;
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 use std::task::Waker;
@@ -40,12 +41,6 @@ impl Wakes {
         }
     }
 
-    #[inline]
-    fn take(&mut self) -> Option<Self> {
-        self.is_some.then(|| std::mem::take(self))
-    }
-
-    #[inline(never)]
     fn run(self, session: &Session) {
         for signal in Signal::ALL {
             if !self.signals[signal as usize] {
@@ -84,11 +79,19 @@ impl<'s> Guard<'s> {
     /// The lock itself, for waiting. Wakes first, since nobody would while it is waited.
     pub(crate) fn into_inner(mut self) -> Option<MutexGuard<'s, State>> {
         let mut state = self.state.take()?;
-        if let Some(wakes) = state.wakes.take() {
-            wakes.run(self.session);
+        if state.wakes.is_some {
+            take(&mut state.wakes).run(self.session);
         }
         Some(state)
     }
+}
+
+/// Lets the lock go, and wakes then.
+#[inline(never)]
+fn wake_after(session: &Session, mut state: MutexGuard<'_, State>) {
+    let wakes = take(&mut state.wakes);
+    drop(state);
+    wakes.run(session);
 }
 
 impl Deref for Guard<'_> {
@@ -112,13 +115,11 @@ impl DerefMut for Guard<'_> {
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let Some(mut state) = self.state.take() else {
+        let Some(state) = self.state.take() else {
             return;
         };
-        let wakes = state.wakes.take();
-        drop(state);
-        if let Some(wakes) = wakes {
-            wakes.run(self.session);
+        if state.wakes.is_some {
+            wake_after(self.session, state);
         }
     }
 }

@@ -9,29 +9,33 @@
 //! The rules guarded here: one reads at a time; whoever waits while nobody reads has the thread do
 //! it; and what comes in while everybody is busy is read some milliseconds later at the most.
 
+use std::cell::Cell;
+use std::io;
+use std::mem;
 use std::time::Duration;
 
 use antiphon::Instant;
 
 use super::{Guard, Session, Signal, State};
-use crate::machine::Came;
+use crate::machine::{Came, Inlet, Machine, Receiver};
 
 /// For how long nobody reads before the thread does.
 const UNREAD_TIME_MAX: Duration = Duration::from_millis(2);
 
 /// Who reads, where others than the reading thread may.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Reader {
+#[derive(Default)]
+enum Reader {
     /// The reading thread.
     #[default]
     Thread,
     /// Somebody else, who will not do so for long.
     Other,
-    Nobody,
+    /// Whoever takes it.
+    Nobody(Box<dyn Inlet>),
 }
 
 /// How what comes in is read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Reading {
     by: Reader,
     /// The reading thread is to read as soon as nobody else does.
@@ -44,6 +48,19 @@ pub(super) struct Reading {
     callers: usize,
 }
 
+impl Reading {
+    /// Lets `reader` read, if nobody does.
+    fn begin(&mut self, reader: Reader) -> Option<Box<dyn Inlet>> {
+        match mem::replace(&mut self.by, reader) {
+            Reader::Nobody(inlet) => Some(inlet),
+            others => {
+                self.by = others;
+                None
+            }
+        }
+    }
+}
+
 impl Session {
     /// Reads once, if nobody does, instead of waiting until `deadline`: true if something came in.
     pub(crate) fn read_instead<'s>(
@@ -51,23 +68,26 @@ impl Session {
         mut state: Guard<'s>,
         deadline: Instant,
     ) -> (Guard<'s>, bool) {
-        let Some(inlet) = self.inlet.get() else {
+        let is_open = state.closed.is_none() && state.input_ended.is_none();
+        // A read may take longer than it is told to, and the clock be some milliseconds behind.
+        let has_time = || {
+            deadline == Instant::FAR_FUTURE || deadline >= self.now_about() + 20 * UNREAD_TIME_MAX
+        };
+        if !is_open || !has_time() {
+            return (state, false);
+        }
+        let Some(mut inlet) = state.reading.begin(Reader::Other) else {
             return (state, false);
         };
-        let is_open = state.closed.is_none() && state.input_ended.is_none();
-        if state.reading.by != Reader::Nobody || !is_open {
-            return (state, false);
-        }
-        // A read may take longer than it is told to, and the clock be some milliseconds behind.
-        if deadline != Instant::FAR_FUTURE && deadline < self.now_about() + 20 * UNREAD_TIME_MAX {
-            return (state, false);
-        }
-        state.reading.by = Reader::Other;
         state.reading.others += 1;
         drop(state);
-        let came = inlet.read_now(self);
-        let mut state = self.lock();
-        state.reading.by = Reader::Nobody;
+        let held = Held {
+            session: self,
+            state: Cell::new(None),
+        };
+        let came = inlet.read(&held, true);
+        let mut state = held.take();
+        state.reading.by = Reader::Nobody(inlet);
         (state, came == Came::Something)
     }
 
@@ -82,7 +102,7 @@ impl Session {
 
     /// Has the thread read if nobody does: somebody is about to wait.
     pub(crate) fn want_reader(&self, state: &mut State) {
-        if state.reading.by != Reader::Thread && self.inlet.get().is_some() {
+        if !matches!(state.reading.by, Reader::Thread) {
             state.reading.is_thread_wanted = true;
             self.signal(state, Signal::Readable);
         }
@@ -105,37 +125,62 @@ impl Session {
         }
     }
 
-    /// See [`ThreadMachine::leave_input`](crate::ThreadMachine::leave_input).
-    pub(super) fn leave_reading(&self) -> bool {
+    /// See [`ThreadMachine::lend_input`](crate::ThreadMachine::lend_input).
+    pub(super) fn lend_reading(
+        &self,
+        inlet: Box<dyn Inlet>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Box<dyn Inlet> {
         let mut state = self.lock();
         let is_for_service = !state.is_serving && !state.queue.is_empty();
-        let is_for_caller = std::mem::take(&mut state.reading.is_call_settled);
+        let is_for_caller = mem::take(&mut state.reading.is_call_settled);
         // Whoever still waits for a call may not be reading when its answer comes.
         let is_left = (is_for_service || is_for_caller)
             && state.conn.calls_open() == 0
             && state.closed.is_none();
-        if is_left {
-            state.reading.by = Reader::Nobody;
-            state.reading.others += 1;
+        if !is_left {
+            return inlet;
         }
-        is_left
-    }
-
-    /// See [`ThreadMachine::wait_input`](crate::ThreadMachine::wait_input).
-    pub(super) fn wait_reading(&self, is_over: &dyn Fn() -> bool) {
-        let mut state = self.lock();
+        state.reading.by = Reader::Nobody(inlet);
+        state.reading.others += 1;
         let mut is_unread = false;
         loop {
-            let is_wanted = state.reading.is_thread_wanted || is_unread || is_over();
-            if is_wanted && state.reading.by == Reader::Nobody {
-                state.reading.by = Reader::Thread;
-                state.reading.is_thread_wanted = false;
-                return;
+            if state.reading.is_thread_wanted || is_unread || is_over() {
+                if let Some(inlet) = state.reading.begin(Reader::Thread) {
+                    state.reading.is_thread_wanted = false;
+                    return inlet;
+                }
             }
             let others = state.reading.others;
             let until = self.now() + UNREAD_TIME_MAX;
             state = self.wait(Signal::Readable, state, until);
             is_unread = state.reading.others == others && self.now() >= until;
         }
+    }
+}
+
+/// Takes what comes in for whoever reads it himself, and keeps the lock for him, who looks next what it was.
+struct Held<'s> {
+    session: &'s Session,
+    state: Cell<Option<Guard<'s>>>,
+}
+
+impl<'s> Held<'s> {
+    fn take(&self) -> Guard<'s> {
+        self.state.take().unwrap_or_else(|| self.session.lock())
+    }
+}
+
+impl Receiver for Held<'_> {
+    fn receive(&self, bytes: &[u8]) -> usize {
+        let mut state = self.take();
+        let consumed = self.session.receive_under(&mut state, bytes);
+        self.state.set(Some(state));
+        consumed
+    }
+
+    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
+        drop(self.state.take());
+        Machine::input_ended(self.session, rest, failed);
     }
 }

@@ -20,28 +20,7 @@ impl Machine for Session {
     }
 
     fn receive(&self, bytes: &[u8]) -> usize {
-        self.act(|state| {
-            state.task = None;
-            #[cfg(feature = "websocket")]
-            if state.layer.is_some() {
-                rare();
-                self.receive_frames(state, bytes);
-                return bytes.len();
-            }
-            let is_whole = self.options.config.framing == Framing::Messages;
-            let mut input = if is_whole {
-                rare();
-                Input::message(bytes)
-            } else {
-                Input::stream(bytes)
-            };
-            self.pump(state, &mut input);
-            if is_whole {
-                bytes.len()
-            } else {
-                input.consumed()
-            }
-        })
+        self.receive_under(&mut self.lock(), bytes)
     }
 
     fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
@@ -122,6 +101,33 @@ impl Machine for Session {
 }
 
 impl Session {
+    /// Takes what came in, and wakes whom it concerns.
+    pub(super) fn receive_under(&self, state: &mut State, bytes: &[u8]) -> usize {
+        self.tell_time(state);
+        state.task = None;
+        let consumed = self.take_in(state, bytes);
+        self.wake(state);
+        consumed
+    }
+
+    #[inline]
+    fn take_in(&self, state: &mut State, bytes: &[u8]) -> usize {
+        #[cfg(feature = "websocket")]
+        if state.layer.is_some() {
+            rare();
+            self.receive_frames(state, bytes);
+            return bytes.len();
+        }
+        if self.options.config.framing == Framing::Messages {
+            rare();
+            self.pump(state, &mut Input::message(bytes));
+            return bytes.len();
+        }
+        let mut input = Input::stream(bytes);
+        self.pump(state, &mut input);
+        input.consumed()
+    }
+
     /// The turn of a task, which does by itself what there is to do.
     fn task_turn(&self, state: &mut State, waker: &Waker) -> Turn {
         let turn = match self.quiet_until(state) {
@@ -147,17 +153,8 @@ impl ThreadMachine for Session {
         let _ = self.outlet.set(outlet);
     }
 
-    fn set_inlet(&self, inlet: Box<dyn Inlet>) {
-        // As above.
-        let _ = self.inlet.set(inlet);
-    }
-
-    fn leave_input(&self) -> bool {
-        self.leave_reading()
-    }
-
-    fn wait_input(&self, is_over: &dyn Fn() -> bool) {
-        self.wait_reading(is_over);
+    fn lend_input(&self, inlet: Box<dyn Inlet>, is_over: &dyn Fn() -> bool) -> Box<dyn Inlet> {
+        self.lend_reading(inlet, is_over)
     }
 
     fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool {

@@ -29,15 +29,18 @@ impl State {
 }
 
 impl Session {
-    /// Writes what is queued, where that can be done at once, or has the writer do it.
-    pub(crate) fn write_out(&self, mut state: Guard<'_>) {
+    /// Writes what is queued, where that can be done at once, or has the writer do it. Gives the lock back, which was
+    /// free meanwhile.
+    pub(crate) fn write_out<'s>(&'s self, mut state: Guard<'s>) -> Guard<'s> {
         let outlet = self.outlet.get().filter(|_| state.writing_since.is_none());
         let Some(outlet) = outlet else {
-            return self.wake(&mut state);
+            self.wake(&mut state);
+            return state;
         };
         let mut output = std::mem::take(&mut state.left_over);
         if !self.take_output_of(&mut state, &mut output) {
-            return self.wake(&mut state);
+            self.wake(&mut state);
+            return state;
         }
         drop(state);
         let written = outlet.write_now(&output);
@@ -50,7 +53,7 @@ impl Session {
                 state.left_over = output;
                 self.signal(&mut state, Signal::Writable);
                 self.signal(&mut state, Signal::Turn);
-                return;
+                return state;
             }
             Ok(_) => {
                 self.note_written(&mut state);
@@ -62,6 +65,7 @@ impl Session {
             output.clear();
             state.left_over = output;
         }
+        state
     }
 
     /// Whether somebody writes who is not the writer. A write that has been given up is of no matter.

@@ -49,11 +49,6 @@ impl Session {
         }
     }
 
-    /// The same with the lock, which is then free.
-    pub(crate) fn wake_for(&self, mut state: Guard<'_>) {
-        self.wake(&mut state);
-    }
-
     fn wake_asleep(&self, state: &mut State) {
         if state.writing_since.is_none() && state.has_output() {
             self.signal(state, Signal::Writable);
