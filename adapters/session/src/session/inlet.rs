@@ -19,8 +19,14 @@ use antiphon::Instant;
 use super::{Guard, Session, Signal, State};
 use crate::machine::{Came, Inlet, Machine, Receiver};
 
-/// For how long nobody reads before the thread does.
-const UNREAD_TIME_MAX: Duration = Duration::from_millis(2);
+/// For how long nobody reads before the thread does. To look whether anybody has costs as much as several calls, so it
+/// is done less often while others read again and again.
+const UNREAD_TIME_MIN: Duration = Duration::from_millis(2);
+const UNREAD_TIME_MAX: Duration = Duration::from_millis(8);
+
+/// How far ahead a deadline is for which it does not matter that a read takes longer than it is told to, and that the
+/// clock is some milliseconds behind.
+const FAR_FOR_A_READ: Duration = Duration::from_millis(40);
 
 /// Who reads, where others than the reading thread may.
 #[derive(Default)]
@@ -69,10 +75,8 @@ impl Session {
         deadline: Instant,
     ) -> (Guard<'s>, bool) {
         let is_open = state.closed.is_none() && state.input_ended.is_none();
-        // A read may take longer than it is told to, and the clock be some milliseconds behind.
-        let has_time = || {
-            deadline == Instant::FAR_FUTURE || deadline >= self.now_about() + 20 * UNREAD_TIME_MAX
-        };
+        let has_time =
+            || deadline == Instant::FAR_FUTURE || deadline >= self.now_about() + FAR_FOR_A_READ;
         if !is_open || !has_time() {
             return (state, false);
         }
@@ -143,7 +147,7 @@ impl Session {
         }
         state.reading.by = Reader::Nobody(inlet);
         state.reading.others += 1;
-        let mut is_unread = false;
+        let (mut is_unread, mut span) = (false, UNREAD_TIME_MIN);
         loop {
             if state.reading.is_thread_wanted || is_unread || is_over() {
                 if let Some(inlet) = state.reading.begin(Reader::Thread) {
@@ -152,9 +156,13 @@ impl Session {
                 }
             }
             let others = state.reading.others;
-            let until = self.now() + UNREAD_TIME_MAX;
+            let until = self.now() + span;
             state = self.wait(Signal::Readable, state, until);
-            is_unread = state.reading.others == others && self.now() >= until;
+            let is_still = state.reading.others == others;
+            is_unread = is_still && self.now() >= until;
+            if !is_still {
+                span = (2 * span).min(UNREAD_TIME_MAX);
+            }
         }
     }
 }
