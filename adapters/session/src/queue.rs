@@ -42,6 +42,9 @@ enum Item {
 }
 
 impl Item {
+    /// Where a request is put in.
+    const NONE: Self = Self::Request(None);
+
     fn as_request(&self) -> Option<&OwnedRequest> {
         match self {
             Self::Request(request) => request.as_ref(),
@@ -170,8 +173,7 @@ impl Queue {
             // Mostly there is no other, and a connection that waits for the next one keeps this.
             self.items.reserve_exact(1);
         }
-        // Not a constant: all of that would be copied, from far away.
-        self.items.push_back(Item::Request(None));
+        self.items.push_back(Item::NONE);
         if let Some(Item::Request(place)) = self.items.back_mut() {
             request.put_into(place);
         }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The rules guarded here: one reads at a time; whoever waits while nobody reads has the thread do
-//! it; and what comes in while everybody is busy is read some milliseconds later at the most.
+//! it; and what comes in while everybody is busy is read some milliseconds later at the most, 16 if they have just been
+//! reading a lot.
 
 use std::cell::Cell;
 use std::io;
