@@ -12,8 +12,16 @@ pub(crate) const MANY: usize = 64;
 /// How many requests a batch has.
 pub(crate) const BATCH: usize = 100;
 
+/// The same as a literal, for what is made of it when the program is built.
+macro_rules! word {
+    () => {
+        "hello"
+    };
+}
+pub(crate) use word;
+
 /// What the requests carry, and the answers.
-pub(crate) const WORD: &str = "hello";
+pub(crate) const WORD: &str = word!();
 
 /// How the requests are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
