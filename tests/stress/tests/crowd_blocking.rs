@@ -1,0 +1,262 @@
+//! Many threads at one peer over a socket, where whoever waits reads and writes for himself: calls of every kind, some
+//! given up, while the connection goes on, is closed, drains or is cut. Prints how many calls there were.
+//!
+//! Every one of them ends, those that are answered with the answer to themselves, and a connection that nobody ends ends
+//! none of them.
+
+#![cfg(unix)]
+
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use antiphon::{CloseReason, Config, ErrorObject, FetchError, OwnedNotification};
+use antiphon_blocking::{CallError, Link, Peer, Request, Responder, Service, connect};
+use antiphon_stress::LONG;
+
+const ROUNDS: u64 = 96;
+
+/// Fewer calls than these are no crowd.
+const CALLS_MIN: u64 = 9000;
+
+/// How long a call may take, unless it is to be too long for some.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// xorshift, seeded, so that a failure can be run again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end
+    }
+
+    /// Up to so many milliseconds.
+    fn pause(&mut self, millis: u64) -> Duration {
+        Duration::from_micros(self.below(1000 * millis))
+    }
+}
+
+/// Which call it is, as it is sent and as it comes back.
+type Word = (u64, u64);
+
+/// Answers with what it is asked, in every way that a service has.
+struct Mirror(Random);
+
+impl Service for Mirror {
+    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+        let word = request.params().and_then(|params| params.decode().ok());
+        let Some(word): Option<Word> = word else {
+            let _ = reply.err(&ErrorObject::invalid_params());
+            return;
+        };
+        let pause = self.0.pause(3);
+        // What is cut, closed or given up awaits no answer.
+        match request.method() {
+            "later" => reply.spawn(move |reply| {
+                thread::sleep(pause);
+                let _ = reply.ok(&word);
+            }),
+            "slow" => {
+                thread::sleep(pause);
+                let _ = reply.ok(&word);
+            }
+            "back" => {
+                let peer = Peer::of(&reply);
+                reply.spawn(move |reply| {
+                    let _ = match peer.call::<Word>("now", &word) {
+                        Ok(word) => reply.ok(&word),
+                        Err(_) => reply.err(&ErrorObject::internal_error()),
+                    };
+                });
+            }
+            "told" => {
+                for note in 0..5 {
+                    let _ = peer.try_notify("note", &[note]);
+                }
+                let _ = reply.ok(&word);
+            }
+            _ => {
+                let _ = reply.ok(&word);
+            }
+        }
+    }
+}
+
+/// Answers what it is asked back, and counts what it is told.
+struct Near(Arc<AtomicU64>);
+
+impl Service for Near {
+    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+        Mirror(Random(1)).request(peer, request, reply);
+    }
+
+    fn notification(&mut self, _: &Peer, _: OwnedNotification) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    WithItsPeer,
+    Closed,
+    Drained,
+    Cut,
+}
+
+/// Two ends of a socket, and what cuts it.
+fn socket(is_unix: bool) -> (Link, Link, Box<dyn FnOnce() + Send>) {
+    if is_unix {
+        let (near, far) = UnixStream::pair().unwrap();
+        let knife = near.try_clone().unwrap();
+        let cut = move || drop(knife.shutdown(Shutdown::Both));
+        let links = [near, far].map(|stream| Link::from_unix(stream).unwrap());
+        let [near, far] = links;
+        return (near, far, Box::new(cut));
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    let knife = near.try_clone().unwrap();
+    let cut = move || drop(knife.shutdown(Shutdown::Both));
+    let [near, far] = [near, far].map(|stream| Link::from_tcp(stream).unwrap());
+    (near, far, Box::new(cut))
+}
+
+fn fetched(found: Result<Word, FetchError>) -> Result<Word, CallError> {
+    found.or_else(|error| match error {
+        FetchError::Outcome(outcome) => CallError::decoded(outcome),
+        FetchError::Decode(error) => Err(CallError::Decode(error)),
+        _ => panic!("the batch has lost a call"),
+    })
+}
+
+/// One call in one of the ways that a caller has. True if it was given up.
+fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<bool, CallError> {
+    let methods = ["now", "now", "now", "later", "slow", "back", "told"];
+    let method = methods[random.below(7) as usize];
+    let timeout = Some(if is_hasty { random.pause(60) } else { PATIENCE });
+    let answer = match random.below(5) {
+        0 | 1 => peer.call_timeout(method, &word, timeout)?,
+        2 => peer.start_call(method, &word, timeout)?.wait()?,
+        3 => {
+            let mut pending = peer.start_call(method, &word, timeout)?;
+            if random.below(2) == 0 {
+                thread::sleep(random.pause(1));
+                return Ok(true);
+            }
+            // Looked for first, then waited for.
+            match pending.poll_outcome(random.pause(2)) {
+                Some(outcome) => CallError::decoded(outcome)?,
+                None => pending.wait()?,
+            }
+        }
+        _ => {
+            let (handles, mut outcomes) = peer.batch_timeout(timeout, |batch| {
+                let first = batch.call::<Word>(method, &word)?;
+                Ok([first, batch.call(method, &word)?])
+            })?;
+            let [first, second] = handles.map(|handle| fetched(outcomes.fetch(handle)));
+            assert_eq!(second?, word, "the answer is another call's");
+            first?
+        }
+    };
+    assert_eq!(answer, word, "the answer is another call's");
+    Ok(false)
+}
+
+/// How the calls of one connection ended: answered, given up, timed out, otherwise.
+fn round(seed: u64, end: End, is_unix: bool, notes: &Arc<AtomicU64>) -> [u64; 4] {
+    let mut random = Random(seed);
+    let (near, far, cut) = socket(is_unix);
+    let server = connect(far, Config::new(), Mirror(Random(seed))).unwrap();
+    let peer = connect(near, Config::new(), Near(Arc::clone(notes))).unwrap();
+    let is_hasty = random.below(2) == 0;
+    let callers: Vec<_> = (0..1 + random.below(6))
+        .map(|caller| {
+            let (peer, mut random) = (peer.clone(), Random(random.below(u64::MAX) | 1));
+            thread::spawn(move || {
+                let mut ended = [0; 4];
+                for number in 0..40 {
+                    match call(&peer, &mut random, (caller, number), is_hasty) {
+                        Ok(is_given_up) => ended[usize::from(is_given_up)] += 1,
+                        Err(CallError::TimedOut) => {
+                            assert!(is_hasty, "nothing took as long as {PATIENCE:?}");
+                            ended[2] += 1;
+                        }
+                        Err(error) => {
+                            assert!(end != End::WithItsPeer, "{error} on an open connection");
+                            ended[3] += 1;
+                        }
+                    }
+                    if random.below(8) == 0 {
+                        thread::sleep(random.pause(4));
+                    }
+                }
+                ended
+            })
+        })
+        .collect();
+    thread::sleep(random.pause(40));
+    match end {
+        End::WithItsPeer => {}
+        End::Closed => peer.close(CloseReason::Done),
+        End::Drained => peer.drain(),
+        End::Cut => cut(),
+    }
+    let mut ended = [0; 4];
+    for caller in callers {
+        let counted = caller.join().unwrap();
+        ended
+            .iter_mut()
+            .zip(counted)
+            .for_each(|(all, one)| *all += one);
+    }
+    peer.close(CloseReason::Done);
+    for peer in [peer, server] {
+        assert!(peer.wait_closed(LONG).is_some(), "{end:?}: it does not end");
+    }
+    ended
+}
+
+// CON-06 STD-09
+#[test]
+fn a_crowd_at_one_peer_settles_every_call_with_its_own_answer() {
+    let (report, reported) = channel();
+    let crowd = thread::spawn(move || {
+        let (mut all, notes) = ([0; 4], Arc::<AtomicU64>::default());
+        let ends = [End::WithItsPeer, End::Closed, End::Drained, End::Cut];
+        for number in 0..ROUNDS {
+            let (end, is_unix) = (ends[number as usize % 4], number / 4 % 2 == 1);
+            let seed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let ended = round(seed, end, is_unix, &notes);
+            all.iter_mut().zip(ended).for_each(|(all, one)| *all += one);
+            // Nobody listens any more if it took too long.
+            let _ = report.send(Some(format!("{end:?}, {number}")));
+        }
+        let _ = report.send(None);
+        (all, notes.load(Ordering::Relaxed))
+    });
+    let mut last = String::new();
+    loop {
+        match reported.recv_timeout(2 * LONG) {
+            Ok(Some(round)) => last = round,
+            Ok(None) => break,
+            Err(_) if crowd.is_finished() => break,
+            Err(_) => panic!("somebody waits for ever after round {last}"),
+        }
+    }
+    let ([answered, given_up, late, ended], notes) = crowd.join().unwrap();
+    println!(
+        "a crowd: {answered} calls answered, {given_up} given up, {late} timed out, {ended} ended with their connection; {notes} notes"
+    );
+    assert!(answered + given_up + late + ended >= CALLS_MIN);
+    assert!(answered > 2000 && given_up > 200 && late > 20 && ended > 200 && notes > 500);
+}
