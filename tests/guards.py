@@ -279,7 +279,7 @@ PUMPS = [
      "threads: the other side's end is awaited for the linger", "threads::a_peer_that_does_not_end"),
     (BLOCKING + "pump.rs", "machine.abort(Some(io::Error::other(\"the transport panicked\")));", "",
      "threads: a transport that panics ends its connection", "flow::a_transport_that_panics"),
-    (BLOCKING + "link.rs", "let _ = (self.close)(&self.inner);", "",
+    (BLOCKING + "link.rs", "self.0.end(Shutdown::Write);", "",
      "threads: our end is sent before theirs is awaited", "threads::our_end_is_sent"),
     (BLOCKING + "driver.rs", "while !served.load(Ordering::SeqCst) && session.now() < deadline {",
      "while !served.load(Ordering::SeqCst) {",
