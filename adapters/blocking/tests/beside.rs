@@ -67,6 +67,31 @@ fn calls_from_many_threads_all_get_their_answers() {
 }
 
 #[test]
+fn whoever_reads_the_end_for_himself_is_told_of_it() {
+    within(LONG, || {
+        for begun in ["", "{\"jsonrpc\":\"2.0\",\"res"] {
+            let (peer, mut reader, mut writer) = client(Scripted::new(echo).0);
+            let far = thread::spawn(move || {
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                writer
+                    .write_all(b"{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}\n")
+                    .unwrap();
+                // The caller reads by the time the end comes, for the thread that did has left it to him.
+                reader.read_line(&mut line).unwrap();
+                thread::sleep(Duration::from_millis(1));
+                writer.write_all(begun.as_bytes()).unwrap();
+            });
+            peer.call::<u64>("m", ()).unwrap();
+            let ended = peer.call::<u64>("m", ()).unwrap_err();
+            assert!(matches!(ended, CallError::Closed), "{ended}");
+            far.join().unwrap();
+            assert!(peer.wait_closed(SOON).is_some());
+        }
+    });
+}
+
+#[test]
 fn what_comes_after_an_answer_is_read_though_nobody_waits() {
     within(LONG, || {
         let (told, tells) = mpsc::channel();
