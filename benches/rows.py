@@ -164,7 +164,7 @@ ROWS = [
     Row(12, "bookkeeping of a call, ns on the machine of the limits", 12, 7, [bookkeeping("1 open", 1), bookkeeping("10 000 open", 10000)]),
     Row(13, "the same with 1 000 000 open, against hashbrown, foldhash and a lazy heap", 0.6, 0.45, [
         Part("", sources.TIME, [f"{what}, 1000000 open" for what in ("call and give up", "turns", "table of hash and heap")] + ["notify"],
-             lambda call, turn, usual, told: (call - told - turn) / (usual - turn), beside=[bookkeeping("ns", 1000000).beside[0]])]),
+             lambda call, turn, usual, told: (call - told - turn) / (usual - told - turn), beside=[bookkeeping("ns", 1000000).beside[0]])]),
     Row(13, "bytes of an open call besides its tag, 1 000 000 open", 48, 24, [
         Part("", sources.HELD, ["bytes of a call, 1000000 open"], form="{:.0f}",
              beside=[Part("100 000 open", sources.HELD, ["bytes of a call, 100000 open"], form="{:.0f}")])]),

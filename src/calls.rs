@@ -52,12 +52,14 @@ impl<T> Slot<T> {
 #[derive(Debug)]
 pub(crate) struct Calls<T> {
     slots: Vec<Option<Slot<T>>>,
-    /// One bit a slot, for finding the open ones among many.
+    /// One bit a slot, for finding the open ones and the free ones among many. Where a ring has fewer slots than a word has bits,
+    /// the others are set, too.
     occupied: Vec<u64>,
     deadlines: Deadlines,
     open: usize,
     next: u64,
-    /// The digits of the number behind the one whose digits were last asked for, where they are at hand.
+    /// The digits of the number before `next`, or of the one that will be once the call whose digits were asked for is open;
+    /// where they are at hand.
     digits: Option<Digits>,
     /// How far `oldest` has searched, and at which `next`: nothing is open before that.
     searched: (u64, usize),
@@ -171,21 +173,22 @@ impl<T> Calls<T> {
         (first.max(1)..self.next).contains(&number)
     }
 
-    /// The next number, if nothing stands in its way: a limit, a call that still holds its slot, an
-    /// id that a caller chose, a ring that is to grow.
+    /// The number for the next call, if little stands in its way: no limit, no id that a caller chose, no ring that is to
+    /// grow, and calls that still hold their slots in one word only. Where they end in another order than they began, about
+    /// every second slot is held, so whether this one is must not be a branch.
     #[inline(always)]
     pub(crate) fn reserve_next(&self, calls_max: usize) -> Option<u64> {
-        let slot = self.slots.get(self.next as usize & self.mask())?;
+        let from = self.next as usize & self.mask();
+        let free = !self.occupied.get(from / 64)? >> (from % 64);
         let has_room = self.open < calls_max && self.open < self.enough();
-        let is_plain = has_room && slot.is_none() && self.foreign.is_none();
-        is_plain.then_some(self.next)
+        let is_plain = free != 0 && has_room && self.foreign.is_none();
+        let ahead = free.trailing_zeros();
+        self.next.checked_add(u64::from(ahead)).filter(|_| is_plain)
     }
 
     /// The number for the next call; none when numbers up to `number_max` are used up. `is_taken`
     /// tells numbers whose spelling a caller-chosen id already has.
     pub(crate) fn reserve(&mut self, calls_max: usize, number_max: u64) -> Option<u64> {
-        // It may be another than the one behind the last.
-        self.digits = None;
         if self.open >= self.enough() && self.slots.len() < Self::slots_max(calls_max) {
             self.grow();
         }
@@ -198,19 +201,20 @@ impl<T> Calls<T> {
         (number <= number_max).then_some(number)
     }
 
-    /// The last digits of the number that was reserved. Those of numbers in a row cost a step each. To be asked for once a
-    /// number.
+    /// The last digits of the number that was reserved. Those of numbers close to each other cost a step each. To be asked
+    /// for once a number.
     #[inline(always)]
     pub(crate) fn digits(&mut self, number: u64) -> Option<Digits> {
         if SMALL {
             return None;
         }
-        let digits = self.digits.or_else(|| {
+        let ahead = number.wrapping_sub(self.next).wrapping_add(1);
+        let near = self.digits.and_then(|digits| digits.plus(ahead));
+        self.digits = near.or_else(|| {
             rare();
             Self::spell(number)
         });
-        self.digits = digits.and_then(Digits::after);
-        digits
+        self.digits
     }
 
     #[inline(never)]
@@ -242,7 +246,7 @@ impl<T> Calls<T> {
 
     /// Passes over a reserved number.
     pub(crate) fn skip(&mut self, number: u64) {
-        self.next = number + 1;
+        (self.next, self.digits) = (number + 1, None);
     }
 
     /// Makes `number` known under an id that the caller chose.
@@ -466,6 +470,9 @@ impl<T> Calls<T> {
         self.occupied.clear();
         self.occupied.reserve_exact(len.div_ceil(64));
         self.occupied.resize(len.div_ceil(64), 0);
+        if len < 64 {
+            self.occupied[0] = u64::MAX << len;
+        }
         self.deadlines.resize(len);
         self.searched = (0, 0);
         let mask = self.mask();
@@ -685,7 +692,7 @@ mod tests {
         open(&mut calls, NEVER);
         calls.take(4);
         // The second slot is still in use.
-        assert_eq!(calls.reserve_next(1024), None);
+        assert_eq!(calls.reserve_next(1024), Some(11));
         calls.take(2);
         assert_eq!(calls.reserve_next(1024), Some(10));
         calls.name(9, crate::id::Id::NULL);

@@ -185,25 +185,18 @@ pub(crate) fn end_request(out: &mut Vec<u8>, write_id: impl FnOnce(&mut Vec<u8>)
     out.push(b'}');
 }
 
-/// The same by a number whose digits are known. With all that stands around them they fit sixteen bytes, which are
+/// The same by a number that has no more digits than those. With all that stands around them they fit sixteen bytes, which are
 /// copied at once, and cut.
 #[inline(always)]
 fn end_numbered_request(out: &mut Vec<u8>, digits: Digits) {
-    let (rest, count) = digits.before(b'}');
-    let text = u128::from_le_bytes(*b",\"id\":\0\0\0\0\0\0\0\0\0\0") | u128::from(rest) << 48;
-    let end = out.len() + 6 + count;
-    out.extend_from_slice(&text.to_le_bytes());
-    out.truncate(end);
-}
-
-/// The same by a number with one digit more than those: it fits, too.
-#[inline(always)]
-fn end_eight_digit_request(out: &mut Vec<u8>, number: u64, last: Digits) {
-    let (rest, count) = last.before(b'}');
-    let first = b'0' + (number / Digits::END) as u8;
-    let head = u128::from_le_bytes(*b",\"id\":\0\0\0\0\0\0\0\0\0\0") | u128::from(first) << 48;
-    let text = head | u128::from(rest) << 56;
-    let end = out.len() + 7 + count;
+    const HEAD: u64 = u64::from_le_bytes(*b",\"id\":\0\0");
+    let (digits, count) = digits.short();
+    // The brace is as many bytes behind the eighth as digits are behind the first.
+    let brace = u64::from(b'}') << (8 * (count - 1));
+    let low = HEAD | digits << 48 | brace << 56;
+    let high = digits >> 16 | brace >> 8;
+    let text = u128::from(low) | u128::from(high) << 64;
+    let end = out.len() + 7 + count as usize;
     out.extend_from_slice(&text.to_le_bytes());
     out.truncate(end);
 }
@@ -213,10 +206,8 @@ fn end_eight_digit_request(out: &mut Vec<u8>, number: u64, last: Digits) {
 fn end_long_numbered_request(out: &mut Vec<u8>, number: u64, last: Digits) {
     out.extend_from_slice(b",\"id\":");
     json::write_u64(out, number / Digits::END);
-    let (rest, count) = last.before(b'}');
-    let end = out.len() + count;
-    out.extend_from_slice(&rest.to_le_bytes());
-    out.truncate(end);
+    out.extend_from_slice(&last.text().to_le_bytes());
+    out.push(b'}');
 }
 
 /// Ends a request of ours by the id that call `number` has, whose last digits may be known.
@@ -230,9 +221,6 @@ pub(crate) fn end_own_request(
     match (scheme, digits) {
         (IdScheme::Sequential, Some(digits)) if number < Digits::END => {
             end_numbered_request(out, digits);
-        }
-        (IdScheme::Sequential, Some(last)) if number < 10 * Digits::END => {
-            end_eight_digit_request(out, number, last);
         }
         (IdScheme::Sequential, Some(last)) => {
             rare();
@@ -429,14 +417,14 @@ mod tests {
     }
 
     #[test]
-    fn digits_of_numbers_in_a_row_are_those_of_each() {
-        for start in [0, 95, 9_999_990, 19_999_990, 123_456_789_012_990] {
-            let mut kept = Digits::of(start);
-            for number in start..start + 25 {
-                assert!(kept.is_none() || kept == Digits::of(number), "{number}");
-                let spelled = kept.or(Digits::of(number)).unwrap();
-                kept = spelled.after();
-                assert_eq!(kept.is_none(), number % 10 == 9, "{number}");
+    fn digits_of_numbers_close_to_each_other_are_those_of_each() {
+        for start in [0, 95, 989, 9_999_975, 99_999_980, 123_456_789_012_990] {
+            for number in start..start + 120 {
+                for step in 0..=12 {
+                    let near = Digits::of(number).unwrap().plus(step);
+                    let expected = Digits::of(number + step).filter(|_| step <= 10);
+                    assert_eq!(near, expected, "{number} and {step}");
+                }
             }
         }
     }

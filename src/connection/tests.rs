@@ -539,6 +539,18 @@ fn every_call_is_spelled_by_its_number_whatever_came_between() {
                     }
                     batch.send().unwrap();
                 }
+                // The number that the next call may get is the id of this one.
+                11 => {
+                    let taken = conn.calls.next() + 1;
+                    let own = format!("{taken}");
+                    let id = crate::id::Id::new(Json::parse_str(&own).unwrap()).unwrap();
+                    let named = conn.call_with_id(id, "m", (), None, 0).unwrap();
+                    conn.consume_transmit(usize::MAX);
+                    let call = conn.call("m", (), None, 0).unwrap();
+                    assert_ne!(call.number(), taken);
+                    conn.cancel(named);
+                    numbers.push(call.number());
+                }
                 _ => numbers.push(conn.call("m", (), None, 0).unwrap().number()),
             }
             if step % 4 > 0 {
@@ -644,6 +656,38 @@ fn a_large_text_is_written_in_place_as_it_is_taken_and_its_copy_lies_in_lines_as
                 drain(&mut conn);
             }
             assert_eq!(written[0], written[1], "{framing:?}");
+        }
+    }
+}
+
+// CLI-04
+#[test]
+fn calls_that_end_in_any_order_have_ids_in_a_row_that_pass_over_those_still_open() {
+    for (first, open) in [(1, 6), (95, 40), (9_999_900, 700), (99_999_000, 5000)] {
+        let mut config = Config::new().with_framing(Framing::Newline);
+        config.first_call = first;
+        config.calls_max = 8192;
+        let mut conn: Connection<u64> = Connection::new(config);
+        let (mut calls, mut seed, mut last) = (Vec::new(), 7_u64, first - 1);
+        for _ in 0..20_000 {
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            if calls.len() == open {
+                let (call, tag) = calls.swap_remove((seed >> 33) as usize % open);
+                assert_eq!(conn.cancel(call), Some(tag));
+            }
+            let call = conn.call("m", (), None, seed).unwrap();
+            let line = format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":{}}}\n",
+                call.number()
+            );
+            let sent = conn.poll_transmit().map(|sent| sent.to_vec());
+            assert_eq!(sent.as_deref(), Some(line.as_bytes()));
+            conn.consume_transmit(usize::MAX);
+            assert!(call.number() > last && call.number() <= last + 1 + open as u64);
+            calls.push((call, seed));
+            last = call.number();
         }
     }
 }

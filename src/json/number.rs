@@ -71,51 +71,57 @@ pub(crate) fn short_digits(n: u32) -> (u64, usize) {
     ((eight_digits(n) | ZEROS) >> (64 - 8 * count), count)
 }
 
-/// The last digits of a number as text: all of one below [`Digits::END`], and seven of any other.
+/// The last eight digits of a number as text, with zeros where it has fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digits {
-    /// A byte each, the first one's lowest. In the highest byte, how many bits the others have.
+    /// A byte each, the last one's lowest, as a carry goes.
     bytes: NonZeroU64,
 }
 
 impl Digits {
     /// The first number that has more.
-    pub(crate) const END: u64 = 10_000_000;
+    pub(crate) const END: u64 = 100_000_000;
 
     /// The last digits of a number.
     pub(crate) fn of(number: u64) -> Option<Self> {
         // Less than the end fits.
-        let last = (number % Self::END) as u32;
-        let (digits, count) = match number {
-            ..Self::END => short_digits(last),
-            _ => ((eight_digits(last) | ZEROS) >> 8, 7),
-        };
-        let bytes = NonZeroU64::new(digits | (8 * count as u64) << 56)?;
-        Some(Self { bytes })
+        let digits = eight_digits((number % Self::END) as u32) | ZEROS;
+        NonZeroU64::new(digits.swap_bytes()).map(|bytes| Self { bytes })
     }
 
-    /// Those of the next number, if it differs in one digit only.
+    /// Those of the number that is `n` more; none if that is more than ten.
     #[inline(always)]
-    pub(crate) fn after(self) -> Option<Self> {
-        let bytes = self.bytes.get();
-        let place = (bytes >> 56) - 8;
-        match (bytes >> place) as u8 {
-            b'9' => None,
-            _ => NonZeroU64::new(bytes + (1 << place)).map(|bytes| Self { bytes }),
+    pub(crate) fn plus(self, n: u64) -> Option<Self> {
+        /// What carries a `9` and one more over the end of its byte.
+        const TO_CARRY: u64 = 0xc6 * ONES;
+        if n > 10 {
+            return None;
         }
+        let sum = self.bytes.get().wrapping_add(TO_CARRY + n);
+        // A byte that was carried over holds its digit now, and any other 0xf6 more.
+        let (carried, others) = (sum & (0x7f * ONES), (sum >> 7) & ONES);
+        let digits = carried + ZEROS - 0x76 * others;
+        NonZeroU64::new(digits).map(|bytes| Self { bytes })
     }
 
-    /// With a byte behind them: eight bytes, the first one's lowest, and how many of them count.
+    /// All eight, the first one's byte lowest.
+    pub(crate) fn text(self) -> u64 {
+        self.bytes.get().swap_bytes()
+    }
+
+    /// The same without zeros before them, and how many are left: one at least.
     #[inline(always)]
-    pub(crate) fn before(self, byte: u8) -> (u64, usize) {
-        let bits = self.bytes.get() >> 56;
-        let digits = self.bytes.get() & (u64::MAX >> 8);
-        (digits | u64::from(byte) << bits, bits as usize / 8 + 1)
+    pub(crate) fn short(self) -> (u64, u32) {
+        let zeros = ((self.bytes.get() ^ ZEROS) | 1).leading_zeros() / 8;
+        (self.text() >> (8 * zeros), 8 - zeros)
     }
 }
 
 /// `0` in each byte.
-const ZEROS: u64 = 0x3030_3030_3030_3030;
+const ZEROS: u64 = 0x30 * ONES;
+
+/// One in each byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// The digits of a number below 10⁸, a byte each, the first one's lowest.
 ///

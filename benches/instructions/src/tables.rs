@@ -1,40 +1,87 @@
 //! Rows 12 and 13: our table of calls, through a connection, and one as it is usually made, of a hash map and a heap
 //! of deadlines.
 //!
-//! The rule guarded: both settle one of the open calls and make another, in one order; and the usual table does no more
-//! than a table must. Ids are numbers, the tag is a word, and the heap is lazy: a call that settles leaves its deadline
-//! there until it comes due.
+//! The rule guarded: both settle open calls at random and make others, while time goes by and deadlines come due; and the
+//! usual table does no more than a table must. Ids are numbers, the tag is a word, and the heap is lazy: a call that
+//! settles leaves its deadline there until it comes due.
 
+use std::array;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;
+use std::mem;
 
-use antiphon::{CallId, Config, Connection, Framing, Instant};
+use antiphon::{CallId, Config, Connection, Framing, Input, Instant};
 use hashbrown::HashMap;
 
 use crate::operations::Operation;
 
-/// Calls are settled in another order than they are made in.
-const STEP: usize = 389;
+/// How many calls settle in a run. What is due is looked for behind them, as a driver does once a turn.
+const RUN: usize = 256;
 
-/// As far as any deadline lies ahead, in nanoseconds: what the calls before have left behind comes due on the way.
+/// As far as any deadline lies ahead, in nanoseconds.
 const SPAN: u64 = 30_000_000_000;
 
-/// The next of `len` calls to settle. Without a division, which would cost as much as what is measured.
-fn next(at: usize, len: usize) -> usize {
-    let at = at + if len > STEP { STEP } else { 1 };
-    if at < len { at } else { at - len }
+/// How much time goes by from call to call, in nanoseconds: a quarter of a million calls a second, however many are open. When its
+/// deadline comes a call has settled long since, unless a million are open, and then eight times as long ago as calls live.
+const APART: u64 = 4_000;
+
+/// The open calls, and which of them settle in the next run: any of them, each as likely as the others.
+struct Open<T> {
+    calls: Vec<T>,
+    next: [usize; RUN],
+    seed: u64,
+    now: u64,
+    is_warm: bool,
+}
+
+impl<T: Copy> Open<T> {
+    fn new(open: usize) -> Self {
+        Self {
+            calls: Vec::with_capacity(open),
+            next: [0; RUN],
+            seed: 1,
+            now: 0,
+            is_warm: false,
+        }
+    }
+
+    /// When the next call is due.
+    fn deadline(&mut self) -> u64 {
+        self.now += APART;
+        self.now + SPAN
+    }
+
+    /// Chooses, and has the chosen part of the list at hand: that it is somewhere in memory is the harness's own, for an
+    /// answer brings its id along.
+    fn choose(&mut self) {
+        let (len, mut seed) = (self.calls.len(), self.seed);
+        self.next = array::from_fn(|_| {
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            ((seed >> 32) as usize * len) >> 32
+        });
+        self.seed = seed;
+        for &at in &self.next {
+            black_box(self.calls[at]);
+        }
+    }
+
+    /// How many runs it takes until as many deadlines come due as are set; none from the second time on.
+    fn runs_to_warm(&mut self) -> u64 {
+        if mem::replace(&mut self.is_warm, true) {
+            return 0;
+        }
+        SPAN.div_ceil(APART * RUN as u64)
+    }
 }
 
 /// Calls of a connection with a deadline. What it costs beside a notification is the table: to put a call into it, to
 /// find it again and take it out, and the deadline that is set and dropped.
 pub struct CallAndGiveUp {
     conn: Connection<u64>,
-    open: Vec<CallId>,
-    at: usize,
-    now: u64,
-    /// How much time goes by from call to call, so that as many deadlines lie ahead as calls are open.
-    apart: u64,
+    open: Open<CallId>,
 }
 
 impl CallAndGiveUp {
@@ -43,24 +90,22 @@ impl CallAndGiveUp {
         config.calls_max = 1 << 21;
         let mut new = Self {
             conn: Connection::new(config),
-            open: Vec::new(),
-            at: 0,
-            now: 0,
-            apart: SPAN / open as u64,
+            open: Open::new(open),
         };
         for _ in 0..open {
             let call = new.call();
-            new.open.push(call);
+            new.open.calls.push(call);
         }
+        new.between();
         new
     }
 
+    #[inline(always)]
     fn call(&mut self) -> CallId {
-        self.now += self.apart;
-        let deadline = Some(Instant::from_nanos(self.now + SPAN));
+        let deadline = Some(Instant::from_nanos(self.open.deadline()));
         let call = self
             .conn
-            .call(black_box("subtract"), (), deadline, self.now);
+            .call(black_box("subtract"), (), deadline, self.open.now);
         self.conn.consume_transmit(usize::MAX);
         call.expect("there is room")
     }
@@ -68,15 +113,32 @@ impl CallAndGiveUp {
 
 impl Operation for CallAndGiveUp {
     fn run(&mut self) {
-        for _ in 0..32 {
-            self.at = next(self.at, self.open.len());
-            black_box(self.conn.cancel(black_box(self.open[self.at])));
-            self.open[self.at] = self.call();
+        for turn in 0..RUN {
+            let at = self.open.next[turn];
+            black_box(self.conn.cancel(black_box(self.open.calls[at])));
+            self.open.calls[at] = self.call();
+        }
+        self.conn.handle_timeout(Instant::from_nanos(self.open.now));
+        // Few are: nearly all have settled when their deadline comes.
+        let mut input = Input::none();
+        while let Some(event) = self.conn.poll_event(&mut input) {
+            black_box(event);
+        }
+    }
+
+    fn between(&mut self) {
+        self.open.choose();
+    }
+
+    fn turn(&mut self) {
+        for _ in 0..self.open.runs_to_warm() {
+            self.run();
+            self.between();
         }
     }
 
     fn count(&self) -> u64 {
-        32
+        RUN as u64
     }
 }
 
@@ -91,18 +153,22 @@ impl Turns {
 
 impl Operation for Turns {
     fn run(&mut self) {
-        let list = &mut self.0;
-        for _ in 0..32 {
-            list.at = next(list.at, list.open.len());
-            let call = black_box(list.open[list.at]);
+        let open = &mut self.0.open;
+        for turn in 0..RUN {
+            let at = open.next[turn];
+            let call = black_box(open.calls[at]);
             black_box(Some(call.number()));
-            list.now += list.apart;
-            list.open[list.at] = black_box(call);
+            black_box(Instant::from_nanos(open.deadline()));
+            open.calls[at] = black_box(call);
         }
     }
 
+    fn between(&mut self) {
+        self.0.open.choose();
+    }
+
     fn count(&self) -> u64 {
-        32
+        RUN as u64
     }
 }
 
@@ -111,48 +177,48 @@ impl Operation for Turns {
 pub fn held_by_a_call(open: usize, held: fn() -> i64) -> f64 {
     let before = held();
     let calls = CallAndGiveUp::new(open);
-    let list = calls.open.capacity() * size_of::<CallId>();
+    let list = calls.open.calls.capacity() * size_of::<CallId>();
     let all = held() - before - list as i64;
     drop(calls);
     all as f64 / open as f64 - size_of::<u64>() as f64
 }
 
-/// A map and a heap.
+/// A map and a heap, for calls that a connection sends without keeping them: as notifications. So the memory that they wait for is
+/// waited for as long as in a peer, where what is done for a call is not done for the next while this one waits.
 pub struct HashAndHeap {
+    conn: Connection<()>,
     calls: HashMap<u64, (u64, u64), foldhash::fast::FixedState>,
     deadlines: BinaryHeap<Reverse<(u64, u64)>>,
-    open: Vec<u64>,
     next: u64,
-    at: usize,
-    now: u64,
-    /// How much time goes by from call to call, so that as many deadlines lie ahead as calls are open.
-    apart: u64,
+    open: Open<u64>,
 }
 
 impl HashAndHeap {
     pub fn new(open: usize) -> Self {
         let mut new = Self {
+            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
             calls: HashMap::default(),
             deadlines: BinaryHeap::new(),
-            open: Vec::new(),
             next: 1,
-            at: 0,
-            now: 0,
-            apart: SPAN / open as u64,
+            open: Open::new(open),
         };
         for _ in 0..open {
             let id = new.call();
-            new.open.push(id);
+            new.open.calls.push(id);
         }
+        new.between();
         new
     }
 
+    #[inline(always)]
     fn call(&mut self) -> u64 {
         let id = self.next;
         self.next += 1;
-        self.now += self.apart;
-        let deadline = self.now + SPAN;
-        self.calls.insert(id, (id, deadline));
+        let deadline = self.open.deadline();
+        let sent = self.conn.notify(black_box("subtract"), ());
+        self.conn.consume_transmit(usize::MAX);
+        sent.expect("there is room");
+        self.calls.insert(id, (self.open.now, deadline));
         self.deadlines.push(Reverse((deadline, id)));
         id
     }
@@ -160,25 +226,33 @@ impl HashAndHeap {
 
 impl Operation for HashAndHeap {
     fn run(&mut self) {
-        for _ in 0..32 {
-            self.at = next(self.at, self.open.len());
-            black_box(self.calls.remove(&black_box(self.open[self.at])));
-            self.open[self.at] = self.call();
-            // What has come due is of calls that have settled, or is put off with its call.
-            while let Some(Reverse((deadline, id))) = self.deadlines.peek().copied() {
-                if deadline > self.now {
-                    break;
-                }
-                self.deadlines.pop();
-                if let Some((_, deadline)) = self.calls.get_mut(&id) {
-                    *deadline = self.now + SPAN;
-                    self.deadlines.push(Reverse((*deadline, id)));
-                }
+        for turn in 0..RUN {
+            let at = self.open.next[turn];
+            black_box(self.calls.remove(&black_box(self.open.calls[at])));
+            self.open.calls[at] = self.call();
+        }
+        // Most of what comes due is of calls that have settled.
+        while let Some(Reverse((deadline, id))) = self.deadlines.peek().copied() {
+            if deadline > self.open.now {
+                break;
             }
+            self.deadlines.pop();
+            black_box(self.calls.remove(&id));
+        }
+    }
+
+    fn between(&mut self) {
+        self.open.choose();
+    }
+
+    fn turn(&mut self) {
+        for _ in 0..self.open.runs_to_warm() {
+            self.run();
+            self.between();
         }
     }
 
     fn count(&self) -> u64 {
-        32
+        RUN as u64
     }
 }
