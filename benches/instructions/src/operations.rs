@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::corpus::Item;
 use crate::serde_typed;
-use crate::tables::{CallAndGiveUp, HashAndHeap, Turns};
+use crate::tables::{CallAndGiveUp, HashAndHeap, RUN, Turns};
 
 /// Something that is measured.
 pub trait Operation {
@@ -965,7 +965,7 @@ impl NotifyOnly {
 
 impl Operation for NotifyOnly {
     fn run(&mut self) {
-        for _ in 0..32 {
+        for _ in 0..RUN {
             self.conn
                 .notify(black_box("subtract"), ())
                 .expect("there is room");
@@ -974,7 +974,7 @@ impl Operation for NotifyOnly {
     }
 
     fn count(&self) -> u64 {
-        32
+        RUN as u64
     }
 }
 

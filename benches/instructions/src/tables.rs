@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use crate::operations::Operation;
 
 /// How many calls settle in a run. What is due is looked for behind them, as a driver does once a turn.
-const RUN: usize = 256;
+pub const RUN: usize = 256;
 
 /// As far as any deadline lies ahead, in nanoseconds.
 const SPAN: u64 = 30_000_000_000;
@@ -55,12 +55,12 @@ impl<T: Copy> Open<T> {
     /// Chooses, and has the chosen part of the list at hand: that it is somewhere in memory is the harness's own, for an
     /// answer brings its id along.
     fn choose(&mut self) {
-        let (len, mut seed) = (self.calls.len(), self.seed);
+        let (len, mut seed) = (self.calls.len() as u64, self.seed);
         self.next = array::from_fn(|_| {
             seed = seed
                 .wrapping_mul(6364136223846793005)
                 .wrapping_add(1442695040888963407);
-            ((seed >> 32) as usize * len) >> 32
+            (((seed >> 32) * len) >> 32) as usize
         });
         self.seed = seed;
         for &at in &self.next {
