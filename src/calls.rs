@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use crate::deadlines::{Deadlines, NEVER};
-use crate::id::Id;
+use crate::id::{Id, SPELLED_MAX};
 use crate::json::Digits;
 use crate::target::{SMALL, rare};
 
@@ -30,6 +30,9 @@ const SLOTS_FOR_ONE: usize = 2;
 
 /// For more it never has fewer slots.
 const SLOTS_MIN: usize = 8;
+
+/// As far as this, and for a word's slots more, every spelling of ids has room.
+const PLAIN_MAX: u64 = SPELLED_MAX - 64;
 
 /// An open call. Its number is never zero, so a slot needs no room to say that it is free.
 #[derive(Debug)]
@@ -174,20 +177,19 @@ impl<T> Calls<T> {
     }
 
     /// The number for the next call, if little stands in its way: no limit, no id that a caller chose, no ring that is to
-    /// grow, and calls that still hold their slots in one word only. Where they end in another order than they began, about
-    /// every second slot is held, so whether this one is must not be a branch.
+    /// grow, calls that still hold their slots in one word only, and no end of the numbers. Where calls end in another
+    /// order than they began, about every second slot is held, so whether this one is must not be a branch.
     #[inline(always)]
     pub(crate) fn reserve_next(&self, calls_max: usize) -> Option<u64> {
         let from = self.next as usize & self.mask();
         let free = !self.occupied.get(from / 64)? >> (from % 64);
         let has_room = self.open < calls_max && self.open < self.enough();
-        let is_plain = free != 0 && has_room && self.foreign.is_none();
-        let ahead = free.trailing_zeros();
-        self.next.checked_add(u64::from(ahead)).filter(|_| is_plain)
+        let is_plain = free != 0 && has_room && self.foreign.is_none() && self.next <= PLAIN_MAX;
+        let ahead = u64::from(free.trailing_zeros());
+        is_plain.then(|| self.next + ahead)
     }
 
-    /// The number for the next call; none when numbers up to `number_max` are used up. `is_taken`
-    /// tells numbers whose spelling a caller-chosen id already has.
+    /// The number for the next call; none when numbers up to `number_max` are used up.
     pub(crate) fn reserve(&mut self, calls_max: usize, number_max: u64) -> Option<u64> {
         if self.open >= self.enough() && self.slots.len() < Self::slots_max(calls_max) {
             self.grow();

@@ -18,6 +18,9 @@ use crate::target::rare;
 /// The largest call number: 2^53 − 1, the largest integer every JSON reader keeps exact.
 pub(crate) const CALL_NUMBER_MAX: u64 = (1 << 53) - 1;
 
+/// The last one that every spelling has room for.
+pub(crate) const SPELLED_MAX: u64 = (1 << 48) - 1;
+
 /// An id as it stood on the wire: null, a string, a number, or (in 1.0) a boolean.
 ///
 /// Two ids are equal when they have the same type and the same value, whatever their spelling.
@@ -364,7 +367,7 @@ impl IdScheme {
     /// The last counter value the spelling has room for.
     pub(crate) fn number_max(&self) -> u64 {
         match self {
-            IdScheme::Uuid(_) => (1 << 48) - 1,
+            IdScheme::Uuid(_) => SPELLED_MAX,
             _ => CALL_NUMBER_MAX,
         }
     }

@@ -292,6 +292,34 @@ fn line_breaks_never_break_lines() {
 }
 
 #[test]
+fn each_way_to_spell_ids_is_used_up_to_its_last_number() {
+    let uuid = antiphon::IdScheme::Uuid([7; 10]);
+    for (scheme, last) in [
+        (antiphon::IdScheme::Sequential, (1 << 53) - 1),
+        (uuid, (1 << 48) - 1),
+    ] {
+        let mut config = Config::new();
+        config.first_call = last - 299;
+        config.id_scheme = scheme;
+        let mut conn = Connection::new(config);
+        let (mut calls, mut made) = (Vec::new(), 0);
+        let refused = loop {
+            match conn.call("m", (), None, 0) {
+                Ok(call) => calls.push(call),
+                Err(refused) => break refused.error,
+            }
+            made += 1;
+            assert_eq!(
+                calls.last().map(antiphon::CallId::number),
+                Some(last - 300 + made)
+            );
+            conn.cancel(calls.swap_remove(calls.len() / 2));
+        };
+        assert_eq!((made, refused), (300, antiphon::SendError::IdsUsedUp));
+    }
+}
+
+#[test]
 fn ids_end_before_numbers_lose_their_exactness() {
     for first in [(1 << 53) - 1, 1 << 53, u64::MAX] {
         let mut config = Config::new();

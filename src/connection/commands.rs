@@ -433,11 +433,9 @@ impl<T, S: Settings> Connection<T, S> {
     /// The number of the next call, which is to have `id` if the caller chose one.
     #[inline(always)]
     pub(super) fn next_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
-        // Nearly always the next number's slot is free.
+        // Nearly always there is a slot close by.
         match self.calls.reserve_next(self.config.calls_max) {
-            Some(number) if id.is_none() && number <= self.config.id_scheme.number_max() => {
-                Ok(number)
-            }
+            Some(number) if id.is_none() => Ok(number),
             _ => {
                 rare();
                 self.search_call(id)

@@ -112,8 +112,10 @@ impl Digits {
     /// The same without zeros before them, and how many are left: one at least.
     #[inline(always)]
     pub(crate) fn short(self) -> (u64, u32) {
-        let zeros = ((self.bytes.get() ^ ZEROS) | 1).leading_zeros() / 8;
-        (self.text() >> (8 * zeros), 8 - zeros)
+        let text = self.text();
+        // The last one counts in any case. Zeros at this end cost a processor the least.
+        let zeros = ((text ^ ZEROS) | 1 << 63).trailing_zeros() / 8;
+        (text >> (8 * zeros), 8 - zeros)
     }
 }
 
