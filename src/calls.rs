@@ -203,20 +203,26 @@ impl<T> Calls<T> {
         (number <= number_max).then_some(number)
     }
 
-    /// The last digits of the number that was reserved. Those of numbers close to each other cost a step each. To be asked
-    /// for once a number.
+    /// The last digits of the number that was reserved. Those of numbers close to each other cost a step each, if they are
+    /// [counted on](Self::count_on).
     #[inline(always)]
-    pub(crate) fn digits(&mut self, number: u64) -> Option<Digits> {
+    pub(crate) fn digits(&self, number: u64) -> Option<Digits> {
         if SMALL {
             return None;
         }
         let ahead = number.wrapping_sub(self.next).wrapping_add(1);
         let near = self.digits.and_then(|digits| digits.plus(ahead));
-        self.digits = near.or_else(|| {
+        near.or_else(|| {
             rare();
             Self::spell(number)
-        });
-        self.digits
+        })
+    }
+
+    /// Counts on from these digits, of the call that is opened next. In between nothing may panic that its caller could
+    /// catch, for they are taken to be those of the last number that was given out.
+    #[inline(always)]
+    pub(crate) fn count_on(&mut self, digits: Option<Digits>) {
+        self.digits = digits;
     }
 
     #[inline(never)]

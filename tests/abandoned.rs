@@ -79,3 +79,41 @@ fn a_call_of_a_batch_whose_params_panicked_half_written_leaves_nothing_in_it() {
         Some(&*(format!("[{whole},{whole}]") + "\n"))
     );
 }
+
+// CLI-04
+#[test]
+fn calls_after_one_of_a_batch_whose_params_panicked_have_their_own_ids() {
+    for made in [0, 3, 8] {
+        let mut conn: Connection<u64> = Connection::new(Config::new());
+        for tag in 0..made {
+            let call = conn.call("before", (), None, tag).unwrap();
+            conn.cancel(call);
+        }
+        conn.consume_transmit(usize::MAX);
+        let mut batch = conn.batch(None);
+        let params = vec![Ok("written before"), Err(Bomb)];
+        let mut numbers = Vec::new();
+        for tag in 0..3 {
+            let written = catch_unwind(AssertUnwindSafe(|| {
+                batch.call::<()>("broken", &params, tag).map(drop)
+            }));
+            assert!(written.is_err());
+            let whole = batch.call::<()>("whole", &[1], tag).unwrap();
+            numbers.push(whole.call().number());
+        }
+        batch.send().unwrap();
+        numbers.push(conn.call("after", (), None, 9).unwrap().number());
+        let mut sent = Vec::new();
+        while let Some(part) = conn.poll_transmit() {
+            sent.extend_from_slice(part);
+            let taken = part.len();
+            conn.consume_transmit(taken);
+        }
+        let sent = String::from_utf8(sent).unwrap();
+        let ids = sent.split("\"id\":").skip(1).map(|rest| {
+            let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
+            digits.unwrap().parse::<u64>().unwrap()
+        });
+        assert_eq!(ids.collect::<Vec<_>>(), numbers, "{sent}");
+    }
+}

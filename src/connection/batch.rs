@@ -166,8 +166,11 @@ impl<T, S: Settings> Batch<'_, T, S> {
     fn write_next(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
         let number = self.conn.next_call(None)?;
         let (style, scheme) = (self.conn.own_style(), self.conn.config.id_scheme);
-        let spelled = (number, self.conn.calls.digits(number));
+        let digits = self.conn.calls.digits(number);
+        let spelled = (number, digits);
         self.write(|out| encode::request(out, style, method, params, &scheme, spelled))?;
+        // Params are their caller's code, and may have panicked.
+        self.conn.calls.count_on(digits);
         Ok(number)
     }
 

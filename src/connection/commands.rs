@@ -250,7 +250,11 @@ impl<T, S: Settings> Connection<T, S> {
             .map_err(WriteError::Encode)
             .and_then(|()| encode::end_params(out, half.style, half.method_end))
             .map_err(|error| self.take_back(error.into()))?;
-        let digits = call.and_then(|number| self.calls.digits(number));
+        let digits = call.and_then(|number| {
+            let digits = self.calls.digits(number);
+            self.calls.count_on(digits);
+            digits
+        });
         let out = self.outbox.body();
         match (call, id) {
             (Some(_), Some(id)) => {
