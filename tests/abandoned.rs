@@ -104,11 +104,7 @@ fn calls_after_one_of_a_batch_whose_params_panicked_have_their_own_ids() {
         batch.send().unwrap();
         numbers.push(conn.call("after", (), None, 9).unwrap().number());
         let mut sent = Vec::new();
-        while let Some(part) = conn.poll_transmit() {
-            sent.extend_from_slice(part);
-            let taken = part.len();
-            conn.consume_transmit(taken);
-        }
+        conn.take_transmit(&mut sent);
         let sent = String::from_utf8(sent).unwrap();
         let ids = sent.split("\"id\":").skip(1).map(|rest| {
             let digits = rest.split(|c: char| !c.is_ascii_digit()).next();

@@ -28,7 +28,7 @@ pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
 #[inline(never)]
 fn write_digits(out: &mut Vec<u8>, n: u64) {
     match n {
-        0..TEN_TO_8 => write_up_to_eight(out, n as u32),
+        0..Digits::END => write_up_to_eight(out, n as u32),
         _ => write_by_eights(out, n),
     }
 }
@@ -36,39 +36,30 @@ fn write_digits(out: &mut Vec<u8>, n: u64) {
 #[cfg(any(target_os = "none", antiphon_small))]
 use write_one_by_one as write_digits;
 
-#[cfg(not(any(target_os = "none", antiphon_small)))]
-const TEN_TO_8: u64 = 100_000_000;
-
 /// Writes the digits eight at a time.
 #[cfg(not(any(target_os = "none", antiphon_small)))]
 fn write_by_eights(out: &mut Vec<u8>, n: u64) {
-    if n < TEN_TO_8 {
+    if n < Digits::END {
         return write_up_to_eight(out, n as u32);
     }
-    write_by_eights(out, n / TEN_TO_8);
-    let digits = eight_digits((n % TEN_TO_8) as u32);
+    write_by_eights(out, n / Digits::END);
+    let digits = eight_digits((n % Digits::END) as u32);
     out.extend_from_slice(&(digits | ZEROS).to_le_bytes());
 }
 
 /// Writes a number below 10⁸, without the zeros before it.
 #[cfg(not(any(target_os = "none", antiphon_small)))]
 fn write_up_to_eight(out: &mut Vec<u8>, n: u32) {
-    let (digits, count) = short_digits(n);
-    let end = out.len() + count;
-    // Copied at a fixed size, and cut.
-    out.extend_from_slice(&digits.to_le_bytes());
-    out.truncate(end);
-}
-
-/// The digits of a number below 10⁸ as text, the first one's byte lowest, and how many there are.
-#[inline(always)]
-pub(crate) fn short_digits(n: u32) -> (u64, usize) {
     // Counted beside the digits, not from them: where the next byte goes does not wait for them.
     let longer = [10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000];
     let count = longer
         .iter()
         .fold(1, |count, &least| count + usize::from(n >= least));
-    ((eight_digits(n) | ZEROS) >> (64 - 8 * count), count)
+    let digits = (eight_digits(n) | ZEROS) >> (64 - 8 * count);
+    let end = out.len() + count;
+    // Copied at a fixed size, and cut.
+    out.extend_from_slice(&digits.to_le_bytes());
+    out.truncate(end);
 }
 
 /// The last eight digits of a number as text, with zeros where it has fewer.

@@ -77,6 +77,14 @@ impl<T: Copy> Open<T> {
     }
 }
 
+/// Runs it unmeasured, until what it keeps is as it stays.
+fn warm(operation: &mut dyn Operation, runs: u64) {
+    for _ in 0..runs {
+        operation.run();
+        operation.between();
+    }
+}
+
 /// Calls of a connection with a deadline. What it costs beside a notification is the table: to put a call into it, to
 /// find it again and take it out, and the deadline that is set and dropped.
 pub struct CallAndGiveUp {
@@ -131,10 +139,8 @@ impl Operation for CallAndGiveUp {
     }
 
     fn turn(&mut self) {
-        for _ in 0..self.open.runs_to_warm() {
-            self.run();
-            self.between();
-        }
+        let runs = self.open.runs_to_warm();
+        warm(self, runs);
     }
 
     fn count(&self) -> u64 {
@@ -250,10 +256,8 @@ impl Operation for HashAndHeap {
     }
 
     fn turn(&mut self) {
-        for _ in 0..self.open.runs_to_warm() {
-            self.run();
-            self.between();
-        }
+        let runs = self.open.runs_to_warm();
+        warm(self, runs);
     }
 
     fn count(&self) -> u64 {
