@@ -8,8 +8,8 @@
                                      checks that the map has the ids of the catalogue, and no others
 
 The ids stand in a comment line right above a test: `// MSG-07 SER-04` above `fn name` in Rust,
-`# MSG-07` above `== title` in tests/scripts and tests/suite/scripts, `# MSG-07` above a case in tests/interop, the member
-`ids` of a vector in tests/vectors. An id is held when a test names it, pending otherwise.
+`# MSG-07` above `== title` in tests/scripts, tests/suite/scripts and tests/regressions/wire, and
+above a case in tests/interop, the member `ids` of a vector in tests/vectors. An id is held when a test names it, pending otherwise.
 
 The check fails when a named test does not exist or did not run, when an id is missing, unknown or
 there twice, and when fewer ids are held than the header says: the number may only grow.
@@ -29,7 +29,7 @@ MAP = ROOT / "tests" / "requirements.txt"
 CHAPTERS = {
     "ARC": 25, "MSG": 29, "ONE": 12, "SER": 15, "ERR": 13, "CLI": 31, "SRV": 35, "INT": 12,
     "CAN": 15, "EXT": 12, "PUB": 17, "PER": 20, "FLO": 16, "TRN": 10, "STD": 10, "HTP": 10,
-    "WSK": 15, "CON": 12, "GEN": 13, "OBS": 10, "SEC": 15, "TST": 21, "EXA": 12,
+    "WSK": 15, "CON": 12, "GEN": 13, "OBS": 10, "SEC": 15, "TST": 21, "EXA": 12, "USE": 25,
 }
 ID = re.compile(r"\b[A-Z]{3}-\d{2}\b")
 # A run of the tests that was broken off leaves hundreds of faults, which would hide why it was.
@@ -82,7 +82,7 @@ def script_cases():
     for path in files(["tests/vectors"], ".jsonl"):
         for vector in map(json.loads, path.open(encoding="utf-8")):
             yield f"{path.stem}: {vector['name']}", [id for id in vector["ids"] if ID.fullmatch(id)]
-    core, suite = files(["tests/scripts"], ".txt"), files(["tests/suite/scripts"], ".txt")
+    core, suite = files(["tests/scripts"], ".txt"), files(["tests/suite/scripts", "tests/regressions/wire"], ".txt")
     for prefix, path in [*(("", path) for path in core), *(("suite/", path) for path in suite)]:
         ids = []
         for line in path.read_text().splitlines():

@@ -41,7 +41,10 @@ fn main() -> ExitCode {
 }
 
 fn scripts() -> Result<Vec<Script>, String> {
-    read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts"))
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut scripts = read_all(&suite.join("scripts"))?;
+    scripts.extend(read_all(&suite.join("../regressions/wire"))?);
+    Ok(scripts)
 }
 
 // TST-07 ARC-15
