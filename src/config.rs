@@ -39,6 +39,9 @@ pub struct Config {
     /// [`Missing`](crate::Outcome::Missing), and an error without id settles all its calls.
     /// Default off.
     pub exchange: bool,
+    /// What a binary WebSocket message does. Default [`BinaryMessages::Close`]. A WebSocket layer
+    /// reads this; over any other transport it means nothing.
+    pub binary: BinaryMessages,
 
     /// Which versions are spoken. Default [`VersionPolicy::V2Only`].
     pub version: VersionPolicy,
@@ -257,6 +260,20 @@ pub enum Role {
     Server,
 }
 
+/// What a binary WebSocket message does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BinaryMessages {
+    /// It closes the connection with 1003 (RFC 6455 clause 7.4.1).
+    Close,
+    /// It is read as a text message. One that is not UTF-8 closes the connection with 1007. What
+    /// is sent stays text. For peers that send their JSON in binary messages, as web3.py and pygls
+    /// do.
+    AsText,
+    /// It is skipped without being held.
+    Ignore,
+}
+
 /// Which versions of JSON-RPC are spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionPolicy {
@@ -458,6 +475,7 @@ impl Config {
             role: Role::Peer,
             framing: Framing::Newline,
             exchange: false,
+            binary: BinaryMessages::Close,
             version: VersionPolicy::V2Only,
             v1_null_id: V1NullId::Silent,
             v1_missing_id: false,

@@ -117,9 +117,9 @@ pub use answer::{Incoming, answer};
 pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
 pub use config::{
-    BatchOrder, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds, ErrorProfile,
-    FixedConfig, InvalidRequestId, LimitErrors, NullIdError, NullParams, Role, Settings, UnknownId,
-    V1NullId, VersionPolicy,
+    BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds,
+    ErrorProfile, FixedConfig, InvalidRequestId, LimitErrors, NullIdError, NullParams, Role,
+    Settings, UnknownId, V1NullId, VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
 pub use encode::{Payload, encode_error, encode_parse_error, encode_response};

@@ -4,8 +4,8 @@
 //! A preset says what is peculiar to a protocol on the wire. It never matches one program's bug.
 
 use crate::config::{
-    CancelAnswer, CancelStyle, Config, DuplicateIds, LimitErrors, NullParams, UnknownId, V1NullId,
-    VersionPolicy,
+    BinaryMessages, CancelAnswer, CancelStyle, Config, DuplicateIds, LimitErrors, NullParams,
+    UnknownId, V1NullId, VersionPolicy,
 };
 use crate::frame::Framing;
 
@@ -58,10 +58,12 @@ impl Config {
 
     /// Language Server Protocol 3.17: Content-Length framing, `$/cancelRequest` both ways, a
     /// cancelled request answered −32800, no batches. `params: null` is read as absent, for
-    /// editors that send it with `shutdown`. Messages up to 64 MiB: a document travels whole.
+    /// editors that send it with `shutdown`. Messages up to 64 MiB: a document travels whole. A
+    /// binary WebSocket message is read as text, because pygls sends those.
     pub const fn lsp() -> Self {
         let mut config = Self::new();
         config.framing = Framing::ContentLength;
+        config.binary = BinaryMessages::AsText;
         config.cancel_send = CancelStyle::Lsp;
         config.cancel_receive = CancelStyle::Lsp;
         config.cancel_answer = CancelAnswer::Lsp;
@@ -114,11 +116,13 @@ impl Config {
 
     /// Ethereum nodes over IPC: values back to back, any scalar as id, `params: null` read as
     /// absent, no cancelling, 1000 items and 25 MB of answers a batch, messages of 5 MiB, and a
-    /// batch over its limit answered with an array of one error for its first call. For HTTP add
+    /// batch over its limit answered with an array of one error for its first call. A binary
+    /// WebSocket message is read as text, because web3.py sends those. For HTTP add
     /// [`for_client_exchange`](Config::for_client_exchange) or its server twin.
     pub const fn ethereum() -> Self {
         let mut config = Self::new();
         config.framing = Framing::Concatenated;
+        config.binary = BinaryMessages::AsText;
         config.null_params = NullParams::TreatAsAbsent;
         config.boolean_ids = true;
         config.cancel_receive = CancelStyle::None;

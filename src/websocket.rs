@@ -24,8 +24,8 @@ const HEARTBEAT_PONG: &str = "pong";
 /// What a WebSocket binding can be told beforehand. The protocol itself is in
 /// [`Config`](crate::Config), best made by
 /// [`for_websocket`](crate::Config::for_websocket); the limit on messages is its
-/// `message_bytes_max`, in one frame or many, and the one on unfinished messages its
-/// `frame_time_max`.
+/// `message_bytes_max`, in one frame or many, the one on unfinished messages its
+/// `frame_time_max`, and what a binary message does is its `binary`.
 ///
 /// ```
 /// use antiphon::websocket::{Upgrade, WebSocketRules};
@@ -52,8 +52,6 @@ pub struct WebSocketRules {
     pub origin_required: bool,
     /// Whether the subprotocol `jsonrpc` is spoken of. Default [`Subprotocol::Accept`].
     pub subprotocol: Subprotocol,
-    /// What a binary message does. Default [`BinaryMessages::Close`].
-    pub binary: BinaryMessages,
     /// The longest head of the handshake's request or answer, in bytes. A longer request is
     /// answered 431; a longer answer fails. Costs that much while the handshake lasts. Default
     /// 8 KiB, as common HTTP servers have it.
@@ -84,16 +82,6 @@ pub enum Subprotocol {
     /// A client offers it and fails if it is not selected; a server refuses a request that does
     /// not offer it, with 400.
     Require,
-}
-
-/// What a binary message does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BinaryMessages {
-    /// It closes the connection with 1003.
-    Close,
-    /// It is skipped without being held.
-    Ignore,
 }
 
 /// What a request for a WebSocket says of itself.
@@ -135,7 +123,6 @@ impl WebSocketRules {
             origins: Vec::new(),
             origin_required: false,
             subprotocol: Subprotocol::Accept,
-            binary: BinaryMessages::Close,
             header_bytes_max: 8 << 10,
             keep_alive: KeepAliveConfig::new(),
             close_time_max: Duration::from_secs(5),

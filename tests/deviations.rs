@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use antiphon::websocket::{BinaryMessages, Heartbeat, WebSocketRules};
+use antiphon::websocket::{Heartbeat, WebSocketRules};
 use antiphon::{
-    CloseReason, Closed, Config, Connection, ErrorObject, Event, Input, Instant, LinkState,
-    Outcome, ReplyToken, StrayKind, codes,
+    BinaryMessages, CloseReason, Closed, Config, Connection, ErrorObject, Event, Input, Instant,
+    LinkState, Outcome, ReplyToken, StrayKind, codes,
 };
 
 /// What is shown from now on, in short.
@@ -182,8 +182,10 @@ fn d_32_an_item_that_comes_after_its_time_is_told_with_what_it_holds() {
 
 // D-33 WSK-03 TST-19
 #[test]
-fn d_33_a_binary_message_is_refused_unless_it_was_asked_to_be_ignored() {
-    assert_eq!(WebSocketRules::new().binary, BinaryMessages::Close);
+fn d_33_a_binary_message_is_refused_unless_it_was_asked_to_be_taken_or_ignored() {
+    assert_eq!(Config::new().binary, BinaryMessages::Close);
+    assert_eq!(Config::lsp().binary, BinaryMessages::AsText);
+    assert_eq!(Config::ethereum().binary, BinaryMessages::AsText);
 }
 
 // D-38 WSK-11 TST-19

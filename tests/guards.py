@@ -194,7 +194,7 @@ FRAMES = [
      "a client masks and a server does not", "websocket::frames::"),
     (WEBSOCKET + "frames.rs", "code: CloseCode::BAD_TEXT,", "code: CloseCode::PROTOCOL_ERROR,",
      "bad UTF-8 is closed with 1007", "websocket::text_that_is_not_utf_8"),
-    (WEBSOCKET + "frames.rs", "(Data::Binary, None) if !self.ignores_binary => {",
+    (WEBSOCKET + "frames.rs", "(Data::Binary, None) if self.binary != BinaryMessages::Ignore => {",
      "(Data::Binary, None) if false => {", "binary is closed with 1003", "websocket::a_binary_message"),
     (WEBSOCKET + "frames.rs", "if message.bytes > self.message_bytes_max {", "if false {",
      "a message has only so many bytes", "websocket::a_message_over_the_limit"),

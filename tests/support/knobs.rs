@@ -6,9 +6,9 @@
 use core::time::Duration;
 
 use antiphon::{
-    AcpVersion, BatchOrder, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds,
-    ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision, NullIdError,
-    NullParams, Role, UnknownId, V1NullId, VersionPolicy,
+    AcpVersion, BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config,
+    DuplicateIds, ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision,
+    NullIdError, NullParams, Role, UnknownId, V1NullId, VersionPolicy,
 };
 
 /// One field of `Config`, by name.
@@ -134,6 +134,7 @@ pub(crate) static KNOBS: &[Knob] = &[
         [Newline, ContentLength, Concatenated, Messages, Detect]
     ),
     switch!(exchange),
+    choice!(binary, BinaryMessages, [Close, AsText, Ignore]),
     choice!(version, VersionPolicy, [V2Only, V1AndV2, V1Only]),
     choice!(v1_null_id, V1NullId, [Silent, AckAllNull, Answer]),
     switch!(v1_missing_id),

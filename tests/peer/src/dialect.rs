@@ -1,6 +1,6 @@
 //! Dialects by name, and the limits of the contract.
 
-use antiphon::{AcpVersion, Config, McpRevision, NullParams};
+use antiphon::{AcpVersion, BinaryMessages, Config, McpRevision, NullParams};
 
 /// The names that `--preset` takes.
 const PRESETS: [(&str, Config); 17] = [
@@ -84,6 +84,7 @@ pub fn set_limit(config: &mut Config, text: &str) -> Result<(), &'static str> {
 pub fn of_contract() -> Config {
     let mut config = Config::strict();
     config.null_params = NullParams::TreatAsAbsent;
+    config.binary = BinaryMessages::AsText;
     config
 }
 

@@ -6,5 +6,6 @@
 //! need.
 
 pub mod raw;
+pub mod served;
 
 pub use antiphon_stress::{LONG, Rt, on_every_runtime};

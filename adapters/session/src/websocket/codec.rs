@@ -7,8 +7,10 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use antiphon::websocket::{BinaryMessages, CloseCode, Refusal, WebSocketRules};
-use antiphon::{Closed, Config, ConnectionError, Instant, KeepAlive, KeepAliveAction};
+use antiphon::websocket::{CloseCode, Refusal, WebSocketRules};
+use antiphon::{
+    BinaryMessages, Closed, Config, ConnectionError, Instant, KeepAlive, KeepAliveAction,
+};
 use tungstenite::Bytes;
 
 use super::client;
@@ -48,6 +50,7 @@ pub struct WebSocket {
     options: Arc<WebSocketOptions>,
     message_bytes_max: usize,
     frame_time_max: Option<std::time::Duration>,
+    binary: BinaryMessages,
     /// The latest time told.
     now: Instant,
     phase: Phase,
@@ -79,7 +82,8 @@ enum Phase {
 
 impl WebSocket {
     /// Begins a handshake, whose time runs from `now` on. A client's request is output at once.
-    /// `config` gives the limit on messages and on the time they may take.
+    /// `config` gives the limit on messages, on the time they may take, and what a binary message
+    /// does.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made.
@@ -97,6 +101,7 @@ impl WebSocket {
             options,
             message_bytes_max: config.message_bytes_max,
             frame_time_max: config.frame_time_max,
+            binary: config.binary,
             now,
             phase,
             message_due: None,
@@ -289,7 +294,7 @@ impl WebSocket {
                 self.phase = Phase::Open(Box::new(Frames::new(
                     self.options.is_server(),
                     self.message_bytes_max,
-                    rules.binary == BinaryMessages::Ignore,
+                    self.binary,
                 )));
                 WebSocketEvent::Opened(opened)
             }

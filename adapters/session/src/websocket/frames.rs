@@ -14,6 +14,7 @@
 
 use std::io::{self, Cursor, Read, Write};
 
+use antiphon::BinaryMessages;
 use antiphon::websocket::CloseCode;
 use tungstenite::Bytes;
 use tungstenite::error::{Error, ProtocolError};
@@ -76,7 +77,7 @@ const fn protocol(reason: &'static str) -> Fault {
 pub(super) struct Frames {
     engine: WebSocketContext,
     is_server: bool,
-    ignores_binary: bool,
+    binary: BinaryMessages,
     message_bytes_max: u64,
     /// A header of which only a part has come in.
     begun: [u8; HEADER_BYTES_MAX],
@@ -109,7 +110,7 @@ struct Unfinished {
 }
 
 impl Frames {
-    pub(super) fn new(is_server: bool, message_bytes_max: usize, ignores_binary: bool) -> Self {
+    pub(super) fn new(is_server: bool, message_bytes_max: usize, binary: BinaryMessages) -> Self {
         let role = if is_server {
             Role::Server
         } else {
@@ -125,7 +126,7 @@ impl Frames {
         Self {
             engine: WebSocketContext::new(role, Some(config)),
             is_server,
-            ignores_binary,
+            binary,
             message_bytes_max: message_bytes_max as u64,
             begun: [0; HEADER_BYTES_MAX],
             begun_bytes: 0,
@@ -199,7 +200,7 @@ impl Frames {
     }
 
     /// Judges a frame by its header.
-    fn begin(&mut self, header: FrameHeader, len: u64) -> Option<Received> {
+    fn begin(&mut self, mut header: FrameHeader, len: u64) -> Option<Received> {
         if header.rsv1 || header.rsv2 || header.rsv3 {
             return fault("reserved bits are set and no extension was agreed on");
         }
@@ -218,10 +219,17 @@ impl Frames {
                 }
                 false
             }
-            OpCode::Data(data) => match self.begin_data(data, len) {
-                Ok(is_ignored) => is_ignored,
-                Err(refused) => return Some(refused),
-            },
+            OpCode::Data(mut data) => {
+                if data == Data::Binary && self.binary == BinaryMessages::AsText {
+                    // From here on it is a text message, whose UTF-8 is checked like any other's.
+                    data = Data::Text;
+                    header.opcode = OpCode::Data(data);
+                }
+                match self.begin_data(data, len) {
+                    Ok(is_ignored) => is_ignored,
+                    Err(refused) => return Some(refused),
+                }
+            }
         };
         self.frame = Some(Frame {
             header,
@@ -243,7 +251,7 @@ impl Frames {
             (_, Some(_)) => {
                 return Err(Received::Fault(protocol("a message within a message")));
             }
-            (Data::Binary, None) if !self.ignores_binary => {
+            (Data::Binary, None) if self.binary != BinaryMessages::Ignore => {
                 return Err(Received::Fault(Fault {
                     code: CloseCode::UNSUPPORTED,
                     reason: "only text messages are understood",

@@ -1,10 +1,11 @@
 //! Messages and control frames, whole and split at every byte.
 
+use antiphon::BinaryMessages;
 use antiphon_session::websocket::{WebSocketEnd, WebSocketEvent, WebSocketOptions};
 
 use super::support::{
-    BINARY, CLOSE, FIN, PING, PONG, TEXT, client, close, config, end, expect_fault, feed, frame,
-    messages, open_server, output, sent, server, text,
+    BINARY, CLOSE, FIN, PING, PONG, TEXT, answer, client, close, config, end, expect_fault, feed,
+    frame, make, messages, open_server, output, sent, server, text,
 };
 
 // WSK-02
@@ -120,8 +121,8 @@ fn a_binary_message_closes_with_1003_before_any_of_it_is_read() {
 // WSK-03
 #[test]
 fn binary_messages_can_be_ignored() {
-    let mut options = WebSocketOptions::server();
-    options.rules.binary = antiphon::websocket::BinaryMessages::Ignore;
+    let mut config = config();
+    config.binary = BinaryMessages::Ignore;
     let mut bytes = frame(FIN | BINARY, b"\xff\xfe", true);
     bytes.extend(frame(BINARY, &[0xff; 5000], true));
     bytes.extend(frame(FIN | PING, b"p", true));
@@ -129,12 +130,59 @@ fn binary_messages_can_be_ignored() {
     bytes.extend(frame(FIN, &[0xff; 5000], true));
     bytes.extend(text("[1]"));
     for split in 0..=bytes.len() {
-        let mut server = open_server(options.clone(), &config());
+        let mut server = open_server(WebSocketOptions::server(), &config);
         let mut events = feed(&mut server, &bytes[..split]);
         events.extend(feed(&mut server, &bytes[split..]));
         assert_eq!(messages(&events), ["[1]"], "{split}");
         assert_eq!(sent(&output(&mut server))[0].payload, b"p");
     }
+}
+
+// USE-10 WSK-03
+#[test]
+fn binary_messages_can_be_taken_as_text() {
+    let mut config = config();
+    config.binary = BinaryMessages::AsText;
+    let mut bytes = frame(FIN | BINARY, "[\"ä\"]".as_bytes(), true);
+    bytes.extend(frame(BINARY, b"[\"\xc3", true));
+    bytes.extend(frame(FIN | PING, b"p", true));
+    bytes.extend(frame(FIN, b"\xa4\"]", true));
+    bytes.extend(text("[1]"));
+    for split in 0..=bytes.len() {
+        let mut server = open_server(WebSocketOptions::server(), &config);
+        let mut events = feed(&mut server, &bytes[..split]);
+        events.extend(feed(&mut server, &bytes[split..]));
+        assert_eq!(messages(&events), ["[\"ä\"]", "[\"ä\"]", "[1]"], "{split}");
+    }
+    let mut server = open_server(WebSocketOptions::server(), &config);
+    let mut answer = Vec::new();
+    assert!(server.send(b"[]", &mut answer));
+    assert_eq!(sent(&answer)[0].text(), "[]");
+}
+
+// USE-10 WSK-03
+#[test]
+fn a_client_takes_binary_messages_as_text_too() {
+    let mut config = config();
+    config.binary = BinaryMessages::AsText;
+    let mut client = make(WebSocketOptions::client("ws://a/").unwrap(), &config);
+    let request = String::from_utf8(output(&mut client)).unwrap();
+    feed(&mut client, answer(&request, "").as_bytes());
+    let events = feed(&mut client, &frame(FIN | BINARY, b"[1]", false));
+    assert_eq!(messages(&events), ["[1]"]);
+    expect_fault(client, &frame(FIN | BINARY, b"\xff", false), 1007);
+}
+
+// USE-10 WSK-03
+#[test]
+fn a_binary_message_taken_as_text_must_be_utf_8() {
+    let mut config = config();
+    config.binary = BinaryMessages::AsText;
+    let open = || open_server(WebSocketOptions::server(), &config);
+    expect_fault(open(), &frame(FIN | BINARY, b"[\xff]", true), 1007);
+    let mut bytes = frame(BINARY, b"[\xc3", true);
+    bytes.extend(frame(FIN, b"]", true));
+    expect_fault(open(), &bytes, 1007);
 }
 
 // WSK-09 WSK-12 WSK-15

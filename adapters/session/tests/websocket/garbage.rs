@@ -1,6 +1,7 @@
 //! Bytes at random, and frames with random faults in them: it never panics, never goes on after an
 //! end, and says the same however its input is split.
 
+use antiphon::BinaryMessages;
 use antiphon_session::websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
 
 use super::support::{close, config, feed, frame, make, open_server, output, text};
@@ -77,12 +78,13 @@ fn frames_at_random_give_the_same_however_they_are_split() {
     small.message_bytes_max = 5000;
     for seed in 1..3000_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut options = WebSocketOptions::server();
-        if random.below(2) == 0 {
-            options.rules.binary = antiphon::websocket::BinaryMessages::Ignore;
-        }
+        small.binary = match random.below(3) {
+            0 => BinaryMessages::Ignore,
+            1 => BinaryMessages::AsText,
+            _ => BinaryMessages::Close,
+        };
         let bytes = random.frames();
-        let mut server = open_server(options.clone(), &small);
+        let mut server = open_server(WebSocketOptions::server(), &small);
         let whole = all(&mut server, &[&bytes]);
         let (a, b) = (random.below(bytes.len()), random.below(bytes.len()));
         let pieces = [
@@ -90,7 +92,7 @@ fn frames_at_random_give_the_same_however_they_are_split() {
             &bytes[a.min(b)..a.max(b)],
             &bytes[a.max(b)..],
         ];
-        let mut server = open_server(options, &small);
+        let mut server = open_server(WebSocketOptions::server(), &small);
         assert_eq!(all(&mut server, &pieces), whole, "seed {seed}");
     }
 }

@@ -1,7 +1,7 @@
 //! What a peer can make a WebSocket hold, and what it can't.
 
+use antiphon::BinaryMessages;
 use antiphon::Config;
-use antiphon::websocket::BinaryMessages;
 use antiphon_session::websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
 
 use super::support::{
@@ -62,9 +62,9 @@ fn a_message_over_the_limit_is_told_before_it_is_read_and_closed_after_an_answer
 // WSK-15
 #[test]
 fn an_ignored_message_has_the_same_limit() {
-    let mut options = WebSocketOptions::server();
-    options.rules.binary = BinaryMessages::Ignore;
-    let mut server = open_server(options, &config());
+    let mut config = config();
+    config.binary = BinaryMessages::Ignore;
+    let mut server = open_server(WebSocketOptions::server(), &config);
     let events = feed(&mut server, &header(FIN | BINARY, 1_048_577, true));
     assert!(matches!(events[..], [WebSocketEvent::Oversize(1_048_577)]));
 }

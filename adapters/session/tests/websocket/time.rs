@@ -134,9 +134,9 @@ fn each_message_has_its_own_time() {
 // CON-07
 #[test]
 fn messages_that_are_ignored_have_their_own_time_too() {
-    let mut options = WebSocketOptions::server();
-    options.rules.binary = antiphon::websocket::BinaryMessages::Ignore;
-    let mut server = super::support::open_server(options, &config());
+    let mut config = config();
+    config.binary = antiphon::BinaryMessages::Ignore;
+    let mut server = super::support::open_server(WebSocketOptions::server(), &config);
     for second in 0..10 {
         server.handle_timeout(at(second * 20_000));
         let mut bytes = if second > 0 {

@@ -1,0 +1,335 @@
+//! Servers of every kind on every runtime, behind one service that counts what runs.
+
+use std::fmt;
+use std::future::Future;
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use antiphon::OwnedNotification;
+use antiphon_async::http::HttpOptions;
+use antiphon_async::{SharedRuntime, sleep_until};
+use antiphon_session::{Options, Report, Request, Responder};
+use antiphon_stress::{LONG, Rt};
+
+/// What runs the side under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// The blocking adapter.
+    Threads,
+    /// An async adapter.
+    Tasks(Rt),
+}
+
+/// Every runtime.
+pub const EVERYWHERE: [On; 5] = [
+    On::Threads,
+    On::Tasks(Rt::Tokio),
+    On::Tasks(Rt::TokioLocal),
+    On::Tasks(Rt::Smol),
+    On::Tasks(Rt::AsyncStd),
+];
+
+/// What a server listens on, and what it speaks.
+#[derive(Clone, Debug)]
+pub enum Listener {
+    /// TCP; a WebSocket if the options say so.
+    Tcp(Options),
+    /// A Unix socket.
+    Unix(Options),
+    /// HTTP.
+    Http(Box<HttpOptions>),
+}
+
+/// Counts what runs, and passes on what is reported.
+#[derive(Clone, Debug)]
+struct Counting {
+    ran: Arc<AtomicUsize>,
+    reports: mpsc::Sender<String>,
+}
+
+impl Counting {
+    fn run(&self, request: &Request, reply: Responder) {
+        self.ran.fetch_add(1, Ordering::SeqCst);
+        // The peer may be gone.
+        let _ = match request.params() {
+            Some(params) => reply.ok(params),
+            None => reply.ok(()),
+        };
+    }
+
+    fn tell(&self, report: &Report) {
+        // Nobody may be looking any more.
+        let _ = self.reports.send(report.to_string());
+    }
+}
+
+impl antiphon_blocking::Service for Counting {
+    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        self.run(&request, reply);
+    }
+
+    fn notification(&mut self, _: &antiphon_blocking::Peer, _: OwnedNotification) {
+        self.ran.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn report(&mut self, _: &antiphon_blocking::Peer, report: Report) {
+        self.tell(&report);
+    }
+}
+
+impl antiphon_async::Service for Counting {
+    async fn request(&self, _: &antiphon_async::Peer, request: Request, reply: Responder) {
+        self.run(&request, reply);
+    }
+
+    async fn notification(&self, _: &antiphon_async::Peer, _: OwnedNotification) {
+        self.ran.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn report(&self, _: &antiphon_async::Peer, report: Report) {
+        self.tell(&report);
+    }
+}
+
+/// A server that runs until it is dropped.
+pub struct Served {
+    place: Place,
+    ran: Arc<AtomicUsize>,
+    reports: mpsc::Receiver<String>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Served {
+    /// Starts a server, with as many connections at once as it has by default.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn start(on: On, listener: Listener) -> Self {
+        Self::start_with(on, listener, None)
+    }
+
+    /// Starts a server with a limit on connections at once.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn start_with(on: On, listener: Listener, connections_max: Option<usize>) -> Self {
+        let (reports, reported) = mpsc::channel();
+        let service = Counting {
+            ran: Arc::default(),
+            reports,
+        };
+        let ran = Arc::clone(&service.ran);
+        let stop = Arc::<AtomicBool>::default();
+        let (inside, (told, place)) = (Arc::clone(&stop), mpsc::channel());
+        let thread = thread::spawn(move || {
+            let is_over = || inside.load(Ordering::SeqCst);
+            match on {
+                On::Threads => {
+                    let _running = on_threads(listener, connections_max, service, &told);
+                    while !is_over() {
+                        thread::sleep(STEP);
+                    }
+                }
+                On::Tasks(rt) => rt.run_for(4 * LONG, |runtime| async move {
+                    let running: antiphon_async::Running = match rt {
+                        Rt::Tokio | Rt::TokioLocal => {
+                            on_tokio(listener, connections_max, service, &told).await
+                        }
+                        Rt::Smol | Rt::AsyncStd => {
+                            on_futures(listener, connections_max, service, &told).await
+                        }
+                    };
+                    while !is_over() {
+                        step(&runtime).await;
+                    }
+                    running.shutdown(Duration::ZERO).await;
+                }),
+            }
+        });
+        Self {
+            place: place.recv_timeout(LONG).expect("it listens"),
+            ran,
+            reports: reported,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// The address of a server over TCP.
+    ///
+    /// # Panics
+    /// It listens on a Unix socket.
+    pub fn address(&self) -> SocketAddr {
+        match self.place {
+            Place::Tcp(address) => address,
+            Place::Unix(_) => panic!("a Unix socket has no address"),
+        }
+    }
+
+    /// The path of a server on a Unix socket.
+    ///
+    /// # Panics
+    /// It listens on a port.
+    pub fn path(&self) -> &std::path::Path {
+        match &self.place {
+            Place::Unix(path) => path,
+            Place::Tcp(_) => panic!("a port has no path"),
+        }
+    }
+
+    /// A connection that says nothing.
+    ///
+    /// # Panics
+    /// Nobody listens.
+    pub fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address()).expect("it listens")
+    }
+
+    /// How many requests and notifications have run.
+    pub fn ran(&self) -> usize {
+        self.ran.load(Ordering::SeqCst)
+    }
+
+    /// The next report that contains `part`.
+    ///
+    /// # Panics
+    /// None comes within [`LONG`].
+    pub fn report(&self, part: &str) -> String {
+        let due = Instant::now() + LONG;
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            let report = self.reports.recv_timeout(left);
+            let report = report.unwrap_or_else(|_| panic!("no report says {part:?}"));
+            if report.contains(part) {
+                return report;
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served")
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+const STEP: Duration = Duration::from_millis(2);
+
+fn step(runtime: &SharedRuntime) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let runtime = Arc::clone(runtime);
+    Box::pin(async move { sleep_until(&*runtime, runtime.now() + STEP).await })
+}
+
+fn socket_path() -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let n = COUNT.fetch_add(1, Ordering::SeqCst);
+    std::env::temp_dir().join(format!("antiphon-served-{}-{n}", std::process::id()))
+}
+
+/// A server of threads, whatever it speaks.
+#[derive(Debug)]
+#[expect(dead_code, reason = "dropping it stops the server")]
+enum Threads {
+    Plain(antiphon_blocking::Running),
+    Http(antiphon_blocking::http::Running),
+}
+
+fn on_threads(
+    listener: Listener,
+    connections_max: Option<usize>,
+    service: Counting,
+    told: &mpsc::Sender<Place>,
+) -> Threads {
+    use antiphon_blocking::{TcpServer, UnixServer};
+    if let Listener::Unix(options) = listener {
+        let path = socket_path();
+        let mut server = UnixServer::bind(&path).expect("a socket");
+        if let Some(max) = connections_max {
+            server = server.with_connections_max(max);
+        }
+        let running = server.start(options, move || service.clone());
+        told.send(Place::Unix(path)).expect("somebody waits");
+        return Threads::Plain(running.expect("a thread"));
+    }
+    let mut server = TcpServer::bind("127.0.0.1:0").expect("a port");
+    let address = server.local_addr().expect("an address");
+    if let Some(max) = connections_max {
+        server = server.with_connections_max(max);
+    }
+    let running = match listener {
+        Listener::Http(options) => {
+            let running = server.start_http(*options, move |_| service.clone());
+            Threads::Http(running.expect("a thread"))
+        }
+        Listener::Tcp(options) | Listener::Unix(options) => {
+            let running = server.start(options, move |_| service.clone());
+            Threads::Plain(running.expect("a thread"))
+        }
+    };
+    told.send(Place::Tcp(address)).expect("somebody waits");
+    running
+}
+
+/// The servers of the async adapters, which have the same names in each.
+macro_rules! on_tasks {
+    ($name:ident, $adapter:ident) => {
+        async fn $name(
+            listener: Listener,
+            connections_max: Option<usize>,
+            service: Counting,
+            told: &mpsc::Sender<Place>,
+        ) -> antiphon_async::Running {
+            use $adapter::{TcpServer, UnixServer};
+            if let Listener::Unix(options) = listener {
+                let path = socket_path();
+                let mut server = UnixServer::bind(&path).expect("a socket");
+                if let Some(max) = connections_max {
+                    server = server.with_connections_max(max);
+                }
+                let running = server.start(options, move |_| service.clone());
+                told.send(Place::Unix(path)).expect("somebody waits");
+                return running;
+            }
+            let mut server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
+            let address = server.local_addr();
+            if let Some(max) = connections_max {
+                server = server.with_connections_max(max);
+            }
+            let running = match listener {
+                Listener::Http(options) => server.start_http(*options, service),
+                Listener::Tcp(options) | Listener::Unix(options) => {
+                    server.start(options, move |_| service.clone())
+                }
+            };
+            told.send(Place::Tcp(address)).expect("somebody waits");
+            running
+        }
+    };
+}
+
+on_tasks!(on_tokio, antiphon_tokio);
+on_tasks!(on_futures, antiphon_async_std);
