@@ -28,7 +28,7 @@ import language_servers  # noqa: E402,F401
 import wasm_peer  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.
-MINIMUM = 249
+MINIMUM = 266
 
 
 def main(arguments):

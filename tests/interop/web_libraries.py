@@ -1,10 +1,10 @@
 """JSON-RPC libraries that nobody here wrote, over HTTP and WebSocket, as clients and as servers."""
 
-from checklist import but, client_sees, same, server_seen
+from checklist import TIME_MAX, but, client_sees, same, server_seen
 from libraries import foreign_server, js, py
 from raw_client import Client
 from suite import PEER, RUNTIME, case, rust
-from wire import Process
+from wire import Process, run_once
 
 # What each library has over which transport. None of them can cancel but pygls; over HTTP nobody
 # can be called back.
@@ -148,30 +148,53 @@ def jsonrpc_websocket():
     return client_sees([*py("jsonrpc_websocket_client.py"), over("ws"), *sorted(wanted)], wanted)
 
 
-# It puts its messages into binary frames, which are no JSON-RPC to anybody who goes by the text.
-# WSK-03
-@case("pygls's client of server ws: its binary frames are refused with 1003",
-      ("pypi:pygls", "pypi:websockets", "target:ws"))
-def pygls_client():
-    process = Process([PEER, *RUNTIME, "--preset", "lsp", "server", "ws://127.0.0.1:0/"])
-    url = process.stderr_line(r"^listening (\S+)$").group(1)
-    port = url.rpartition(":")[2].partition("/")[0]
-    # It does not notice that it was refused.
-    Process([*py("pygls_client.py"), "ws", port, "position"])
-    process.stderr_line("1003")
-    # The server lives on.
-    client, seen = seen_of(url, {"position", "text"}, "--preset", "lsp")
-    assert client.end() == 0
-    return f"refused; others see {seen}"
+# -- pygls and web3.py, which put their JSON into binary messages
+
+def preset_and_runtime(preset, runtime):
+    """The options of our side."""
+    return [*(("--preset", preset) if preset else ()), *(("--runtime", runtime) if runtime else ())]
 
 
-# WSK-03
-@case("pygls's JSON-RPC server of client ws: its binary frames are refused with 1003",
-      ("pypi:pygls", "pypi:websockets", "target:ws"))
-def pygls_server():
-    _, port = foreign_server([*py("pygls_rpc_server.py"), "ws"])
-    client = Client(f"ws://127.0.0.1:{port}/", options=("--preset", "lsp"))
-    assert "closed" in client.call("subtract", [42, 23])
-    client.process.stderr_line("1003")
-    assert client.end() == 0
-    return "refused"
+# Its WebSocket library takes no message above 1 MiB.
+PYGLS_WS = but("batch", "text")
+
+for preset, runtime in [("lsp", one) for one in RUNTIMES] + [(None, None)]:
+    options = preset_and_runtime(preset, runtime)
+    points = PYGLS_WS if preset else PYGLS_WS - {"cancel"}
+
+    # USE-10 WSK-03
+    @case(f"pygls's client of server ws, in binary messages, preset {preset or 'of the contract'}{on(runtime)}",
+          ("pypi:pygls", "pypi:websockets", "target:ws"))
+    def pygls_client(options=options, points=points):
+        port = over("ws", *options).rpartition(":")[2].partition("/")[0]
+        return client_sees([*py("pygls_client.py"), "ws", port, *sorted(points)], points)
+
+# USE-10 WSK-03
+for runtime in RUNTIMES:
+    @case(f"pygls's JSON-RPC server of client ws, in binary messages{on(runtime)}",
+          ("pypi:pygls", "pypi:websockets", "target:ws"))
+    def pygls_server(options=preset_and_runtime("lsp", runtime)):
+        _, port = foreign_server([*py("pygls_rpc_server.py"), "ws"])
+        client, seen = seen_of(f"ws://127.0.0.1:{port}/", PYGLS_WS, *options)
+        assert client.end() == 0
+        return seen
+
+
+# What web3.py has over which transport: see peers/web3_client.py.
+WEB3 = {"http": {"blocking", "fifty", "error", "batch"},
+        "ws": {"subscription", "fifty", "error", "batch"}}
+
+for kind in ("http", "ws"):
+    for preset, runtime in [("ethereum", one) for one in RUNTIMES] + [(None, None)]:
+        options = preset_and_runtime(preset, runtime)
+
+        # USE-10 TST-15
+        @case(f"web3.py as client of server {kind}, preset {preset or 'of the contract'}{on(runtime)}",
+              ("pypi:web3", f"target:{kind}"))
+        def web3_client(kind=kind, options=options):
+            code, out, err = run_once([*py("web3_client.py"), kind, over(kind, *options)], timeout=TIME_MAX)
+            *lines, last = out.decode().split()
+            assert (code, last) == (0, "ok"), err.decode(errors="replace")[-2000:]
+            seen = set(lines) - {"seen"}
+            assert seen == WEB3[kind], f"seen: {sorted(seen)}"
+            return " ".join(sorted(seen))
