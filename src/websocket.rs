@@ -142,6 +142,11 @@ impl WebSocketRules {
         if !lets_in(&self.origins, self.origin_required, upgrade.origins) {
             return Err(refusal(403, "this origin is not let in"));
         }
+        let mut offers = upgrade.subprotocols.iter().enumerate();
+        if offers.any(|(n, offer)| upgrade.subprotocols[..n].contains(offer)) {
+            // RFC 6455 clause 4.1: they are all different.
+            return Err(refusal(400, "a subprotocol is offered twice"));
+        }
         let is_offered = upgrade.subprotocols.contains(&SUBPROTOCOL);
         match self.subprotocol {
             Subprotocol::Ignore => Ok(None),
@@ -462,6 +467,17 @@ mod tests {
                 assert_eq!(judged, wanted, "{subprotocol:?} {subprotocols:?}");
             }
         }
+    }
+
+    // USE-08 WSK-06
+    #[test]
+    fn a_subprotocol_that_is_offered_twice_is_refused() {
+        let upgrade = Upgrade {
+            subprotocols: &["jsonrpc", "mqtt", "mqtt"],
+            ..asking("/", &[])
+        };
+        let judged = WebSocketRules::new().judge(&upgrade);
+        assert_eq!(judged.map_err(|refusal| refusal.status), Err(400));
     }
 
     // WSK-06

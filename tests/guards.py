@@ -210,13 +210,13 @@ FRAMES = [
 ]
 
 HANDSHAKES = [
-    (WEBSOCKET + "server.rs", "origins: &origins,", "origins: &[],",
+    (WEBSOCKET + "server.rs", "origins: fields.origins(),", "origins: &[],",
      "a foreign origin is refused with 403", "websocket::a_foreign_origin"),
     (WEBSOCKET + "head.rs", "let is_too_long = input.len() > room;", "let is_too_long = false;",
      "a head over its limit is refused", "websocket::a_request_beyond_the_header_limit"),
     (WEBSOCKET + "head.rs", "&input[..input.len().min(room)]", "input",
      "a head over its limit is not held", "lib::a_head_beyond_its_limit"),
-    (WEBSOCKET + "client.rs", "if key.is_none_or(|key| key != accepted) {", "if false {",
+    (WEBSOCKET + "client.rs", "if sole(SEC_WEBSOCKET_ACCEPT).is_none_or(|key| key != accepted) {", "if false {",
      "an answer for another key opens nothing", "websocket::an_answer_opens_only"),
     (WEBSOCKET + "codec.rs", "if self.keep_alive.poll_action(self.now).is_some() {", "if false {",
      "a handshake has a deadline", "websocket::a_handshake_that_drips"),
@@ -387,8 +387,8 @@ HTTP_SERVER = [
     (HTTP + "endpoint.rs", "match rules.judge(&options.config, head) {",
      "match { let _ = rules.judge(&options.config, head); Verdict::Serve } {",
      "method, path, type, origin and length are judged", "http_server::what_is_no_message"),
-    (HTTP + "endpoint.rs", 'if before == value { before } else { "" }', "{\n let _ = value;\n before\n }",
-     "two content types are none", "http_server::what_is_no_message"),
+    ("src/http/fields.rs", "if self.seen & (1 << at) != 0 {", "if false {",
+     "a header that may stand once stands once", "http_server::what_is_no_message"),
     (SESSION + "context.rs", "        headers.clear();\n", "",
      "an exchange knows nothing of the headers of another", "http_server::an_exchange_knows_nothing"),
     (HTTP + "server.rs", ".max_headers(rules.headers_max)", "",

@@ -11,6 +11,8 @@
 //! before a status, and what is neither is a failure of the transport.
 
 mod exchange;
+mod fields;
+mod opening;
 mod rules;
 mod serverless;
 mod statuses;
@@ -18,6 +20,8 @@ mod statuses;
 mod tests;
 
 pub use exchange::{ClientExchange, REDIRECTS_MAX, ReplyError, redirect};
+pub use fields::{Fields, HeadScan};
+pub use opening::{Opening, opening};
 pub use rules::{Answer, Cors, HttpRules, MEDIA_TYPE, RequestHead, Verdict};
 pub use serverless::handle;
 pub use statuses::{StatusScope, Statuses};

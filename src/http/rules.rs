@@ -15,7 +15,9 @@ use crate::websocket::lets_in;
 /// The media type of requests and replies.
 pub const MEDIA_TYPE: &str = "application/json";
 
-/// The media types that a body may have. A missing one is taken for the first.
+/// The media types that a body may have. A missing one is taken for the first, unless a browser
+/// asks. A page cannot have a browser send any of these to another origin without asking there
+/// first: they are none of the Fetch standard's safelisted types.
 const MEDIA_TYPES: [&str; 3] = [
     MEDIA_TYPE,
     "application/json-rpc",
@@ -119,19 +121,31 @@ pub struct RequestHead<'a> {
     pub content_type: Option<&'a str>,
     /// The length of the body, where it is declared, in bytes.
     pub content_length: Option<u64>,
+    /// The first coding of its `Content-Encoding` that is not `identity`.
+    pub content_coding: Option<&'a str>,
+    /// The last coding of its `Transfer-Encoding` that is not `chunked`.
+    pub transfer_coding: Option<&'a str>,
+    /// Whether it has a `Sec-Fetch-Site`, which only browsers send.
+    pub names_fetch_site: bool,
     /// The values of its `Origin` headers. More than one is none that can be trusted.
     pub origins: &'a [&'a str],
+    /// What is wrong with its headers, as [`Fields`](super::Fields) has found it.
+    pub fault: Option<&'static str>,
 }
 
 impl<'a> RequestHead<'a> {
-    /// A head without headers.
+    /// A head without headers. [`Fields::head`](super::Fields::head) makes one from header lines.
     pub const fn new(method: &'a str, target: &'a str) -> Self {
         Self {
             method,
             target,
             content_type: None,
             content_length: None,
+            content_coding: None,
+            transfer_coding: None,
+            names_fetch_site: false,
             origins: &[],
+            fault: None,
         }
     }
 }
@@ -233,9 +247,22 @@ impl HttpRules {
     }
 
     /// Judges a request before its body is read.
+    ///
+    /// Nothing runs that a page can have a browser send to another origin without asking there
+    /// first: where a browser asks (`Origin` or `Sec-Fetch-Site` is named), the type must be one of
+    /// JSON and must be named.
     pub fn judge(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
-        if !self.paths.is_empty() && !self.is_served(head.target) {
+        if head.fault.is_none() && !self.paths.is_empty() && !self.is_served(head.target) {
             return Verdict::Answer(Answer::text(404, "nothing is served at this path\n"));
+        }
+        self.judge_routed(config, head)
+    }
+
+    /// Judges a request whose path somebody else has judged: all but the paths is asked.
+    pub fn judge_routed(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
+        if let Some(fault) = head.fault {
+            let reply = Answer::text(400, &[fault, "\n"].concat());
+            return Verdict::Answer(reply.with("connection", "close"));
         }
         if !lets_in(&self.origins, self.origin_required, head.origins) {
             return Verdict::Answer(Answer::text(403, "this origin is not let in\n"));
@@ -243,7 +270,21 @@ impl HttpRules {
         if head.method != "POST" {
             return Verdict::Answer(self.other_method(head));
         }
-        if !head.content_type.is_none_or(is_json) {
+        if head.transfer_coding.is_some() {
+            // RFC 9112 clause 6.1. Where the next request would begin is not known.
+            let reply = Answer::text(501, "only the transfer coding chunked is understood\n");
+            let reply = reply.with("connection", "close");
+            return Verdict::Answer(self.permit(head, reply));
+        }
+        if head.content_coding.is_some() {
+            // RFC 9110 clauses 8.4 and 12.5.3: what would be right is named.
+            let reply = Answer::text(415, "the body must not be encoded\n");
+            let reply = reply.with("accept-encoding", "identity");
+            return Verdict::Answer(self.permit(head, reply));
+        }
+        let is_from_browser = head.names_fetch_site || !head.origins.is_empty();
+        let is_typed = head.content_type.map_or(!is_from_browser, is_json);
+        if !is_typed {
             let reply = Answer::text(415, "the body must be application/json in UTF-8\n");
             return Verdict::Answer(self.permit(head, reply));
         }
@@ -279,6 +320,11 @@ impl HttpRules {
     pub fn broken(&self, head: &RequestHead<'_>) -> Answer {
         let reply = Answer::text(400, "the body is broken\n");
         self.permit(head, reply)
+    }
+
+    /// The reply to a request on a connection beyond the server's limit.
+    pub fn no_room(&self) -> Answer {
+        Answer::text(503, "too many connections are open\n").with("connection", "close")
     }
 
     fn other_method(&self, head: &RequestHead<'_>) -> Answer {

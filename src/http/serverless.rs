@@ -4,40 +4,52 @@ use alloc::string::String;
 
 use serde::Serialize;
 
-use super::rules::{Answer, HttpRules, RequestHead};
+use super::rules::{Answer, HttpRules, RequestHead, Verdict};
 use crate::answer::{Incoming, answer};
 use crate::config::Config;
 use crate::error_object::OwnedError;
 
-/// Answers the body of one request with a function that finishes at once. A missing body is an
-/// empty one, which is no JSON.
+/// Answers one request with a function that finishes at once, if the rules let it in. A missing
+/// body is an empty one, which is no JSON.
 ///
 /// ```
-/// use antiphon::http::{HttpRules, handle};
+/// use antiphon::http::{Fields, HttpRules, handle};
 /// use antiphon::{Config, ErrorObject};
 /// let rules = HttpRules::new();
+/// // What the host has read:
+/// let mut fields = Fields::new();
+/// fields.line("content-type", b"application/json");
+/// let head = fields.head("POST", "/rpc");
 /// let body = br#"{"jsonrpc":"2.0","method":"ping","id":1}"#;
-/// let answer = handle(Config::new(), &rules, Some(body), |call| match call.method {
+/// let answer = handle(Config::new(), &rules, &head, Some(body), |call| match call.method {
 ///     "ping" => Ok("pong"),
 ///     _ => Err(ErrorObject::method_not_found()),
 /// });
 /// assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
 /// assert_eq!(answer.body, br#"{"jsonrpc":"2.0","result":"pong","id":1}"#);
 /// ```
-pub fn handle<R, E, F>(config: Config, rules: &HttpRules, body: Option<&[u8]>, handler: F) -> Answer
+pub fn handle<R, E, F>(
+    config: Config,
+    rules: &HttpRules,
+    head: &RequestHead<'_>,
+    body: Option<&[u8]>,
+    handler: F,
+) -> Answer
 where
     R: Serialize,
     E: Into<OwnedError>,
     F: FnMut(Incoming<'_>) -> Result<R, E>,
 {
     let body = body.unwrap_or_default();
-    let head = RequestHead::new("POST", "/");
+    if let Verdict::Answer(answer) = rules.judge(&config, head) {
+        return answer;
+    }
     let is_too_large = body.len() > config.message_bytes_max;
     let reply = answer(config, body, handler);
     if is_too_large {
-        return rules.too_large(&head, reply);
+        return rules.too_large(head, reply);
     }
-    rules.reply(&head, reply)
+    rules.reply(head, reply)
 }
 
 /// What most hosts want of a reply: its body as text.

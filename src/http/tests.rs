@@ -4,8 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{
-    Answer, ClientExchange, Cors, HttpRules, REDIRECTS_MAX, ReplyError, RequestHead, Statuses,
-    Verdict, handle, redirect,
+    Answer, ClientExchange, Cors, Fields, HttpRules, REDIRECTS_MAX, ReplyError, RequestHead,
+    Statuses, Verdict, handle, redirect,
 };
 use crate::config::Config;
 use crate::error_object::ErrorObject;
@@ -125,6 +125,7 @@ fn a_path_is_served_whatever_its_query() {
 fn an_origin_that_is_not_named_is_refused() {
     let mut rules = HttpRules::new();
     let mut head = RequestHead::new("POST", "/");
+    head.content_type = Some("application/json");
     head.origins = &["https://evil.example"];
     assert_eq!(rules.judge(&Config::new(), &head), Verdict::Serve);
     rules.origins.push("https://app.example".into());
@@ -145,6 +146,108 @@ fn an_origin_that_is_not_named_is_refused() {
     }
     rules.origin_required = true;
     assert_eq!(refused(&rules, &head).status, 403);
+}
+
+// USE-07 SEC-08
+#[test]
+fn what_a_browser_sends_without_asking_first_is_not_served() {
+    let simple = [
+        None,
+        Some(""),
+        Some("text/plain"),
+        Some("text/plain; application/json"),
+        Some("text/plain;charset=utf-8"),
+        Some("application/x-www-form-urlencoded"),
+        Some("multipart/form-data; boundary=application/json"),
+    ];
+    for (origins, names_fetch_site) in [
+        (&["http://evil.example"][..], false),
+        (&["null"][..], false),
+        (&["https://app.example"][..], true),
+        (&[][..], true),
+    ] {
+        let mut head = RequestHead::new("POST", "/");
+        (head.origins, head.names_fetch_site) = (origins, names_fetch_site);
+        for content_type in simple {
+            head.content_type = content_type;
+            let reply = refused(&HttpRules::new(), &head);
+            assert_eq!(reply.status, 415, "{head:?}");
+        }
+        for content_type in ["application/json", "application/json; charset=utf-8"] {
+            head.content_type = Some(content_type);
+            let verdict = HttpRules::new().judge(&Config::new(), &head);
+            assert_eq!(verdict, Verdict::Serve, "{head:?}");
+        }
+    }
+}
+
+// USE-09
+#[test]
+fn a_body_that_is_encoded_is_refused_and_what_would_be_right_is_named() {
+    for (lines, wanted) in [
+        (&[("content-encoding", "gzip")][..], Some(415)),
+        (&[("content-encoding", "identity, br")], Some(415)),
+        (
+            &[
+                ("content-encoding", "identity"),
+                ("content-encoding", "x-own"),
+            ],
+            Some(415),
+        ),
+        (&[("content-encoding", "Identity")], None),
+        (&[("content-encoding", "")], None),
+        (&[("transfer-encoding", "gzip, chunked")], Some(501)),
+        (&[("transfer-encoding", "Chunked")], None),
+    ] {
+        let mut fields = Fields::new();
+        for (name, value) in lines {
+            fields.line(name, value.as_bytes());
+        }
+        let head = fields.head("POST", "/");
+        let Some(status) = wanted else {
+            let verdict = HttpRules::new().judge(&Config::new(), &head);
+            assert_eq!(verdict, Verdict::Serve, "{lines:?}");
+            continue;
+        };
+        let reply = refused(&HttpRules::new(), &head);
+        assert_eq!(reply.status, status, "{lines:?}");
+        let identity = (status == 415).then_some("identity");
+        assert_eq!(reply.header("accept-encoding"), identity);
+    }
+}
+
+// USE-08
+#[test]
+fn a_fault_of_the_headers_is_told_before_all_else() {
+    let mut head = head("GET", "/nowhere");
+    head.fault = Some("the host is named twice");
+    let mut rules = HttpRules::new();
+    rules.origins.push("https://app.example".into());
+    let reply = refused(&rules, &head);
+    assert_eq!(
+        (reply.status, reply.header("connection")),
+        (400, Some("close"))
+    );
+    assert_eq!(
+        reply.body_text().as_deref(),
+        Some("the host is named twice\n")
+    );
+}
+
+// USE-07
+#[test]
+fn a_function_asks_the_rules_first() {
+    let mut rules = HttpRules::new();
+    rules.origins.push("https://app.example".into());
+    let mut fields = Fields::new();
+    fields.line("Origin", b"http://evil.example");
+    fields.line("Content-Type", b"application/json");
+    let head = fields.head("POST", "/");
+    let body = br#"{"jsonrpc":"2.0","method":"ping","id":1}"#;
+    let never =
+        |_: crate::answer::Incoming<'_>| -> Result<u8, ErrorObject<'static>> { panic!("it ran") };
+    let reply = handle(Config::new(), &rules, &head, Some(body), never);
+    assert_eq!(reply.status, 403);
 }
 
 // SEC-08
@@ -278,6 +381,7 @@ fn a_function_answers_a_body_or_its_absence() {
         handle(
             config,
             &HttpRules::new(),
+            &RequestHead::new("POST", "/"),
             body.map(str::as_bytes),
             |call| match call.method {
                 "ping" => Ok("pong"),

@@ -9,9 +9,9 @@ use antiphon_tokio::http::{Endpoint, endpoint};
 use antiphon_tokio::{Context, Peer, Request, Responder, Service};
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::any;
 
 #[derive(Clone)]
 struct Ping;
@@ -28,9 +28,21 @@ impl Service for Ping {
     }
 }
 
-/// The whole of it: a body goes in, an answer comes out.
-async fn rpc(State(rpc): State<Endpoint<Ping>>, body: Bytes) -> Response {
-    let answer = rpc.answer(Context::new(), &body).await;
+/// The whole of it: a request goes in, an answer comes out. Every method comes here and every header
+/// goes in, for the endpoint's rules judge them: who may ask, and what a browser may send.
+async fn rpc(
+    State(rpc): State<Endpoint<Ping>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut context = Context::new();
+    context.target = uri.path_and_query().map(|target| target.as_str().into());
+    for (name, value) in &headers {
+        context.headers.push(name.as_str(), value.as_bytes());
+    }
+    let answer = rpc.answer_request(method.as_str(), context, &body).await;
     let status = StatusCode::from_u16(answer.status).unwrap_or_default();
     let mut response = (status, answer.body).into_response();
     response.headers_mut().clear();
@@ -51,7 +63,7 @@ async fn main() -> std::io::Result<()> {
         listener.local_addr()?
     );
     let routes = axum::Router::new()
-        .route("/rpc", post(rpc))
+        .route("/rpc", any(rpc))
         .with_state(endpoint(Config::new(), Ping));
     axum::serve(listener, routes).await
 }

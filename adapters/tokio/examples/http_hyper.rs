@@ -4,7 +4,7 @@
 //! cargo run -p antiphon-tokio --features http --example http_hyper -- 8080
 //! ```
 
-use antiphon::http::{HttpRules, handle};
+use antiphon::http::{Fields, HttpRules, handle};
 use antiphon::{Config, ErrorObject, Incoming};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -24,13 +24,18 @@ async fn rpc(
     request: Request<hyper::body::Incoming>,
 ) -> hyper::http::Result<Response<Full<Bytes>>> {
     let config = Config::new();
-    let body = Limited::new(request.into_body(), config.message_bytes_max)
-        .collect()
-        .await;
+    let (parts, body) = request.into_parts();
+    let body = Limited::new(body, config.message_bytes_max).collect().await;
     let Ok(body) = body.map(|body| body.to_bytes()) else {
         return Response::builder().status(413).body(Full::default());
     };
-    let answer = handle(config, &HttpRules::new(), Some(&body), answer);
+    // Every header goes in, for the rules judge them: who may ask, and what a browser may send.
+    let mut fields = Fields::new();
+    for (name, value) in &parts.headers {
+        fields.line(name.as_str(), value.as_bytes());
+    }
+    let head = fields.head(parts.method.as_str(), parts.uri.path());
+    let answer = handle(config, &HttpRules::new(), &head, Some(&body), answer);
     let mut response = Response::builder().status(answer.status);
     for (name, value) in answer.headers {
         response = response.header(name, &*value);

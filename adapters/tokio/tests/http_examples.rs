@@ -311,5 +311,8 @@ fn a_framework_needs_a_few_lines() {
         let told = server.post(r#"{"jsonrpc":"2.0","method":"ping"}"#);
         assert_eq!(told, (204, None, String::new()), "{name}");
         assert!(server.post("{").2.contains("-32700"), "{name}");
+        // The rules are asked.
+        assert_eq!(server.send("POST", "text/plain", "{}").0, 415, "{name}");
+        assert_eq!(server.send("GET", "application/json", "").0, 405, "{name}");
     }
 }

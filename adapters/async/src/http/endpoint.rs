@@ -8,14 +8,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use antiphon::Input;
-use antiphon::http::{Answer, MEDIA_TYPE, RequestHead, Verdict};
+use antiphon::http::{Answer, Fields, MEDIA_TYPE, RequestHead, Verdict};
 use antiphon_session::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, ORIGIN};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Response, StatusCode};
+use hyper::{Response, StatusCode, Version};
 
 use super::JSON;
 use super::exchange::{Exchange, Exchanges};
@@ -27,7 +27,7 @@ use crate::service::Service;
 ///
 /// A server of this crate speaks it as its protocol:
 /// [`Server::start_protocol`](crate::Server::start_protocol). In a web framework, which reads
-/// requests by itself, [`answer`](Self::answer) is the body of a route.
+/// requests by itself, [`answer_request`](Self::answer_request) is the body of a route.
 pub struct Endpoint<S> {
     shared: Arc<Shared<S>>,
 }
@@ -65,12 +65,35 @@ impl<S: Service> Endpoint<S> {
         &self.shared.runtime
     }
 
-    /// Answers the body of a POST that somebody else has read, with what is known of the request
-    /// for the handlers to see. Dropping the future cancels the handlers.
+    /// Answers a POST that somebody else has read: see [`answer_request`](Self::answer_request).
     pub async fn answer(&self, context: Context, body: &[u8]) -> Answer {
-        let head = RequestHead::new("POST", "");
+        self.answer_request("POST", context, body).await
+    }
+
+    /// Answers a request that somebody else has read, if the rules let it in. `context` is what is
+    /// known of it, for the rules to judge and for the handlers to see: give it the target and
+    /// **every** header. What is not in it the rules take for absent, so a page of another origin
+    /// would pass for a program; without a target, the paths of the rules are not asked. Route
+    /// every method here: a browser sends OPTIONS before it sends what a page of an allowed origin
+    /// wants to say. Dropping the future cancels the handlers.
+    pub async fn answer_request(&self, method: &str, context: Context, body: &[u8]) -> Answer {
+        let seen = context.clone();
+        let mut fields = Fields::new();
+        for (name, value) in seen.headers.iter() {
+            fields.line(name, value);
+        }
+        let target = seen.target.as_deref();
+        let head = fields.head(method, target.unwrap_or_default());
         let know = |known: &mut Context| *known = context;
-        if body.len() > self.options().options.config.message_bytes_max {
+        let HttpOptions { options, rules } = self.options();
+        let verdict = match target {
+            Some(_) => rules.judge(&options.config, &head),
+            None => rules.judge_routed(&options.config, &head),
+        };
+        if let Verdict::Answer(answer) = verdict {
+            return answer;
+        }
+        if body.len() > options.config.message_bytes_max {
             return self.too_large(&head, body.len() as u64, know).await;
         }
         self.reply(&head, body, know).await
@@ -103,31 +126,28 @@ impl<S: Service> Endpoint<S> {
         exchanges.begin(service, input, know)
     }
 
-    /// Answers a request that hyper has read the head of. `context` is what the transport knows.
+    /// Answers a request that hyper has read the head of. `context` is what the transport knows;
+    /// `lengths`, how many lines of the head named a length.
     pub(super) async fn serve(
         &self,
         context: &Context,
         parts: &Parts,
+        lengths: u32,
         body: &mut Incoming,
     ) -> Response<Full<Bytes>> {
         let target = parts
             .uri
             .path_and_query()
             .map_or("", |target| target.as_str());
-        let mut head = RequestHead::new(parts.method.as_str(), target);
-        let (mut origins, mut content_length) = (Vec::new(), None);
-        // All in one go: there are few headers, and looking for one by its name costs more.
+        let mut fields = Fields::new();
         for (name, value) in &parts.headers {
-            if name == CONTENT_TYPE {
-                head.content_type = sole(head.content_type, value);
-            } else if name == CONTENT_LENGTH {
-                content_length = sole(content_length, value);
-            } else if name == ORIGIN {
-                origins.push(text(value));
-            }
+            fields.line(name.as_str(), value.as_bytes());
         }
-        head.content_length = content_length.and_then(|n| n.parse().ok());
-        head.origins = &origins;
+        fields.compare_lengths(lengths);
+        if parts.version == Version::HTTP_11 {
+            fields.require_host();
+        }
+        let head = fields.head(parts.method.as_str(), target);
 
         let know = |known: &mut Context| {
             known.renew(context);
@@ -137,11 +157,11 @@ impl<S: Service> Endpoint<S> {
                 known.headers.push(name.as_str(), value.as_bytes());
             }
         };
-        let answer = self.answer_request(&head, body, know).await;
+        let answer = self.answer_head(&head, body, know).await;
         response(answer)
     }
 
-    async fn answer_request(
+    async fn answer_head(
         &self,
         head: &RequestHead<'_>,
         body: &mut Incoming,
@@ -179,17 +199,6 @@ impl<S> fmt::Debug for Endpoint<S> {
             .field("options", &self.shared.options)
             .finish_non_exhaustive()
     }
-}
-
-/// A header as text; empty, which means nothing in any of ours, if it is none.
-fn text(value: &HeaderValue) -> &str {
-    value.to_str().unwrap_or_default()
-}
-
-/// What a header that may occur once says with this occurrence of it. Two that differ are as good as no text.
-fn sole<'a>(before: Option<&'a str>, value: &'a HeaderValue) -> Option<&'a str> {
-    let value = text(value);
-    Some(before.map_or(value, |before| if before == value { before } else { "" }))
 }
 
 /// The answer to a body that is not read to its end: there is no telling where the next request

@@ -58,11 +58,11 @@ pub(super) async fn serve_connection<S: Service>(
     );
     let builder = builder(rules);
     let service = service_fn(|request: Request<Incoming>| {
-        phases.serving();
+        let lengths = phases.serving();
         let (endpoint, context, phases) = (&endpoint, &context, &phases);
         let (parts, mut body) = request.into_parts();
         async move {
-            let answer = endpoint.serve(context, &parts, &mut body).await;
+            let answer = endpoint.serve(context, &parts, lengths, &mut body).await;
             phases.replying();
             Ok::<_, Infallible>(answer)
         }

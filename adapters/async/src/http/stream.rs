@@ -15,11 +15,12 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use antiphon::Instant;
+use antiphon::http::HeadScan;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::io::Io;
@@ -54,6 +55,8 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Phases {
     phase: AtomicU8,
+    /// How many lines of the head that has come in last name a length.
+    lengths: AtomicU32,
     header_time_max: Duration,
     idle_time_max: Duration,
 }
@@ -63,6 +66,7 @@ impl Phases {
     pub(crate) fn new(header_time_max: Duration, idle_time_max: Duration) -> Arc<Self> {
         Arc::new(Self {
             phase: AtomicU8::new(Phase::Head as u8),
+            lengths: AtomicU32::new(0),
             header_time_max,
             idle_time_max,
         })
@@ -77,9 +81,11 @@ impl Phases {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// A head is complete.
-    pub(crate) fn serving(&self) {
+    /// A head is complete. Says how many of its lines name a length; none of one that came in
+    /// with an earlier request.
+    pub(crate) fn serving(&self) -> u32 {
         self.begin(Phase::Serving);
+        self.lengths.swap(0, Ordering::Relaxed)
     }
 
     /// A reply has been made.
@@ -116,6 +122,8 @@ pub(crate) struct HyperIo {
     until: Option<Instant>,
     /// A byte that has been read already.
     first: Option<u8>,
+    /// Reads along in the head of a request.
+    scan: HeadScan,
     write_time_max: Option<Duration>,
     /// When the write last got on that is being waited for.
     writing_since: Option<Instant>,
@@ -148,6 +156,7 @@ impl HyperIo {
             until: None,
             phases,
             first,
+            scan: HeadScan::new(),
             write_time_max,
             writing_since: None,
             read_timer: None,
@@ -164,6 +173,19 @@ impl HyperIo {
     fn pass(&mut self, next: Phase) {
         if self.phases.as_ref().is_some_and(|phases| phases.pass(next)) {
             self.until = None;
+            self.scan = HeadScan::new();
+        }
+    }
+
+    /// Reads along in a head: hyper does not show every line that names a length.
+    fn scan(&mut self, bytes: &[u8]) {
+        let Some(phases) = &self.phases else {
+            return;
+        };
+        if matches!(phases.current(), Phase::Head) {
+            self.scan.take(bytes);
+            let lengths = self.scan.lengths();
+            phases.lengths.store(lengths, Ordering::Relaxed);
         }
     }
 
@@ -234,6 +256,7 @@ impl HyperIo {
         if n > 0 {
             // A request that is sent before the reply to the last is a request all the same.
             self.pass(Phase::Head);
+            self.scan(&scratch[..n.min(room)]);
         }
         Poll::Ready(Ok(()))
     }

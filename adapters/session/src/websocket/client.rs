@@ -183,11 +183,16 @@ pub(super) fn judge(
             tokens.any(|found| found.trim().eq_ignore_ascii_case(token))
         })
     };
-    if !has(UPGRADE, "websocket") || !has(CONNECTION, "upgrade") {
+    // RFC 6455 clauses 4.1 and 11.3.3: both stand once, and the upgrade is to nothing else.
+    let sole = |name: HeaderName| {
+        let mut values = response.headers().get_all(name).iter();
+        values.next().filter(|_| values.next().is_none())
+    };
+    let is_websocket = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"websocket");
+    if !sole(UPGRADE).is_some_and(is_websocket) || !has(CONNECTION, "upgrade") {
         return Err(mismatch("the answer upgrades to something else"));
     }
-    let key = response.headers().get(SEC_WEBSOCKET_ACCEPT);
-    if key.is_none_or(|key| key != accepted) {
+    if sole(SEC_WEBSOCKET_ACCEPT).is_none_or(|key| key != accepted) {
         return Err(mismatch("the answer accepts another key"));
     }
     if response.headers().contains_key(SEC_WEBSOCKET_EXTENSIONS) {

@@ -5,13 +5,12 @@
 
 use std::io::Write;
 
+use antiphon::http::Fields;
 use antiphon::websocket::{Refusal, Upgrade, WebSocketRules};
 use tungstenite::error::{CapacityError, Error, ProtocolError};
 use tungstenite::handshake::machine::TryParse;
 use tungstenite::handshake::server::{self, Request};
-use tungstenite::http::header::{
-    HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL,
-};
+use tungstenite::http::header::{HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 
 use super::Opened;
 use crate::context::Headers;
@@ -43,24 +42,27 @@ fn judge(head: &[u8], rules: &WebSocketRules) -> Result<(Opened, Vec<u8>), Refus
     let (_, request) = Request::try_parse(head)
         .map_err(refusal)?
         .ok_or(malformed)?;
-    let mut response = server::create_response(&request).map_err(refusal)?;
-    // RFC 9112 clause 3.2.
-    if request.headers().get_all(HOST).iter().count() != 1 {
+    let mut fields = Fields::new();
+    for (name, value) in request.headers() {
+        fields.line(name.as_str(), value.as_bytes());
+    }
+    fields.require_host();
+    if let Some(reason) = fields.handshake_fault() {
         return Err(Refusal {
             status: 400,
-            reason: "one header must name the host",
+            reason,
         });
     }
+    let mut response = server::create_response(&request).map_err(refusal)?;
     let target = request
         .uri()
         .path_and_query()
         .map_or("/", |target| target.as_str());
-    let origins = values(request.headers(), ORIGIN);
     let offers = values(request.headers(), SEC_WEBSOCKET_PROTOCOL);
     let offers = offers.iter().flat_map(|offers| offers.split(','));
     let selected = rules.judge(&Upgrade {
         target,
-        origins: &origins,
+        origins: fields.origins(),
         subprotocols: &offers.map(str::trim).collect::<Vec<_>>(),
     })?;
     if let Some(selected) = selected {

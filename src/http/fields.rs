@@ -1,0 +1,424 @@
+//! What the header lines of a request say, read one by one, and what of them may not stand so.
+//!
+//! A line that may stand once and stands twice means one thing to this server and perhaps another
+//! to a proxy before it. RFC 9110 clause 5.3 forbids to send that, so it is refused before anything
+//! runs.
+
+use alloc::vec::Vec;
+
+use super::rules::RequestHead;
+
+/// The header lines that a request may have at most once: the fields that are no lists in RFC 9110
+/// and RFC 9112, `Origin` (RFC 6454 clause 7.3), the fields of Fetch Metadata, and those of a
+/// WebSocket handshake (RFC 6455 clauses 11.3.1 and 11.3.5).
+const ONCE: [&str; 24] = [
+    "host",
+    "content-length",
+    "content-type",
+    "origin",
+    "authorization",
+    "user-agent",
+    "referer",
+    "sec-fetch-site",
+    "sec-fetch-mode",
+    "sec-fetch-dest",
+    "sec-fetch-user",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "proxy-authorization",
+    "content-location",
+    "content-range",
+    "date",
+    "from",
+    "if-modified-since",
+    "if-range",
+    "if-unmodified-since",
+    "last-modified",
+    "max-forwards",
+    "range",
+];
+
+const HOST: usize = 0;
+const CONTENT_LENGTH: usize = 1;
+const CONTENT_TYPE: usize = 2;
+const ORIGIN: usize = 3;
+const FETCH_SITE: usize = 7;
+
+/// The header lines of one request.
+///
+/// ```
+/// use antiphon::http::Fields;
+/// let mut fields = Fields::new();
+/// fields.line("Host", b"localhost:8080");
+/// fields.line("Content-Type", b"application/json");
+/// fields.line("Origin", b"https://app.example");
+/// let head = fields.head("POST", "/rpc");
+/// assert_eq!((head.content_type, head.fault), (Some("application/json"), None));
+///
+/// fields.line("Host", b"other.example");
+/// assert!(fields.head("POST", "/rpc").fault.is_some());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Fields<'a> {
+    /// A bit for each of [`ONCE`] that has been seen.
+    seen: u32,
+    fault: Option<&'static str>,
+    content_type: Option<&'a str>,
+    content_length: Option<u64>,
+    content_coding: Option<&'a str>,
+    transfer_coding: Option<&'a str>,
+    is_chunked: bool,
+    names_fetch_site: bool,
+    origins: Vec<&'a str>,
+}
+
+impl<'a> Fields<'a> {
+    /// No line yet.
+    pub const fn new() -> Self {
+        Self {
+            seen: 0,
+            fault: None,
+            content_type: None,
+            content_length: None,
+            content_coding: None,
+            transfer_coding: None,
+            is_chunked: false,
+            names_fetch_site: false,
+            origins: Vec::new(),
+        }
+    }
+
+    /// Takes one line: its name, in any case, and its value.
+    pub fn line(&mut self, name: &str, value: &'a [u8]) {
+        // What is no text is as good as empty, which means nothing in any field of ours.
+        let text = core::str::from_utf8(value).unwrap_or_default().trim();
+        let Some(at) = ONCE
+            .iter()
+            .position(|known| known.eq_ignore_ascii_case(name))
+        else {
+            return self.list(name, text);
+        };
+        if self.seen & (1 << at) != 0 {
+            self.blame(match at {
+                HOST => "the host is named twice",
+                _ => "a header that may stand once stands twice",
+            });
+        }
+        self.seen |= 1 << at;
+        match at {
+            HOST if !is_host(text) || text.len() != value.trim_ascii().len() => {
+                self.blame("the host is no host");
+            }
+            CONTENT_LENGTH => match length(text) {
+                Some(bytes) => self.content_length = Some(bytes),
+                None => self.blame("the length of the body is no number"),
+            },
+            CONTENT_TYPE => self.content_type = Some(text),
+            FETCH_SITE => self.names_fetch_site = true,
+            ORIGIN => self.origins.push(text),
+            _ => {}
+        }
+    }
+
+    /// Takes a line that may stand more than once.
+    fn list(&mut self, name: &str, text: &'a str) {
+        let mut codings = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+        if name.eq_ignore_ascii_case("content-encoding") {
+            let other = codings.find(|coding| !coding.eq_ignore_ascii_case("identity"));
+            self.content_coding = self.content_coding.or(other);
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            for coding in codings {
+                if !coding.eq_ignore_ascii_case("chunked") {
+                    self.transfer_coding = Some(coding);
+                } else if self.is_chunked {
+                    // RFC 9112 clause 7: a body is chunked once.
+                    self.blame("a body is chunked twice");
+                }
+                self.is_chunked |= coding.eq_ignore_ascii_case("chunked");
+            }
+        }
+    }
+
+    /// Keeps what was found first.
+    fn blame(&mut self, fault: &'static str) {
+        self.fault = self.fault.or(Some(fault));
+    }
+
+    /// Demands that the host is named, as HTTP/1.1 does (RFC 9112 clause 3.2). Once all lines have
+    /// been taken.
+    pub fn require_host(&mut self) {
+        if self.seen & (1 << HOST) == 0 {
+            self.blame("no header names the host");
+        }
+    }
+
+    /// Judges how many lines a [`HeadScan`] has seen that name a length, some of which the library
+    /// that reads HTTP may have dropped. Once all lines have been taken.
+    pub fn compare_lengths(&mut self, scanned: u32) {
+        if scanned > 1 {
+            self.blame("the length of the body is named twice");
+        }
+        if scanned > 0 && self.has_transfer_coding() {
+            // RFC 9112 clause 6.3: it may be an attempt to hide a request in another's body.
+            self.blame("a length and a transfer coding contradict each other");
+        }
+    }
+
+    fn has_transfer_coding(&self) -> bool {
+        self.is_chunked || self.transfer_coding.is_some()
+    }
+
+    /// What is wrong with the lines, if anything is.
+    pub fn fault(&self) -> Option<&'static str> {
+        let is_contradicted = self.content_length.is_some() && self.has_transfer_coding();
+        self.fault
+            .or(is_contradicted.then_some("a length and a transfer coding contradict each other"))
+    }
+
+    /// Whether a body follows.
+    pub fn has_body(&self) -> bool {
+        self.has_transfer_coding() || self.content_length.is_some_and(|bytes| bytes > 0)
+    }
+
+    /// What is wrong with the lines of a WebSocket handshake, if anything is. It has no body, for
+    /// what follows it are frames.
+    pub fn handshake_fault(&self) -> Option<&'static str> {
+        let has_body = self.has_body().then_some("a handshake has no body");
+        self.fault().or(has_body)
+    }
+
+    /// The values of the `Origin` lines.
+    pub fn origins(&self) -> &[&'a str] {
+        &self.origins
+    }
+
+    /// What a request with these lines says of itself.
+    pub fn head<'s>(&'s self, method: &'s str, target: &'s str) -> RequestHead<'s> {
+        RequestHead {
+            content_type: self.content_type,
+            content_length: self.content_length,
+            content_coding: self.content_coding,
+            transfer_coding: self.transfer_coding,
+            names_fetch_site: self.names_fetch_site,
+            origins: &self.origins,
+            fault: self.fault(),
+            ..RequestHead::new(method, target)
+        }
+    }
+}
+
+/// A number without sign (RFC 9110 clause 8.6).
+fn length(text: &str) -> Option<u64> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+/// Whether it is a host and perhaps a port (RFC 9110 clause 7.2, RFC 3986 clause 3.2.2). It may be
+/// empty.
+fn is_host(text: &str) -> bool {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(address) => {
+            let Some((address, rest)) = address.split_once(']') else {
+                return false;
+            };
+            let is_address = |byte: u8| byte.is_ascii_alphanumeric() || b":.".contains(&byte);
+            if address.is_empty() || !address.bytes().all(is_address) {
+                return false;
+            }
+            match rest.strip_prefix(':') {
+                Some(port) => ("", port),
+                None => ("", if rest.is_empty() { "" } else { return false }),
+            }
+        }
+        None => text.split_once(':').unwrap_or((text, "")),
+    };
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte);
+    host.bytes().all(is_of_host) && port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Counts header lines of a request in its bytes, as they come in.
+///
+/// Libraries that read HTTP drop a second `Content-Length`, and one beside a `Transfer-Encoding`,
+/// before anybody sees it; RFC 9112 clause 6.3 wants the latter handled as an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeadScan {
+    /// How many lines are named `Content-Length`.
+    lengths: u32,
+    /// How far the line has been read; none once it is known to be another.
+    line: Option<usize>,
+    /// The line has nothing in it yet, so that its end would be that of the head.
+    is_empty: bool,
+    /// The head has ended.
+    is_over: bool,
+}
+
+impl HeadScan {
+    const NAME: &'static [u8] = b"content-length:";
+
+    /// Begins within the line of the request.
+    pub const fn new() -> Self {
+        Self {
+            lengths: 0,
+            line: None,
+            is_empty: false,
+            is_over: false,
+        }
+    }
+
+    /// How many lines so far name a length.
+    pub const fn lengths(&self) -> u32 {
+        self.lengths
+    }
+
+    /// Takes bytes as they come in. Those behind the head are passed over.
+    pub fn take(&mut self, mut bytes: &[u8]) {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            if self.is_over {
+                return;
+            }
+            if byte == b'\n' {
+                self.is_over = self.is_empty;
+                (self.line, self.is_empty) = (Some(0), true);
+                bytes = rest;
+                continue;
+            }
+            self.is_empty &= byte == b'\r';
+            match self.line {
+                Some(at) if Self::NAME.get(at) == Some(&byte.to_ascii_lowercase()) => {
+                    self.line = Some(at + 1).filter(|at| *at < Self::NAME.len());
+                    self.lengths += u32::from(self.line.is_none());
+                    bytes = rest;
+                }
+                _ => {
+                    self.line = None;
+                    // The rest of the line says nothing, up to its end.
+                    let end = rest.iter().position(|byte| *byte == b'\n');
+                    let skipped = end.unwrap_or(rest.len());
+                    bytes = if self.is_empty {
+                        rest
+                    } else {
+                        &rest[skipped..]
+                    };
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fields, HeadScan, ONCE};
+
+    fn fault(lines: &[(&str, &str)]) -> Option<&'static str> {
+        let mut fields = Fields::new();
+        for (name, value) in lines {
+            fields.line(name, value.as_bytes());
+        }
+        fields.fault()
+    }
+
+    // USE-08
+    #[test]
+    fn a_line_that_may_stand_once_stands_once() {
+        for name in ONCE {
+            let value = if name == "content-length" { "2" } else { "x" };
+            assert_eq!(fault(&[(name, value)]), None, "{name}");
+            let again = name.to_ascii_uppercase();
+            assert!(fault(&[(name, value), (&again, value)]).is_some(), "{name}");
+        }
+        for name in ["cookie", "accept", "x-own", "via", "connection", "upgrade"] {
+            assert_eq!(fault(&[(name, "x"), (name, "x")]), None, "{name}");
+        }
+    }
+
+    // USE-08
+    #[test]
+    fn a_host_is_a_host_and_perhaps_a_port() {
+        for (host, is_one) in [
+            ("localhost", true),
+            ("localhost:8080", true),
+            ("a.example:", true),
+            ("127.0.0.1:1", true),
+            ("[::1]", true),
+            ("[::1]:80", true),
+            ("", true),
+            ("a_b.example", true),
+            ("a b/c", false),
+            ("a/b", false),
+            ("a,b c", false),
+            ("user@a", false),
+            ("a:x", false),
+            ("a:1:2", false),
+            ("[::1", false),
+            ("[]", false),
+            ("[::1]x", false),
+            ("::1", false),
+            ("http://a", false),
+            ("a?b", false),
+            ("\u{e4}", false),
+        ] {
+            assert_eq!(fault(&[("host", host)]).is_none(), is_one, "{host:?}");
+        }
+        let mut fields = Fields::new();
+        fields.line("host", b"\xff");
+        assert!(fields.fault().is_some());
+        let mut fields = Fields::new();
+        fields.require_host();
+        assert!(fields.fault().is_some());
+    }
+
+    // USE-08
+    #[test]
+    fn a_length_is_a_number_and_stands_alone() {
+        for (lines, is_right) in [
+            (&[("content-length", "0")][..], true),
+            (&[("content-length", "+1")], false),
+            (&[("content-length", "1, 1")], false),
+            (&[("content-length", "")], false),
+            (&[("content-length", "99999999999999999999")], false),
+            (&[("transfer-encoding", "chunked")], true),
+            (
+                &[("content-length", "1"), ("transfer-encoding", "chunked")],
+                false,
+            ),
+            (
+                &[("transfer-encoding", "gzip"), ("content-length", "1")],
+                false,
+            ),
+            (&[("transfer-encoding", "chunked, chunked")], false),
+        ] {
+            assert_eq!(fault(lines).is_none(), is_right, "{lines:?}");
+        }
+    }
+
+    // USE-08
+    #[test]
+    fn lengths_are_counted_in_the_bytes_however_they_are_split() {
+        for (head, lengths) in [
+            (
+                "POST / HTTP/1.1\r\nhost: a\r\nContent-Length: 2\r\n\r\n{}",
+                1,
+            ),
+            (
+                "POST / HTTP/1.1\ncontent-length: 2\ncontent-length: 2\n\n",
+                2,
+            ),
+            (
+                "POST / HTTP/1.1\r\nx: content-length: 2\r\nxcontent-length: 1\r\n\r\n",
+                0,
+            ),
+            ("POST / HTTP/1.1\r\na: b\r\n\r\n\ncontent-length: 2\r\n", 0),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nCONTENT-LENGTH: 2\r\n\r\n",
+                1,
+            ),
+        ] {
+            for split in 0..=head.len() {
+                let mut scan = HeadScan::new();
+                scan.take(&head.as_bytes()[..split]);
+                scan.take(&head.as_bytes()[split..]);
+                assert_eq!(scan.lengths, lengths, "{head:?} {split}");
+            }
+        }
+    }
+}
