@@ -249,6 +249,7 @@ impl Server {
             };
             number = number.wrapping_add(1).max(1);
             link.context.connection = number;
+            link.context.is_accepted = true;
             let address = link
                 .context
                 .peer_addr

@@ -346,6 +346,7 @@ impl Entry {
         let mut options = self.options.clone();
         options.config.connection = self.number;
         link.context.connection = self.number;
+        link.context.is_accepted = true;
         drive(link, options, service)
     }
 

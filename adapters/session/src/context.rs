@@ -21,6 +21,8 @@ use std::net::SocketAddr;
 pub struct Context {
     /// Numbers the connections of a server from 1; 0 for the only one of a client.
     pub connection: u32,
+    /// Whether the other side made the connection, to a listener of ours.
+    pub is_accepted: bool,
     /// The other side's network address.
     pub peer_addr: Option<SocketAddr>,
     /// The path and query asked for, over HTTP and WebSocket: `/rpc?v=2`.
@@ -46,6 +48,7 @@ impl Context {
     pub fn renew(&mut self, connection: &Self) {
         let Self {
             connection: number,
+            is_accepted,
             peer_addr,
             target,
             headers,
@@ -53,6 +56,7 @@ impl Context {
             subprotocol,
         } = self;
         *number = connection.connection;
+        *is_accepted = connection.is_accepted;
         *peer_addr = connection.peer_addr;
         target.iter_mut().for_each(String::clear);
         headers.clear();

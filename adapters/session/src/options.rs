@@ -45,6 +45,11 @@ pub struct Options {
     /// How long the peer's end of stream is awaited after ours, and its last words after a write
     /// has failed, before the transport is cut. Default 1 s.
     pub linger: Duration,
+    /// Whether a connection that a listener of ours has accepted is ended when it begins like an
+    /// HTTP request, before anything of it runs: see [`Report::HttpRequest`](crate::Report). A page
+    /// in a browser can have such a request sent to any port, with a body that would run. It means
+    /// nothing over HTTP and WebSocket. Default on.
+    pub refuse_http: bool,
     /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
     #[cfg(feature = "websocket")]
     pub(crate) websocket: Option<Arc<WebSocketOptions>>,
@@ -60,6 +65,7 @@ impl Options {
             pool: Pool::default(),
             handlers_max: 64,
             linger: Duration::from_secs(1),
+            refuse_http: true,
             #[cfg(feature = "websocket")]
             websocket: None,
         }

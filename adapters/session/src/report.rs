@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 
 use antiphon::{
-    Malformed, MalformedCause, OwnedId, OwnedOutcome, Refused, RefusedCause, Stray, StrayKind,
+    Malformed, MalformedCause, NoRoom, OwnedId, OwnedOutcome, Refused, RefusedCause, Stray,
+    StrayKind,
 };
 
 #[cfg(feature = "websocket")]
@@ -60,6 +61,13 @@ pub enum Report {
     /// A WebSocket ended otherwise than it should, by the other side's doing.
     #[cfg(feature = "websocket")]
     WebSocket(WebSocketEnd),
+    /// A connection of a listener that speaks no HTTP began like an HTTP request, as a browser sends
+    /// it for a page. It was ended before anything of it ran. See
+    /// [`Options::refuse_http`](crate::Options::refuse_http).
+    HttpRequest,
+    /// An HTTP connection was beyond the server's limit: it was answered 503, or closed where many
+    /// are being answered so.
+    NoRoom(NoRoom),
     /// The service panicked. The request, if it was one, has been answered *internal error*.
     Panicked,
 }
@@ -149,6 +157,10 @@ impl fmt::Display for Report {
             Self::Io(error) => write!(f, "the transport failed: {error}"),
             #[cfg(feature = "websocket")]
             Self::WebSocket(end) => end.fmt(f),
+            Self::HttpRequest => f.write_str(
+                "an HTTP request where no HTTP is spoken: the connection was ended, and nothing of it ran",
+            ),
+            Self::NoRoom(why) => write!(f, "a connection refused: {why}"),
             Self::Panicked => f.write_str("the service panicked"),
         }
     }

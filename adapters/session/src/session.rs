@@ -103,6 +103,8 @@ pub struct State {
     /// What is between the messages and the bytes, if anything is.
     #[cfg(feature = "websocket")]
     pub(crate) layer: Option<Box<Layer>>,
+    /// The first bytes may begin an HTTP request, which is refused.
+    is_opening: bool,
     /// Where callers wait.
     pub(crate) places: Places,
     /// What waits for the service.
@@ -173,6 +175,7 @@ impl Session {
             state: Mutex::new(State::new(
                 Connection::new(options.config),
                 &options,
+                context.is_accepted,
                 #[cfg(feature = "websocket")]
                 layer,
             )),

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use antiphon::{BinaryMessages, Config};
+use antiphon::{BinaryMessages, Config, Framing};
 use antiphon_async::websocket::WebSocketOptions;
 use antiphon_regressions::LONG;
 use antiphon_regressions::served::{EVERYWHERE, Listener, On, Served};
@@ -106,5 +106,138 @@ fn a_binary_frame_that_is_no_utf_8_is_closed_with_1007_and_by_default_any_with_1
             );
             assert_eq!(server.ran(), 0, "{on:?}");
         }
+    }
+}
+
+/// A request that a page of another origin can have a browser send to any port, whose body is a
+/// message in every framing.
+fn browsers_post(origin_form: &str) -> String {
+    let call = r#"{"jsonrpc":"2.0","method":"m","id":1}"#;
+    let body = format!("\r\n{call}\nContent-Length: {}\r\n\r\n{call}", call.len());
+    format!(
+        "POST {origin_form} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\
+         Origin: http://evil.example\r\nContent-Type: text/plain;charset=UTF-8\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Sends bytes, and reads whatever comes until the end.
+fn sent_and_answered(mut stream: impl Read + Write, bytes: &[u8], step: usize) -> Vec<u8> {
+    for piece in bytes.chunks(step) {
+        // The other side may have had enough.
+        if stream.write_all(piece).is_err() {
+            break;
+        }
+    }
+    let mut answer = Vec::new();
+    // A reset is an end too; a timeout is none.
+    if let Err(error) = stream.read_to_end(&mut answer) {
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+    answer
+}
+
+const STREAMS: [Framing; 4] = [
+    Framing::Newline,
+    Framing::Concatenated,
+    Framing::ContentLength,
+    Framing::Detect,
+];
+
+// USE-06 SEC-08
+#[test]
+fn a_browsers_post_to_a_plain_listener_ran_its_body_line_by_line() {
+    for on in EVERYWHERE {
+        for framing in STREAMS {
+            let options = Options::from(Config::new().with_framing(framing));
+            let server = Served::start(on, Listener::Tcp(options));
+            for request in [
+                browsers_post("/"),
+                browsers_post("http://127.0.0.1/"),
+                browsers_post("/").replace("POST", "PRI"),
+                browsers_post("*").replace("POST", "OPTIONS"),
+                format!("\r\n{}", browsers_post("/a b")),
+            ] {
+                for step in [1, 4096] {
+                    let answer = sent_and_answered(connect(&server), request.as_bytes(), step);
+                    assert_eq!(answer, b"", "{on:?} {framing:?} {request}");
+                    let report = server.report("HTTP");
+                    assert!(report.contains("nothing of it ran"), "{report}");
+                }
+            }
+            assert_eq!(server.ran(), 0, "{on:?} {framing:?}");
+        }
+    }
+}
+
+// USE-06
+#[cfg(unix)]
+#[test]
+fn an_http_request_to_a_unix_socket_ran_its_body_line_by_line() {
+    for on in EVERYWHERE {
+        for framing in STREAMS {
+            let options = Options::from(Config::new().with_framing(framing));
+            let server = Served::start(on, Listener::Unix(options));
+            let stream =
+                std::os::unix::net::UnixStream::connect(server.path()).expect("it listens");
+            stream.set_read_timeout(Some(LONG)).expect("a timeout");
+            let answer = sent_and_answered(stream, browsers_post("/").as_bytes(), 4096);
+            assert_eq!(answer, b"", "{on:?} {framing:?}");
+            server.report("HTTP");
+            assert_eq!(server.ran(), 0, "{on:?} {framing:?}");
+        }
+    }
+}
+
+// USE-06
+#[test]
+fn json_is_read_at_once_and_http_is_let_in_where_the_knob_is_off() {
+    for on in EVERYWHERE {
+        for (framing, call) in [
+            (
+                Framing::Newline,
+                " {\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":1}\n",
+            ),
+            (
+                Framing::Concatenated,
+                "\u{feff}{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":1}",
+            ),
+            (
+                Framing::ContentLength,
+                "Content-Length: 37\r\n\r\n{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":1}",
+            ),
+        ] {
+            let options = Options::from(Config::new().with_framing(framing));
+            let server = Served::start(on, Listener::Tcp(options));
+            for step in [1, 4096] {
+                let mut stream = connect(&server);
+                for piece in call.as_bytes().chunks(step) {
+                    stream.write_all(piece).expect("sent");
+                }
+                let mut answer = [0; 12];
+                stream.read_exact(&mut answer).expect("an answer");
+            }
+            assert_eq!(server.ran(), 2, "{on:?} {framing:?}");
+        }
+        // Garbage that is no request line is answered as ever.
+        let mut options = Options::from(Config::new());
+        let server = Served::start(on, Listener::Tcp(options.clone()));
+        let mut stream = connect(&server);
+        stream.write_all(b"POST is no JSON\n").expect("sent");
+        let mut answer = [0; 36];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(
+            &answer, br#"{"jsonrpc":"2.0","error":{"code":-32"#,
+            "{on:?}"
+        );
+        options.refuse_http = false;
+        let server = Served::start(on, Listener::Tcp(options));
+        let mut stream = connect(&server);
+        stream.write_all(b"POST / HTTP/1.1\n").expect("sent");
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(
+            &answer, br#"{"jsonrpc":"2.0","error":{"code":-32"#,
+            "{on:?}"
+        );
     }
 }

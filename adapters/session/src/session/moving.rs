@@ -4,11 +4,13 @@ use std::io;
 use std::task::Waker;
 use std::time::Duration;
 
+use antiphon::http::{Opening, opening};
 use antiphon::{CloseReason, Framing, Input, Instant};
 
 use super::{Session, Signal, State};
 use crate::machine::{Inlet, Machine, Outlet, ThreadMachine, Turn};
 use crate::rare::rare;
+use crate::report::Report;
 
 impl Machine for Session {
     fn now(&self) -> Instant {
@@ -123,9 +125,39 @@ impl Session {
             self.pump(state, &mut Input::message(bytes));
             return bytes.len();
         }
+        if state.is_opening {
+            rare();
+            return self.take_first(state, bytes);
+        }
+        self.take_stream(state, bytes)
+    }
+
+    #[inline]
+    fn take_stream(&self, state: &mut State, bytes: &[u8]) -> usize {
         let mut input = Input::stream(bytes);
         self.pump(state, &mut input);
         input.consumed()
+    }
+
+    /// Takes the first bytes of a connection that a listener has accepted, unless they begin an HTTP
+    /// request: then the connection is ended.
+    #[cold]
+    fn take_first(&self, state: &mut State, bytes: &[u8]) -> usize {
+        match opening(bytes) {
+            // A full buffer can wait for nothing.
+            Opening::Undecided(safe) if bytes.len() < self.input_bytes_max() => {
+                return self.take_stream(state, &bytes[..safe]);
+            }
+            Opening::Undecided(_) | Opening::Other => {
+                state.is_opening = false;
+                return self.take_stream(state, bytes);
+            }
+            Opening::Http => state.is_opening = false,
+        }
+        state.queue.push_report(Report::HttpRequest, 0);
+        self.signal(state, Signal::Work);
+        self.close_state(state, CloseReason::PeerMisbehaved);
+        bytes.len()
     }
 
     /// The turn of a task, which does by itself what there is to do.

@@ -28,9 +28,11 @@ impl State {
     pub(super) fn new(
         conn: Connection<Tag>,
         options: &Options,
+        is_accepted: bool,
         #[cfg(feature = "websocket")] layer: Option<Box<Layer>>,
     ) -> Self {
         Self {
+            is_opening: is_accepted && options.refuse_http,
             conn,
             #[cfg(feature = "websocket")]
             layer,
@@ -68,6 +70,7 @@ impl State {
     /// named, so that none is forgotten.
     pub(super) fn renew(&mut self, options: &Options) {
         let Self {
+            is_opening,
             conn,
             #[cfg(feature = "websocket")]
             layer,
@@ -99,6 +102,8 @@ impl State {
             task,
             watchers,
         } = self;
+        // What is renewed reads no stream.
+        *is_opening = false;
         conn.renew(options.config.connection, options.config.first_call);
         #[cfg(feature = "websocket")]
         {
