@@ -37,7 +37,7 @@ impl Default for AdmissionLimits {
     }
 }
 
-/// Why there is no room for a connection. It is closed at once, before a byte of it is read.
+/// Why there is no room for a connection. It is refused before anything of it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoom {
     /// `connections_max` are open.

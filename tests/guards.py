@@ -316,8 +316,8 @@ HANDLERS = [
 ]
 
 SERVERS = [
-    (ASYNC + "server.rs", "let admitted = inside.admission.enter(address).ok()?;",
-     "let admitted = Admission::new(AdmissionLimits::new()).enter(address).ok()?;",
+    (ASYNC + "server.rs", "let admitted = inside.admission.enter(address)?;",
+     "let admitted = Admission::new(AdmissionLimits::new()).enter(address)?;",
      "tasks: only so many connections", "engine::a_handshake_has_a_deadline"),
     (ASYNC + "server.rs", "match until(&*runtime, until_at, shaken).await {",
      "let _ = until_at;\n                    match Some(shaken.await) {",
@@ -397,8 +397,8 @@ HTTP_SERVER = [
      "a head has only so many bytes", "http_server::a_head_over_its_limits"),
     (HTTP + "server.rs", "End::Drain => conn.as_mut().graceful_shutdown(),", "End::Drain => {}",
      "a shutdown ends idle connections", "http_server::a_server_that_shuts_down"),
-    (ASYNC + "server.rs", "let admitted = inside.admission.enter(address).ok()?;",
-     "let admitted = Admission::new(AdmissionLimits::new()).enter(address).ok()?;",
+    (ASYNC + "server.rs", "let admitted = inside.admission.enter(address)?;",
+     "let admitted = Admission::new(AdmissionLimits::new()).enter(address)?;",
      "only so many connections", "http_server::a_connection_over_the_limit"),
 ]
 

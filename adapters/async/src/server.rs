@@ -1,7 +1,7 @@
 //! Servers: accepting connections, bounding them, and ending them together.
 //!
-//! The rules guarded here: a connection beyond the limit is closed at once instead of waiting
-//! unseen; a handshake has a deadline; a listener that fails for want of descriptors is tried
+//! The rules guarded here: a connection beyond the limit is refused at once instead of waiting
+//! unseen, and told of; a handshake has a deadline; a listener that fails for want of descriptors is tried
 //! again; and a server that is shut down lets what it has begun come to an end, but not for ever.
 
 use std::collections::HashMap;
@@ -10,15 +10,15 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker, ready};
 use std::time::Duration;
 
 use antiphon::{
-    Admission, AdmissionLimits, CloseReason, Instant, Shutdown, ShutdownAction, address_key,
+    Admission, AdmissionLimits, CloseReason, Instant, NoRoom, Shutdown, ShutdownAction, address_key,
 };
-use antiphon_session::{Context, Options};
+use antiphon_session::{Context, OnRefused, Options};
 
 use crate::driver::{Driver, drive};
 use crate::link::Link;
@@ -37,6 +37,10 @@ const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// How long to wait after the system refused to accept, for it may have no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How many connections beyond the limit are told so at once; further ones are closed without a
+/// word. Each costs a few KiB for a second or two.
+const REFUSALS_MAX: usize = 64;
 
 /// A handshake under way.
 pub type Handshake = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
@@ -57,6 +61,13 @@ pub trait Secure: Send + Sync + 'static {
 pub trait Protocol: Send + Sync + 'static {
     /// Serves one connection, until it ends or is told to.
     fn serve(&self, link: Link, ending: Ending, runtime: &SharedRuntime) -> Task;
+
+    /// Tells the other side of a connection beyond the limit that it is not served, within a
+    /// second or two. None closes it without a word, as plain messages do.
+    fn refuse(&self, link: Link, why: NoRoom, runtime: &SharedRuntime) -> Option<Task> {
+        let _ = (link, why, runtime);
+        None
+    }
 }
 
 /// How far a server, and each of its connections, has been told to end.
@@ -152,6 +163,9 @@ pub struct Server {
     limits: AdmissionLimits,
     handshake_time_max: Duration,
     secure: Option<Arc<dyn Secure>>,
+    on_refused: OnRefused,
+    /// How many are being told that they are refused.
+    refusals: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -165,11 +179,13 @@ impl Server {
             limits,
             handshake_time_max: HANDSHAKE_TIME_MAX_DEFAULT,
             secure: None,
+            on_refused: OnRefused::default(),
+            refusals: Arc::default(),
         }
     }
 
     /// The same with another limit on connections at once. Further ones are closed as soon as
-    /// they are made. Default 10 240.
+    /// they are made; over HTTP they are answered 503. Default 10 240.
     pub fn with_connections_max(mut self, connections_max: usize) -> Self {
         self.limits.connections_max = connections_max;
         self
@@ -181,6 +197,13 @@ impl Server {
     /// all come from one address.
     pub fn with_connections_per_address_max(mut self, per_address_max: usize) -> Self {
         self.limits.per_key_max = per_address_max;
+        self
+    }
+
+    /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
+    /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
+    pub fn on_refused(mut self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+        self.on_refused = OnRefused::new(report);
         self
     }
 
@@ -254,11 +277,30 @@ impl Server {
                 .context
                 .peer_addr
                 .map(|address| address_key(address.ip()));
-            // One too many is closed by being dropped.
-            if let Some(place) = room.enter(number, address) {
-                let task = self.one(link, place, Arc::clone(&protocol));
-                self.runtime.spawn(Box::pin(task));
+            match room.enter(number, address) {
+                Ok(place) => {
+                    let task = self.one(link, place, Arc::clone(&protocol));
+                    self.runtime.spawn(Box::pin(task));
+                }
+                Err(why) => self.refuse(link, why, &*protocol),
             }
+        }
+    }
+
+    /// Lets go of a connection beyond the limit, and tells of it.
+    fn refuse(&self, link: Link, why: NoRoom, protocol: &dyn Protocol) {
+        self.on_refused.tell(&link.context, why);
+        let refusal = protocol.refuse(link, why, &self.runtime);
+        // A handshake first would cost more than the refusal is worth.
+        let Some(refusal) = refusal.filter(|_| self.secure.is_none()) else {
+            return;
+        };
+        let counted = Refusal(Arc::clone(&self.refusals));
+        if self.refusals.fetch_add(1, Ordering::SeqCst) < REFUSALS_MAX {
+            self.runtime.spawn(Box::pin(async move {
+                let _counted = counted;
+                refusal.await;
+            }));
         }
     }
 
@@ -298,6 +340,15 @@ impl fmt::Debug for Server {
             .field("limits", &self.limits)
             .field("is_secure", &self.secure.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+/// Counts a connection that is being refused, until it is dropped.
+struct Refusal(Arc<AtomicUsize>);
+
+impl Drop for Refusal {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -382,13 +433,13 @@ impl Room {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(self: &Arc<Self>, number: u32, address: Option<IpAddr>) -> Option<Place> {
+    fn enter(self: &Arc<Self>, number: u32, address: Option<IpAddr>) -> Result<Place, NoRoom> {
         let mut inside = self.lock();
-        let admitted = inside.admission.enter(address).ok()?;
+        let admitted = inside.admission.enter(address)?;
         let slot = Arc::new(Slot::default());
         inside.open.insert(number, Arc::clone(&slot));
         let room = Arc::clone(self);
-        Some(Place {
+        Ok(Place {
             room,
             number,
             slot,

@@ -6,8 +6,8 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 
-use antiphon::{AdmissionLimits, address_key};
-use antiphon_session::Options;
+use antiphon::{AdmissionLimits, NoRoom, address_key};
+use antiphon_session::{Context, OnRefused, Options};
 
 use crate::link::Link;
 use crate::running::{ACCEPT_PAUSE, Accept, Arrived, Running};
@@ -17,7 +17,10 @@ use crate::service::Service;
 #[derive(Debug)]
 pub struct TcpServer {
     listener: TcpSocket,
-    limits: AdmissionLimits,
+    /// None for the default, which is another over HTTP.
+    connections_max: Option<usize>,
+    per_address_max: usize,
+    on_refused: OnRefused,
 }
 
 /// A listener, and what its connections go through first.
@@ -46,15 +49,18 @@ impl TcpServer {
                 #[cfg(feature = "tls")]
                 tls: None,
             },
-            limits: AdmissionLimits::new(),
+            connections_max: None,
+            per_address_max: AdmissionLimits::new().per_key_max,
+            on_refused: OnRefused::default(),
         })
     }
 
     /// The same with another limit on connections at once. Further ones are closed as soon as
-    /// they are made. Default 256; each costs four threads.
+    /// they are made; over HTTP they are answered 503. Default 256, for each costs four threads;
+    /// over HTTP, where a connection costs none, 10 240.
     #[must_use]
     pub fn with_connections_max(mut self, connections_max: usize) -> Self {
-        self.limits.connections_max = connections_max;
+        self.connections_max = Some(connections_max);
         self
     }
 
@@ -62,7 +68,15 @@ impl TcpServer {
     /// network of an IPv6 one. Default none, for behind a proxy all come from one address.
     #[must_use]
     pub fn with_connections_per_address_max(mut self, per_address_max: usize) -> Self {
-        self.limits.per_key_max = per_address_max;
+        self.per_address_max = per_address_max;
+        self
+    }
+
+    /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
+    /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
+    #[must_use]
+    pub fn on_refused(mut self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+        self.on_refused = OnRefused::new(report);
         self
     }
 
@@ -100,7 +114,11 @@ impl TcpServer {
                 ACCEPT_PAUSE,
             ))
         };
-        Running::start(self.listener, self.limits, options, make, knock)
+        let mut limits = AdmissionLimits::new();
+        limits.connections_max = self.connections_max.unwrap_or(limits.connections_max);
+        limits.per_key_max = self.per_address_max;
+        let on_refused = self.on_refused;
+        Running::start(self.listener, limits, on_refused, options, make, knock)
     }
 
     /// The same over HTTP: every POST is a message. Connections cost no threads of their own; the
@@ -119,14 +137,22 @@ impl TcpServer {
             #[cfg(feature = "tls")]
             tls,
         } = self.listener;
-        let secure = |server: antiphon_async_std::TcpServer| {
+        let (connections_max, per_address_max) = (self.connections_max, self.per_address_max);
+        let on_refused = self.on_refused;
+        let prepare = move |mut server: antiphon_async_std::TcpServer| {
+            if let Some(connections_max) = connections_max {
+                server = server.with_connections_max(connections_max);
+            }
+            server = server
+                .with_connections_per_address_max(per_address_max)
+                .on_refused(move |context, why| on_refused.tell(context, why));
             #[cfg(feature = "tls")]
             if let Some(acceptor) = tls {
                 return acceptor.secure(server);
             }
             server
         };
-        crate::http::Running::start(listener, self.limits, options.into(), make, secure)
+        crate::http::Running::start(listener, options.into(), make, prepare)
     }
 }
 
@@ -164,6 +190,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 pub struct UnixServer {
     listener: UnixSocket,
     limits: AdmissionLimits,
+    on_refused: OnRefused,
 }
 
 /// A listener that removes its path.
@@ -186,6 +213,7 @@ impl UnixServer {
         Ok(Self {
             listener: UnixSocket { listener, path },
             limits: AdmissionLimits::new(),
+            on_refused: OnRefused::default(),
         })
     }
 
@@ -194,6 +222,14 @@ impl UnixServer {
     #[must_use]
     pub fn with_connections_max(mut self, connections_max: usize) -> Self {
         self.limits.connections_max = connections_max;
+        self
+    }
+
+    /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
+    /// runs where the server accepts: briefly.
+    #[must_use]
+    pub fn on_refused(mut self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+        self.on_refused = OnRefused::new(report);
         self
     }
 
@@ -210,7 +246,8 @@ impl UnixServer {
         let path = self.listener.path.as_path().to_owned();
         let knock = move || drop(std::os::unix::net::UnixStream::connect(&path));
         let make = move |_| make();
-        Running::start(self.listener, self.limits, options, make, knock)
+        let (limits, on_refused) = (self.limits, self.on_refused);
+        Running::start(self.listener, limits, on_refused, options, make, knock)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The connections of a server: letting them in, bounding them, and ending them together.
 //!
 //! The rules guarded here: a connection beyond the limit is closed at once instead of waiting
-//! unseen; and a server that is shut down lets what it has begun come to an end, but not for ever.
+//! unseen, and told of; and a server that is shut down lets what it has begun come to an end, but not for ever.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use antiphon::{Admission, AdmissionLimits, CloseReason, Place, Shutdown, ShutdownAction};
-use antiphon_session::{Clock, Options, SystemClock};
+use antiphon_session::{Clock, Context, OnRefused, Options, SystemClock};
 
 use crate::driver::{Driver, drive};
 use crate::link::Link;
@@ -48,6 +48,19 @@ pub(crate) enum Arrived {
 }
 
 impl Arrived {
+    /// What is known of the connection.
+    fn context(&self) -> Context {
+        match self {
+            Self::Ready(link) => link.context.clone(),
+            #[cfg(feature = "tls")]
+            Self::Shaking(stream, _) => {
+                let mut context = Context::new();
+                context.peer_addr = stream.peer_addr().ok();
+                context
+            }
+        }
+    }
+
     /// Closes it without a word.
     fn refuse(self) {
         match self {
@@ -180,6 +193,7 @@ impl Running {
     pub(crate) fn start<L: Accept, S: Service>(
         listener: L,
         limits: AdmissionLimits,
+        on_refused: OnRefused,
         options: impl Into<Options>,
         mut make: impl FnMut(L::Address) -> S + Send + 'static,
         knock: impl Fn() + Send + Sync + 'static,
@@ -198,9 +212,13 @@ impl Running {
                     match accepted {
                         Ok((arrived, address)) => {
                             let admitted = inside.lock().admission.enter(L::key(address));
-                            let Ok(place) = admitted else {
-                                arrived.refuse();
-                                continue;
+                            let place = match admitted {
+                                Ok(place) => place,
+                                Err(why) => {
+                                    on_refused.tell(&arrived.context(), why);
+                                    arrived.refuse();
+                                    continue;
+                                }
                             };
                             // A panic costs this one connection, which is dropped.
                             match catch_unwind(AssertUnwindSafe(|| make(address))) {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
+use antiphon::NoRoom;
 use antiphon_async::{Context, Listen, Options, Protocol, Running, Secure, Server, Service};
 use tokio::net::{TcpListener, ToSocketAddrs};
 
@@ -50,7 +51,7 @@ impl TcpServer {
     }
 
     /// The same with another limit on connections at once. Further ones are closed as soon as
-    /// they are made. Default 10 240.
+    /// they are made; over HTTP they are answered 503. Default 10 240.
     pub fn with_connections_max(self, connections_max: usize) -> Self {
         Self {
             server: self.server.with_connections_max(connections_max),
@@ -65,6 +66,15 @@ impl TcpServer {
             .server
             .with_connections_per_address_max(per_address_max);
         Self { server, ..self }
+    }
+
+    /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
+    /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
+    pub fn on_refused(self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+        Self {
+            server: self.server.on_refused(report),
+            ..self
+        }
     }
 
     /// Has every connection go through a handshake first, within 10 s.
@@ -148,6 +158,14 @@ impl UnixServer {
     pub fn with_connections_max(self, connections_max: usize) -> Self {
         Self {
             server: self.server.with_connections_max(connections_max),
+        }
+    }
+
+    /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
+    /// runs where the server accepts: briefly.
+    pub fn on_refused(self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+        Self {
+            server: self.server.on_refused(report),
         }
     }
 

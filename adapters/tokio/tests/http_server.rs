@@ -593,13 +593,27 @@ async fn a_server_that_shuts_down_finishes_what_it_has_begun() {
 
 // SEC-10
 #[tokio::test(start_paused = true)]
-async fn a_connection_over_the_limit_is_closed_at_once() {
+async fn a_connection_over_the_limit_is_answered_503_or_closed_soon() {
     let protocol = endpoint(options(), Echo::new().0);
     let served = Served::with(protocol, |server| server.with_connections_max(2));
     let (mut first, mut second) = (served.connect(512), served.connect(512));
     first.post(&call("echo", 1)).await;
     second.post(&call("echo", 1)).await;
-    assert_eq!(cut_after(&mut served.connect(512)).await, Duration::ZERO);
+    let mut refused = served.connect(512);
+    let reply = refused.post(&call("echo", 1)).await;
+    assert_eq!(
+        (reply.status, reply.header("connection")),
+        (503, Some("close"))
+    );
+    // One that asks nothing is let go, and of many only so many are answered.
+    let mut silent: Vec<_> = (0..70).map(|_| served.connect(512)).collect();
+    let told = cut_after(&mut silent[0]).await;
+    assert!(
+        told > Duration::ZERO && told <= Duration::from_secs(2),
+        "{told:?}"
+    );
+    let mut crowd: Vec<_> = (0..70).map(|_| served.connect(512)).collect();
+    assert_eq!(cut_after(&mut crowd[69]).await, Duration::ZERO);
     drop(first);
     second.post(&call("echo", 1)).await;
     let mut third = served.connect(512);

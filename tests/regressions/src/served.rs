@@ -10,10 +10,10 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use antiphon::OwnedNotification;
+use antiphon::{NoRoom, OwnedNotification};
 use antiphon_async::http::HttpOptions;
 use antiphon_async::{SharedRuntime, sleep_until};
-use antiphon_session::{Options, Report, Request, Responder};
+use antiphon_session::{Context, Options, Report, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 /// What runs the side under test.
@@ -65,6 +65,16 @@ impl Counting {
     fn tell(&self, report: &Report) {
         // Nobody may be looking any more.
         let _ = self.reports.send(report.to_string());
+    }
+
+    /// Passes on what the server itself tells of connections that it refuses.
+    fn refused(&self) -> impl Fn(&Context, NoRoom) + Send + Sync + 'static {
+        let reports = self.reports.clone();
+        move |context, why| {
+            let from = context.peer_addr.map(|address| address.ip());
+            // Nobody may be looking any more.
+            let _ = reports.send(format!("the server refused {from:?}: {why}"));
+        }
     }
 }
 
@@ -267,7 +277,9 @@ fn on_threads(
     use antiphon_blocking::{TcpServer, UnixServer};
     if let Listener::Unix(options) = listener {
         let path = socket_path();
-        let mut server = UnixServer::bind(&path).expect("a socket");
+        let mut server = UnixServer::bind(&path)
+            .expect("a socket")
+            .on_refused(service.refused());
         if let Some(max) = connections_max {
             server = server.with_connections_max(max);
         }
@@ -275,7 +287,9 @@ fn on_threads(
         told.send(Place::Unix(path)).expect("somebody waits");
         return Threads::Plain(running.expect("a thread"));
     }
-    let mut server = TcpServer::bind("127.0.0.1:0").expect("a port");
+    let mut server = TcpServer::bind("127.0.0.1:0")
+        .expect("a port")
+        .on_refused(service.refused());
     let address = server.local_addr().expect("an address");
     if let Some(max) = connections_max {
         server = server.with_connections_max(max);
@@ -306,7 +320,9 @@ macro_rules! on_tasks {
             use $adapter::{TcpServer, UnixServer};
             if let Listener::Unix(options) = listener {
                 let path = socket_path();
-                let mut server = UnixServer::bind(&path).expect("a socket");
+                let mut server = UnixServer::bind(&path)
+                    .expect("a socket")
+                    .on_refused(service.refused());
                 if let Some(max) = connections_max {
                     server = server.with_connections_max(max);
                 }
@@ -314,7 +330,10 @@ macro_rules! on_tasks {
                 told.send(Place::Unix(path)).expect("somebody waits");
                 return running;
             }
-            let mut server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
+            let mut server = TcpServer::bind("127.0.0.1:0")
+                .await
+                .expect("a port")
+                .on_refused(service.refused());
             let address = server.local_addr();
             if let Some(max) = connections_max {
                 server = server.with_connections_max(max);

@@ -241,3 +241,82 @@ fn json_is_read_at_once_and_http_is_let_in_where_the_knob_is_off() {
         );
     }
 }
+
+fn call_over_http(stream: &mut TcpStream) -> String {
+    let call = r#"{"jsonrpc":"2.0","method":"m","id":1}"#;
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{call}",
+        call.len()
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    read_head(stream)
+}
+
+// USE-17 SEC-10
+#[test]
+fn connection_257_of_the_threads_http_server_was_reset_without_a_word() {
+    let server = Served::start(On::Threads, Listener::Http(Box::new(Config::new().into())));
+    // Each has said something, and keeps its connection for the next time.
+    let idle: Vec<TcpStream> = (0..258)
+        .map(|_| {
+            let mut stream = connect(&server);
+            let head = call_over_http(&mut stream);
+            assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+            stream
+        })
+        .collect();
+    assert_eq!(server.ran(), idle.len());
+}
+
+// USE-17 SEC-10
+#[test]
+fn a_connection_beyond_the_limit_of_an_http_server_was_reset_without_a_word() {
+    for on in EVERYWHERE {
+        let http = Listener::Http(Box::new(Config::new().into()));
+        let server = Served::start_with(on, http, Some(1));
+        let mut first = connect(&server);
+        let head = call_over_http(&mut first);
+        assert!(head.starts_with("HTTP/1.1 200 "), "{on:?} {head}");
+        let mut second = connect(&server);
+        let head = call_over_http(&mut second);
+        assert!(head.starts_with("HTTP/1.1 503 "), "{on:?} {head}");
+        assert!(head.contains("\r\nconnection: close\r\n"), "{on:?} {head}");
+        server.report("the server refused Some(127.0.0.1): too many connections are open");
+        let report = server.report("refused");
+        assert_eq!(
+            report, "a connection refused: too many connections are open",
+            "{on:?}"
+        );
+        // The one that is in is served on, and one that leaves makes room.
+        drop(second);
+        let head = call_over_http(&mut first);
+        assert!(head.contains("HTTP/1.1 200 "), "{on:?} {head}");
+        assert_eq!(server.ran(), 2, "{on:?}");
+    }
+}
+
+// USE-17 SEC-10
+#[test]
+fn a_connection_beyond_any_other_limit_was_closed_and_nobody_was_told() {
+    for on in EVERYWHERE {
+        let options = Options::from(Config::new());
+        let websocket = options.clone().with_websocket(WebSocketOptions::server());
+        for listener in [
+            Listener::Tcp(options.clone()),
+            Listener::Tcp(websocket),
+            Listener::Unix(options),
+        ] {
+            let server = Served::start_with(on, listener.clone(), Some(0));
+            match listener {
+                Listener::Unix(_) => {
+                    let stream = std::os::unix::net::UnixStream::connect(server.path());
+                    let stream = stream.expect("it listens");
+                    stream.set_read_timeout(Some(LONG)).expect("a timeout");
+                    assert_eq!(sent_and_answered(stream, b"", 1), b"", "{on:?}");
+                }
+                _ => assert_eq!(sent_and_answered(connect(&server), b"", 1), b"", "{on:?}"),
+            }
+            server.report("the server refused");
+        }
+    }
+}

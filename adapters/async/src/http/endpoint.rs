@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use antiphon::Input;
 use antiphon::http::{Answer, Fields, MEDIA_TYPE, RequestHead, Verdict};
-use antiphon_session::Context;
+use antiphon_session::{Context, Report};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -97,6 +97,14 @@ impl<S: Service> Endpoint<S> {
             return self.too_large(&head, body.len() as u64, know).await;
         }
         self.reply(&head, body, know).await
+    }
+
+    /// Tells the service of something that has to do with no exchange.
+    pub(super) fn report(&self, context: &Context, report: Report) {
+        let Shared {
+            service, exchanges, ..
+        } = &*self.shared;
+        exchanges.report(service, context, report);
     }
 
     async fn reply(
@@ -240,7 +248,7 @@ async fn read(body: &mut Incoming, bytes_max: usize) -> Body {
     Body::Whole(whole.into())
 }
 
-fn response(answer: Answer) -> Response<Full<Bytes>> {
+pub(super) fn response(answer: Answer) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(answer.body)));
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -8,12 +8,13 @@
 use std::fmt;
 use std::future::Future;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 
 use antiphon::{Closed, Input, Instant};
-use antiphon_session::{Clock, Context, Handle, Machine, Options, Session, Turn};
+use antiphon_session::{Clock, Context, Handle, Machine, Options, Report, Session, Turn};
 
 use crate::dispatch::Dispatch;
 use crate::driver::RuntimeClock;
@@ -108,12 +109,23 @@ impl Exchanges {
         }
         let mut context = Context::new();
         know(&mut context);
+        Box::new(Dispatch::new(self.peer(context), Arc::clone(service)))
+    }
+
+    /// The peer of a new exchange.
+    fn peer(&self, context: Context) -> Peer {
         let mut options = self.options.clone();
         options.config.connection = context.connection;
         let session = Session::new(options, context, Arc::clone(&self.clock));
         let handle = Handle::unowned(Arc::new(session));
-        let peer = Peer::new(handle, Arc::clone(&self.runtime));
-        Box::new(Dispatch::new(peer, Arc::clone(service)))
+        Peer::new(handle, Arc::clone(&self.runtime))
+    }
+
+    /// Tells the service of something that has to do with no exchange.
+    pub(crate) fn report<S: Service>(&self, service: &Arc<S>, context: &Context, report: Report) {
+        let peer = self.peer(context.clone());
+        // A panic in it has been printed; the server goes on.
+        let _ = catch_unwind(AssertUnwindSafe(|| service.report(&peer, report)));
     }
 
     fn keep(&self, dispatch: Box<Dispatch>) {

@@ -8,14 +8,18 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
+use antiphon::NoRoom;
 use antiphon::http::HttpRules;
+use antiphon_session::Report;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, response};
+use super::options::HttpOptions;
 use super::stream::{HyperIo, Phases};
 use crate::io::Io;
 use crate::link::Link;
@@ -26,10 +30,38 @@ use crate::service::Service;
 /// The most bytes of a body that hyper holds at once, and the least it can be told.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
+/// How long a connection beyond the limit may take to ask, to be told that it is refused.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
+
 impl<S: Service> Protocol for Endpoint<S> {
     fn serve(&self, link: Link, ending: Ending, _: &SharedRuntime) -> Task {
         Box::pin(serve_connection(self.clone(), link, ending))
     }
+
+    fn refuse(&self, link: Link, why: NoRoom, _: &SharedRuntime) -> Option<Task> {
+        self.report(&link.context, Report::NoRoom(why));
+        Some(Box::pin(refuse_connection(self.clone(), link)))
+    }
+}
+
+/// Answers whatever a connection beyond the limit asks that there is no room for it.
+async fn refuse_connection<S: Service>(endpoint: Endpoint<S>, link: Link) {
+    let runtime = endpoint.runtime().clone();
+    let HttpOptions { options, rules } = endpoint.options();
+    let due = runtime.now() + REFUSAL_TIME_MAX + options.linger;
+    let io = HyperIo::new(
+        link.io,
+        None,
+        None,
+        options.config.write_time_max,
+        options.linger,
+        runtime.clone(),
+    );
+    let service =
+        service_fn(|_: Request<Incoming>| async { Ok::<_, Infallible>(response(rules.no_room())) });
+    let conn = builder(rules).serve_connection(io, service);
+    // How it ends makes no difference any more.
+    drop(until(&*runtime, due, conn).await);
 }
 
 /// Serves one connection, which may carry any number of requests one after the other, until either

@@ -6,7 +6,6 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::AdmissionLimits;
 use antiphon_async::http::{Endpoint, HttpOptions};
 use antiphon_async_std::TcpServer;
 use antiphon_session::Context;
@@ -27,20 +26,16 @@ pub struct Running {
 impl Running {
     pub(crate) fn start<S: Service>(
         listener: TcpListener,
-        limits: AdmissionLimits,
         options: HttpOptions,
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
-        secure: impl FnOnce(TcpServer) -> TcpServer,
+        prepare: impl FnOnce(TcpServer) -> TcpServer,
     ) -> io::Result<Self> {
         let thread = TaskThread::start()?;
         let runtime = thread.runtime();
         let listener = Async::new(listener)?.into();
         let server = TcpServer::from_listener_on(listener, Arc::clone(&runtime))?;
         let endpoint = Endpoint::new(options, OnPool::new(make), runtime);
-        let server = secure(server)
-            .with_connections_max(limits.connections_max)
-            .with_connections_per_address_max(limits.per_key_max)
-            .start_protocol(endpoint);
+        let server = prepare(server).start_protocol(endpoint);
         Ok(Self {
             server: Some(server),
             thread,

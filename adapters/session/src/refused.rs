@@ -1,0 +1,37 @@
+//! Who is told of the connections that a server has no room for.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use antiphon::NoRoom;
+
+use crate::context::Context;
+
+/// Somebody who is told of the connections that a server refuses at its limit. Nobody, to begin
+/// with.
+#[derive(Clone, Default)]
+pub struct OnRefused(Option<Arc<RefusedFn>>);
+
+type RefusedFn = dyn Fn(&Context, NoRoom) + Send + Sync;
+
+impl OnRefused {
+    /// Tells `report`, for logs and counts. It runs where the server accepts: briefly.
+    pub fn new(report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(report)))
+    }
+
+    /// Tells of one. A panic of the report costs nothing but that report.
+    pub fn tell(&self, context: &Context, why: NoRoom) {
+        if let Some(report) = &self.0 {
+            // It has been printed; the server goes on.
+            let _ = catch_unwind(AssertUnwindSafe(|| report(context, why)));
+        }
+    }
+}
+
+impl fmt::Debug for OnRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnRefused").field(&self.0.is_some()).finish()
+    }
+}
