@@ -26,9 +26,10 @@ import jvm  # noqa: E402,F401
 import mcp_peers  # noqa: E402,F401
 import language_servers  # noqa: E402,F401
 import wasm_peer  # noqa: E402,F401
+import browser  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.
-MINIMUM = 266
+MINIMUM = 268
 
 
 def main(arguments):

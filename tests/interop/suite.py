@@ -56,6 +56,9 @@ def missing(need):
     """Whether something that a case needs is not there."""
     if need == "node":
         return shutil.which("node") is None
+    if need == "browser":
+        unpacked = PEERS / "browser" / "root" / "usr" / "lib" / "chromium" / "chromium"
+        return shutil.which("chromium") is None and not unpacked.exists()
     if need.startswith("npm:"):
         return shutil.which("node") is None or not (MODULES / need[4:]).exists()
     if need.startswith("pypi:"):

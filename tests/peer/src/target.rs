@@ -53,6 +53,7 @@ impl Target {
                 is_tls,
                 address: address.to_owned(),
                 path: if path.is_empty() { "/" } else { path }.to_owned(),
+                origins: Vec::new(),
             })
         };
         let tcp = |rest: &str| Place::Tcp(rest.to_owned());
@@ -111,6 +112,20 @@ impl Target {
             framing,
             scheme: format!("stdio:{kind}"),
         })
+    }
+
+    /// Lets in only these origins, if there are any.
+    pub(crate) fn let_in(&mut self, origins: Vec<String>) -> Result<(), Failure> {
+        match &mut self.place {
+            Place::Web(web) => web.origins = origins,
+            _ if origins.is_empty() => {}
+            _ => {
+                return Err(Failure::new(
+                    "--origin needs a target over HTTP or WebSocket",
+                ));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn place(&self) -> &Place {

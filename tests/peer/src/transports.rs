@@ -57,6 +57,8 @@ pub struct Web {
     pub address: String,
     /// From the first slash on.
     pub path: String,
+    /// The origins that a server lets in, over HTTP with CORS; empty for any, without.
+    pub origins: Vec<String>,
 }
 
 impl Web {

@@ -14,7 +14,7 @@ use crate::target::Target;
 use crate::tls::Tls;
 
 const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] \
-    [--limit NAME=NUMBER] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
+    [--limit NAME=NUMBER] [--origin ORIGIN] [--ca FILE] [--cert FILE --key FILE] [--trace] [--grace-ms N] server TARGET | client TARGET | proxy COMMAND ARGUMENTS…";
 
 /// Why a program ends with exit code 2, in one line.
 #[derive(Debug)]
@@ -110,6 +110,7 @@ struct Wanted {
     lenient: bool,
     runtime: Runtime,
     limits: Vec<String>,
+    origins: Vec<String>,
     /// Files, for TLS.
     ca: Option<String>,
     cert: Option<String>,
@@ -130,6 +131,7 @@ impl Wanted {
             "--cert" => self.cert = Some(read_file_name(word, arguments)?),
             "--key" => self.key = Some(read_file_name(word, arguments)?),
             "--limit" => self.limits.push(read_limit(arguments.next())?),
+            "--origin" => self.origins.push(read_origin(arguments.next())?),
             "--runtime" => self.runtime = read_runtime(arguments.next())?,
             _ => return Ok(false),
         }
@@ -214,7 +216,8 @@ fn read_endpoint(
             words.push(word);
         }
     }
-    let target = Target::read(&words, is_client)?;
+    let mut target = Target::read(&words, is_client)?;
+    target.let_in(std::mem::take(&mut wanted.origins))?;
     let mut config = wanted.preset.unwrap_or_else(dialect::of_contract);
     config.framing = target.framing();
     config.lenient_responses |= wanted.lenient;
@@ -251,6 +254,10 @@ fn read_limit(text: Option<String>) -> Result<String, Failure> {
         Ok(()) => Ok(text),
         Err(why) => Err(Failure::new(format!("{text}: {why}"))),
     }
+}
+
+fn read_origin(text: Option<String>) -> Result<String, Failure> {
+    text.ok_or(Failure::new("--origin needs an origin; see --help"))
 }
 
 fn read_runtime(name: Option<String>) -> Result<Runtime, Failure> {
@@ -325,6 +332,8 @@ mod tests {
             "server tcp://h:1 --runtime",
             "server tcp://h:1 --limit calls_max",
             "server https://h:1/",
+            "server http://h:1/ --origin",
+            "--origin http://a server tcp://h:1",
             "server https://h:1/ --cert only",
             "client wss://h:1/ --ca /dev/null",
             "--limit calls_max=-1 server tcp://h:1",

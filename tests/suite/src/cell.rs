@@ -115,6 +115,7 @@ impl Transport {
                 is_tls: self.is_tls(),
                 address,
                 path: PATH.to_owned(),
+                origins: Vec::new(),
             }),
             _ => Place::Tcp(address),
         }

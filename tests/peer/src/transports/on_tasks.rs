@@ -63,10 +63,13 @@ macro_rules! transports {
                 if web.is_http {
                     let mut options = HttpOptions::from(options);
                     options.rules.paths.push(web.path.clone());
+                    options.rules.origins.clone_from(&web.origins);
+                    options.rules.cors = (!web.origins.is_empty()).then(http::Cors::new);
                     return Ok((address, server.start_http(options, service)));
                 }
                 let mut route = WebSocketOptions::server();
                 route.rules.paths.push(web.path.clone());
+                route.rules.origins.clone_from(&web.origins);
                 let options = options.with_websocket(route);
                 Ok((address, server.start(options, move |_| Arc::clone(&service))))
             }

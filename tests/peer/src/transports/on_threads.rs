@@ -49,11 +49,14 @@ fn listen_web(
     if web.is_http {
         let mut options = HttpOptions::from(options);
         options.rules.paths.push(web.path.clone());
+        options.rules.origins.clone_from(&web.origins);
+        options.rules.cors = (!web.origins.is_empty()).then(http::Cors::new);
         let running = server.start_http(options, move |_| service.clone())?;
         return Ok((address, Running::Http(running)));
     }
     let mut route = WebSocketOptions::server();
     route.rules.paths.push(web.path.clone());
+    route.rules.origins.clone_from(&web.origins);
     let running = server.start(options.with_websocket(route), move |_| service.clone())?;
     Ok((address, Running::Threads(running)))
 }
