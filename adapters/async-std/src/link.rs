@@ -1,9 +1,13 @@
 //! What to talk over: sockets, standard streams, pipes, or any stream of the `futures-io` traits.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_async::{Context, FuturesIo, FuturesPair, Io, Messages, Prompt, duplex, stdio, until};
+use antiphon_async::{
+    Context, FuturesIo, FuturesPair, Io, Messages, Prompt, SocketIo, duplex, is_input, stdio, until,
+};
+use async_io::Async;
 use async_net::{AsyncToSocketAddrs, TcpStream};
 use futures_io::{AsyncRead, AsyncWrite};
 
@@ -92,7 +96,13 @@ impl Link {
         let mut context = Context::new();
         // A peer that is gone already has no address any more.
         context.peer_addr = stream.peer_addr().ok();
-        Ok(Self::from_io(Prompt(FuturesIo(stream))).with_context(context))
+        let has_input =
+            |stream: &FuturesIo<TcpStream>| is_input(&socket(stream).get_ref().peek(&mut [0]));
+        let was_reset = |stream: &FuturesIo<TcpStream>| {
+            matches!(socket(stream).get_ref().take_error(), Ok(Some(_)))
+        };
+        let io = SocketIo::new(FuturesIo(stream), has_input, was_reset);
+        Ok(Self::from_io(Prompt(io)).with_context(context))
     }
 
     /// Connects to a Unix socket.
@@ -104,6 +114,10 @@ impl Link {
         let stream = async_net::unix::UnixStream::connect(path).await?;
         Ok(Self::from_io(Prompt(FuturesIo(stream))))
     }
+}
+
+fn socket(stream: &FuturesIo<TcpStream>) -> Arc<Async<std::net::TcpStream>> {
+    stream.0.clone().into()
 }
 
 impl From<antiphon_async::Link> for Link {

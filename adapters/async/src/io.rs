@@ -39,6 +39,19 @@ pub trait Io: Send + Unpin + 'static {
         false
     }
 
+    /// Whether the system holds something to be read now: bytes, the end, or an error. It is asked by a
+    /// call of its own, since a runtime may know only what it saw when it last looked. False where
+    /// that cannot be told. Nothing is taken.
+    fn has_input(&self) -> bool {
+        false
+    }
+
+    /// Whether the system knows of an error that reading does not show: once the other side has ended
+    /// its direction, a reset reads as that end. False where that cannot be told.
+    fn was_reset(&self) -> bool {
+        false
+    }
+
     /// The transport of whole messages that this is, if it is none of bytes. Each write is one
     /// message then, and is taken whole or not at all.
     fn as_messages(&mut self) -> Option<&mut dyn Messages> {
@@ -47,6 +60,14 @@ pub trait Io: Send + Unpin + 'static {
 }
 
 impl Io for Box<dyn Io> {
+    fn has_input(&self) -> bool {
+        (**self).has_input()
+    }
+
+    fn was_reset(&self) -> bool {
+        (**self).was_reset()
+    }
+
     fn is_prompt(&self) -> bool {
         (**self).is_prompt()
     }
@@ -126,6 +147,81 @@ impl<T: Io> Io for Prompt<T> {
 
     fn knows_readiness(&self) -> bool {
         self.0.knows_readiness()
+    }
+
+    fn has_input(&self) -> bool {
+        self.0.has_input()
+    }
+
+    fn was_reset(&self) -> bool {
+        self.0.was_reset()
+    }
+}
+
+/// A stream whose socket can be asked what it knows.
+pub struct SocketIo<T> {
+    io: T,
+    has_input: fn(&T) -> bool,
+    was_reset: fn(&T) -> bool,
+}
+
+impl<T> SocketIo<T> {
+    /// Answers [`has_input`](Io::has_input) and [`was_reset`](Io::was_reset) by these.
+    pub fn new(io: T, has_input: fn(&T) -> bool, was_reset: fn(&T) -> bool) -> Self {
+        Self {
+            io,
+            has_input,
+            was_reset,
+        }
+    }
+}
+
+/// What a peek at a socket that does not wait has shown: whether there is something to be read.
+pub fn is_input<T>(peeked: &io::Result<T>) -> bool {
+    match peeked {
+        // The end is one, too.
+        Ok(_) => true,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
+}
+
+impl<T: Io> Io for SocketIo<T> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.io.poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.io.poll_write(cx, buf)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_close(cx)
+    }
+
+    fn is_prompt(&self) -> bool {
+        self.io.is_prompt()
+    }
+
+    fn knows_readiness(&self) -> bool {
+        self.io.knows_readiness()
+    }
+
+    fn has_input(&self) -> bool {
+        (self.has_input)(&self.io)
+    }
+
+    fn was_reset(&self) -> bool {
+        (self.was_reset)(&self.io)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for SocketIo<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.io.fmt(f)
     }
 }
 

@@ -38,7 +38,7 @@ pub use child::Child;
 pub use client::{Client, Connect, Connecting};
 pub use driver::{Driver, drive, drive_session};
 pub use duplex::{Duplex, duplex};
-pub use io::{FuturesIo, FuturesPair, Io, Prompt};
+pub use io::{FuturesIo, FuturesPair, Io, Prompt, SocketIo, is_input};
 pub use link::Link;
 pub use messages::{MessageIo, Messages, Queue, QueueTransport};
 pub use peer::{Peer, PendingCall, cancelled};

@@ -36,6 +36,14 @@ impl<T: Io> Io for TlsIo<T> {
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.poll_close(cx).map_err(explain)
     }
+
+    fn has_input(&self) -> bool {
+        self.0.has_input()
+    }
+
+    fn was_reset(&self) -> bool {
+        self.0.was_reset()
+    }
 }
 
 /// Writes a part of `buf` to what is below TLS, or fails: a stream that takes nothing and says so

@@ -1,9 +1,11 @@
 //! What to talk over: sockets, standard streams, pipes, or any stream of tokio's traits.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use antiphon_async::{Context, Io, Messages, Prompt, duplex, stdio};
+use antiphon_async::{Context, Io, Messages, Prompt, SocketIo, duplex, is_input, stdio};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, ToSocketAddrs};
 
@@ -91,7 +93,15 @@ impl Link {
         let mut context = Context::new();
         // A peer that is gone already has no address any more.
         context.peer_addr = stream.peer_addr().ok();
-        Ok(Self::from_io(Prompt(TokioIo(stream))).with_context(context))
+        let has_input = |stream: &TokioIo<TcpStream>| {
+            let peeked = SockRef::from(&stream.0).peek(&mut [MaybeUninit::uninit()]);
+            is_input(&peeked)
+        };
+        let was_reset = |stream: &TokioIo<TcpStream>| {
+            matches!(SockRef::from(&stream.0).take_error(), Ok(Some(_)))
+        };
+        let io = SocketIo::new(TokioIo(stream), has_input, was_reset);
+        Ok(Self::from_io(Prompt(io)).with_context(context))
     }
 
     /// Connects to a Unix socket.

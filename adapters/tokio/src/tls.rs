@@ -38,7 +38,7 @@ pub use antiphon_async::tls::{OnFailure, TlsError, TlsFault, rustls};
 use antiphon_async::tls::{
     TlsIo, Watched, certificate_of, explain, let_go, poll_write_below, server_name,
 };
-use antiphon_async::{Context, Handshake, Io, Secure};
+use antiphon_async::{Context, Handshake, Io, Secure, SocketIo};
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
@@ -82,7 +82,13 @@ pub async fn client(
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     };
     let stream = stream.map_err(explain)?;
-    Ok(Link::from_io(TlsIo(TokioIo(stream))).with_context(link.context))
+    // Anything that came below TLS while it was idle may be its end.
+    let io = SocketIo::new(
+        TokioIo(stream),
+        |stream| stream.0.get_ref().0.0.has_input(),
+        |stream| stream.0.get_ref().0.0.was_reset(),
+    );
+    Ok(Link::from_io(TlsIo(io)).with_context(link.context))
 }
 
 /// Is the TLS server on the connections of a [`Server`](antiphon_async::Server), to be given to its

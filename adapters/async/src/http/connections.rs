@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   send ──▶ idle one? ──▶ its task: request ──▶ reply ──▶ next in line, or idle again
-//!              │ none                  └ dropped, broken ──▶ the task ends, its place is free
+//!              │ none                  ├ dropped, broken ──▶ the task ends, its place is free
+//!              │                       └ the server's last reply ──▶ likewise
 //!              ├ a place is free ──▶ connect ──▶ a task of its own
 //!              └ none ──▶ wait in line for either
 //! ```
@@ -11,8 +12,9 @@
 //! A request is served by its connection's task from the first byte to the last: whoever asked is
 //! woken once, with the whole reply.
 //!
-//! The rules guarded here: a place is taken until the stream is let go, so the server never sees
-//! more than the limit; and a request is sent again only if hyper gave it back unsent.
+//! A place is taken until the stream is let go, so the server never sees more than the limit. A
+//! request is sent again only if hyper gave it back unsent, or if the server cannot have read it: see
+//! [`Kept`](antiphon_session::http::Kept).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,8 +32,8 @@ use http_body_util::Full;
 use hyper::client::conn::http1::Builder;
 
 use super::client::{HttpSend, Sending};
-use super::job::{Body, Failed, Job, Sender, Stage, Step, Target, header_map, register};
-use super::stream::HyperIo;
+use super::job::{Body, Failed, Job, Reuse, Sender, Stage, Step, Target, header_map, register};
+use super::stream::{HyperIo, NextRequest};
 use crate::beside::Bells;
 use crate::client::Connect;
 use crate::runtime::{SharedRuntime, Timer, until};
@@ -61,7 +63,7 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// The latest to become idle last, each with the time.
+    /// The latest to become idle last, each with the time until which it is kept.
     idle: Vec<(Arc<Desk>, Instant)>,
     /// How many places are taken.
     places: usize,
@@ -106,20 +108,22 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Under the lock of the line, so that whoever finds the desk no longer idle finds the job. Who
-    /// comes back is to be woken.
-    fn hand(&self, job: Arc<Job>) -> Option<Waker> {
+    /// Under the lock of the line, so that whoever finds the desk no longer idle finds the job. Gives
+    /// the task to be woken; no job is taken where the connection is over.
+    fn hand(&self, job: &Arc<Job>) -> Result<Option<Waker>, Option<Waker>> {
         let mut state = self.lock();
-        state.next = Some(job);
-        state.server.take()
+        if state.is_closed {
+            return Err(state.server.take());
+        }
+        state.next = Some(Arc::clone(job));
+        Ok(state.server.take())
     }
 
-    fn close(&self) {
+    /// Takes nothing more. Gives the task to be woken.
+    fn close(&self) -> Option<Waker> {
         let mut state = self.lock();
         state.is_closed = true;
-        let server = state.server.take();
-        drop(state);
-        server.into_iter().for_each(Waker::wake);
+        state.server.take()
     }
 
     /// Ready with the next request; none if none will come.
@@ -143,12 +147,26 @@ impl Inner {
 
     /// Gives a request to an idle connection, or has whoever asked make one, or lets it wait.
     fn hand(self: &Arc<Self>, job: &Arc<Job>) {
+        let now = self.runtime.now();
         let mut state = self.lock();
-        if let Some((desk, _)) = state.idle.pop() {
-            let server = desk.hand(Arc::clone(job));
+        while let Some((desk, until)) = state.idle.pop() {
+            // Time may have passed that its task has not noticed.
+            let handed = match until > now {
+                true => desk.hand(job),
+                false => Err(desk.close()),
+            };
+            let (is_handed, task) = match handed {
+                Ok(task) => (true, task),
+                Err(task) => (false, task),
+            };
             drop(state);
-            server.into_iter().for_each(Waker::wake);
-        } else if state.places < self.connections_max {
+            task.into_iter().for_each(Waker::wake);
+            if is_handed {
+                return;
+            }
+            state = self.lock();
+        }
+        if state.places < self.connections_max {
             state.places += 1;
             let inner = Arc::downgrade(self);
             drop(state);
@@ -159,12 +177,13 @@ impl Inner {
     }
 
     /// The next request in line, for a connection that has done with its last one; if there is
-    /// none it is idle.
-    fn next(&self, desk: &Arc<Desk>) -> Option<Arc<Job>> {
+    /// none it is idle, for `idle_time_max`.
+    fn next(&self, desk: &Arc<Desk>, idle_time_max: Duration) -> Option<Arc<Job>> {
         loop {
             let mut state = self.lock();
             let Some(job) = state.waiting.pop_front() else {
-                state.idle.push((Arc::clone(desk), self.runtime.now()));
+                let until = self.runtime.now() + idle_time_max;
+                state.idle.push((Arc::clone(desk), until));
                 return None;
             };
             drop(state);
@@ -196,7 +215,7 @@ impl Inner {
         let state = self.lock();
         let mut idle = state.idle.iter();
         let found = idle.find(|(found, _)| Arc::ptr_eq(found, desk))?;
-        Some(found.1 + self.idle_time_max)
+        Some(found.1)
     }
 
     /// Lets go of a connection if it is idle: no request is handed to it any more. One that is not has
@@ -227,6 +246,8 @@ impl Inner {
             Duration::ZERO,
             Arc::clone(&self.runtime),
         );
+        let next = NextRequest::default();
+        let io = io.for_client(next.clone());
         let mut builder = Builder::new();
         builder
             .max_header_size(self.header_bytes_max)
@@ -240,6 +261,7 @@ impl Inner {
             place: Some(place),
         };
         let runtime = Arc::clone(&self.runtime);
+        let sender = Sender::new(sender, next);
         self.runtime
             .spawn(Box::pin(run(conn, sender, runtime, running)));
         Ok(())
@@ -274,7 +296,8 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let idle = mem::take(&mut self.lock().idle);
-        idle.iter().for_each(|(desk, _)| desk.close());
+        let closed = idle.iter().filter_map(|(desk, _)| desk.close());
+        closed.for_each(Waker::wake);
     }
 }
 
@@ -316,10 +339,14 @@ impl Running {
         while let Some(job) = self.job.clone() {
             // Of what was given up before, nothing is sent.
             let mut outcome = None;
+            let mut reuse = Reuse::Yes;
             if !job.is_given_up() {
                 self.is_sent = true;
                 outcome = Some(match job.serve(&mut sender).await {
-                    Ok(response) => Ok(response),
+                    Ok((response, found)) => {
+                        reuse = found;
+                        Ok(response)
+                    }
                     Err(Failed::Error(error)) => Err(error),
                     Err(Failed::Unsent) => {
                         self.is_sent = false;
@@ -329,8 +356,20 @@ impl Running {
                 });
             }
             let has_failed = matches!(outcome, Some(Err(_)));
-            let inner = self.inner.upgrade().filter(|_| !has_failed);
-            self.job = inner.as_ref().and_then(|inner| inner.next(&self.desk));
+            let inner = self.inner.upgrade();
+            // A connection that is over, or about to be, is given nothing more.
+            let inner = inner.filter(|_| !has_failed && reuse != Reuse::No);
+            self.job = inner.as_ref().and_then(|inner| {
+                let span = match reuse {
+                    Reuse::For(span) => {
+                        // The timer may have been set for a later time.
+                        due = Instant::ZERO;
+                        span.min(inner.idle_time_max)
+                    }
+                    Reuse::Yes | Reuse::No => inner.idle_time_max,
+                };
+                inner.next(&self.desk, span)
+            });
             // Who asks again at once finds it idle.
             if let Some(outcome) = outcome {
                 job.advance(Stage::Done(outcome));
@@ -416,8 +455,7 @@ async fn run(conn: Conn, sender: Sender, runtime: SharedRuntime, running: Runnin
     let mut running = running;
     let desk = Arc::clone(&running.desk);
     let bells = Bells::new();
-    let mut conn = pin!(conn);
-    let mut is_over = false;
+    let mut conn = pin!(Some(conn));
     {
         let mut serving = pin!(running.serve(sender, &runtime));
         poll_fn(|task| {
@@ -426,10 +464,11 @@ async fn run(conn: Conn, sender: Sender, runtime: SharedRuntime, running: Runnin
                 // First, so that what is asked goes out at once.
                 |cx| serving.as_mut().poll(cx),
                 |cx| {
-                    if !is_over && conn.as_mut().poll(cx).is_ready() {
-                        // Whoever asked over it is told how it ended.
-                        is_over = true;
-                        desk.close();
+                    let polled = conn.as_mut().as_pin_mut().map(|conn| conn.poll(cx));
+                    if polled.is_some_and(|polled| polled.is_ready()) {
+                        desk.close().into_iter().for_each(Waker::wake);
+                        // What was handed to it and not sent comes back: hyper holds it until then.
+                        conn.set(None);
                     }
                     Poll::Pending
                 },
@@ -437,7 +476,7 @@ async fn run(conn: Conn, sender: Sender, runtime: SharedRuntime, running: Runnin
         })
         .await;
     }
-    if !is_over {
+    if let Some(conn) = conn.as_pin_mut() {
         // Nothing more is asked; it ends with what is under way.
         let _ = conn.await;
     }

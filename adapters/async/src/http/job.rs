@@ -9,26 +9,98 @@
 //! The rules guarded here: who asked is woken once for each step, with nothing locked; and of a reply no
 //! more is held than was asked for.
 
+use std::error::Error as _;
 use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use antiphon::http::MEDIA_TYPE;
-use antiphon_session::http::{HttpError, HttpRequest, HttpResponse, HttpUrl};
+use antiphon_session::http::{HttpError, HttpRequest, HttpResponse, HttpUrl, is_unprocessed};
 use bytes::Buf;
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use hyper::{Method, Request, Response, Uri};
+use hyper::header::{
+    ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    TRANSFER_ENCODING,
+};
+use hyper::{Method, Request, Response, Uri, Version};
 
 use super::JSON;
 use super::connections::Place;
+use super::stream::NextRequest;
 
 /// Where requests are handed to hyper.
-pub(super) type Sender = SendRequest<Full<Body>>;
+pub(super) struct Sender {
+    hyper: SendRequest<Full<Body>>,
+    /// Tells the stream where each begins.
+    next: NextRequest,
+}
+
+impl Sender {
+    pub(super) fn new(hyper: SendRequest<Full<Body>>, next: NextRequest) -> Self {
+        Self { hyper, next }
+    }
+}
+
+/// Whether a connection may be given another request after a reply (RFC 9112 clause 9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reuse {
+    Yes,
+    /// Within this time.
+    For(Duration),
+    No,
+}
+
+/// How much earlier than the server a connection is given up of which it said how long it keeps it: a
+/// request sent later might meet its end.
+const KEPT_SHORTER: Duration = Duration::from_secs(1);
+
+impl Reuse {
+    fn after(response: &Response<Incoming>) -> Self {
+        let headers = response.headers();
+        let ends_by_itself =
+            response.version() != Version::HTTP_11 && !has_token(headers, CONNECTION, "keep-alive");
+        // Then the end of the connection is the end of the body.
+        let has_no_end = hyper::body::Body::size_hint(response.body())
+            .exact()
+            .is_none()
+            && !headers.contains_key(TRANSFER_ENCODING);
+        if ends_by_itself || has_no_end || has_token(headers, CONNECTION, "close") {
+            return Self::No;
+        }
+        match headers.get("keep-alive").and_then(timeout_of) {
+            None => Self::Yes,
+            Some(span) => match span.saturating_sub(KEPT_SHORTER) {
+                Duration::ZERO => Self::No,
+                span => Self::For(span),
+            },
+        }
+    }
+}
+
+fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
+    let values = headers.get_all(name).iter();
+    let mut tokens = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    tokens.any(|found| found.trim().eq_ignore_ascii_case(token))
+}
+
+/// What a header `Keep-Alive: timeout=5, max=100` says of time.
+fn timeout_of(value: &HeaderValue) -> Option<Duration> {
+    let mut params = value.to_str().ok()?.split(',');
+    let seconds = params.find_map(|param| {
+        let (name, value) = param.split_once('=')?;
+        let is_it = name.trim().eq_ignore_ascii_case("timeout");
+        is_it.then(|| value.trim().parse().ok()).flatten()
+    })?;
+    Some(Duration::from_secs(seconds))
+}
 
 /// Where requests go, and how their heads say so.
 pub(super) struct Target {
@@ -97,7 +169,7 @@ pub(super) enum Step {
 
 /// How serving a [`Job`] ended without a reply.
 pub(super) enum Failed {
-    /// Nothing was sent: the connection had been closed.
+    /// The connection had been closed: nothing was sent, or nothing that the server can have read.
     Unsent,
     /// Nobody waits for it any more.
     GivenUp,
@@ -212,26 +284,30 @@ impl Job {
         Ok(request)
     }
 
-    /// Sends it over a connection, and reads the reply.
-    async fn exchange(&self, sender: &mut Sender) -> Result<HttpResponse, Failed> {
-        if sender.ready().await.is_err() {
+    /// Sends it over a connection, and reads the reply. Gives whether the connection may be used
+    /// again, too.
+    async fn exchange(&self, sender: &mut Sender) -> Result<(HttpResponse, Reuse), Failed> {
+        if sender.hyper.ready().await.is_err() {
             return Err(Failed::Unsent);
         }
         let request = self.request().map_err(Failed::Error)?;
-        match sender.try_send_request(request).await {
+        sender.next.begin();
+        match sender.hyper.try_send_request(request).await {
             Ok(response) => {
+                let reuse = Reuse::after(&response);
                 let response = read(response, self.reply_bytes_max).await;
-                response.map_err(Failed::Error)
+                response.map(|read| (read, reuse)).map_err(Failed::Error)
             }
             Err(mut failed) => Err(match failed.take_message() {
                 Some(_) => Failed::Unsent,
+                None if cannot_have_arrived(failed.error()) => Failed::Unsent,
                 None => Failed::Error(lost(failed.into_error())),
             }),
         }
     }
 
     /// The same for as long as anybody waits.
-    pub(super) async fn serve(&self, sender: &mut Sender) -> Result<HttpResponse, Failed> {
+    pub(super) async fn serve(&self, sender: &mut Sender) -> Result<(HttpResponse, Reuse), Failed> {
         let mut exchange = pin!(self.exchange(sender));
         poll_fn(|cx| {
             if self.poll_given_up(cx).is_ready() {
@@ -289,10 +365,7 @@ pub(super) fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, Http
     Ok(map)
 }
 
-async fn read(
-    response: Response<hyper::body::Incoming>,
-    bytes_max: usize,
-) -> Result<HttpResponse, HttpError> {
+async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<HttpResponse, HttpError> {
     let (parts, mut incoming) = response.into_parts();
     let location = parts.headers.get(LOCATION);
     let mut response = HttpResponse::new(parts.status.as_u16(), Vec::new());
@@ -317,6 +390,12 @@ async fn read(
         response.body.extend_from_slice(&data);
     }
     Ok(response)
+}
+
+/// Whether the stream failed in a way that leaves the request unprocessed.
+fn cannot_have_arrived(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref());
+    cause.is_some_and(is_unprocessed)
 }
 
 fn lost(error: hyper::Error) -> HttpError {

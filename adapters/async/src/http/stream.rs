@@ -15,12 +15,13 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use antiphon::Instant;
 use antiphon::http::HeadScan;
+use antiphon_session::http::{Kept, unprocessed};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::io::Io;
@@ -112,10 +113,28 @@ impl Phases {
     }
 }
 
+/// Tells a client's stream that another request is handed to hyper. It and the stream are parts of one
+/// task.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NextRequest(Arc<AtomicBool>);
+
+impl NextRequest {
+    /// What is written next begins a request.
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
 /// A stream for hyper.
 pub(crate) struct HyperIo {
     io: Box<dyn Io>,
     runtime: SharedRuntime,
+    /// What is known of the request under way, where this side asks.
+    client: Option<(NextRequest, Kept)>,
     /// None where this side asks, and keeps the time itself.
     phases: Option<Arc<Phases>>,
     /// Until when the phase may last: known from the first time on that nothing more is there, for mostly all is.
@@ -153,6 +172,7 @@ impl HyperIo {
         Self {
             io,
             runtime,
+            client: None,
             until: None,
             phases,
             first,
@@ -167,6 +187,30 @@ impl HyperIo {
             end_at: None,
             is_closed: false,
         }
+    }
+
+    /// The same for a client, which is told where each request begins. A read or write fails with what
+    /// [`is_unprocessed`](antiphon_session::http::is_unprocessed) knows if the server cannot have
+    /// read the request that is under way.
+    #[must_use]
+    pub(crate) fn for_client(mut self, next: NextRequest) -> Self {
+        self.client = Some((next, Kept::default()));
+        self
+    }
+
+    /// Another request may begin with what is written next.
+    ///
+    /// # Errors
+    /// The server had closed the connection before, and nothing was written.
+    fn begin_request(&mut self) -> io::Result<()> {
+        let Some((next, kept)) = &mut self.client else {
+            return Ok(());
+        };
+        // An end may have come while nobody looked: a runtime looks only now and then.
+        if next.take() && kept.begin() && self.io.has_input() {
+            return Err(unprocessed(io::ErrorKind::UnexpectedEof.into()));
+        }
+        Ok(())
     }
 
     /// Bytes went in one direction: the phase may end with them, and its deadline with it.
@@ -251,7 +295,11 @@ impl HyperIo {
     ) -> Poll<io::Result<()>> {
         let room = buf.remaining().min(SCRATCH_BYTES);
         scratch.resize(SCRATCH_BYTES, 0);
-        let n = ready!(self.io.poll_read(cx, &mut scratch[..room]))?;
+        let read = ready!(self.io.poll_read(cx, &mut scratch[..room]));
+        let n = match &mut self.client {
+            Some((_, kept)) => kept.read(read, || self.io.was_reset())?,
+            None => read?,
+        };
         buf.put_slice(&scratch[..n.min(room)]);
         if n > 0 {
             // A request that is sent before the reply to the last is a request all the same.
@@ -306,7 +354,14 @@ impl Write for HyperIo {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let written = this.io.poll_write(cx, buf);
+        this.begin_request()?;
+        let written = this
+            .io
+            .poll_write(cx, buf)
+            .map(|written| match &mut this.client {
+                Some((_, kept)) => kept.written(written),
+                None => written,
+            });
         this.written(cx, written)
     }
 

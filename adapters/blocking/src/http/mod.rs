@@ -38,6 +38,7 @@ mod secure;
 mod send;
 mod server;
 mod service;
+mod socket;
 mod tasks;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, ReplyError, StatusScope, Statuses};

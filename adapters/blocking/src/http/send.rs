@@ -9,8 +9,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use antiphon::http::ReplyError;
-use antiphon_session::http::{HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse};
+use antiphon_session::http::{
+    HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse, is_unprocessed,
+};
+use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, Error, Timeout};
+
+use super::socket::{Sockets, Unconnected};
 
 /// What sends requests: [`Ureq`], or any HTTP client that a program has already. A dozen lines
 /// with most of them: post `request.body` to `request.url` with `request.content_type` and
@@ -49,6 +54,9 @@ impl HttpSend for HttpMock {
 pub struct Ureq {
     agent: Agent,
     places: Places,
+    /// How many connections may be found closed before a request counts as not sent: each that may
+    /// have been idle.
+    tries_max: usize,
 }
 
 /// How many more requests may be under way.
@@ -113,13 +121,15 @@ impl Ureq {
             .max_idle_connections_per_host(connections_max)
             .max_idle_age(options.idle_time_max)
             .build();
-        Self::from_agent(agent.new_agent(), options)
+        let agent = Agent::with_parts(agent, Sockets, DefaultResolver::default());
+        Self::from_agent(agent, options)
     }
 
     /// Sends with an agent that the caller has made: with TLS, a proxy, another resolver. Its
     /// limits and deadlines are its own, but for the reply's size and the call's timeout, and for
     /// `connections_max`. Statuses are not errors to it and redirects are not followed, whatever
-    /// it was told.
+    /// it was told. A call that meets the end of an idle connection of the agent is lost: only the
+    /// sockets of [`new`](Self::new) tell that the server cannot have read it.
     ///
     /// # Errors
     /// [`HttpError::Header`] for one that cannot be sent.
@@ -136,6 +146,7 @@ impl Ureq {
         }
         Ok(Self {
             agent,
+            tries_max: options.connections_max.max(1),
             places: Places {
                 free: Mutex::new(options.connections_max.max(1)),
                 freed: Condvar::new(),
@@ -152,6 +163,23 @@ impl HttpSend for Ureq {
     ) -> Result<HttpResponse, HttpError> {
         let deadline = timeout.map(|span| Instant::now() + span);
         let _place = self.places.enter(deadline)?;
+        let mut tries_left = self.tries_max;
+        loop {
+            let sent = self.send_once(request, deadline);
+            match sent {
+                Err(HttpError::Unsent(_)) if tries_left > 0 => tries_left -= 1,
+                sent => return sent,
+            }
+        }
+    }
+}
+
+impl Ureq {
+    fn send_once(
+        &self,
+        request: &HttpRequest,
+        deadline: Option<Instant>,
+    ) -> Result<HttpResponse, HttpError> {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             return Err(HttpError::TimedOut);
@@ -213,7 +241,15 @@ fn failed(error: Error, request: &HttpRequest) -> HttpError {
         Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             HttpError::Connect(error)
         }
+        Error::Io(error) if is_unprocessed(&error) => HttpError::Unsent(error),
         Error::Io(error) => HttpError::Lost(error),
+        Error::Other(error) => match error.downcast() {
+            Ok(unconnected) => {
+                let Unconnected(error) = *unconnected;
+                HttpError::Connect(error)
+            }
+            Err(error) => HttpError::Lost(io::Error::other(error)),
+        },
         Error::BadUri(_) => HttpError::Url("it is of no use to ureq"),
         Error::Tls(_) | Error::RequireHttpsOnly(_) => HttpError::Connect(io::Error::other(error)),
         error => HttpError::Lost(io::Error::other(error)),

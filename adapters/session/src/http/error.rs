@@ -17,7 +17,7 @@ pub enum HttpError {
     Reply(ReplyError),
     /// No connection could be made: nothing was sent.
     Connect(io::Error),
-    /// A connection was lost before anything was sent.
+    /// Every connection was over before anything was sent, or before the server can have read it.
     Unsent(io::Error),
     /// The connection was lost on the way. The server may or may not have acted.
     Lost(io::Error),
@@ -32,7 +32,7 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// Whether repeating the call is safe: no byte of it left this side.
+    /// Whether repeating the call is safe: the server cannot have read it.
     pub fn is_unsent(&self) -> bool {
         matches!(
             self,

@@ -8,10 +8,12 @@
 
 mod caller;
 mod error;
+mod kept;
 mod mock;
 mod url;
 
 pub use caller::{HttpCaller, HttpClientOptions, HttpRequest, HttpResponse, Started, result_of};
 pub use error::{HttpCallError, HttpError};
+pub use kept::{Kept, is_unprocessed, unprocessed};
 pub use mock::HttpMock;
 pub use url::{HttpScheme, HttpUrl};

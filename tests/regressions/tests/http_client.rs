@@ -1,0 +1,383 @@
+//! An HTTP client and connections that the server is done with.
+//!
+//! Each server here answers every request, and ends its connections in a way of its own. A call that
+//! is given such a connection must take another one, whatever moment it comes at.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use antiphon::Config;
+use antiphon_async::http::{Client, HttpCallError, HttpError};
+use antiphon_async::tls::rustls::{ClientConfig, ServerConfig, ServerConnection, StreamOwned};
+use antiphon_regressions::{LONG, Rt, on_every_runtime};
+use antiphon_stress::certificates::{ANY, Authority, NAME, Validity};
+
+/// How many calls are made one after another.
+const CALLS: u64 = 200;
+
+/// How a server ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// It says `Connection: close`, and closes after the reply.
+    Said,
+    /// It says `Connection: close`, and leaves it to the client to close.
+    SaidOnly,
+    /// It says `Connection: close`, and closes a while after the reply.
+    SaidLate,
+    /// It closes after the reply, and says nothing of it.
+    Silent,
+    /// It replies in HTTP/1.0, and closes after the reply.
+    Version10,
+    /// It replies in HTTP/1.0 without a length: the end of the connection is the end of the body.
+    Version10NoLength,
+    /// It closes when nothing has come for some microseconds, a different number each time.
+    IdleAtRandom,
+    /// It closes after every third reply.
+    EveryThird,
+    /// It says that it keeps a connection for 1 s, and keeps it much shorter.
+    KeepAliveTimeout,
+}
+
+/// Bytes both ways.
+trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A server that ends its connections like that. Gives its port, and how many requests it has answered.
+fn server(ending: Ending, tls: Option<Arc<ServerConfig>>) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let answered = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&answered);
+    thread::spawn(move || {
+        // Lehmer's generator: the numbers are the same in every run.
+        let mut random = 1_u64;
+        while let Ok((socket, _)) = listener.accept() {
+            random = random * 48_271 % 0x7fff_ffff;
+            let (count, idle) = (Arc::clone(&count), Duration::from_micros(random % 800 + 1));
+            let tls = tls.clone();
+            thread::spawn(move || {
+                socket.set_nodelay(true).expect("a socket");
+                let held = socket.try_clone().expect("a handle");
+                let stream: Box<dyn Stream> = match tls {
+                    None => Box::new(socket),
+                    Some(config) => {
+                        let session = ServerConnection::new(config).expect("a session");
+                        Box::new(StreamOwned::new(session, socket))
+                    }
+                };
+                serve(stream, &held, ending, idle, &count);
+            });
+        }
+    });
+    (port, answered)
+}
+
+fn serve(
+    mut stream: Box<dyn Stream>,
+    socket: &TcpStream,
+    ending: Ending,
+    idle: Duration,
+    count: &AtomicUsize,
+) {
+    let mut replies = 0;
+    loop {
+        // A first request is waited for.
+        let patience = match ending {
+            Ending::IdleAtRandom | Ending::KeepAliveTimeout if replies > 0 => idle,
+            _ => LONG,
+        };
+        let Some(id) = request(&mut *stream, socket, patience) else {
+            return;
+        };
+        count.fetch_add(1, Ordering::SeqCst);
+        let body = format!(r#"{{"jsonrpc":"2.0","result":{id},"id":{id}}}"#);
+        let length = format!("content-length: {}\r\n", body.len());
+        let head = match ending {
+            Ending::Said | Ending::SaidOnly | Ending::SaidLate => {
+                format!("HTTP/1.1 200 OK\r\nconnection: close\r\n{length}")
+            }
+            Ending::KeepAliveTimeout => {
+                format!("HTTP/1.1 200 OK\r\nkeep-alive: timeout=1\r\n{length}")
+            }
+            Ending::Version10 => format!("HTTP/1.0 200 OK\r\n{length}"),
+            Ending::Version10NoLength => "HTTP/1.0 200 OK\r\n".into(),
+            Ending::Silent | Ending::IdleAtRandom | Ending::EveryThird => {
+                format!("HTTP/1.1 200 OK\r\n{length}")
+            }
+        };
+        let reply = format!("{head}content-type: application/json\r\n\r\n{body}");
+        if stream.write_all(reply.as_bytes()).is_err() {
+            return;
+        }
+        replies += 1;
+        match ending {
+            Ending::IdleAtRandom | Ending::KeepAliveTimeout => {}
+            Ending::EveryThird if replies % 3 != 0 => {}
+            Ending::SaidOnly => {
+                // Whatever comes now is never answered.
+                let _ = stream.read_to_end(&mut Vec::new());
+                return;
+            }
+            Ending::SaidLate => {
+                thread::sleep(Duration::from_millis(20));
+                return;
+            }
+            _ => return,
+        }
+    }
+}
+
+/// The id in the next request; none if there is no next one.
+fn request(stream: &mut dyn Stream, socket: &TcpStream, patience: Duration) -> Option<u64> {
+    socket.set_read_timeout(Some(patience)).expect("a socket");
+    let (mut read, mut byte) = (Vec::new(), [0; 1]);
+    while !read.ends_with(b"}") {
+        match stream.read(&mut byte) {
+            Ok(1..) => read.extend_from_slice(&byte),
+            _ => return None,
+        }
+        // Once it has begun it is waited for.
+        if read.len() == 1 {
+            socket.set_read_timeout(Some(LONG)).expect("a socket");
+        }
+    }
+    let text = String::from_utf8(read).expect("a request is text");
+    let (_, id) = text.rsplit_once(r#""id":"#).expect("an id");
+    id.trim_end_matches('}').parse().ok()
+}
+
+fn plain(port: u16) -> String {
+    format!("http://127.0.0.1:{port}/")
+}
+
+/// A client on the runtime.
+fn client(rt: Rt, port: u16) -> Client {
+    match rt {
+        Rt::Tokio | Rt::TokioLocal => antiphon_tokio::http::connect(&plain(port), Config::new()),
+        Rt::Smol | Rt::AsyncStd => antiphon_async_std::http::connect(&plain(port), Config::new()),
+    }
+    .expect("a client")
+}
+
+fn client_on_threads(port: u16) -> antiphon_blocking::http::Client {
+    antiphon_blocking::http::connect(&plain(port), Config::new()).expect("a client")
+}
+
+fn client_with_tls(rt: Rt, port: u16, config: Arc<ClientConfig>) -> Client {
+    let url = format!("https://{NAME}:{port}/");
+    match rt {
+        Rt::Tokio | Rt::TokioLocal => {
+            antiphon_tokio::http::connect_tls(&url, Config::new(), config)
+        }
+        Rt::Smol | Rt::AsyncStd => {
+            antiphon_async_std::http::connect_tls(&url, Config::new(), config)
+        }
+    }
+    .expect("a client")
+}
+
+/// The two configurations of a connection with TLS.
+fn tls() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+    let authority = Authority::new("a");
+    let server = authority.strict_server(authority.sign(&[NAME], Validity::Now), ANY);
+    let client = authority.client(Some(authority.sign(&["client"], Validity::Now)));
+    (server, client)
+}
+
+fn every_call_is_answered(rt: Rt, ending: Ending, is_secure: bool) {
+    let (tls_server, tls_client) = tls();
+    let (port, answered) = server(ending, is_secure.then_some(tls_server));
+    rt.run(|_| async {
+        let client = match is_secure {
+            false => client(rt, port),
+            true => client_with_tls(rt, port, tls_client),
+        };
+        for id in 1..=CALLS {
+            let called = client.call_timeout::<u64>("m", (), Some(LONG / 3)).await;
+            match called {
+                Ok(result) => assert_eq!(result, id),
+                Err(error) => panic!("{rt:?} {ending:?}: call {id} of {CALLS}: {error}"),
+            }
+        }
+    });
+    // None was served twice.
+    assert_eq!(answered.load(Ordering::SeqCst) as u64, CALLS);
+}
+
+fn every_call_is_answered_on_threads(ending: Ending, is_secure: bool) {
+    let (tls_server, tls_client) = tls();
+    let (port, answered) = server(ending, is_secure.then_some(tls_server));
+    let client = match is_secure {
+        false => client_on_threads(port),
+        true => {
+            let url = format!("https://{NAME}:{port}/");
+            let client = antiphon_blocking::http::connect_tls(&url, Config::new(), tls_client);
+            client.expect("a client")
+        }
+    };
+    for id in 1..=CALLS {
+        match client.call_timeout::<u64>("m", (), Some(LONG / 3)) {
+            Ok(result) => assert_eq!(result, id),
+            Err(error) => panic!("threads {ending:?}: call {id} of {CALLS}: {error}"),
+        }
+    }
+    assert_eq!(answered.load(Ordering::SeqCst) as u64, CALLS);
+}
+
+/// One test of each runtime and of threads for each ending.
+macro_rules! endings {
+    ($($case:ident: $ending:ident, $is_secure:literal;)*) => {
+        $(fn $case(rt: Rt) { every_call_is_answered(rt, Ending::$ending, $is_secure); })*
+        on_every_runtime! { $(
+            // USE-18 HTP-05
+            $case;
+        )* }
+        mod threads { $(
+            // USE-18 HTP-05
+            #[test]
+            fn $case() { super::every_call_is_answered_on_threads(super::Ending::$ending, $is_secure); }
+        )* }
+    };
+}
+
+endings! {
+    a_connection_that_is_said_to_close_was_given_the_next_call: Said, false;
+    a_connection_that_the_client_is_to_close_was_given_the_next_call: SaidOnly, false;
+    a_connection_that_closes_late_was_given_the_next_call: SaidLate, false;
+    a_connection_closed_without_a_word_was_given_the_next_call: Silent, false;
+    a_connection_of_http_1_0_was_given_the_next_call: Version10, false;
+    a_connection_whose_end_ends_the_body_was_given_the_next_call: Version10NoLength, false;
+    an_idle_connection_closed_at_any_moment_was_given_a_call: IdleAtRandom, false;
+    a_connection_closed_after_some_replies_was_given_the_next_call: EveryThird, false;
+    a_connection_kept_as_long_as_the_server_says_was_given_a_call: KeepAliveTimeout, false;
+    a_tls_connection_that_is_said_to_close_was_given_the_next_call: Said, true;
+    a_tls_connection_closed_without_a_word_was_given_the_next_call: Silent, true;
+    a_tls_connection_closed_after_some_replies_was_given_the_next_call: EveryThird, true;
+}
+
+/// What the scripted server below does once it has answered the first request.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Close,
+    EndWriting,
+    /// It reads another request, and closes without an answer.
+    ReadAndClose,
+}
+
+/// A server that does so on its first connection, tells of it, and answers everything on all others.
+fn scripted(then: Then) -> (u16, Receiver<()>, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let (count, (done, is_done)) = (Arc::clone(&requests), channel());
+    thread::spawn(move || {
+        let mut first = Some(then);
+        let mut held = Vec::new();
+        while let Ok((mut socket, _)) = listener.accept() {
+            let handle = socket.try_clone().expect("a handle");
+            while let Some(id) = request(&mut socket, &handle, LONG) {
+                count.fetch_add(1, Ordering::SeqCst);
+                let body = format!(r#"{{"jsonrpc":"2.0","result":{id},"id":{id}}}"#);
+                let reply = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                socket.write_all(reply.as_bytes()).expect("a client");
+                match first.take() {
+                    None => continue,
+                    Some(Then::Close) => socket.shutdown(Shutdown::Both).expect("a client"),
+                    Some(Then::EndWriting) => {
+                        socket.shutdown(Shutdown::Write).expect("a client");
+                    }
+                    Some(Then::ReadAndClose) => {
+                        request(&mut socket, &handle, LONG).expect("another request");
+                        count.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+                held.push(handle);
+                break;
+            }
+            drop(socket);
+            if matches!(then, Then::ReadAndClose) {
+                held.clear();
+            }
+            let _ = done.send(());
+        }
+    });
+    (port, is_done, requests)
+}
+
+fn an_end_that_the_runtime_had_not_looked_at_cost_a_call(rt: Rt) {
+    for then in [Then::Close, Then::EndWriting] {
+        let (port, is_done, _) = scripted(then);
+        rt.run(|_| async {
+            let client = client(rt, port);
+            assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
+            // The thread that would notice is kept from it, where there is one only.
+            is_done.recv_timeout(LONG).expect("it has ended");
+            let called = client.call_timeout::<u64>("m", (), Some(LONG / 3)).await;
+            assert_eq!(called.expect("an answer"), 2, "{rt:?} {then:?}");
+        });
+    }
+}
+
+// USE-18 HTP-05
+#[test]
+fn an_end_that_the_runtime_had_not_looked_at_cost_a_call_on_threads() {
+    for then in [Then::Close, Then::EndWriting] {
+        let (port, is_done, _) = scripted(then);
+        let client = client_on_threads(port);
+        assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
+        is_done.recv_timeout(LONG).expect("it has ended");
+        let called = client.call_timeout::<u64>("m", (), Some(LONG / 3));
+        assert_eq!(called.expect("an answer"), 2, "{then:?}");
+    }
+}
+
+/// A call that the server has read is never made again by itself: it may be a payment.
+fn a_call_that_was_read_is_lost_with_its_connection(rt: Rt) {
+    let (port, _done, requests) = scripted(Then::ReadAndClose);
+    rt.run(|_| async {
+        let client = client(rt, port);
+        assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
+        let lost = client.call::<u64>("m", ()).await.expect_err("no answer");
+        assert!(
+            matches!(lost, HttpCallError::Http(HttpError::Lost(_))),
+            "{rt:?} {lost:?}"
+        );
+        assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 3);
+    });
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
+}
+
+// USE-18 CON-06
+#[test]
+fn a_call_that_was_read_is_lost_with_its_connection_on_threads() {
+    let (port, _done, requests) = scripted(Then::ReadAndClose);
+    let client = client_on_threads(port);
+    assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
+    let lost = client.call::<u64>("m", ()).expect_err("no answer");
+    assert!(
+        matches!(lost, HttpCallError::Http(HttpError::Lost(_))),
+        "{lost:?}"
+    );
+    assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 3);
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
+}
+
+mod without_a_race {
+    use super::*;
+
+    on_every_runtime! {
+        // USE-18 HTP-05
+        an_end_that_the_runtime_had_not_looked_at_cost_a_call;
+        // USE-18 CON-06
+        a_call_that_was_read_is_lost_with_its_connection;
+    }
+}
