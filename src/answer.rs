@@ -32,6 +32,9 @@ pub struct Incoming<'a> {
 /// and refused messages are answered without the function being asked. A result that cannot be
 /// written is answered −32603.
 ///
+/// It knows nothing of HTTP: who may ask, and what a browser may send, is judged by
+/// [`http::handle`](crate::http::handle).
+///
 /// ```
 /// use antiphon::{answer, Config, ErrorObject};
 /// let reply = answer(Config::new(), br#"{"jsonrpc":"2.0","method":"double","params":[21],"id":1}"#, |call| {

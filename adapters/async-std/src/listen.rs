@@ -64,7 +64,7 @@ impl TcpServer {
     }
 
     /// The same with another limit on connections at once. Further ones are closed as soon as
-    /// they are made; over HTTP they are answered 503. Default 10 240.
+    /// they are made; over HTTP without TLS they are answered 503. Default 10 240.
     pub fn with_connections_max(self, connections_max: usize) -> Self {
         Self {
             server: self.server.with_connections_max(connections_max),
