@@ -56,8 +56,8 @@ impl TcpServer {
     }
 
     /// The same with another limit on connections at once. Further ones are closed as soon as
-    /// they are made; over HTTP without TLS they are answered 503. Default 256, for each costs four threads;
-    /// over HTTP, where a connection costs none, 10 240.
+    /// they are made; over HTTP without TLS they are answered 503. Default 256, for each costs four
+    /// threads; over HTTP, where a connection costs none, 10 240.
     #[must_use]
     pub fn with_connections_max(mut self, connections_max: usize) -> Self {
         self.connections_max = Some(connections_max);

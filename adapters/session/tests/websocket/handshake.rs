@@ -306,7 +306,7 @@ fn headers_that_cannot_be_sent_are_refused() {
 // WSK-01 WSK-06
 #[test]
 fn an_answer_opens_only_if_all_of_it_fits() {
-    let cases: [(&str, &str, bool); 12] = [
+    let cases: [(&str, &str, bool); 15] = [
         ("", "", true),
         ("Upgrade: WebSocket", "Upgrade: h2c", false),
         ("Upgrade: WebSocket\r\n", "", false),
@@ -318,6 +318,13 @@ fn an_answer_opens_only_if_all_of_it_fits() {
         ("Connection: Upgrade", "Connection: close", false),
         ("Sec-WebSocket-Accept: ", "Sec-WebSocket-Accept: x", false),
         ("Sec-WebSocket-Accept", "X-Accept", false),
+        (
+            "Sec-WebSocket-Accept",
+            "Sec-WebSocket-Accept: x\r\nSec-WebSocket-Accept",
+            false,
+        ),
+        ("Upgrade: WebSocket", "Upgrade: WebSocket, h2c", false),
+        ("Upgrade: W", "Upgrade: h2c\r\nUpgrade: W", false),
         (
             "Upgrade: W",
             "Sec-WebSocket-Extensions: permessage-deflate\r\nUpgrade: W",
