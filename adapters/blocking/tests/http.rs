@@ -336,7 +336,7 @@ fn what_came_back_decides_how_a_call_ends() {
     assert!(
         matches!(
             large,
-            HttpError::Reply(ReplyError::TooLarge { bytes_max: 1000 })
+            HttpError::Reply(ReplyError::TooLarge { bytes_max: 1000 }, _)
         ),
         "{large:?}"
     );
@@ -361,7 +361,7 @@ fn a_reply_of_unknown_length_is_cut_off_at_the_limit() {
             .call::<u32>("m", ());
         match called {
             Ok(four) => assert!(is_taken && four == 4),
-            Err(HttpCallError::Http(HttpError::Reply(ReplyError::TooLarge { .. }))) => {
+            Err(HttpCallError::Http(HttpError::Reply(ReplyError::TooLarge { .. }, _))) => {
                 assert!(!is_taken);
             }
             Err(other) => panic!("{other:?}"),

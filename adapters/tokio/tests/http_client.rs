@@ -135,7 +135,10 @@ async fn what_came_back_decides_how_a_call_ends() {
     );
     mock.reply(200, "<html>");
     let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());
-    assert!(matches!(failed, HttpError::Reply(ReplyError::NoAnswer(_))));
+    assert!(matches!(
+        failed,
+        HttpError::Reply(ReplyError::NoAnswer(_), _)
+    ));
     mock.reply(200, &result(6));
     let decode = client.call::<String>("a", ()).await.unwrap_err();
     assert!(matches!(decode, HttpCallError::Call(CallError::Decode(_))));
@@ -333,7 +336,7 @@ async fn a_reply_over_the_limit_is_not_read() {
         let failed = http_error(called.unwrap_err());
         let too_large = matches!(
             failed,
-            HttpError::Reply(ReplyError::TooLarge { bytes_max: 1000 })
+            HttpError::Reply(ReplyError::TooLarge { bytes_max: 1000 }, _)
         );
         assert!(too_large, "{failed:?}");
         // The rest of it is not read either.
@@ -386,7 +389,7 @@ async fn a_post_follows_redirects_within_its_origin_only() {
     for failed in [foreign, again] {
         assert!(matches!(
             failed,
-            HttpError::Reply(ReplyError::Redirect { status: 308, .. })
+            HttpError::Reply(ReplyError::Redirect { status: 308, .. }, _)
         ));
     }
 }

@@ -25,8 +25,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{
-    ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION,
-    TRANSFER_ENCODING,
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    LOCATION, TRANSFER_ENCODING,
 };
 use hyper::{Method, Request, Response, Uri, Version};
 
@@ -266,7 +266,7 @@ impl Job {
         *request.uri_mut() = self.target.uri.clone();
         let headers = request.headers_mut();
         // With the length of the body, which hyper adds.
-        headers.reserve(5 + self.headers.len());
+        headers.reserve(6 + self.headers.len());
         headers.insert(HOST, self.target.host.clone());
         let content_type = match self.content_type {
             MEDIA_TYPE => JSON.clone(),
@@ -274,6 +274,7 @@ impl Job {
         };
         headers.insert(CONTENT_TYPE, content_type.clone());
         headers.insert(ACCEPT, content_type);
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if !self.headers.is_empty() {
             let own = header_map(&self.headers)?;
             for name in own.keys() {
@@ -370,10 +371,12 @@ async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<HttpResp
     let location = parts.headers.get(LOCATION);
     let mut response = HttpResponse::new(parts.status.as_u16(), Vec::new());
     response.location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into());
-    let too_large = || HttpError::Reply(antiphon::http::ReplyError::TooLarge { bytes_max });
+    for (name, value) in &parts.headers {
+        response.headers.push(name.as_str(), value.as_bytes());
+    }
     let declared = hyper::body::Body::size_hint(&incoming).lower();
     if declared > bytes_max as u64 {
-        return Err(too_large());
+        return Err(response.too_large(bytes_max));
     }
     // What is known to have ended need not be asked again.
     while !hyper::body::Body::is_end_stream(&incoming) {
@@ -385,7 +388,7 @@ async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<HttpResp
             continue;
         };
         if response.body.len() + data.len() > bytes_max {
-            return Err(too_large());
+            return Err(response.too_large(bytes_max));
         }
         response.body.extend_from_slice(&data);
     }

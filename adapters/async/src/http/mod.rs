@@ -16,8 +16,8 @@ mod stream;
 pub use antiphon::http::{Answer, Cors, HttpRules, RequestHead, StatusScope, Statuses};
 pub use antiphon::http::{MEDIA_TYPE, REDIRECTS_MAX, ReplyError, Verdict};
 pub use antiphon_session::http::{
-    HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse, HttpScheme,
-    HttpUrl,
+    HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
+    HttpScheme, HttpUrl, OnReply,
 };
 pub use client::{Client, HttpSend, Sending};
 pub use connections::Connections;

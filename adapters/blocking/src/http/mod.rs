@@ -44,8 +44,8 @@ mod tasks;
 pub use antiphon::http::{Answer, Cors, HttpRules, ReplyError, StatusScope, Statuses};
 pub use antiphon_async::http::HttpOptions;
 pub use antiphon_session::http::{
-    HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse, HttpScheme,
-    HttpUrl,
+    HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
+    HttpScheme, HttpUrl, OnReply,
 };
 pub use client::{Client, connect};
 #[cfg(feature = "tls")]

@@ -188,7 +188,8 @@ impl Ureq {
             .agent
             .post(request.url.to_string())
             .content_type(request.content_type)
-            .header("accept", request.content_type);
+            .header("accept", request.content_type)
+            .header("accept-encoding", "identity");
         if let Some(headers) = post.headers_mut() {
             for (name, _) in &*request.headers {
                 headers.remove(name);
@@ -208,20 +209,29 @@ impl Ureq {
         let mut response = sent.map_err(|error| failed(error, request))?;
         let location = response.headers().get("location");
         let location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into());
+        let mut received = HttpResponse::new(response.status().as_u16(), Vec::new());
+        received.location = location;
+        for (name, value) in response.headers() {
+            received.headers.push(name.as_str(), value.as_bytes());
+        }
         let limit = request.reply_bytes_max as u64;
         if response
             .body()
             .content_length()
             .is_some_and(|declared| declared > limit)
         {
-            return Err(failed(Error::BodyExceedsLimit(limit), request));
+            return Err(received.too_large(request.reply_bytes_max));
         }
         // ureq refuses a body that fills its limit, for it does not look whether it has ended.
         let body = response.body_mut().with_config();
         let body = body.limit(limit.saturating_add(1)).read_to_vec();
-        let body = body.map_err(|error| failed(error, request))?;
-        let mut received = HttpResponse::new(response.status().as_u16(), body);
-        received.location = location;
+        match body {
+            Ok(body) => received.body = body,
+            Err(Error::BodyExceedsLimit(_)) => {
+                return Err(received.too_large(request.reply_bytes_max));
+            }
+            Err(error) => return Err(failed(error, request)),
+        }
         Ok(received)
     }
 }

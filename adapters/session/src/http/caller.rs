@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use antiphon::http::{ClientExchange, redirect};
+use antiphon::http::{ClientExchange, ReplyError, redirect};
 use antiphon::{CallId, Collector, Config, OwnedJson, Payload, SendError};
 
 use super::error::{HttpCallError, HttpError};
 use super::url::HttpUrl;
 use crate::call::CallError;
+use crate::context::Headers;
 use crate::handle::BatchBuilder;
 use crate::places::Places;
 use crate::session::Tag;
@@ -48,6 +49,48 @@ pub struct HttpClientOptions {
     /// The longest head of a reply, in bytes. Default 16 KiB. (Not for a sender that was handed
     /// in.)
     pub header_bytes_max: usize,
+    /// Called with the status and the headers of every reply, before the call ends, on the task or
+    /// thread that waits for it: session ids, cookies and rate limits are found there. It must not
+    /// block. Default none.
+    pub on_reply: Option<OnReply>,
+}
+
+/// Takes the head of a reply: see [`HttpClientOptions::on_reply`].
+#[derive(Clone)]
+pub struct OnReply(Arc<dyn Fn(&HttpReply) + Send + Sync>);
+
+impl OnReply {
+    /// Calls `take` with the head of every reply.
+    pub fn new(take: impl Fn(&HttpReply) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+}
+
+impl fmt::Debug for OnReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnReply").finish_non_exhaustive()
+    }
+}
+
+/// The head of a reply, as plain data.
+///
+/// ```
+/// use antiphon_session::http::HttpReply;
+/// let mut reply = HttpReply::default();
+/// reply.status = 429;
+/// reply.headers.push("Retry-After", b"7");
+/// assert_eq!(reply.headers.get("retry-after"), Some("7"));
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct HttpReply {
+    /// The status; 0 where none came.
+    pub status: u16,
+    /// The headers in the order received.
+    pub headers: Headers,
+    /// In a failure, the first 512 bytes of the body as text, control characters escaped. Empty for
+    /// [`on_reply`](HttpClientOptions::on_reply).
+    pub text: String,
 }
 
 impl HttpClientOptions {
@@ -60,7 +103,16 @@ impl HttpClientOptions {
             connect_time_max: Duration::from_secs(10),
             idle_time_max: Duration::from_secs(4),
             header_bytes_max: 16 << 10,
+            on_reply: None,
         }
+    }
+
+    /// Calls `take` with the status and the headers of every reply: see
+    /// [`on_reply`](Self::on_reply).
+    #[must_use]
+    pub fn with_on_reply(mut self, take: impl Fn(&HttpReply) + Send + Sync + 'static) -> Self {
+        self.on_reply = Some(OnReply::new(take));
+        self
     }
 }
 
@@ -116,6 +168,9 @@ pub struct HttpResponse {
     pub status: u16,
     /// The header `Location`: where a redirect leads to.
     pub location: Option<String>,
+    /// The headers in the order received, as far as the sender tells them. A sender that decodes a
+    /// body leaves its `Content-Encoding` out.
+    pub headers: Headers,
     /// The body; empty for none.
     pub body: Vec<u8>,
 }
@@ -126,14 +181,53 @@ impl HttpResponse {
         Self {
             status,
             location: None,
+            headers: Headers::new(),
             body: body.into(),
         }
     }
 }
 
+impl HttpResponse {
+    /// What a sender fails with that has read this much of a reply and finds that it is larger than
+    /// `bytes_max`.
+    pub fn too_large(self, bytes_max: usize) -> HttpError {
+        let reply = HttpReply {
+            text: first_bytes(&self.body),
+            status: self.status,
+            headers: self.headers,
+        };
+        HttpError::Reply(ReplyError::TooLarge { bytes_max }, reply)
+    }
+}
+
+/// The beginning of a body, as text for a log.
+fn first_bytes(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]);
+    let shown = text.trim().chars().flat_map(|letter| {
+        let escaped = letter.is_control().then(|| letter.escape_debug());
+        let plain = (!letter.is_control()).then_some(letter);
+        escaped.into_iter().flatten().chain(plain)
+    });
+    shown.collect()
+}
+
+/// Takes any content coding but `identity` for what it is: one that was not asked for, in which
+/// no JSON can be read (RFC 9110 clause 8.4).
+fn coding_of(headers: &Headers) -> Option<&str> {
+    let codings = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"))
+        .map(|(_, value)| std::str::from_utf8(value).unwrap_or("unreadable"));
+    codings
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
+}
+
 /// One request on its way, and what it is about.
 #[derive(Debug)]
 pub struct Started {
+    on_reply: Option<OnReply>,
     /// What is to be sent next.
     pub request: HttpRequest,
     /// None once it is over.
@@ -148,6 +242,12 @@ pub struct Started {
 struct Spare(Mutex<Vec<Boxed>>);
 
 type Boxed = Box<ClientExchange<Tag>>;
+
+/// How much of a body is told in a failure.
+const TEXT_BYTES_MAX: usize = 512;
+
+/// How much of the name of a coding is told.
+const CODING_CHARS_MAX: usize = 64;
 
 /// How many are kept at the most: 80 KiB.
 const SPARE_MAX: usize = 64;
@@ -172,10 +272,35 @@ impl Started {
     /// # Errors
     /// What came back is no answer.
     pub fn receive(&mut self, response: &HttpResponse) -> Result<Option<Collector>, HttpError> {
+        let reply = || HttpReply {
+            status: response.status,
+            headers: response.headers.clone(),
+            text: String::new(),
+        };
+        if let Some(OnReply(take)) = &self.on_reply {
+            take(&reply());
+        }
+        if let Some(coding) = coding_of(&response.headers) {
+            // It is the peer's word, of any length.
+            let coding = coding.chars().take(CODING_CHARS_MAX).collect();
+            return Err(HttpError::Coding(coding, reply()));
+        }
+        self.read(response).map_err(|error| {
+            let text = first_bytes(&response.body);
+            HttpError::Reply(error, HttpReply { text, ..reply() })
+        })
+    }
+
+    fn read(&mut self, response: &HttpResponse) -> Result<Option<Collector>, ReplyError> {
         if let Some(location) = response.location.as_deref() {
             let (from, followed) = (self.request.url.to_string(), self.redirects);
             if let Some(url) = redirect(response.status, &from, Some(location), followed)? {
-                self.request.url = url.parse()?;
+                // It was resolved against a URL that can be asked for, and has its origin.
+                let refused = |_| ReplyError::Redirect {
+                    status: response.status,
+                    location: location.into(),
+                };
+                self.request.url = url.parse().map_err(refused)?;
                 self.redirects += 1;
                 return Ok(None);
             }
@@ -198,6 +323,7 @@ pub struct HttpCaller {
     url: HttpUrl,
     config: Config,
     headers: Arc<Vec<(String, String)>>,
+    on_reply: Option<OnReply>,
     next_call: Mutex<u64>,
     is_closed: AtomicBool,
     spare: Arc<Spare>,
@@ -210,6 +336,7 @@ impl HttpCaller {
             url,
             config: options.config,
             headers: Arc::new(options.headers.clone()),
+            on_reply: options.on_reply.clone(),
             next_call: Mutex::new(options.config.first_call),
             is_closed: AtomicBool::new(false),
             spare: Arc::default(),
@@ -306,6 +433,7 @@ impl HttpCaller {
             reply_bytes_max: self.config.message_bytes_max,
         };
         let started = Started {
+            on_reply: self.on_reply.clone(),
             request,
             exchange: Some(exchange),
             redirects: 0,

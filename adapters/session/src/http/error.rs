@@ -6,6 +6,7 @@ use std::io;
 use antiphon::SendError;
 use antiphon::http::ReplyError;
 
+use super::caller::HttpReply;
 use crate::call::CallError;
 
 /// A failure of the transport. What the peer answered is a [`CallError`].
@@ -14,7 +15,9 @@ use crate::call::CallError;
 pub enum HttpError {
     /// The server answered something that is no answer: a status, a page, a redirect to somebody
     /// else, too much.
-    Reply(ReplyError),
+    Reply(ReplyError, HttpReply),
+    /// The reply has this content coding, which was not asked for and cannot be read.
+    Coding(String, HttpReply),
     /// No connection could be made: nothing was sent.
     Connect(io::Error),
     /// Every connection was over before anything was sent, or before the server can have read it.
@@ -43,7 +46,15 @@ impl HttpError {
     /// The status that the server answered with, where that was what was wrong.
     pub fn status(&self) -> Option<u16> {
         match self {
-            Self::Reply(error) => error.status(),
+            Self::Reply(error, _) => error.status(),
+            _ => None,
+        }
+    }
+
+    /// The status and headers of the reply, where one came: for `Retry-After` and the like.
+    pub fn reply(&self) -> Option<&HttpReply> {
+        match self {
+            Self::Reply(_, reply) | Self::Coding(_, reply) => Some(reply),
             _ => None,
         }
     }
@@ -52,7 +63,25 @@ impl HttpError {
 impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reply(error) => error.fmt(f),
+            // What it says tells more than where reading it failed.
+            Self::Reply(ReplyError::NoAnswer(_), HttpReply { status, text, .. })
+                if !text.is_empty() =>
+            {
+                write!(
+                    f,
+                    "the reply with status {status} is no JSON-RPC answer: {text}"
+                )
+            }
+            Self::Reply(ReplyError::Status { status, .. }, HttpReply { text, .. })
+                if !text.is_empty() =>
+            {
+                write!(f, "the server answered with status {status}: {text}")
+            }
+            Self::Reply(error, _) => error.fmt(f),
+            Self::Coding(coding, _) => write!(
+                f,
+                "the reply has the content coding {coding:?}, which was not asked for"
+            ),
             Self::Connect(error) => write!(f, "the server cannot be reached: {error}"),
             Self::Unsent(error) => write!(f, "the request was not sent: {error}"),
             Self::Lost(error) => write!(f, "the connection was lost: {error}"),
@@ -73,9 +102,10 @@ impl std::error::Error for HttpError {
     }
 }
 
+/// For a reply of which nothing else is known.
 impl From<ReplyError> for HttpError {
     fn from(error: ReplyError) -> Self {
-        Self::Reply(error)
+        Self::Reply(error, HttpReply::default())
     }
 }
 
@@ -96,6 +126,14 @@ impl HttpCallError {
         match self {
             Self::Call(CallError::Remote(error)) => Some(error.as_error()),
             _ => None,
+        }
+    }
+
+    /// The status and headers of the reply, where that was what was wrong.
+    pub fn reply(&self) -> Option<&HttpReply> {
+        match self {
+            Self::Http(error) => error.reply(),
+            Self::Call(_) => None,
         }
     }
 }

@@ -12,7 +12,8 @@ mod kept;
 mod mock;
 mod url;
 
-pub use caller::{HttpCaller, HttpClientOptions, HttpRequest, HttpResponse, Started, result_of};
+pub use caller::{HttpCaller, HttpClientOptions, HttpReply, HttpRequest, HttpResponse};
+pub use caller::{OnReply, Started, result_of};
 pub use error::{HttpCallError, HttpError};
 pub use kept::{Kept, is_unprocessed, unprocessed};
 pub use mock::HttpMock;
