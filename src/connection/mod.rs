@@ -111,6 +111,8 @@ pub struct Connection<T = (), S = Config> {
     ended: Option<Closed>,
     /// The latest time that the driver told.
     now: Instant,
+    /// The latest time up to which deadlines may end something: the present, unless the driver has more to read first.
+    judged: Instant,
     cutter: Cutter,
     calls: Calls<T>,
     requests: Requests,
@@ -233,6 +235,7 @@ impl<T, S: Settings> Connection<T, S> {
         Self {
             config: settings,
             now: Instant::ZERO,
+            judged: Instant::ZERO,
             cutter: Cutter::new(config.framing),
             calls: Calls::new(config.first_call),
             requests: Requests::new(),
@@ -337,12 +340,30 @@ impl<T, S: Settings> Connection<T, S> {
     /// steps back does no harm. Spans are counted from the latest time told, or from
     /// [`Instant::ZERO`] if none was: a driver whose epoch lies far back tells the time once before
     /// its first command.
+    ///
+    /// Deadlines up to `now` may end something from here on. A driver that may have more to read tells the present by
+    /// [`handle_time`](Self::handle_time) until it has read it.
     pub fn handle_timeout(&mut self, now: Instant) {
-        // The far future is how never is written; the present is always before it.
-        let latest = Instant::from_nanos(NEVER - 1);
+        self.handle_time(now);
+        self.judged = self.judged.max(now.min(LATEST));
+    }
+
+    /// Tells the present without letting a deadline end anything. Spans that begin are counted from it.
+    ///
+    /// ```
+    /// use antiphon::{Config, Connection, Input, Instant};
+    /// let mut conn = Connection::new(Config::new());
+    /// conn.call("m", (), Some(Instant::from_millis(10)), ())?;
+    /// conn.handle_time(Instant::from_millis(20));
+    /// assert!(conn.poll_event(&mut Input::none()).is_none()); // the answer may be there, unread
+    /// conn.handle_timeout(Instant::from_millis(20));
+    /// assert!(conn.poll_event(&mut Input::none()).is_some());
+    /// # Ok::<(), antiphon::SendError>(())
+    /// ```
+    pub fn handle_time(&mut self, now: Instant) {
         // What was queued until now has waited since the time that goes by here.
         self.deadlines.write = self.write_due();
-        self.now = self.now.max(now.min(latest));
+        self.now = self.now.max(now.min(LATEST));
     }
 
     /// Tells that nothing more will come in. Calls of ours that are open settle; requests of the
@@ -553,6 +574,9 @@ impl<T, S: Settings> Connection<T, S> {
         span.map_or(NEVER, |span| (self.now + span).as_nanos())
     }
 }
+
+/// The far future is how never is written; the present is always before it.
+const LATEST: Instant = Instant::from_nanos(NEVER - 1);
 
 /// How large a buffer for output may stay once it is empty.
 const fn kept_bytes(config: &Config) -> usize {

@@ -38,6 +38,7 @@ impl<T> Connection<T> {
         let Self {
             config: Settled(config),
             now: _,
+            judged: _,
             cutter,
             calls,
             requests,

@@ -17,7 +17,7 @@ impl<T, S: Settings> Connection<T, S> {
         if let Some(number) = self.next_undelivered() {
             return self.settle(number, Outcome::Unsent);
         }
-        let now = self.now.as_nanos();
+        let now = self.judged.as_nanos();
         if self.ended.is_none() {
             if let Some(number) = self.calls.due(now) {
                 if self.config.cancel_on_timeout {
@@ -63,7 +63,7 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(always)]
     pub(super) fn is_due(&self) -> bool {
         let own = &self.deadlines;
-        let now = self.now.as_nanos();
+        let now = self.judged.as_nanos();
         !self.calls.is_none_due(now) || own.write <= now || own.drain <= now || own.frame <= now
     }
 
