@@ -81,9 +81,10 @@ fn drive(endpoint: &Endpoint, reached: Reached, desk: &Desk) -> Result<u8, Failu
         ended: &|| reached.child.as_ref().and_then(StartedChild::how_ended),
     };
     let ended = client.work(&mut io::stdin().lock(), &mut io::stdout().lock());
-    reached.caller.close();
-    if let Some(child) = reached.child {
-        child.close();
+    match reached.child {
+        // What is queued is still written meanwhile.
+        Some(child) => child.close(),
+        None => reached.caller.close(),
     }
     ended.map_err(|error| Failure::new(format!("stdin or stdout: {error}")))?;
     Ok(0)

@@ -9,11 +9,10 @@ use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use antiphon::{CloseReason, Config, ErrorObject, Json, OwnedJson, OwnedNotification};
 use antiphon_blocking::{
-    CALL_TIMEOUT_DEFAULT, Link, Options, Peer, Report, Request, Responder, Service, serve,
+    CALL_TIMEOUT_DEFAULT, Link, Peer, Report, Request, Responder, Service, serve,
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +34,7 @@ fn main() -> ExitCode {
         was_shut_down: Arc::clone(&was_shut_down),
         ..Server::default()
     };
-    let mut options = Options::from(Config::lsp());
-    // After `exit` the editor waits for us, not we for the end of its stream.
-    options.linger = Duration::from_millis(50);
-    let served = Link::stdio().and_then(|link| serve(link, options, server));
+    let served = Link::stdio().and_then(|link| serve(link, Config::lsp(), server));
     match served {
         Ok(_) if was_shut_down.load(Ordering::SeqCst) => ExitCode::SUCCESS,
         Ok(why) => {
