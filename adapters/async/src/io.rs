@@ -33,6 +33,12 @@ pub trait Io: Send + Unpin + 'static {
         false
     }
 
+    /// Whether the other side's end of stream is to be awaited after ours, for the linger at most. A socket that is closed
+    /// before takes back what it has sent last; standard streams do not.
+    fn awaits_end(&self) -> bool {
+        true
+    }
+
     /// Whether it knows without a system call that nothing has come in, as tokio's streams do. Then it is asked whenever
     /// its task runs; others only once they have said that there is something.
     fn knows_readiness(&self) -> bool {
@@ -70,6 +76,10 @@ impl Io for Box<dyn Io> {
 
     fn is_prompt(&self) -> bool {
         (**self).is_prompt()
+    }
+
+    fn awaits_end(&self) -> bool {
+        (**self).awaits_end()
     }
 
     fn knows_readiness(&self) -> bool {

@@ -19,7 +19,7 @@ use antiphon_session::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::runtime::{SharedRuntime, Timer, until};
+use crate::runtime::{SharedRuntime, until};
 
 /// The other side of a connection. Clones are the same peer; any task may use one.
 ///
@@ -273,16 +273,12 @@ impl Peer {
         deadline: Instant,
         mut send: impl FnMut(Room<'_>) -> Result<R, SendError>,
     ) -> Result<R, SendError> {
-        let mut timer: Option<Box<dyn Timer>> = None;
-        poll_fn(|cx| match send(Room::Watch(cx.waker())) {
-            Err(SendError::Full) => {
-                let timer = timer.get_or_insert_with(|| self.runtime.timer());
-                let late = timer.poll_until(deadline, cx);
-                late.map(|()| Err(SendError::Full))
-            }
+        let sent = poll_fn(|cx| match send(Room::Watch(cx.waker())) {
+            Err(SendError::Full) => Poll::Pending,
             sent => Poll::Ready(sent),
-        })
-        .await
+        });
+        let sent = until(&*self.runtime, deadline, sent).await;
+        sent.unwrap_or(Err(SendError::Full))
     }
 }
 

@@ -35,6 +35,9 @@ const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
 /// How many steps are made in one poll before other tasks get their turn.
 const STEPS_MAX: u32 = 64;
 
+/// How often is read before what is due ends, so that a peer that never stops writing postpones nothing for ever.
+const LATE_READS_MAX: u32 = 4096;
+
 thread_local! {
     /// Where all connections of a thread read into. Only what is left over of it is kept.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -68,6 +71,8 @@ pub(crate) struct Pump {
     is_write_over: bool,
     readable: Readable,
     timer: Option<Box<dyn Timer>>,
+    /// Something is due: how many reads may still be made before it ends. None while nothing is.
+    late_reads: Option<u32>,
     /// When the other side's end is no longer awaited.
     end_at: Option<Instant>,
     phase: Phase,
@@ -157,6 +162,7 @@ impl Pump {
             is_read_over: false,
             is_write_over: false,
             timer: None,
+            late_reads: None,
             end_at: None,
             phase: Phase::Open,
         }
@@ -213,16 +219,15 @@ impl Pump {
                         work(cx);
                         self.write(cx, machine);
                     }
-                    let turn = if std::mem::take(&mut self.is_written) {
-                        machine.turn_written(cx.waker())
-                    } else {
-                        machine.turn(cx.waker())
-                    };
-                    match turn {
+                    match self.turn(cx, machine, came_in) {
                         Turn::Busy => is_called = true,
                         Turn::Open { wake_at } => {
                             let is_late = self.sleep(cx, runtime, wake_at).is_ready();
-                            if !is_late && !came_in {
+                            if is_late {
+                                // What arrived before the timer went off is there to be read, told of or not.
+                                self.readable.is_set = true;
+                                self.late_reads.get_or_insert(LATE_READS_MAX);
+                            } else if !came_in {
                                 return Poll::Pending;
                             }
                         }
@@ -247,6 +252,28 @@ impl Pump {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Lets what is due end once all that has arrived has been read, and asks what comes next.
+    fn turn(&mut self, cx: &Context<'_>, machine: &dyn Machine, came_in: bool) -> Turn {
+        let is_written = std::mem::take(&mut self.is_written);
+        let is_read = |left: u32| !came_in || left == 0;
+        if self.late_reads.is_some_and(is_read) {
+            self.late_reads = None;
+            if is_written {
+                machine.output_written();
+            }
+            let turn = machine.turn(cx.waker());
+            let is_put_off = matches!(turn, Turn::Open { wake_at } if wake_at <= machine.now());
+            return match is_put_off {
+                true => machine.turn(cx.waker()),
+                false => turn,
+            };
+        }
+        if is_written {
+            return machine.turn_written(cx.waker());
+        }
+        machine.turn_unread(cx.waker())
     }
 
     /// Whether a write waits for room.
@@ -321,7 +348,7 @@ impl Pump {
 
     /// Reads once, if there may be something to read. Says whether anything came of it.
     fn read(&mut self, task: &mut Context<'_>, machine: &dyn Machine) -> bool {
-        if self.is_read_over || !self.readable.take() {
+        if self.is_read_over || !machine.wants_input() || !self.readable.take() {
             return false;
         }
         let told = self.readable.told.as_mut();
@@ -332,6 +359,9 @@ impl Pump {
             told.waker = waker;
         }
         self.readable.is_set |= read.is_ready();
+        if let Some(left) = &mut self.late_reads {
+            *left = left.saturating_sub(1);
+        }
         let failed = match read {
             Poll::Pending => return false,
             Poll::Ready(Ok(0)) => None,
@@ -443,7 +473,7 @@ impl Pump {
                 Poll::Ready(_) => return Poll::Ready(()),
             }
         }
-        if self.is_read_over {
+        if self.is_read_over || !io.awaits_end() {
             return Poll::Ready(());
         }
         let mut ignored = [0; 1024];

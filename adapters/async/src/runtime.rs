@@ -5,10 +5,11 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon_session::Clock;
+use antiphon_session::{Clock, grace};
 use pin_project_lite::pin_project;
 
 /// Something for the runtime to run.
@@ -51,7 +52,8 @@ pub async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
     runtime.sleep_until(at).await;
 }
 
-/// Runs `future` until `at` at the latest; none if it took longer, and then it has been dropped.
+/// Runs `future` until `at` at the latest; none if it took longer, and then it has been dropped. What has come about by
+/// then counts, and if the clock has jumped over `at`, as it does when the process is stopped, it has as much longer.
 pub fn until<F: Future>(
     runtime: &dyn Runtime,
     at: Instant,
@@ -64,7 +66,7 @@ pub fn until<F: Future>(
 #[cfg(feature = "http")]
 pub(crate) fn within<F: Future>(
     runtime: &dyn Runtime,
-    span: std::time::Duration,
+    span: Duration,
     future: F,
 ) -> impl Future<Output = Option<F::Output>> {
     until_due(runtime, move || runtime.now() + span, future)
@@ -78,10 +80,15 @@ fn until_due<F: Future, A: FnOnce() -> Instant>(
     Until {
         runtime,
         at: Some(at),
+        due: Instant::FAR_FUTURE,
         asleep: None,
+        yields: YIELDS,
         future,
     }
 }
+
+/// How often other tasks get their turn after the time has come: the one that reads may have to hand on what it has.
+const YIELDS: u32 = 16;
 
 pin_project! {
     /// A future with a deadline. Written out, for what is awaited in an async function is held in it more
@@ -90,8 +97,11 @@ pin_project! {
         runtime: &'r dyn Runtime,
         // None once it has been asked for.
         at: Option<A>,
+        due: Instant,
         // None before then.
         asleep: Option<Task>,
+        // None left once the time has come and others have had their turn.
+        yields: u32,
         #[pin]
         future: F,
     }
@@ -106,11 +116,24 @@ impl<F: Future, A: FnOnce() -> Instant> Future for Until<'_, F, A> {
             return Poll::Ready(Some(output));
         }
         if let Some(at) = this.at.take() {
-            *this.asleep = Some(this.runtime.sleep_until(at()));
+            *this.due = at();
+            *this.asleep = Some(this.runtime.sleep_until(*this.due));
         }
-        match this.asleep {
-            Some(asleep) => asleep.as_mut().poll(cx).map(|()| None),
-            None => Poll::Pending,
+        if let Some(asleep) = this.asleep {
+            ready!(asleep.as_mut().poll(cx));
+            let now = this.runtime.now();
+            *this.asleep = match grace(now.saturating_since(*this.due)) {
+                Duration::ZERO => None,
+                more => Some(this.runtime.sleep_until(now + more)),
+            };
+            // Granted once.
+            *this.due = Instant::FAR_FUTURE;
+        } else if *this.yields == 0 {
+            return Poll::Ready(None);
+        } else {
+            *this.yields -= 1;
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }

@@ -23,6 +23,7 @@ pub struct ThreadIo {
     writing: Arc<Half>,
     /// The piece being read out, and how far.
     piece: (Vec<u8>, usize),
+    awaits_end: bool,
 }
 
 /// One direction: a place for one piece, between a thread and a task.
@@ -102,16 +103,19 @@ pub fn threads(
         reading,
         writing,
         piece: (Vec::new(), 0),
+        awaits_end: true,
     })
 }
 
 /// This process's own standard input and output. Nothing else may print to standard output from
-/// now on; logs belong on standard error.
+/// now on; logs belong on standard error. The other side's end is not awaited after ours: there is no `linger`.
 ///
 /// # Errors
 /// Standard output is closed, or the system refused a thread.
 pub fn stdio() -> io::Result<ThreadIo> {
-    threads(io::stdin(), antiphon_session::stdout_unbuffered()?)
+    let mut stdio = threads(io::stdin(), antiphon_session::stdout_unbuffered()?)?;
+    stdio.awaits_end = false;
+    Ok(stdio)
 }
 
 fn read_on(half: &Half, mut reader: impl Read) -> io::Result<()> {
@@ -207,6 +211,10 @@ impl Io for ThreadIo {
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn awaits_end(&self) -> bool {
+        self.awaits_end
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

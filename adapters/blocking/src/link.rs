@@ -34,6 +34,9 @@ pub struct Link {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) hang_up: Option<Box<dyn FnOnce() + Send>>,
+    /// The other side's end of stream is awaited after ours. A socket that is closed before takes back what it has sent
+    /// last, which a standard stream does not.
+    pub(crate) awaits_end: bool,
     pub(crate) context: Context,
     /// Instead of the streams, where whole messages are moved.
     pub(crate) messages: Option<(Receive, Sending)>,
@@ -157,6 +160,7 @@ impl Link {
             reader: Reader::Any(Box::new(reader)),
             writer: Writer::Any(Box::new(writer)),
             hang_up: None,
+            awaits_end: true,
             context: Context::new(),
             messages: None,
         }
@@ -251,15 +255,15 @@ impl Link {
     ///
     /// Output is not buffered by lines, and a closed standard output is an error here instead of
     /// being ignored. If this side ends the connection, the thread that waits on standard input
-    /// stays behind; it does not keep the process, which ends when `main` returns.
+    /// stays behind; it does not keep the process, which ends when `main` returns. The other side's end is not awaited
+    /// then: there is no `linger`.
     ///
     /// # Errors
     /// Standard output is closed.
     pub fn stdio() -> io::Result<Self> {
-        Ok(Self::new(
-            io::stdin(),
-            antiphon_session::stdout_unbuffered()?,
-        ))
+        let mut link = Self::new(io::stdin(), antiphon_session::stdout_unbuffered()?);
+        link.awaits_end = false;
+        Ok(link)
     }
 
     /// Two ends of a stream in memory, for a client and a server in one process.

@@ -55,7 +55,7 @@ fn is(flag: &AtomicBool) -> bool {
 /// The system refused a thread. The machine has not been told then.
 pub fn pump<M: ThreadMachine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
     let threads = Arc::<Threads>::default();
-    let hang_up = link.hang_up;
+    let (hang_up, awaits_end) = (link.hang_up, link.awaits_end);
     let (reader, writer): (Body<M>, Body<M>) = match (link.messages, link.reader, link.writer) {
         (Some((receive, send)), ..) => (
             Box::new(move |machine, threads| receive_on(machine, threads, receive)),
@@ -98,9 +98,11 @@ pub fn pump<M: ThreadMachine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
     threads.stop.store(true, Ordering::SeqCst);
     machine.nudge();
     let linger = machine.now() + machine.linger();
-    while !(is(&threads.writer_done) && is(&threads.reader_done) || is(&threads.writer_failed))
-        && machine.now() < linger
-    {
+    let is_done = || {
+        let is_heard = !awaits_end || is(&threads.reader_done);
+        is(&threads.writer_done) && is_heard || is(&threads.writer_failed)
+    };
+    while !is_done() && machine.now() < linger {
         machine.wait_nudge(linger);
     }
     if let Some(hang_up) = hang_up {
@@ -136,7 +138,7 @@ fn start<M: ThreadMachine>(
 fn read_on(machine: &impl ThreadMachine, threads: &Threads, reader: impl Read) {
     let mut intake = Intake::new(machine, reader);
     while intake.read(machine, false) != Came::End {
-        if is(&threads.stop) {
+        if is(&threads.stop) || !machine.wants_input() {
             return;
         }
     }
@@ -237,7 +239,7 @@ fn read_beside(machine: &impl ThreadMachine, threads: &Threads, socket: Arc<dyn 
         patience: None,
     });
     while inlet.read(machine, false) != Came::End {
-        if is(&threads.stop) {
+        if is(&threads.stop) || !machine.wants_input() {
             return;
         }
         inlet = machine.lend_input(inlet, &|| is(&threads.stop));
@@ -271,7 +273,7 @@ fn receive_on(machine: &impl ThreadMachine, threads: &Threads, mut receive: Rece
             Ok(None) => return machine.input_ended(&[], None),
             Ok(Some(message)) => machine.receive(&message),
         };
-        if is(&threads.stop) {
+        if is(&threads.stop) || !machine.wants_input() {
             return;
         }
     }

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::handle::Handle;
 use crate::places::{Place, Places};
 use crate::rare::rare;
-use crate::session::{Guard, Session};
+use crate::session::{Guard, Patience, Session};
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
@@ -175,16 +175,18 @@ pub(crate) fn wait_at<'s, R>(
         state = session.write_out(state);
     }
     let mut is_reading = true;
+    let mut waiting = Patience::until(deadline);
     loop {
         if let Some(found) = take(&mut state.places, place) {
             session.leave_waiting(&mut state);
             return Some(found);
         }
-        if deadline != Instant::FAR_FUTURE && session.now() >= deadline {
+        if waiting.is_over(session) {
             rare();
             session.leave_waiting(&mut state);
             return None;
         }
+        let deadline = waiting.deadline();
         if is_reading {
             (state, is_reading) = session.read_instead(state, deadline);
             // Whether anything came in or not, it may be there now.

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod child_output;
 mod clock;
 mod context;
 mod fault;
@@ -41,6 +42,7 @@ mod unix;
 pub mod websocket;
 
 pub use call::{CallError, CallRefused, Pending, PendingBatch};
+pub use child_output::{ChildExited, ChildOutput};
 pub use clock::{Clock, SystemClock};
 pub use context::{Context, Headers};
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Deadline, Handle, Room};
@@ -54,7 +56,7 @@ pub use refused::OnRefused;
 pub use report::{Report, StrayReport};
 pub use request::{Request, Responder};
 pub use roster::{ClientOptions, OnChange, Roster, Waiting, is_sent_again};
-pub use session::{Guard, Session, Signal, State, Tag, Then};
+pub use session::{Guard, Session, Signal, State, Tag, Then, grace};
 pub use spare::Spare;
 pub use stdio::stdout_unbuffered;
 #[cfg(unix)]

@@ -42,20 +42,33 @@ pub trait Machine: Send + Sync + 'static {
     fn output_failed(&self, error: io::Error);
 
     /// Lets the time be the present, and says what comes next. `waker` is woken when something
-    /// has changed: output to write, work to do, an earlier deadline. What has become due since the machine was told
-    /// the time may be left to another turn, wanted at once.
+    /// has changed: output to write, work to do, an earlier deadline. What is due ends: the pump has
+    /// read all that had arrived when it was time. What has become due since the machine was told the time may be left to
+    /// another turn, wanted at once.
     fn turn(&self, waker: &Waker) -> Turn;
 
-    /// The same after all that was taken has been [written](Self::output_written).
+    /// Says what comes next like [`turn`](Self::turn), but ends nothing that is due, since there may be something to read.
+    /// Where something is due, the time to come back has come already.
+    fn turn_unread(&self, waker: &Waker) -> Turn {
+        self.turn(waker)
+    }
+
+    /// Says that all that was taken has been [written](Self::output_written), and then what
+    /// [`turn_unread`](Self::turn_unread) says.
     fn turn_written(&self, waker: &Waker) -> Turn {
         self.output_written();
-        self.turn(waker)
+        self.turn_unread(waker)
+    }
+
+    /// Whether more is to be read. False from some time on after the end: what comes in then is of no use.
+    fn wants_input(&self) -> bool {
+        true
     }
 
     /// The transport has been let go.
     fn finished(&self);
 
-    /// How long the other side's end of stream is awaited after ours.
+    /// How long the other side's end of stream is awaited after ours. Nothing, if it has been given up.
     fn linger(&self) -> std::time::Duration;
 }
 

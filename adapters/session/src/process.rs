@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
-use std::process::{self, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{self, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use antiphon::Config;
 
+use crate::child_output::ChildOutput;
 use crate::options::Options;
 
 /// How much of the child's log is kept, if nothing else is said.
@@ -59,7 +60,7 @@ impl fmt::Debug for ChildOptions {
 /// A running child process. Dropping it kills and reaps the child.
 #[must_use = "dropping it kills the child"]
 pub struct Process {
-    child: Mutex<process::Child>,
+    child: Arc<Mutex<process::Child>>,
     stderr: Arc<Mutex<VecDeque<u8>>>,
     program: String,
 }
@@ -68,12 +69,12 @@ impl Process {
     /// Starts `command`, and gives what it writes and what it reads.
     ///
     /// # Errors
-    /// The command cannot be started; the error names it.
+    /// The command cannot be started; the error names it. Or the system refused a thread.
     pub fn spawn(
         mut command: Command,
         stderr_bytes_max: usize,
         on_stderr: Option<OnStderr>,
-    ) -> io::Result<(Self, ChildStdout, ChildStdin)> {
+    ) -> io::Result<(Self, ChildOutput, ChildStdin)> {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command
             .stdin(Stdio::piped())
@@ -87,7 +88,7 @@ impl Process {
         let kept = Arc::new(Mutex::new(VecDeque::new()));
         // From here on it is killed if it cannot be used.
         let process = Self {
-            child: Mutex::new(child),
+            child: Arc::new(Mutex::new(child)),
             stderr: Arc::clone(&kept),
             program,
         };
@@ -97,6 +98,7 @@ impl Process {
         thread::Builder::new()
             .name("antiphon-stderr".into())
             .spawn(move || drain_stderr(stderr, &kept, stderr_bytes_max, on_stderr))?;
+        let stdout = ChildOutput::new(stdout, &process.child)?;
         Ok((process, stdout, stdin))
     }
 
@@ -131,9 +133,14 @@ impl Process {
     }
 
     fn lock(&self) -> MutexGuard<'_, process::Child> {
-        // Nothing that can panic runs under the lock.
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.child)
     }
+}
+
+/// Takes the lock of a child.
+pub(crate) fn lock(child: &Mutex<process::Child>) -> MutexGuard<'_, process::Child> {
+    // Nothing that can panic runs under the lock.
+    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Process {

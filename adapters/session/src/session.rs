@@ -12,6 +12,7 @@
 //! | `signals` | who waits for what, and who is woken |
 //! | `events` | what comes in, on its way to callers and service |
 //! | `ending` | ends and faults, and how long each step of an end may take |
+//! | `judging` | when a deadline may end something |
 //! | `moving` | the session as what a pump moves bytes for |
 //! | `inlet`, `outlet` | threads that read and write for themselves |
 
@@ -19,6 +20,7 @@ mod ending;
 mod events;
 mod guard;
 mod inlet;
+mod judging;
 mod moving;
 mod outlet;
 mod signals;
@@ -49,6 +51,9 @@ use ending::after;
 pub use guard::Guard;
 use guard::Wakes;
 use inlet::Reading;
+pub(crate) use judging::Patience;
+pub use judging::grace;
+use judging::{Arrived, Judging};
 use signals::SIGNALS;
 pub use signals::Signal;
 
@@ -86,6 +91,8 @@ pub struct Session {
     taken: AtomicUsize,
     /// False only while no request in the service's hands was given up, for asking without the lock.
     has_cancelled: AtomicBool,
+    /// Nothing more is read: it is over, and has been for a while.
+    is_deaf: AtomicBool,
     conditions: [Condvar; SIGNALS],
     options: Options,
     context: Arc<Context>,
@@ -117,6 +124,8 @@ pub struct State {
     written: u64,
     /// Who reads, where others than the reading thread may.
     reading: Reading,
+    /// Whether deadlines may end something.
+    judging: Judging,
     /// When the write began, or last got on, that is under way; the far future while it has not had to wait. One writes
     /// at a time.
     pub(crate) writing_since: Option<Instant>,
@@ -183,6 +192,7 @@ impl Session {
             has_work: AtomicBool::new(true),
             taken: AtomicUsize::new(0),
             has_cancelled: AtomicBool::new(false),
+            is_deaf: AtomicBool::new(false),
             conditions: Default::default(),
             options,
             context: Arc::new(context),
@@ -209,6 +219,7 @@ impl Session {
         *self.has_work.get_mut() = true;
         *self.taken.get_mut() = 0;
         *self.has_cancelled.get_mut() = false;
+        *self.is_deaf.get_mut() = false;
         self.learnt = OnceLock::new();
         self.outlet = OnceLock::new();
     }
@@ -247,7 +258,7 @@ impl Session {
         self.is_patient
     }
 
-    /// Tells the connection the time. Under the lock nothing takes long: the clock is read once.
+    /// Tells the connection the time, without letting a deadline end anything: there may be more to read. Under the lock nothing takes long: the clock is read once.
     fn tell_time(&self, state: &mut State) -> Instant {
         let now = match state.present {
             Some(now) => now,
@@ -255,7 +266,7 @@ impl Session {
             None => self.now(),
         };
         (state.present, state.is_told) = (Some(now), true);
-        state.conn.handle_timeout(now);
+        state.conn.handle_time(now);
         now
     }
 
@@ -435,11 +446,19 @@ impl Session {
         Some(state.alarm)
     }
 
-    /// Lets deadlines come true, and says how long the connection has still something to say or
-    /// to write.
+    /// Lets deadlines come true, and says how long the connection has still something to say or to write. All that had
+    /// arrived has been read.
     pub fn turn_of(&self, state: &mut State) -> Turn {
-        let now = self.now();
-        state.present = Some(now);
+        self.turn_as(state, Arrived::Read)
+    }
+
+    /// The turn of a driver that may have more to read, or has read all.
+    fn turn_as(&self, state: &mut State, arrived: Arrived) -> Turn {
+        let present = self.now();
+        state.present = Some(present);
+        state.conn.handle_time(present);
+        // What is due ends only by this time.
+        let now = self.judge(state, present, arrived);
         state.conn.handle_timeout(now);
         // Before the core, which keeps the same span for what is queued behind.
         let may_give_up = state.closed.is_none() || state.write_failed.is_none();
@@ -456,6 +475,7 @@ impl Session {
             let ended_at = state.input_ended.unwrap_or(now);
             let ending_since = *state.ending_since.get_or_insert(ended_at);
             due = after(ending_since, self.options.config.drain_time_max);
+            self.stop_reading(state, why, ending_since, now);
             if due <= now {
                 self.close_state(state, CloseReason::GoingAway);
                 return self.over(state, why);
@@ -472,6 +492,11 @@ impl Session {
         // What time has made be said: nobody else comes by to wake the writer.
         if state.writing_since.is_none() && state.has_output() {
             self.signal(state, Signal::Writable);
+        }
+        if now < present {
+            let wake_at = state.judging.wake_at(present);
+            state.alarm = wake_at;
+            return Turn::Open { wake_at };
         }
         let wanted = state.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         // A bound that should prove stale again and again costs a look a millisecond, no more.

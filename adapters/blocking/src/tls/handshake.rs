@@ -6,12 +6,17 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
+use antiphon_session::grace;
 use rustls::Connection;
 
 use super::rustls;
 
 /// How much of what comes after a failed handshake is read, in bytes.
 const LEFT_BYTES_MAX: usize = 256 * 1024;
+
+/// How often is read after the time is over, and how long each of these reads waits: a peer that drips gains nothing.
+const LATE_READS_MAX: u32 = 16;
+const LATE_READ_TIME: Duration = Duration::from_millis(1);
 
 /// Goes through the handshake. The socket has no timeouts afterwards.
 pub(super) fn complete(
@@ -22,6 +27,8 @@ pub(super) fn complete(
     let mut timed = Timed {
         stream,
         due: Instant::now() + time_max,
+        is_granted: false,
+        late_reads: LATE_READS_MAX,
     };
     while tls.is_handshaking() {
         if let Err(error) = tls.complete_io(&mut timed) {
@@ -53,28 +60,45 @@ fn let_go(timed: &mut Timed<'_>) {
 struct Timed<'a> {
     stream: &'a TcpStream,
     due: Instant,
+    /// More time has been given, since the clock had jumped.
+    is_granted: bool,
+    /// How often more is read after the time is over.
+    late_reads: u32,
 }
 
 impl Timed<'_> {
-    fn left(&self) -> io::Result<Duration> {
-        let left = self.due.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(too_late());
+    /// How much time is left; none if it is over.
+    fn left(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        let more = grace(now.saturating_duration_since(self.due));
+        if !more.is_zero() && !self.is_granted {
+            (self.due, self.is_granted) = (now + more, true);
         }
-        Ok(left)
+        let left = self.due.saturating_duration_since(now);
+        (!left.is_zero()).then_some(left)
     }
 }
 
 impl Read for Timed<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(self.left()?))?;
+        let left = match self.left() {
+            Some(left) => left,
+            // What has arrived is read before the time counts.
+            None if self.late_reads > 0 => {
+                self.late_reads -= 1;
+                LATE_READ_TIME
+            }
+            None => return Err(too_late()),
+        };
+        self.stream.set_read_timeout(Some(left))?;
         self.stream.read(buf).map_err(late)
     }
 }
 
 impl Write for Timed<'_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(self.left()?))?;
+        let left = self.left().ok_or_else(too_late)?;
+        self.stream.set_write_timeout(Some(left))?;
         self.stream.write(buf).map_err(late)
     }
 

@@ -2,14 +2,17 @@
 //!
 //! The rules guarded, for every adapter: what came in before the end of input is served before the end is told; what
 //! was answered is written, for as long as the configuration's `drain_time_max`; a write that hangs is given up after
-//! `write_time_max`; after a failed write the other side's last words are awaited for `linger`.
+//! `write_time_max`; after a failed write the other side's last words are awaited for `linger`. What comes in after the end is read for
+//! `linger` at the most, and not at all from a peer that does not read.
 
 use std::io;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use antiphon::{CloseReason, Closed, Event, Input, Instant};
+use antiphon::{CloseReason, Closed, ConnectionError, Event, Input, Instant};
 
 use super::{Session, Signal, State};
+use crate::child_output::ChildExited;
 use crate::fault::Fault;
 use crate::machine::Turn;
 use crate::rare::rare;
@@ -26,7 +29,7 @@ impl Session {
         self.act(|state| {
             state.closing = true;
             // Its span may be short.
-            state.conn.handle_timeout(self.now());
+            state.conn.handle_time(self.now());
             state.conn.drain();
             self.pump(state, &mut Input::none());
         });
@@ -113,12 +116,45 @@ impl Session {
         }
     }
 
+    /// Ends the conversation with a child that has exited: nobody waits for answers any more, and it gives none.
+    #[cold]
+    pub(super) fn end_with_child(&self, state: &mut State, exited: ChildExited) {
+        // A child may leave as it likes once nothing is asked of it.
+        if !exited.status().success() || state.conn.calls_open() > 0 {
+            self.note_fault(state, exited.into());
+        }
+        state.is_end_told = true;
+        state.conn.handle_eof();
+        let rest = std::mem::take(&mut state.input_rest);
+        self.pump(state, &mut Input::stream(&rest));
+        self.close_state(state, CloseReason::TransportFailed);
+    }
+
     #[cold]
     pub(super) fn fail_write(&self, state: &mut State, error: io::Error) {
         self.note_fault(state, error);
         let now = self.now();
         state.write_failed.get_or_insert(now);
         state.closing = true;
+    }
+
+    /// Stops reading some time after the end: a peer that is still writing may need that long to see the end. A WebSocket
+    /// reads until the other side's close has come.
+    #[cold]
+    pub(super) fn stop_reading(
+        &self,
+        state: &mut State,
+        why: Closed,
+        since: Instant,
+        now: Instant,
+    ) {
+        if is_unread(why) {
+            // What is being written will never be taken.
+            state.write_failed.get_or_insert(now);
+        } else if state.has_layer() || now < since + self.options.linger {
+            return;
+        }
+        self.is_deaf.store(true, Ordering::Relaxed);
     }
 
     #[cold]
@@ -165,6 +201,14 @@ impl Session {
             self.fail_write(state, error);
         }
     }
+}
+
+/// Whether it ended since the peer does not read: nothing more can be said to it, and nothing it says is of use.
+pub(super) fn is_unread(why: Closed) -> bool {
+    matches!(
+        why,
+        Closed::Failed(ConnectionError::OutboxFull | ConnectionError::WriteTimedOut)
+    )
 }
 
 pub(super) fn after(start: Instant, span: Option<Duration>) -> Instant {

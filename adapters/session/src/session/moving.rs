@@ -1,13 +1,17 @@
 //! A session as the machine that a pump moves bytes for.
 
 use std::io;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::http::{Opening, opening};
 use antiphon::{CloseReason, Framing, Input, Instant};
 
+use super::ending::is_unread;
+use super::judging::Arrived;
 use super::{Session, Signal, State};
+use crate::child_output::ChildExited;
 use crate::machine::{Inlet, Machine, Outlet, ThreadMachine, Turn};
 use crate::rare::rare;
 use crate::report::Report;
@@ -34,7 +38,10 @@ impl Machine for Session {
                 return self.end_frames_input(state, failed);
             }
             rest.clone_into(&mut state.input_rest);
-            if let Some(error) = failed {
+            let exited = failed.as_ref().and_then(ChildExited::of);
+            if let Some(exited) = exited {
+                self.end_with_child(state, exited);
+            } else if let Some(error) = failed {
                 self.note_fault(state, error);
                 state.is_end_told = true;
                 state.conn.close(CloseReason::TransportFailed);
@@ -80,13 +87,17 @@ impl Machine for Session {
     }
 
     fn turn(&self, waker: &Waker) -> Turn {
-        self.task_turn(&mut self.lock(), waker)
+        self.task_turn(&mut self.lock(), Arrived::Read, waker)
+    }
+
+    fn turn_unread(&self, waker: &Waker) -> Turn {
+        self.task_turn(&mut self.lock(), Arrived::Unread, waker)
     }
 
     fn turn_written(&self, waker: &Waker) -> Turn {
         let mut state = self.lock();
         self.note_written(&mut state);
-        self.task_turn(&mut state, waker)
+        self.task_turn(&mut state, Arrived::Unread, waker)
     }
 
     fn finished(&self) {
@@ -97,7 +108,15 @@ impl Machine for Session {
         }
     }
 
+    fn wants_input(&self) -> bool {
+        !self.is_deaf.load(Ordering::Relaxed)
+    }
+
     fn linger(&self) -> Duration {
+        let why = self.lock().closed;
+        if why.is_some_and(is_unread) {
+            return Duration::ZERO;
+        }
         self.options.linger
     }
 }
@@ -106,6 +125,7 @@ impl Session {
     /// Takes what came in, and wakes whom it concerns.
     pub(super) fn receive_under(&self, state: &mut State, bytes: &[u8]) -> usize {
         self.tell_time(state);
+        state.judging.reads += 1;
         state.task = None;
         let consumed = self.take_in(state, bytes);
         self.wake(state);
@@ -161,10 +181,10 @@ impl Session {
     }
 
     /// The turn of a task, which does by itself what there is to do.
-    fn task_turn(&self, state: &mut State, waker: &Waker) -> Turn {
+    fn task_turn(&self, state: &mut State, arrived: Arrived, waker: &Waker) -> Turn {
         let turn = match self.quiet_until(state) {
             Some(wake_at) => Turn::Open { wake_at },
-            None => self.turn_of(state),
+            None => self.turn_as(state, arrived),
         };
         if matches!(turn, Turn::Open { .. }) {
             let may_begin = state.writing_since.is_none() && state.has_output();
@@ -216,8 +236,10 @@ impl ThreadMachine for Session {
 
     fn wait_turn(&self) -> Turn {
         let mut state = self.lock();
-        let turn = self.turn_of(&mut state);
+        let arrived = self.look_at_reader(&mut state);
+        let turn = self.turn_as(&mut state, arrived);
         if let Turn::Open { wake_at } = turn {
+            let wake_at = state.judging.look_again(wake_at);
             drop(self.wait(Signal::Turn, state, wake_at));
         }
         turn

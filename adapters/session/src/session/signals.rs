@@ -9,7 +9,7 @@ use std::task::Waker;
 
 use antiphon::Instant;
 
-use super::{Guard, Session, State};
+use super::{Guard, Patience, Session, State};
 use crate::rare::rare;
 
 /// What somebody may wait for.
@@ -125,15 +125,16 @@ impl Session {
         mut look: impl FnMut(&mut State) -> Option<R>,
     ) -> Option<R> {
         let mut state = self.lock();
+        let mut waiting = Patience::until(deadline);
         loop {
             if let Some(found) = look(&mut state) {
                 return Some(found);
             }
-            if self.now() >= deadline {
+            if waiting.is_over(self) {
                 return None;
             }
             self.want_reader(&mut state);
-            state = self.wait(Signal::Changed, state, deadline);
+            state = self.wait(Signal::Changed, state, waiting.deadline());
         }
     }
 }

@@ -11,6 +11,7 @@ use antiphon::{CallId, Closed, Connection, Framing, Instant, Outcome, RequestKey
 
 use super::guard::Wakes;
 use super::inlet::Reading;
+use super::judging::Judging;
 use super::signals::{SIGNALS, Signal};
 use super::{State, Tag};
 use crate::fault::Fault;
@@ -42,6 +43,7 @@ impl State {
             taken: 0,
             written: 0,
             reading: Reading::default(),
+            judging: Judging::default(),
             writing_since: None,
             left_over: Vec::new(),
             write_failed: None,
@@ -80,6 +82,7 @@ impl State {
             taken,
             written,
             reading,
+            judging,
             writing_since,
             left_over,
             write_failed,
@@ -115,6 +118,7 @@ impl State {
         cancelled.shrink_to(KEPT_MAX);
         (*taken, *written) = (0, 0);
         *reading = Reading::default();
+        *judging = Judging::default();
         (*writing_since, *write_failed, *fault) = (None, None, None);
         left_over.clear();
         (*input_ended, *is_end_told) = (None, false);
@@ -135,6 +139,13 @@ impl State {
     pub(super) fn may_tell_end(&self) -> bool {
         let is_served = self.queue.is_empty() && !self.is_serving;
         is_served || self.conn.calls_open() > 0 || self.closed.is_some()
+    }
+
+    /// Whether the other side has asked something that is not answered, or the answer is not written.
+    #[cfg(feature = "websocket")]
+    pub(crate) fn is_asked(&self) -> bool {
+        let is_taken = self.writing_since.is_none() && self.conn.poll_transmit().is_none();
+        self.closed.is_none() && (self.conn.requests_open() > 0 || !is_taken)
     }
 
     /// Takes what the clock has shown just before the lock was taken, if it was looked at.

@@ -53,6 +53,8 @@ pub struct WebSocket {
     binary: BinaryMessages,
     /// The latest time told.
     now: Instant,
+    /// The latest time up to which deadlines may end something.
+    judged: Instant,
     phase: Phase,
     keep_alive: KeepAlive,
     /// When a message that has begun must have ended.
@@ -103,6 +105,7 @@ impl WebSocket {
             frame_time_max: config.frame_time_max,
             binary: config.binary,
             now,
+            judged: now,
             phase,
             message_due: None,
             close_due: None,
@@ -112,8 +115,14 @@ impl WebSocket {
         })
     }
 
-    /// Tells the present; [`poll_event`](Self::poll_event) acts on it.
+    /// Tells the present; [`poll_event`](Self::poll_event) acts on it. What has arrived is to be read before.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.handle_time(now);
+        self.judged = self.judged.max(now);
+    }
+
+    /// Tells the present without letting a deadline end anything.
+    pub fn handle_time(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 
@@ -128,6 +137,16 @@ impl WebSocket {
         }
         self.act_on_time();
         self.end.take().map(WebSocketEvent::Closed)
+    }
+
+    /// Tells that nothing more comes in, but that something is still to be said: then it is [closed](Self::close) later.
+    /// False if it is not open.
+    pub fn handle_half_close(&mut self) -> bool {
+        let is_open = matches!(self.phase, Phase::Open(_));
+        if is_open {
+            self.phase = Phase::Deaf;
+        }
+        is_open
     }
 
     /// Tells that the stream has ended.
@@ -346,14 +365,14 @@ impl WebSocket {
     fn act_on_time(&mut self) {
         match self.phase {
             Phase::Server(_) | Phase::Client(..) => {
-                if self.keep_alive.poll_action(self.now).is_some() {
+                if self.keep_alive.poll_action(self.judged).is_some() {
                     self.refuse(408, "the request took too long");
                     self.end = Some(WebSocketEnd::HandshakeTimedOut);
                 }
             }
             Phase::Open(_) => self.act_on_time_open(),
             Phase::Closing(_) => {
-                if self.close_due.is_some_and(|due| due <= self.now) {
+                if self.close_due.is_some_and(|due| due <= self.judged) {
                     self.finish(WebSocketEnd::Local);
                 }
             }
@@ -362,7 +381,7 @@ impl WebSocket {
     }
 
     fn act_on_time_open(&mut self) {
-        if self.message_due.is_some_and(|due| due <= self.now) {
+        if self.message_due.is_some_and(|due| due <= self.judged) {
             let (code, reason) = CloseCode::of(
                 Closed::Failed(ConnectionError::FrameTimedOut),
                 self.options.is_server(),
@@ -370,7 +389,7 @@ impl WebSocket {
             self.fail(&Fault { code, reason });
             return;
         }
-        match self.keep_alive.poll_action(self.now) {
+        match self.keep_alive.poll_action(self.judged) {
             None => {}
             Some(KeepAliveAction::SendPing) => {
                 let is_masked = self.is_masked();

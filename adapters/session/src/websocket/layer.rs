@@ -94,7 +94,7 @@ impl Session {
         let Some(mut layer) = state.layer.take() else {
             return;
         };
-        layer.websocket.handle_timeout(self.now());
+        layer.websocket.handle_time(self.now());
         while let Some(event) = layer.websocket.poll_event(&mut bytes) {
             match event {
                 WebSocketEvent::Opened(opened) => {
@@ -177,10 +177,18 @@ impl Session {
 
     /// Takes the end of the stream.
     pub(crate) fn end_frames_input(&self, state: &mut State, failed: Option<io::Error>) {
-        state.is_end_told = true;
+        let is_asked = state.is_asked();
         let Some(layer) = &mut state.layer else {
             return;
         };
+        if failed.is_none() && is_asked && layer.websocket.handle_half_close() {
+            // It ended without a close, but what it asked is answered: the rest is as on any stream.
+            layer.heartbeat_at = None;
+            let lost = WebSocketEnd::Lost { was_open: true };
+            let error = io::Error::new(io::ErrorKind::UnexpectedEof, lost.to_string());
+            return self.note_fault(state, error);
+        }
+        state.is_end_told = true;
         // After a close the stream may end as it likes.
         let is_closed = layer.websocket.is_closed();
         layer.websocket.handle_eof();
@@ -190,8 +198,11 @@ impl Session {
         self.receive_frames(state, &[]);
     }
 
-    /// Lets time do what it does to the WebSocket.
+    /// Lets time do what it does to the WebSocket, up to `now`.
     pub(crate) fn turn_frames(&self, state: &mut State, now: Instant) {
+        if let Some(layer) = state.layer.as_deref_mut() {
+            layer.websocket.handle_timeout(now);
+        }
         self.receive_frames(state, &[]);
         let Some(layer) = state.layer.as_deref_mut() else {
             return;
