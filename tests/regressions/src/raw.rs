@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use antiphon_stress::LONG;
@@ -95,6 +96,48 @@ impl Raw {
         matches!(looked, Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut))
     }
 
+    /// The next byte, which stays to be read.
+    ///
+    /// # Panics
+    /// None comes within [`LONG`].
+    pub fn peek(&mut self) -> u8 {
+        let come = self.reader.fill_buf().expect("a byte");
+        *come.first().expect("a byte")
+    }
+
+    /// Reads so many bytes.
+    ///
+    /// # Panics
+    /// They do not come within [`LONG`].
+    pub fn read_exact(&mut self, bytes: &mut [u8]) {
+        self.reader.read_exact(bytes).expect("the bytes");
+    }
+
+    /// The socket, for two threads. What has been read ahead is lost.
+    ///
+    /// # Panics
+    /// The connection is gone.
+    pub fn into_stream(self) -> TcpStream {
+        self.reader.into_inner()
+    }
+
+    /// The address of the other side.
+    ///
+    /// # Panics
+    /// The connection is gone.
+    pub fn peer(&self) -> String {
+        let address = self.reader.get_ref().peer_addr();
+        address.expect("the connection is there").to_string()
+    }
+
+    /// Sends one line on a thread of its own, for it may not be taken at once.
+    pub fn sending_line(mut raw: Self, line: String) -> JoinHandle<Self> {
+        thread::spawn(move || {
+            raw.send_line(&line);
+            raw
+        })
+    }
+
     /// Ends our direction only.
     ///
     /// # Panics
@@ -102,5 +145,11 @@ impl Raw {
     pub fn end(&self) {
         let ended = self.reader.get_ref().shutdown(Shutdown::Write);
         ended.expect("the connection is there");
+    }
+}
+
+impl Read for Raw {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buf)
     }
 }

@@ -5,7 +5,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use antiphon::Input;
 use antiphon::http::{Answer, Fields, MEDIA_TYPE, RequestHead, Verdict};
@@ -20,6 +23,7 @@ use hyper::{Response, StatusCode, Version};
 use super::JSON;
 use super::exchange::{Exchange, Exchanges};
 use super::options::HttpOptions;
+use super::stream::Phases;
 use crate::runtime::{SharedRuntime, within};
 use crate::service::Service;
 
@@ -42,7 +46,8 @@ struct Shared<S> {
 impl<S: Service> Endpoint<S> {
     /// Puts `service` behind HTTP. To it every request is a connection of its own, on which it can
     /// answer but not call: [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run
-    /// until all that the request asked is answered, and are dropped if the client is gone before.
+    /// until all that the request asked is answered, and are dropped if the client is gone before, or has ended its direction and the configuration's `drain_time_max` is
+    /// over.
     /// `service` may be an `Arc` of one that others share.
     pub fn new(options: impl Into<HttpOptions>, service: S, runtime: SharedRuntime) -> Self {
         let options = options.into();
@@ -142,6 +147,7 @@ impl<S: Service> Endpoint<S> {
         parts: &Parts,
         lengths: u32,
         body: &mut Incoming,
+        phases: &Phases,
     ) -> Response<Full<Bytes>> {
         let target = parts
             .uri
@@ -165,7 +171,7 @@ impl<S: Service> Endpoint<S> {
                 known.headers.push(name.as_str(), value.as_bytes());
             }
         };
-        let answer = self.answer_head(&head, body, know).await;
+        let answer = self.answer_head(&head, body, know, phases).await;
         response(answer)
     }
 
@@ -174,6 +180,7 @@ impl<S: Service> Endpoint<S> {
         head: &RequestHead<'_>,
         body: &mut Incoming,
         know: impl FnOnce(&mut Context),
+        phases: &Phases,
     ) -> Answer {
         let HttpOptions { options, rules } = self.options();
         match rules.judge(&options.config, head) {
@@ -183,7 +190,12 @@ impl<S: Service> Endpoint<S> {
             }
             Verdict::Serve => {}
         }
-        let body = read(body, options.config.message_bytes_max);
+        let mut body = pin!(read(body, options.config.message_bytes_max));
+        let body = poll_fn(|cx| match body.as_mut().poll(cx) {
+            // What had come in before the end has been read.
+            Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
+            polled => polled,
+        });
         match within(&**self.runtime(), rules.body_time_max, body).await {
             None => last(rules.timed_out(head)),
             Some(Body::Broken) => last(rules.broken(head)),

@@ -78,8 +78,9 @@ pub(super) async fn serve_connection<S: Service>(
     let Some(Some(first)) = until(&*runtime, due, first_byte(&mut *io, &mut ending)).await else {
         return;
     };
-    let phases = Phases::new(rules.header_time_max, rules.idle_time_max);
     let options = &endpoint.options().options;
+    let drain_time_max = options.config.drain_time_max;
+    let phases = Phases::new(rules.header_time_max, rules.idle_time_max, drain_time_max);
     let io = HyperIo::new(
         io,
         Some(first),
@@ -94,7 +95,9 @@ pub(super) async fn serve_connection<S: Service>(
         let (endpoint, context, phases) = (&endpoint, &context, &phases);
         let (parts, mut body) = request.into_parts();
         async move {
-            let answer = endpoint.serve(context, &parts, lengths, &mut body).await;
+            let answer = endpoint
+                .serve(context, &parts, lengths, &mut body, phases)
+                .await;
             phases.replying();
             Ok::<_, Infallible>(answer)
         }

@@ -8,7 +8,8 @@
 //!
 //! The rule guarded here: reading and writing have a deadline of their own in every phase but the
 //! one in which this side is at work, so a peer that drips, falls silent or stops reading costs its
-//! own connection, after a stated time.
+//! own connection, after a stated time. A client that ends its direction while its request is being served gets the
+//! answer: the end is told when that has been written, or has taken too long.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use antiphon::Instant;
 use antiphon::http::HeadScan;
+use antiphon_session::grace;
 use antiphon_session::http::{Kept, unprocessed};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
@@ -60,16 +62,26 @@ pub(crate) struct Phases {
     lengths: AtomicU32,
     header_time_max: Duration,
     idle_time_max: Duration,
+    drain_time_max: Option<Duration>,
+    /// Nothing more comes in.
+    has_ended: AtomicBool,
 }
 
 impl Phases {
-    /// A connection of which the first byte has come.
-    pub(crate) fn new(header_time_max: Duration, idle_time_max: Duration) -> Arc<Self> {
+    /// A connection of which the first byte has come. An answer may take `drain_time_max` once the client has ended its
+    /// direction.
+    pub(crate) fn new(
+        header_time_max: Duration,
+        idle_time_max: Duration,
+        drain_time_max: Option<Duration>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             phase: AtomicU8::new(Phase::Head as u8),
             lengths: AtomicU32::new(0),
             header_time_max,
             idle_time_max,
+            drain_time_max,
+            has_ended: AtomicBool::new(false),
         })
     }
 
@@ -80,6 +92,11 @@ impl Phases {
 
     fn begin(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// Whether nothing more comes in: a body that is not complete never will be.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
     }
 
     /// A head is complete. Says how many of its lines name a length; none of one that came in
@@ -139,6 +156,12 @@ pub(crate) struct HyperIo {
     phases: Option<Arc<Phases>>,
     /// Until when the phase may last: known from the first time on that nothing more is there, for mostly all is.
     until: Option<Instant>,
+    /// The phase has been given more time, since the clock had jumped.
+    is_granted: bool,
+    /// Since when nothing more comes in.
+    ended_at: Option<Instant>,
+    /// Hyper has asked for what comes in, and was not told that this is nothing.
+    is_end_hidden: bool,
     /// A byte that has been read already.
     first: Option<u8>,
     /// Reads along in the head of a request.
@@ -146,6 +169,8 @@ pub(crate) struct HyperIo {
     write_time_max: Option<Duration>,
     /// When the write last got on that is being waited for.
     writing_since: Option<Instant>,
+    /// It has been given more time, since the clock had jumped.
+    is_write_granted: bool,
     read_timer: Option<Box<dyn Timer>>,
     /// When that timer was set to go off, or has. Mostly the deadline moves away from it.
     read_timer_at: Instant,
@@ -174,11 +199,15 @@ impl HyperIo {
             runtime,
             client: None,
             until: None,
+            is_granted: false,
+            ended_at: None,
+            is_end_hidden: false,
             phases,
             first,
             scan: HeadScan::new(),
             write_time_max,
             writing_since: None,
+            is_write_granted: false,
             read_timer: None,
             read_timer_at: Instant::FAR_FUTURE,
             write_timer: None,
@@ -216,7 +245,7 @@ impl HyperIo {
     /// Bytes went in one direction: the phase may end with them, and its deadline with it.
     fn pass(&mut self, next: Phase) {
         if self.phases.as_ref().is_some_and(|phases| phases.pass(next)) {
-            self.until = None;
+            (self.until, self.is_granted) = (None, false);
             self.scan = HeadScan::new();
         }
     }
@@ -231,6 +260,11 @@ impl HyperIo {
             let lengths = self.scan.lengths();
             phases.lengths.store(lengths, Ordering::Relaxed);
         }
+    }
+
+    /// How long more a deadline is granted that has come: see [`grace`].
+    fn grace(&self, due: Instant) -> Duration {
+        grace(self.runtime.now().saturating_since(due))
     }
 
     /// When the phase ends at the latest, now that nothing is there to be read; never, if this side is at work. None where
@@ -251,12 +285,19 @@ impl HyperIo {
         // The reply is still being written.
         self.pass(Phase::Waiting);
         if written.is_ready() {
-            self.writing_since = None;
+            (self.writing_since, self.is_write_granted) = (None, false);
             return written;
         }
         let since = *self.writing_since.get_or_insert_with(|| self.runtime.now());
         let due = after(since, self.write_time_max);
         ready!(poll_timer(&mut self.write_timer, &self.runtime, due, cx));
+        let more = self.grace(due);
+        if more > Duration::ZERO && !self.is_write_granted {
+            (self.writing_since, self.is_write_granted) = (Some(since + more), true);
+            // It is tried again, which sets the timer.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         Poll::Ready(Err(timed_out("the peer takes no output")))
     }
 
@@ -287,6 +328,46 @@ impl HyperIo {
         }
     }
 
+    /// Whether a request is being served, or its answer written.
+    fn is_at_work(&self) -> bool {
+        let phase = self.phases.as_ref().map(|phases| phases.current());
+        matches!(phase, Some(Phase::Serving | Phase::Replying)) || self.writing_since.is_some()
+    }
+
+    /// The end of what comes in, which waits while a request is being served: hyper would give it up.
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (Some(ended_at), Some(phases)) = (self.ended_at, &self.phases) else {
+            return Poll::Ready(Ok(()));
+        };
+        phases.has_ended.store(true, Ordering::Relaxed);
+        let due = after(ended_at, phases.drain_time_max);
+        if self.is_at_work() {
+            self.is_end_hidden = true;
+            ready!(self.poll_read_timer(due, cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Has hyper read again once the end need not wait any more: it does not by itself.
+    fn show_end(&mut self, cx: &Context<'_>) {
+        if self.is_end_hidden && !self.is_at_work() {
+            self.is_end_hidden = false;
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    fn read_once(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+            Ok(mut scratch) => self.read(cx, &mut scratch, buf),
+            // A stream that polls another one while it reads.
+            Err(_) => self.read(cx, &mut Vec::new(), buf),
+        })
+    }
+
     fn read(
         &mut self,
         cx: &mut Context<'_>,
@@ -301,11 +382,13 @@ impl HyperIo {
             None => read?,
         };
         buf.put_slice(&scratch[..n.min(room)]);
-        if n > 0 {
-            // A request that is sent before the reply to the last is a request all the same.
-            self.pass(Phase::Head);
-            self.scan(&scratch[..n.min(room)]);
+        if n == 0 {
+            self.ended_at = Some(self.runtime.now());
+            return self.poll_ended(cx);
         }
+        // A request that is sent before the reply to the last is a request all the same.
+        self.pass(Phase::Head);
+        self.scan(&scratch[..n.min(room)]);
         Poll::Ready(Ok(()))
     }
 }
@@ -324,12 +407,11 @@ impl Read for HyperIo {
             buf.put_slice(&[first]);
             return Poll::Ready(Ok(()));
         }
-        let read = SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
-            Ok(mut scratch) => this.read(cx, &mut scratch, &mut buf),
-            // A stream that polls another one while it reads.
-            Err(_) => this.read(cx, &mut Vec::new(), &mut buf),
-        });
-        if read.is_ready() {
+        if this.ended_at.is_some() {
+            return this.poll_ended(cx);
+        }
+        let read = this.read_once(cx, &mut buf);
+        if read.is_ready() || this.ended_at.is_some() {
             return read;
         }
         // While a reply is being written the peer is not expected to ask again.
@@ -340,6 +422,17 @@ impl Read for HyperIo {
             return Poll::Pending;
         };
         ready!(this.poll_read_timer(due, cx));
+        // What arrived before the timer went off is there to be read.
+        let read = this.read_once(cx, &mut buf);
+        if read.is_ready() || this.ended_at.is_some() {
+            return read;
+        }
+        let more = this.grace(due);
+        if more > Duration::ZERO && !this.is_granted {
+            let until = this.runtime.now() + more;
+            (this.until, this.is_granted) = (Some(until), true);
+            ready!(this.poll_read_timer(until, cx));
+        }
         Poll::Ready(Err(timed_out("the peer sends no request")))
     }
 }
@@ -372,6 +465,7 @@ impl Write for HyperIo {
             flushed = this.written(cx, flushed);
         }
         if flushed.is_ready() {
+            this.show_end(cx);
             this.await_request(cx);
         }
         flushed

@@ -1,0 +1,362 @@
+//! Ends: of one direction, of a peer that does not read, of standard streams.
+#![cfg(unix)]
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use antiphon::{CloseReason, Config, Framing, OwnedNotification};
+use antiphon_peer::contract::Contract;
+use antiphon_peer::on_tasks::{Executor, Tasks};
+use antiphon_peer::on_threads::Threads;
+use antiphon_peer::runtime::Runtime;
+use antiphon_regressions::LONG;
+use antiphon_regressions::frames::{self, CLOSE, OPENING, TEXT, masked};
+use antiphon_regressions::program::{Program, obey, on_each_runtime};
+use antiphon_regressions::raw::Raw;
+use antiphon_session::{Options, Request, Responder};
+
+/// The program under test: the peer of the contract, a server on standard streams that leaves on `exit`, or one whose
+/// output is small.
+#[test]
+fn as_program() {
+    obey(|words| match &words[..] {
+        [word, runtime] if word == "exits" => serve_until_exit(runtime),
+        [word, runtime] if word == "small" => serve_small(runtime, Framing::Newline),
+        [word, runtime] if word == "framed" => serve_small(runtime, Framing::ContentLength),
+        _ => antiphon_peer::run(words.into_iter()),
+    });
+}
+
+/// Leaves on `exit`.
+struct Exits;
+
+impl antiphon_blocking::Service for Exits {
+    fn request(&mut self, _: &antiphon_blocking::Peer, _: Request, reply: Responder) {
+        // The client may be gone.
+        let _ = reply.ok("ready");
+    }
+
+    fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: OwnedNotification) {
+        if notification.method() == "exit" {
+            peer.close(CloseReason::Done);
+        }
+    }
+}
+
+impl antiphon_async::Service for Exits {
+    async fn request(&self, _: &antiphon_async::Peer, _: Request, reply: Responder) {
+        let _ = reply.ok("ready");
+    }
+
+    async fn notification(&self, peer: &antiphon_async::Peer, notification: OwnedNotification) {
+        if notification.method() == "exit" {
+            peer.close(CloseReason::Done);
+        }
+    }
+}
+
+fn serve_until_exit(runtime: &str) -> u8 {
+    let mut options = Options::from(Config::lsp());
+    // Where it is waited for, this is seen.
+    options.linger = 2 * LONG;
+    let executor = Runtime::named(runtime).expect("a runtime").start();
+    let ended = match executor.expect("it starts") {
+        None => antiphon_blocking::serve_stdio(options, Exits),
+        Some(executor) => executor.block_on(async {
+            match &executor {
+                Executor::Tokio(_) => antiphon_tokio::serve_stdio(options, Arc::new(Exits)).await,
+                Executor::AsyncIo => {
+                    antiphon_async_std::serve_stdio(options, Arc::new(Exits)).await
+                }
+            }
+        }),
+    };
+    u8::from(ended.is_err())
+}
+
+fn framed(body: &str) -> String {
+    format!("Content-Length: {}\r\n\r\n{body}", body.len())
+}
+
+// USE-22
+#[test]
+fn a_server_on_standard_streams_leaves_at_once_while_its_client_keeps_its_end_open() {
+    on_each_runtime(|runtime| {
+        let mut server = Program::start("as_program", &["exits", runtime]);
+        server.send(framed(r#"{"jsonrpc":"2.0","method":"m","id":1}"#));
+        server.heard("ready");
+        server.send(framed(r#"{"jsonrpc":"2.0","method":"exit"}"#));
+        let status = server.exited_within(LONG).expect("an exit");
+        assert_eq!(status.code(), Some(0));
+    });
+}
+
+fn small(framing: Framing) -> Options {
+    let mut config = Config::new();
+    config.framing = framing;
+    config.outbox_bytes_soft = 1 << 20;
+    config.outbox_bytes_max = 4 << 20;
+    let mut options = Options::from(config);
+    options.linger = Duration::from_millis(500);
+    options
+}
+
+/// Serves until the process is killed.
+fn serve_small(runtime: &str, framing: Framing) -> u8 {
+    let executor = Runtime::named(runtime).expect("a runtime").start();
+    match executor.expect("it starts") {
+        None => {
+            let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
+            eprintln!("listening {}", server.local_addr().expect("a port"));
+            let service = Threads(Contract::default());
+            let running = server.start(small(framing), move |_| service.clone());
+            running.expect("it runs").wait();
+        }
+        Some(executor) => executor.block_on(async {
+            let runtime = match &executor {
+                Executor::Tokio(_) => antiphon_tokio::Tokio::current(),
+                Executor::AsyncIo => antiphon_async_std::Futures::current(),
+            };
+            let service = Arc::new(Tasks::new(Contract::default(), runtime));
+            macro_rules! serve {
+                ($adapter:ident) => {{
+                    let server = $adapter::TcpServer::bind("127.0.0.1:0")
+                        .await
+                        .expect("a port");
+                    eprintln!("listening {}", server.local_addr());
+                    server.start(small(framing), move |_| Arc::clone(&service))
+                }};
+            }
+            let running = match &executor {
+                Executor::Tokio(_) => serve!(antiphon_tokio),
+                Executor::AsyncIo => serve!(antiphon_async_std),
+            };
+            running.wait().await;
+        }),
+    }
+    0
+}
+
+/// Writes until the other side resets the connection or takes nothing for too long. Says how much was taken, and whether
+/// it was a reset.
+fn flood(stream: &mut TcpStream, piece: &[u8], bytes_max: u64) -> (u64, io::Result<()>) {
+    let mut taken = 0;
+    while taken < bytes_max {
+        match stream.write(piece) {
+            Ok(n) => taken += n as u64,
+            Err(error) => return (taken, Err(error)),
+        }
+    }
+    (taken, Ok(()))
+}
+
+// USE-02 USE-04
+#[test]
+fn a_peer_that_asks_and_never_reads_is_cut_at_the_hard_limit_and_not_read_on() {
+    on_each_runtime(|runtime| {
+        let server = Program::start("as_program", &["small", runtime]);
+        let address = server.logged("listening ");
+        let mut stream = TcpStream::connect(address.as_str()).expect("it listens");
+        stream.set_write_timeout(Some(LONG)).expect("a timeout");
+        let text = "x".repeat(500_000);
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"{text}\"],\"id\":1}}\n"
+        );
+        let began = Instant::now();
+        let (taken, ended) = flood(&mut stream, line.as_bytes(), 2 << 30);
+        let error = ended.expect_err("it swallows everything");
+        let is_cut = matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+        );
+        assert!(
+            is_cut,
+            "{error} after {taken} bytes and {:?}",
+            began.elapsed()
+        );
+        assert!(taken < 200 << 20, "{taken} bytes");
+    });
+}
+
+// USE-02
+#[test]
+fn a_peer_that_breaks_the_framing_and_writes_on_is_not_read_for_longer_than_the_linger() {
+    on_each_runtime(|runtime| {
+        let server = Program::start("as_program", &["framed", runtime]);
+        let address = server.logged("listening ");
+        let mut stream = TcpStream::connect(address.as_str()).expect("it listens");
+        stream.set_write_timeout(Some(LONG)).expect("a timeout");
+        // Answers that nobody reads, below the hard limit, and then a header that is none.
+        let text = "x".repeat(700_000);
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[\"{text}\"],\"id\":1}}\n"
+        );
+        for _ in 0..4 {
+            stream
+                .write_all(framed(&line).as_bytes())
+                .expect("it is taken");
+        }
+        stream
+            .write_all(b"Content-Length: many\r\n\r\n")
+            .expect("it is taken");
+        let began = Instant::now();
+        let piece = vec![b'x'; 1 << 20];
+        loop {
+            if stream.write_all(&piece).is_err() {
+                break;
+            }
+            let span = began.elapsed();
+            assert!(span < LONG / 3, "it still reads after {span:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+}
+
+const SLEEP: &str = r#"{"jsonrpc":"2.0","method":"sleep","params":[150],"id":1}"#;
+const SLEPT: &str = r#"{"jsonrpc":"2.0","result":"slept","id":1}"#;
+
+fn post() -> String {
+    format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{SLEEP}",
+        SLEEP.len()
+    )
+}
+
+fn serve(runtime: &str, scheme: &str) -> (Program, String) {
+    let target = format!("{scheme}://127.0.0.1:0/");
+    let server = Program::start("as_program", &["--runtime", runtime, "server", &target]);
+    let url = server.logged(&format!("listening {scheme}://"));
+    let address = url.trim_end_matches('/').to_owned();
+    (server, address)
+}
+
+// USE-11
+#[test]
+fn a_request_over_http_is_answered_though_its_client_has_ended_its_direction() {
+    on_each_runtime(|runtime| {
+        let (_server, address) = serve(runtime, "http");
+        let mut raw = Raw::connect(address.as_str());
+        raw.send(post());
+        raw.end();
+        let reply = String::from_utf8(raw.rest()).expect("text");
+        assert!(
+            reply.starts_with("HTTP/1.1 200") && reply.ends_with(SLEPT),
+            "{reply:?}"
+        );
+    });
+}
+
+// USE-11
+#[test]
+fn a_request_over_a_websocket_is_answered_though_its_client_has_ended_its_direction() {
+    on_each_runtime(|runtime| {
+        let (_server, address) = serve(runtime, "ws");
+        let mut raw = Raw::connect(address.as_str());
+        raw.send(OPENING);
+        frames::read_head(&mut raw).expect("a head");
+        raw.send(masked(TEXT, SLEEP.as_bytes()));
+        raw.end();
+        let (first, payload) = frames::read(&mut raw).expect("a frame");
+        assert_eq!((first, &payload[..]), (TEXT, SLEPT.as_bytes()));
+        assert_eq!(frames::read(&mut raw).expect("a frame").0, CLOSE);
+    });
+}
+
+/// A server over TLS with a certificate of its own, and a client that trusts it, at that address.
+fn secure(runtime: &str, scheme: &str) -> (Program, rustls_stream::Stream) {
+    let folder = std::env::temp_dir().join(format!(
+        "antiphon-ends-{}-{runtime}-{scheme}",
+        std::process::id()
+    ));
+    let file = folder.to_str().expect("a path").to_owned();
+    let target = format!("{scheme}://127.0.0.1:0/");
+    let server = Program::start(
+        "as_program",
+        &["--runtime", runtime, "--ca", &file, "server", &target],
+    );
+    let url = server.logged(&format!("listening {scheme}://"));
+    let roots = std::fs::read(&file).expect("a certificate");
+    // Nobody needs it any more.
+    let _ = std::fs::remove_file(&file);
+    let stream = rustls_stream::connect(url.trim_end_matches('/'), roots);
+    (server, stream)
+}
+
+// USE-11
+#[test]
+fn a_request_over_tls_is_answered_though_its_client_has_said_close_notify() {
+    on_each_runtime(|runtime| {
+        for cuts in [false, true] {
+            let (_server, mut stream) = secure(runtime, "https");
+            stream.write_all(post().as_bytes()).expect("it is taken");
+            stream.end(cuts);
+            let mut reply = String::new();
+            stream
+                .read_to_string(&mut reply)
+                .expect("a reply and an end");
+            assert!(
+                reply.starts_with("HTTP/1.1 200") && reply.ends_with(SLEPT),
+                "{reply:?}"
+            );
+            let (_server, mut stream) = secure(runtime, "wss");
+            stream.write_all(OPENING.as_bytes()).expect("it is taken");
+            frames::read_head(&mut stream).expect("a head");
+            stream
+                .write_all(&masked(TEXT, SLEEP.as_bytes()))
+                .expect("it is taken");
+            stream.end(cuts);
+            let (first, payload) = frames::read(&mut stream).expect("a frame");
+            assert_eq!((first, &payload[..]), (TEXT, SLEPT.as_bytes()));
+        }
+    });
+}
+
+mod rustls_stream {
+    use super::{Duration, LONG, Read, Shutdown, TcpStream, Write, io};
+    use antiphon_peer::tls::Tls;
+
+    pub(super) struct Stream(rustls::StreamOwned<rustls::ClientConnection, TcpStream>);
+
+    pub(super) fn connect(address: &str, roots: Vec<u8>) -> Stream {
+        let tls = Tls {
+            roots: Some(roots),
+            ..Tls::default()
+        };
+        let name = "localhost".try_into().expect("a name");
+        let conn = rustls::ClientConnection::new(tls.client().expect("a client"), name);
+        let tcp = TcpStream::connect(address).expect("it listens");
+        tcp.set_read_timeout(Some(LONG)).expect("a timeout");
+        tcp.set_write_timeout(Some(LONG + Duration::ZERO))
+            .expect("a timeout");
+        Stream(rustls::StreamOwned::new(conn.expect("a connection"), tcp))
+    }
+
+    impl Stream {
+        /// Says that nothing more comes, and ends the stream below too if it `cuts`.
+        pub(super) fn end(&mut self, cuts: bool) {
+            self.0.conn.send_close_notify();
+            self.0.flush().expect("it is taken");
+            if cuts {
+                self.0.sock.shutdown(Shutdown::Write).expect("it is open");
+            }
+        }
+    }
+
+    impl Read for Stream {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buf)
+        }
+    }
+
+    impl Write for Stream {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            self.0.write(buf)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.0.flush()
+        }
+    }
+}
