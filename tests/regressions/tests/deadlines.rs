@@ -21,10 +21,10 @@ use antiphon_regressions::raw::Raw;
 use antiphon_session::Options;
 
 /// Every deadline of the side under test.
-const DEADLINE: Duration = Duration::from_secs(1);
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// For how long it is stopped.
-const STOPPED: Duration = Duration::from_millis(2500);
+const STOPPED: Duration = Duration::from_secs(5);
 
 /// The program that is stopped: the peer of the contract, or a server that is short of patience.
 #[test]
