@@ -47,6 +47,12 @@ def parse(label, item, source=sources.TIME, count=sources.COUNT):
     return ratio(label, source, *names, beside=[ratio("instructions", count, *names)])
 
 
+def decode(item):
+    """Decoding the params and results of an item against serde_json on the same text; instructions beside it."""
+    names = (f"decode {item}", f"decode {item} by serde_json")
+    return ratio(item[:2], sources.TIME, *names, beside=[ratio("instructions", sources.COUNT, *names)])
+
+
 def against(peer, *items):
     """Reading items against other software, in the run of benches/peers."""
     return [ratio(item, sources.PEERS, f"antiphon {item}", f"{peer} {item}") for item in items]
@@ -193,6 +199,10 @@ ROWS = [
         linear(framing) for framing in ("Newline", "ContentLength", "Concatenated")]),
     Row(21, "a frame byte by byte against the whole", None, 3, [
         by_bytes(item, framing) for item in ("01", "09") for framing in ("Newline", "ContentLength", "Concatenated")]),
+    Row(22, "decoding params and results against serde_json on the same text", 1.10, 1.0, [
+        decode(item) for item in (
+            "01 req_small", "02 lsp_completion", "03 lsp_didchange_5k", "04 resp_small", "06 eth_block_30k", "07 params_1m", "08 batch_100",
+            "09 mcp_tools_call", "10 escapes_2k", "11 id_uuid", "12 id_u64_max", "13 pretty_mcp", MIX, RECORDED)]),
     SETUP,
     Row(16, "the bare echo over TCP on threads itself, µs a call", None, None, [
         bare("1 in flight", "one", 13.71), bare("64", "many", 0.23), bare("batches", "batch", 0.15)]),

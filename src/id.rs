@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use crate::json::{self, Decimal, Json, JsonKind, OwnedJson};
+use crate::json::{self, Decimal, Json, JsonKind, OwnedJson, TextFlags};
 use crate::target::rare;
 
 /// The largest call number: 2^53 − 1, the largest integer every JSON reader keeps exact.
@@ -289,7 +289,7 @@ impl OwnedId {
     fn from_written(text: &[u8]) -> Self {
         let text = core::str::from_utf8(text).unwrap_or("null");
         Self {
-            json: OwnedJson::from(Json::from_scanned(text, false)),
+            json: OwnedJson::from(Json::from_scanned(text, TextFlags::NONE)),
         }
     }
 }

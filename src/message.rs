@@ -12,7 +12,7 @@ use crate::error_object::ErrorObject;
 use crate::event::{InvalidReason, InvalidResponse, Outcome};
 use crate::id::Id;
 use crate::json::{
-    Envelope, Json, JsonKind, Member, Names, Span, Version, inside_of, text_of, value_of,
+    Envelope, Json, JsonKind, Member, Names, Span, TextFlags, Version, inside_of, text_of, value_of,
 };
 use crate::target::rare;
 
@@ -147,27 +147,27 @@ pub(crate) struct Text<'a> {
     text: &'a str,
     /// Where `text` begins in the message: spans count from the message's start.
     start: u32,
-    line_breaks: bool,
+    flags: TextFlags,
 }
 
 impl<'a> Text<'a> {
     /// The whole message.
-    pub(crate) fn whole(text: &'a str, line_breaks: bool) -> Self {
+    pub(crate) fn whole(text: &'a str, flags: TextFlags) -> Self {
         Self {
             text,
             start: 0,
-            line_breaks,
+            flags,
         }
     }
 
     /// One object of a message that the driver shows once more. What it shows is looked at again,
     /// for it need not be the same; then nothing is found in it.
-    pub(crate) fn part(message: &'a [u8], envelope: &Envelope, line_breaks: bool) -> Self {
+    pub(crate) fn part(message: &'a [u8], envelope: &Envelope, flags: TextFlags) -> Self {
         let part = message.get(envelope.span.range()).unwrap_or_default();
         Self {
             text: text_of(part).unwrap_or_default(),
             start: envelope.span.start,
-            line_breaks,
+            flags,
         }
     }
 
@@ -183,8 +183,9 @@ impl<'a> Text<'a> {
         place.wrapping_sub(self.start) as usize
     }
 
-    pub(crate) fn has_line_breaks(&self) -> bool {
-        self.line_breaks
+    /// What the scan has seen in the message.
+    pub(crate) fn flags(&self) -> TextFlags {
+        self.flags
     }
 
     #[inline(always)]
@@ -196,7 +197,7 @@ impl<'a> Text<'a> {
     #[inline(always)]
     fn value(&self, span: Span) -> Option<Json<'a>> {
         let value = value_of(self.text, self.place(span.start), self.place(span.end))?;
-        Some(Json::from_scanned(value, self.line_breaks))
+        Some(Json::from_scanned(value, self.flags))
     }
 }
 

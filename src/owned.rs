@@ -8,7 +8,7 @@ use core::fmt;
 use crate::error_object::OwnedError;
 use crate::event::{InvalidReason, Notification, Origin, Outcome, Request};
 use crate::id::{Id, ReplyToken, RequestKey};
-use crate::json::{Json, Kept, OwnedJson};
+use crate::json::{Json, Kept, OwnedJson, TextFlags};
 
 /// A [`Request`] that owns its parts, in one allocation at most.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl OwnedRequest {
 
     /// The request's id as the peer wrote it.
     pub fn id(&self) -> Id<'_> {
-        Id::new(Json::from_scanned(self.message.parts.id(), false)).unwrap_or(Id::NULL)
+        Id::new(Json::from_scanned(self.message.parts.id(), TextFlags::NONE)).unwrap_or(Id::NULL)
     }
 
     /// Where the request stood.
@@ -199,7 +199,7 @@ struct OwnedParts {
     method_end: usize,
     params_end: usize,
     has_params: bool,
-    line_breaks: bool,
+    flags: TextFlags,
 }
 
 impl OwnedParts {
@@ -209,14 +209,14 @@ impl OwnedParts {
         method_end: 0,
         params_end: 0,
         has_params: false,
-        line_breaks: false,
+        flags: TextFlags::NONE,
     };
 
     /// Of blank ones.
     #[inline]
     fn fill(&mut self, method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) {
         self.has_params = params.is_some();
-        self.line_breaks = params.is_some_and(Json::has_line_breaks);
+        self.flags = params.map_or(TextFlags::NONE, Json::flags);
         let params = params.map_or("", Json::as_str);
         self.method_end = method.len();
         self.params_end = method.len() + params.len();
@@ -231,7 +231,7 @@ impl OwnedParts {
     fn params(&self) -> Option<Json<'_>> {
         let text = &self.text.as_str()[self.method_end..self.params_end];
         self.has_params
-            .then(|| Json::from_scanned(text, self.line_breaks))
+            .then(|| Json::from_scanned(text, self.flags))
     }
 
     fn id(&self) -> &str {

@@ -147,7 +147,7 @@ impl Reader {
             Shape::Batch { .. } => true,
         };
         Ok(Messages {
-            text: Text::whole(scanned.text, scanned.line_breaks),
+            text: Text::whole(scanned.text, scanned.flags),
             envelopes: self.envelopes.iter(),
             config: &self.config,
             is_batch,

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::encode::Style;
 use crate::id::Id;
-use crate::json::Json;
+use crate::json::{Json, TextFlags};
 use crate::target::rare;
 
 /// No batch; no next free slot.
@@ -115,7 +115,7 @@ impl OpenRequest {
     fn as_id(&self) -> Id<'_> {
         // The bytes were copied from an `Id`.
         let text = core::str::from_utf8(self.id.as_bytes()).unwrap_or("null");
-        Id::new(Json::from_scanned(text, false)).unwrap_or(Id::NULL)
+        Id::new(Json::from_scanned(text, TextFlags::NONE)).unwrap_or(Id::NULL)
     }
 }
 

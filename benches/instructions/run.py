@@ -25,6 +25,8 @@ FIGURES = os.path.join(HERE, "figures.txt")
 TOLERANCE = 0.02
 # A few instructions more or less in an operation of thirty are not worth a red line.
 SLACK = 2.0
+# What decoding a text may cost of what serde_json takes for it: the text has been looked at already.
+DECODE_MAX = 1.10
 
 
 def build(*features):
@@ -127,6 +129,15 @@ def show(counted):
         print(f"{number:14.1f} {ratio:>9} {allocations:12.3f}  {name}")
 
 
+def slow_to_decode(counted):
+    """Where `Json::decode` costs more than serde_json on the same text, and how much."""
+    pairs = [(name, figures[0] / counted[f"{name} by serde_json"][0])
+             for name, figures in counted.items() if name.startswith("decode ") and guarded(name)]
+    if len(pairs) < 14:
+        sys.exit(f"run.py: only {len(pairs)} items were decoded")
+    return [f"{name}: {ratio:.2f} of serde_json" for name, ratio in pairs if ratio > DECODE_MAX]
+
+
 def main():
     arguments = sys.argv[1:]
     known = ([], ["--write"], ["--show"], ["--prove"])
@@ -155,7 +166,9 @@ def main():
         print("\n".join(caught))
         print(f"one more pass over the bytes: {len(caught)} operations rose")
         return 0 if len(caught) >= 14 else 1
-    rose, fell = compare(ours(count(build())), figures)
+    counted = count(build())
+    rose, fell = compare(ours(counted), figures)
+    rose += slow_to_decode(counted)
     for line in fell:
         print(f"fell, write it down with --write: {line}")
     for line in rose:

@@ -13,7 +13,7 @@ use crate::encode::{self, Payload, Style, WriteError};
 use crate::event::Closed;
 use crate::frame::write::FrameStart;
 use crate::id::{CallId, Id};
-use crate::json::{self, EncodeError, Json, JsonKind};
+use crate::json::{self, EncodeError, Json, JsonKind, TextFlags};
 use crate::message::is_named;
 use crate::target::rare;
 use crate::time::Instant;
@@ -482,7 +482,8 @@ impl<T, S: Settings> Connection<T, S> {
         let mut text = alloc::vec::Vec::new();
         self.config.id_scheme.write(number, &mut text);
         let text = core::str::from_utf8(&text).unwrap_or_default();
-        Id::new(Json::from_scanned(text, false)).is_some_and(|id| self.calls.named(id).is_some())
+        Id::new(Json::from_scanned(text, TextFlags::NONE))
+            .is_some_and(|id| self.calls.named(id).is_some())
     }
 
     /// The open call that an id on the wire belongs to.

@@ -14,7 +14,7 @@ use crate::event::{
 };
 use crate::id::{Id, ReplyToken, RequestKey};
 use crate::input::Input;
-use crate::json::{Envelope, Json};
+use crate::json::{Envelope, Json, TextFlags};
 use crate::message::{self, Call, CallKind, Invalid, Message, Text};
 use crate::requests::{NONE, OpenRequest};
 
@@ -38,14 +38,14 @@ impl Place {
 pub(super) fn item_of<'a>(
     message: &'a [u8],
     envelope: &Envelope,
-    line_breaks: bool,
+    flags: TextFlags,
     position: usize,
 ) -> (Text<'a>, Origin) {
     let origin = Origin {
         bytes: envelope.span.range().len(),
         batch_index: Some(position),
     };
-    (Text::part(message, envelope, line_breaks), origin)
+    (Text::part(message, envelope, flags), origin)
 }
 
 impl<T, S: Settings> Connection<T, S> {
@@ -55,7 +55,7 @@ impl<T, S: Settings> Connection<T, S> {
             let parts = self.parts.as_mut()?;
             let reading = parts.reading.as_mut()?;
             let text = input.rest().get(reading.body.clone()).unwrap_or_default();
-            let line_breaks = reading.line_breaks;
+            let flags = reading.flags;
             let event = match &mut reading.rest {
                 Rest::Items { next, batch } => {
                     let (position, batch) = (*next, *batch);
@@ -63,7 +63,7 @@ impl<T, S: Settings> Connection<T, S> {
                     let fate = parts.fates.get(position).copied();
                     let is_last = *next >= parts.fates.len();
                     let event = fate.and_then(|fate| {
-                        self.deliver_item(text, line_breaks, Place::at(batch, position), fate)
+                        self.deliver_item(text, flags, Place::at(batch, position), fate)
                     });
                     if is_last {
                         self.finish_reading(input);
@@ -79,7 +79,7 @@ impl<T, S: Settings> Connection<T, S> {
                     if number.is_none() {
                         self.finish_reading(input);
                     }
-                    number.and_then(|number| self.fan_out(text, line_breaks, number))
+                    number.and_then(|number| self.fan_out(text, flags, number))
                 }
             };
             if event.is_some() {
@@ -103,13 +103,13 @@ impl<T, S: Settings> Connection<T, S> {
     fn deliver_item<'a>(
         &mut self,
         text: &'a [u8],
-        line_breaks: bool,
+        flags: TextFlags,
         place: Place,
         fate: Fate,
     ) -> Option<Event<'a, T>> {
         let position = place.position as usize;
         let envelope = *self.envelopes.get(position)?;
-        let (part, origin) = item_of(text, &envelope, line_breaks, position);
+        let (part, origin) = item_of(text, &envelope, flags, position);
         match fate {
             Fate::Request { slot } => {
                 let generation = self.requests.at(slot)?.generation();
@@ -414,11 +414,11 @@ impl<T, S: Settings> Connection<T, S> {
     fn fan_out<'a>(
         &mut self,
         text: &'a [u8],
-        line_breaks: bool,
+        flags: TextFlags,
         number: u64,
     ) -> Option<Event<'a, T>> {
         let envelope = *self.envelopes.first()?;
-        let part = Text::part(text, &envelope, line_breaks);
+        let part = Text::part(text, &envelope, flags);
         let message = message::classify(part, &envelope, &self.config, false);
         let Message::Response(response) = message else {
             return None;
@@ -453,7 +453,7 @@ impl<T, S: Settings> Connection<T, S> {
             if let Some((call, tag)) = number.and_then(|number| self.end_call(number)) {
                 let broken = InvalidResponse {
                     reason: invalid.reason,
-                    text: Text::part(text, envelope, true).json(envelope.span),
+                    text: Text::part(text, envelope, TextFlags::UNKNOWN).json(envelope.span),
                 };
                 let outcome = Outcome::Invalid(broken);
                 return Event::Response(Response {

@@ -41,7 +41,7 @@ use crate::deadlines::NEVER;
 use crate::event::{CloseReason, Closed, ConnectionError, Event};
 use crate::frame::{Cutter, Framing};
 use crate::input::{Input, InputKind};
-use crate::json::Envelope;
+use crate::json::{Envelope, TextFlags};
 use crate::outbox::Outbox;
 use crate::requests::Requests;
 use crate::target::{SMALL, rare};
@@ -167,7 +167,7 @@ struct Reading {
     taken: usize,
     /// Tells this message from another that a driver might show instead.
     fingerprint: u64,
-    line_breaks: bool,
+    flags: TextFlags,
     rest: Rest,
 }
 

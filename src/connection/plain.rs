@@ -99,7 +99,7 @@ impl<T, S: Settings> Connection<T, S> {
                 }
             }
         };
-        let whole = Text::whole(scanned.text, scanned.line_breaks);
+        let whole = Text::whole(scanned.text, scanned.flags);
         let origin = Origin {
             bytes: frame.body.len(),
             batch_index: None,
@@ -153,7 +153,7 @@ impl<T, S: Settings> Connection<T, S> {
         let Parts { reading, fates, .. } = self.parts.as_deref_mut()?;
         let reading = reading.as_mut()?;
         let message = reading.shown_by(input)?;
-        let line_breaks = reading.line_breaks;
+        let flags = reading.flags;
         let Rest::Items { next, .. } = &mut reading.rest else {
             return None;
         };
@@ -163,7 +163,7 @@ impl<T, S: Settings> Connection<T, S> {
         if after >= fates.len() || !is_plain(envelope, &self.config) {
             return None;
         }
-        let (text, origin) = item_of(message, envelope, line_breaks, position);
+        let (text, origin) = item_of(message, envelope, flags, position);
         match fate {
             Fate::Request { slot } => {
                 let generation = self.requests.at(slot)?.generation();

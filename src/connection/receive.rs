@@ -56,7 +56,7 @@ impl Frame {
             fingerprint: input.print_of(self.taken),
             body: self.body,
             taken: self.taken,
-            line_breaks: whole.has_line_breaks(),
+            flags: whole.flags(),
             rest: what,
         }
     }
@@ -225,7 +225,7 @@ impl<T, S: Settings> Connection<T, S> {
             Ok(scanned) => scanned,
             Err(error) => return self.reject_text(input, text, error, frame),
         };
-        let whole = Text::whole(scanned.text, scanned.line_breaks);
+        let whole = Text::whole(scanned.text, scanned.flags);
         match scanned.shape {
             Shape::Single => self.read_single(input, text, whole, frame),
             Shape::Batch { items } => self.read_batch(input, text, items, whole, frame),

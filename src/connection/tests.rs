@@ -201,7 +201,7 @@ fn the_fate_of_a_plain_item_is_decided_by_the_short_cut() {
     let fate = |config: Config, item: &str| {
         let mut conn: Connection<u32> = Connection::new(config);
         let scanned = conn.scan(item.as_bytes()).unwrap();
-        let whole = Text::whole(scanned.text, scanned.line_breaks);
+        let whole = Text::whole(scanned.text, scanned.flags);
         let (envelope, batch) = (
             conn.envelopes[0],
             Parts::of(&mut conn.parts).batches.begin(),

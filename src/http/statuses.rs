@@ -102,7 +102,7 @@ fn error_of(reply: &[u8]) -> Option<(Version, i64)> {
     let error = envelope
         .error()
         .filter(|error| error.kind == JsonKind::Object)?;
-    let json = Json::from_scanned(error.span.of(scanned.text), false);
+    let json = Json::from_scanned(error.span.of(scanned.text), scanned.flags);
     let code = match envelope.version {
         Version::V2 => ErrorObject::read(json)?.code(),
         _ => ErrorObject::read_v1(json).code(),

@@ -44,6 +44,12 @@ impl Stops {
         self.0.then_some(0)
     }
 
+    /// The first stop's index, if it is one of the first `N`.
+    #[inline]
+    pub(super) fn first_of<const N: usize>(self) -> Option<usize> {
+        self.first().filter(|&index| index < N)
+    }
+
     /// Without a stop at `index`, which lies in the block, and one right behind it: without any.
     #[inline]
     pub(super) fn without_two(self, _: usize) -> Self {

@@ -15,9 +15,12 @@
 //! else (`utf8`), so that strings are only searched for their end. What stands between tokens is done
 //! with inline when there are no blanks; everything else is a call away.
 
+use super::decode::{RESERVED, is_reserved};
 use super::grid::Grid;
-use super::plain::{WINDOW, Windows, short_string, stops_behind, text_of};
+use super::plain::{WIDTH, WINDOW, Windows, short_string, stops_behind, text_of};
+use super::string::JsonString;
 use super::syntax::{SyntaxError, SyntaxErrorKind};
+use super::text::TextFlags;
 use super::tokens::{HAS_GRID, begins_number};
 use crate::target::rare;
 
@@ -28,7 +31,8 @@ pub(super) struct Cursor<'t> {
     pub(super) text: &'t [u8],
     pub(super) windows: Windows<'t>,
     depth_max: u32,
-    line_breaks: bool,
+    /// What was passed over so far.
+    flags: TextFlags,
     /// Whether any string so far had an escape.
     pub(super) has_escapes: bool,
     /// What went wrong, once something has.
@@ -60,6 +64,8 @@ fn plain_next_key(window: &[u8; WINDOW], pos: usize) -> Option<(usize, u8)> {
 /// once; else the long way knows.
 #[inline(always)]
 fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
+    // Those that have to be noted are longer.
+    const { assert!(WIDTH <= RESERVED.len()) };
     let n = match AT {
         0 => stops_behind::<1>(window).first()?,
         _ => stops_behind::<2>(window).first()?,
@@ -88,7 +94,7 @@ impl<'t> Cursor<'t> {
             text,
             windows: Windows::of(text),
             depth_max: u32::from(depth_max.clamp(1, DEPTH_MAX)),
-            line_breaks: false,
+            flags: TextFlags::NONE,
             has_escapes: false,
             failure: SyntaxError::NONE,
         }
@@ -103,14 +109,14 @@ impl<'t> Cursor<'t> {
         self.text
     }
 
-    /// Whether a raw carriage return or line feed was passed over so far.
-    pub(super) fn line_breaks(&self) -> bool {
-        self.line_breaks
+    /// What was passed over so far: raw line breaks, keys that serde_json treats in secret ways.
+    pub(super) fn flags(&self) -> TextFlags {
+        self.flags
     }
 
-    /// Begins anew with line breaks, for a caller that wants those inside the value only.
-    pub(super) fn forget_line_breaks(&mut self) {
-        self.line_breaks = false;
+    /// Begins anew with the flags, for a caller that wants those inside the value only.
+    pub(super) fn forget_flags(&mut self) {
+        self.flags = TextFlags::NONE;
     }
 
     /// The position of the first byte of the value: behind one byte-order mark and blanks.
@@ -223,7 +229,7 @@ impl<'t> Cursor<'t> {
                     continue;
                 }
                 b'\t' => {}
-                b'\n' | b'\r' => self.line_breaks = true,
+                b'\n' | b'\r' => self.flags.note_line_break(),
                 _ => return pos,
             }
             pos += 1;
@@ -429,7 +435,33 @@ impl<'t> Cursor<'t> {
             return Err(self.unexpected(pos));
         }
         let end = self.string(pos)?.end;
+        if end - pos > RESERVED.len() + 1 {
+            // The last thing that is done, so that shorter keys save no registers for it.
+            return self.long_key(pos, end);
+        }
         self.colon(end)
+    }
+
+    /// Does the same for a key from `start` to `end` that may be one that serde_json treats in
+    /// secret ways. Those are too long for the short cuts, so all of them come here.
+    #[inline(never)]
+    fn long_key(&mut self, start: usize, end: usize) -> Result<(usize, u8), Failed> {
+        self.note_key(start, end);
+        self.colon(end)
+    }
+
+    /// Remembers whether a key, whose quotes are at `start` and before `end`, is one that serde_json
+    /// treats in secret ways.
+    pub(super) fn note_key(&mut self, start: usize, end: usize) {
+        if matches!(self.byte(start + 1), b'$' | b'\\') {
+            rare();
+            let token = self.text.get(start..end).unwrap_or_default();
+            // It is cut from a text that is UTF-8, at quotes.
+            let token = core::str::from_utf8(token).unwrap_or_default();
+            if is_reserved(JsonString::of_token(token)) {
+                self.flags.note_reserved_key();
+            }
+        }
     }
 
     /// Passes over the colon behind a key: where the member's value begins, and its first byte.

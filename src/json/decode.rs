@@ -1,11 +1,12 @@
 //! From a validated text into a caller's type, by way of serde_json.
 //!
-//! Rule guarded: what the type reads is what the scanner validated. With its features `raw_value`
-//! or `arbitrary_precision`, which any crate of a program can switch on for all, serde_json
-//! replaces an object of the form `{"$serde_json::private::RawValue":"…"}` by the document inside
-//! the string. A filter would then see another document than the handler behind it, and a few
-//! nested levels of this overflow the stack, for each starts a new depth count. So such keys are
-//! refused before serde_json sees them.
+//! Rule guarded: what the type reads is what the scanner validated. With its feature `raw_value`,
+//! which this crate needs, and with `arbitrary_precision`, which any crate of a program can switch
+//! on for all, serde_json replaces an object of the form `{"$serde_json::private::RawValue":"…"}`
+//! by the document inside the string. A filter would then see another document than the handler
+//! behind it, and a few nested levels of this overflow the stack, for each starts a new depth
+//! count. So such keys are refused before serde_json sees them. The scan notes them as it passes
+//! over them: decoding searches nothing.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -31,11 +32,10 @@ impl<'a> Json<'a> {
 }
 
 /// What every key that serde_json treats in secret ways begins with.
-const RESERVED: &str = "$serde_json::private::";
+pub(super) const RESERVED: &str = "$serde_json::private::";
 
 pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
-    let text = json.as_bytes();
-    if text.len() > RESERVED.len() && may_hold_dollar(text) && has_reserved_key(json) {
+    if has_reserved_key(json) {
         return Err(DecodeError {
             kind: DecodeErrorKind::ReservedKey,
             detail: Box::default(),
@@ -47,36 +47,18 @@ pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D,
     })
 }
 
-/// A string can hold a `$` only as itself or as `\u0024`. Most texts have neither, and finding
-/// that out is much cheaper than looking at every key.
-fn may_hold_dollar(text: &[u8]) -> bool {
-    // Without a branch inside a block this becomes vector code.
-    let is_suspect = |bytes: &[u8; 32]| {
-        let found = |found, &byte| found | (byte == b'$') | (byte == b'\\');
-        bytes.iter().fold(false, found)
-    };
-    let mut rest = text;
-    while let Some((block, behind)) = rest.split_first_chunk() {
-        if is_suspect(block) {
-            return has_dollar(text);
-        }
-        rest = behind;
-    }
-    let mut block = [0; 32];
-    if let Some(place) = block.get_mut(..rest.len()) {
-        place.copy_from_slice(rest);
-    }
-    is_suspect(&block) && has_dollar(text)
+/// Whether a value has a reserved key. The scan has seen whether the text has one; only where it
+/// has is this value searched, for it may be a part of that text.
+#[inline]
+pub(super) fn has_reserved_key(json: Json<'_>) -> bool {
+    json.flags().has_reserved_key() && finds_reserved_key(json)
 }
 
-fn has_dollar(text: &[u8]) -> bool {
-    text.contains(&b'$') || text.windows(2).any(|pair| pair == b"\\u")
-}
-
-/// Whether a key at any depth begins with [`RESERVED`], after unescaping.
+/// Whether a key at any depth is reserved.
 ///
 /// In a valid text a string is a key exactly if a colon follows it, so nesting does not matter.
-fn has_reserved_key(json: Json<'_>) -> bool {
+#[cold]
+fn finds_reserved_key(json: Json<'_>) -> bool {
     let text = json.as_bytes();
     let mut pos = 0;
     while let Some(&byte) = text.get(pos) {
@@ -99,7 +81,8 @@ fn is_followed_by_colon(text: &[u8], end: usize) -> bool {
     behind.find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) == Some(&b':')
 }
 
-fn is_reserved(key: JsonString<'_>) -> bool {
+/// Whether a key begins with [`RESERVED`], after unescaping.
+pub(super) fn is_reserved(key: JsonString<'_>) -> bool {
     let mut code_points = key.code_points();
     RESERVED
         .chars()

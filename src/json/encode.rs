@@ -118,6 +118,10 @@ impl EncodeError {
         Self::of(EncodeErrorKind::KeyNotFinite, String::new())
     }
 
+    pub(super) fn reserved_key() -> Self {
+        Self::of(EncodeErrorKind::ReservedKey, String::new())
+    }
+
     pub(super) fn invalid_text() -> Self {
         Self::of(EncodeErrorKind::InvalidText, String::new())
     }
@@ -150,6 +154,7 @@ impl fmt::Display for EncodeError {
         f.write_str(match self.why.kind {
             EncodeErrorKind::KeyNotString => "a map has a key that is no string",
             EncodeErrorKind::KeyNotFinite => "a map has a key that is no finite number",
+            EncodeErrorKind::ReservedKey => "a map has a reserved key",
             EncodeErrorKind::InvalidText => "a text to be inserted is not valid JSON",
             EncodeErrorKind::OutOfOrder => "keys and values of a map do not alternate",
             EncodeErrorKind::Custom => &self.why.message,
@@ -167,6 +172,9 @@ pub enum EncodeErrorKind {
     KeyNotString,
     /// A map key is an infinite number, or none.
     KeyNotFinite,
+    /// A key of a map begins with `$serde_json::private::`, by which serde_json at the other end
+    /// would be made to read another document.
+    ReservedKey,
     /// Text to be inserted as it is (`Json`, `RawValue`, a number of arbitrary precision) is not
     /// valid JSON.
     InvalidText,

@@ -7,6 +7,7 @@
 //! load, a comparison and a count each time. A block of the grid is judged before anybody knows where its tokens begin,
 //! so that in long strings only the count is waited for. Among short tokens a block at each of them is quicker.
 
+use super::decode::RESERVED;
 use super::plain::{LONG, Stops};
 use crate::target::rare;
 
@@ -66,24 +67,43 @@ impl<'t> Grid<'t> {
     /// Behind a comma at `pos` and a key, as [`key`](Self::key) says.
     #[inline(always)]
     pub(super) fn next_key(&mut self, pos: usize) -> Option<(usize, u8)> {
-        if self.text.get(pos) != Some(&b',') {
+        if self.text.get(pos..pos + 2) != Some(b",\"") {
             return None;
         }
-        self.key(pos + 1)
+        self.key_behind_quote(pos + 1)
     }
 
     /// Behind a key whose quote is at `pos`, and its colon: where the value or a blank begins, and the byte there. Only if
-    /// the key has no escapes and its colon follows at once.
+    /// the key has no escapes, is too short to be one that serde_json treats in secret ways, and its colon follows at once.
     #[inline(always)]
     pub(super) fn key(&mut self, pos: usize) -> Option<(usize, u8)> {
         if self.text.get(pos) != Some(&b'"') {
             return None;
         }
-        let end = self.stop_from(pos + 1);
+        self.key_behind_quote(pos)
+    }
+
+    /// What [`key`](Self::key) says, where the quote has been seen.
+    #[inline(always)]
+    fn key_behind_quote(&mut self, pos: usize) -> Option<(usize, u8)> {
+        let end = self.key_end(pos + 1)?;
         match self.text.get(end..end + 3) {
             Some([b'"', b':', first]) => Some((end + 2, *first)),
             _ => None,
         }
+    }
+
+    /// The first stop of a key that begins at `pos`, if that is near enough.
+    #[inline(always)]
+    fn key_end(&mut self, pos: usize) -> Option<usize> {
+        const LEN_MAX: usize = RESERVED.len() - 1;
+        if pos.wrapping_sub(self.start) < LONG {
+            if let Some(n) = self.stops.behind(pos % LONG).first_of::<{ LEN_MAX + 1 }>() {
+                return Some(pos + n);
+            }
+        }
+        let end = self.stop_from(pos);
+        (end - pos <= LEN_MAX).then_some(end)
     }
 }
 

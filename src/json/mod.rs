@@ -3,8 +3,8 @@
 //! Lives here: the validating scanner (`scan` over `cursor` and `plain`, whose blocks are judged by
 //! the vector code of `simd` or its twins `swar` and `bytes`), [`Json`] and what can be
 //! read from it (`text`, `string`, `walk`), the way into a caller's types (`decode`) and the way
-//! out of them (`encode`, `serializer`, `number`), the exact value of a number (`decimal`), and text
-//! that outlives its input (`owned`, `kept`).
+//! out of them (`encode`, `serializer`, `number`), raw JSON as a part of those types (`embed`), the
+//! exact value of a number (`decimal`), and text that outlives its input (`owned`, `kept`).
 //! Does not live here: what a JSON-RPC message means. The scanner knows the six member names of an
 //! envelope and nothing else of the protocol.
 //!
@@ -22,6 +22,7 @@ mod bytes;
 mod cursor;
 mod decimal;
 mod decode;
+mod embed;
 mod encode;
 mod envelope;
 mod grid;
@@ -85,3 +86,4 @@ pub(crate) use number::{Digits, write_i64, write_u64};
 pub(crate) use plain::{inside_of, text_of, value_of};
 pub(crate) use scan::{Scanned, Shape, scan};
 pub(crate) use serializer::write_value;
+pub(crate) use text::TextFlags;

@@ -4,13 +4,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::ser::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::encode::{EncodeError, write_str};
 use super::kept::Kept;
 use super::serializer::write_value;
 use super::syntax::{JsonKind, SyntaxError};
-use super::text::Json;
+use super::text::{Json, TextFlags};
 
 /// Holds one valid JSON value: in place up to 31 bytes, otherwise in an allocation of exactly its
 /// size.
@@ -24,11 +24,31 @@ use super::text::Json;
 /// assert_eq!(point.as_str(), "[1,2.5]");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
+///
+/// It can be a field, where only part of a value is to be understood. As with [`Json`], only this
+/// crate and serde_json can read and write such a field:
+///
+/// ```
+/// use antiphon::{Json, OwnedJson};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Progress {
+///     token: OwnedJson,
+///     percent: u8,
+/// }
+///
+/// let params = Json::parse(br#"{"token":1.50,"percent":20}"#)?;
+/// let progress: Progress = params.decode()?;
+/// assert_eq!(progress.token.as_str(), "1.50");
+/// assert_eq!(OwnedJson::from_value(&progress)?.as_json(), params);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct OwnedJson {
     text: Kept<32>,
     /// As in [`Json`].
-    line_breaks: bool,
+    flags: TextFlags,
 }
 
 impl Json<'_> {
@@ -44,28 +64,29 @@ impl OwnedJson {
     /// No value yet, to be filled.
     pub(crate) const EMPTY: Self = Self {
         text: Kept::EMPTY,
-        line_breaks: false,
+        flags: TextFlags::NONE,
     };
 
     /// Copies a value here.
     #[inline]
     pub(crate) fn fill(&mut self, json: Json<'_>) {
         self.text.fill([json.as_str()]);
-        self.line_breaks = json.has_line_breaks();
+        self.flags = json.flags();
     }
 
     /// Serialises a value, compactly.
     ///
     /// # Errors
     ///
-    /// The value has no JSON form, or its own `Serialize` refused.
+    /// The value has no JSON form; a key in it begins with `$serde_json::private::`; or its own
+    /// `Serialize` refused.
     pub fn from_value<S: Serialize + ?Sized>(value: &S) -> Result<Self, EncodeError> {
         let mut out = Vec::new();
         write_value(&mut out, value)?;
         String::from_utf8(out)
             .map(|text| Self {
-                // What is written here stands on one line.
-                line_breaks: false,
+                // What is written here stands on one line and has no reserved key.
+                flags: TextFlags::NONE,
                 text: text.into(),
             })
             .map_err(|_| EncodeError::invalid_text())
@@ -76,7 +97,7 @@ impl OwnedJson {
         let mut quoted = Vec::new();
         write_str(&mut quoted, text);
         Self {
-            line_breaks: false,
+            flags: TextFlags::NONE,
             // A string with some bytes of ASCII put in is one still.
             text: String::from_utf8(quoted).unwrap_or_default().into(),
         }
@@ -90,10 +111,10 @@ impl OwnedJson {
     pub fn parse(text: String) -> Result<Self, SyntaxError> {
         let json = Json::parse_str(&text)?;
         if json.len() == text.len() {
-            let line_breaks = json.has_line_breaks();
+            let flags = json.flags();
             return Ok(Self {
                 text: text.into(),
-                line_breaks,
+                flags,
             });
         }
         Ok(Self::from(json))
@@ -102,7 +123,7 @@ impl OwnedJson {
     /// The value, to look into.
     #[must_use]
     pub fn as_json(&self) -> Json<'_> {
-        Json::from_scanned(self.text.as_str(), self.line_breaks)
+        Json::from_scanned(self.text.as_str(), self.flags)
     }
 
     /// The text.
@@ -129,7 +150,7 @@ impl From<Json<'_>> for OwnedJson {
     fn from(json: Json<'_>) -> Self {
         Self {
             text: Kept::new([json.as_str()]),
-            line_breaks: json.has_line_breaks(),
+            flags: json.flags(),
         }
     }
 }
@@ -157,11 +178,5 @@ impl fmt::Debug for OwnedJson {
 impl fmt::Display for OwnedJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-impl Serialize for OwnedJson {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.as_json().serialize(serializer)
     }
 }

@@ -19,6 +19,7 @@ use super::cursor::{Cursor, Failed};
 use super::envelope::{ESCAPED_METHOD, Envelope, ErrorParts, Key, Names, Span, Version};
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
+use super::text::TextFlags;
 use super::tokens::StringToken;
 use crate::target::{SMALL, rare};
 
@@ -37,8 +38,8 @@ pub(crate) struct Scanned<'t> {
     /// The whole text, which is UTF-8.
     pub text: &'t str,
     pub shape: Shape,
-    /// Whether any raw carriage return or line feed stands between tokens.
-    pub line_breaks: bool,
+    /// What else was seen in it.
+    pub flags: TextFlags,
 }
 
 /// Validates a whole text (RFC 8259) and finds the members of its envelopes.
@@ -85,7 +86,7 @@ fn scan_text<'t>(
     Ok(Scanned {
         text,
         shape,
-        line_breaks: cursor.line_breaks(),
+        flags: cursor.flags(),
     })
 }
 
@@ -455,14 +456,15 @@ fn any_key(cursor: &mut Cursor<'_>, start: usize) -> Result<Named, Failed> {
         return Err(cursor.unexpected(start));
     }
     let StringToken { end, escaped } = cursor.string(start)?;
-    let key = key_of(cursor.text(), start, end, escaped);
+    let key = key_of(cursor, start, end, escaped);
     Ok((key, cursor.colon(end)?.0))
 }
 
 /// Which envelope member a key names; `start` and `end` enclose the quotes.
-fn key_of(text: &[u8], start: usize, end: usize, escaped: bool) -> Option<Key> {
-    let token = text.get(start..end)?;
+fn key_of(cursor: &mut Cursor<'_>, start: usize, end: usize, escaped: bool) -> Option<Key> {
+    let token = cursor.text().get(start..end)?;
     if escaped || SMALL {
+        cursor.note_key(start, end);
         return key_of_escaped(escaped_string(token));
     }
     match token {
@@ -472,7 +474,10 @@ fn key_of(text: &[u8], start: usize, end: usize, escaped: bool) -> Option<Key> {
         b"\"result\"" => Some(Key::Result),
         b"\"error\"" => Some(Key::Error),
         b"\"jsonrpc\"" => Some(Key::Jsonrpc),
-        _ => None,
+        _ => {
+            cursor.note_key(start, end);
+            None
+        }
     }
 }
 

@@ -12,10 +12,11 @@ use core::fmt::{self, Display};
 
 use serde::ser::{self, Error as _, Serialize, Serializer};
 
+use super::decode::RESERVED;
+use super::embed::RAW_VALUE_TOKEN;
 use super::encode::{EncodeError, write_escaped, write_str};
 use super::number::{write_f32, write_f64, write_i64, write_i128, write_u64, write_u128};
 use super::serializer_parts::{KeyWriter, RawWriter};
-use super::text::RAW_VALUE_TOKEN;
 
 /// Appends a value, compactly, with the same bytes that serde_json would write.
 ///
@@ -84,10 +85,23 @@ impl<'o> Writer<'o> {
         done
     }
 
+    /// Writes the key of a map.
     fn key<S: Serialize + ?Sized>(&mut self, key: &S) -> Result<(), EncodeError> {
+        let start = self.out.len();
         let done = key.serialize(KeyWriter { writer: &mut *self });
+        let done = done.and_then(|()| self.judge_key(start));
         self.failed |= done.is_err();
         done
+    }
+
+    /// Refuses a key, just written at `start`, that would make serde_json read another document.
+    /// None of its bytes is ever escaped.
+    fn judge_key(&self, start: usize) -> Result<(), EncodeError> {
+        let written = self.out.get(start + 1..).unwrap_or_default();
+        if written.first() == Some(&b'$') && written.starts_with(RESERVED.as_bytes()) {
+            return Err(EncodeError::reserved_key());
+        }
+        Ok(())
     }
 
     /// Opens `{"variant":`.

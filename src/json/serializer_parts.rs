@@ -8,6 +8,7 @@ use core::fmt::Display;
 
 use serde::ser::{Impossible, Serialize, Serializer};
 
+use super::decode::has_reserved_key;
 use super::encode::{EncodeError, write_json};
 use super::number::{write_f32, write_f64};
 use super::serializer::Writer;
@@ -202,6 +203,9 @@ impl Serializer for RawWriter<'_, '_> {
         let json = Json::parse_str(value).map_err(|_| EncodeError::invalid_text())?;
         if self.number_only && json.kind() != JsonKind::Number {
             return Err(EncodeError::invalid_text());
+        }
+        if has_reserved_key(json) {
+            return Err(EncodeError::reserved_key());
         }
         write_json(self.writer.out, json);
         Ok(())

@@ -73,6 +73,13 @@ impl Stops {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 
+    /// The first stop's index, if it is one of the first `N`.
+    #[inline(always)]
+    pub(super) fn first_of<const N: usize>(self) -> Option<usize> {
+        let near = self.0 & ((1 << N) - 1);
+        (near != 0).then(|| near.trailing_zeros() as usize)
+    }
+
     /// Without a stop at `index`, which lies in the block, and one right behind it.
     #[inline(always)]
     pub(super) fn without_two(self, index: usize) -> Self {

@@ -44,6 +44,12 @@ impl Stops {
         (self.0 != 0).then(|| (self.0.trailing_zeros() / 8) as usize)
     }
 
+    /// The first stop's index, if it is one of the first `N`.
+    #[inline(always)]
+    pub(super) fn first_of<const N: usize>(self) -> Option<usize> {
+        self.first().filter(|&index| index < N)
+    }
+
     /// Without a stop at `index`, which lies in the block, and one right behind it.
     #[inline(always)]
     pub(super) fn without_two(self, index: usize) -> Self {

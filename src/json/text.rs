@@ -6,15 +6,13 @@
 
 use core::fmt;
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
-
 use super::cursor::{Cursor, DEPTH_MAX, Failed};
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError};
 
 /// Borrows one valid JSON value (RFC 8259), exactly as it was received or written.
 ///
-/// It is two words and a flag: copy it freely. Numbers keep their digits, strings their escapes,
+/// It is two words and two flags: copy it freely. Numbers keep their digits, strings their escapes,
 /// objects their order and repetitions, so a value can be passed on byte for byte. Comparison is
 /// by bytes as well: `1` and `1.0` differ.
 ///
@@ -30,27 +28,62 @@ use super::syntax::{JsonKind, SyntaxError};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
-/// # Embedding
+/// # As a part of other values
 ///
-/// `Json` implements [`Serialize`] by the private protocol of serde_json's `RawValue`, which this
-/// crate's own serializer understands always and serde_json understands with its feature
-/// `raw_value`: the text is inserted as it is. Any other serializer sees a struct with one field
-/// that holds the text as a string.
+/// `Json` implements [`Serialize`](serde::Serialize) and [`Deserialize`](serde::Deserialize), so it
+/// can be a field: in the caller's own types, in `serde_json::json!` and in a `serde_json::Value`
+/// it is the JSON that it is. [`OwnedJson`](super::OwnedJson) shows an example.
+///
+/// Only this crate and serde_json can read and write it. With any other format serializing and
+/// deserializing give an error that says so. serde buffers the contents of untagged enums and of
+/// flattened fields in a form of its own, so raw JSON cannot stand in those.
 #[derive(Clone, Copy)]
 pub struct Json<'a> {
     /// One value, no blanks around it.
     text: &'a str,
-    line_breaks: bool,
+    flags: TextFlags,
 }
 
-/// The name by which serde_json's serializer recognises text to be inserted verbatim.
-pub(super) const RAW_VALUE_TOKEN: &str = "$serde_json::private::RawValue";
+/// What the scan has seen in a text. A flag may be set for the sake of a larger text around the
+/// value; a flag that is not set is certain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TextFlags(u8);
+
+impl TextFlags {
+    /// Nothing of what there are flags for.
+    pub(crate) const NONE: Self = Self(0);
+    /// Nobody knows any more: anything may be in the text.
+    pub(crate) const UNKNOWN: Self = Self(Self::LINE_BREAKS | Self::RESERVED_KEY);
+    const LINE_BREAKS: u8 = 1;
+    const RESERVED_KEY: u8 = 2;
+
+    #[inline]
+    pub(super) fn note_line_break(&mut self) {
+        self.0 |= Self::LINE_BREAKS;
+    }
+
+    pub(super) fn note_reserved_key(&mut self) {
+        self.0 |= Self::RESERVED_KEY;
+    }
+
+    /// Whether a raw carriage return or line feed stands between tokens.
+    #[inline]
+    pub(super) fn has_line_breaks(self) -> bool {
+        self.0 & Self::LINE_BREAKS != 0
+    }
+
+    /// Whether an object has a key that serde_json treats in secret ways.
+    #[inline]
+    pub(super) fn has_reserved_key(self) -> bool {
+        self.0 & Self::RESERVED_KEY != 0
+    }
+}
 
 impl<'a> Json<'a> {
     /// The value `null`.
     pub const NULL: Json<'static> = Json {
         text: "null",
-        line_breaks: false,
+        flags: TextFlags::NONE,
     };
 
     /// Validates a text and borrows the value in it, without the blanks around.
@@ -68,13 +101,13 @@ impl<'a> Json<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Failed> {
         let text = cursor.utf8()?;
         let start = cursor.begin()?;
-        cursor.forget_line_breaks();
+        cursor.forget_flags();
         let end = cursor.value(start, 0)?;
-        let line_breaks = cursor.line_breaks();
+        let flags = cursor.flags();
         cursor.finish(end)?;
         // The cursor only ever moves forward inside the text, so the range is good.
         let text = text.get(start..end).unwrap_or_default();
-        Ok(Self { text, line_breaks })
+        Ok(Self { text, flags })
     }
 
     /// Validates a string and borrows the value in it, like [`parse`](Self::parse).
@@ -86,11 +119,16 @@ impl<'a> Json<'a> {
         Self::parse(text.as_bytes())
     }
 
-    /// Takes one value of a text that `scan` accepted. `line_breaks` may be true for the sake of
-    /// the rest of the text; it must not be false if the value has any.
+    /// Takes one value of a text that `scan` accepted, with the flags of that text.
     #[inline]
-    pub(crate) fn from_scanned(text: &'a str, line_breaks: bool) -> Self {
-        Self { text, line_breaks }
+    pub(crate) fn from_scanned(text: &'a str, flags: TextFlags) -> Self {
+        Self { text, flags }
+    }
+
+    /// What the scan has seen in the text.
+    #[inline]
+    pub(crate) fn flags(self) -> TextFlags {
+        self.flags
     }
 
     /// The text.
@@ -135,7 +173,7 @@ impl<'a> Json<'a> {
     #[must_use]
     #[inline]
     pub fn has_line_breaks(self) -> bool {
-        self.line_breaks
+        self.flags.has_line_breaks()
     }
 
     /// The value as a string token, if it is one.
@@ -163,13 +201,5 @@ impl fmt::Debug for Json<'_> {
 impl fmt::Display for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-impl Serialize for Json<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut raw = serializer.serialize_struct(RAW_VALUE_TOKEN, 1)?;
-        raw.serialize_field(RAW_VALUE_TOKEN, self.as_str())?;
-        raw.end()
     }
 }

@@ -8,7 +8,7 @@ use core::fmt;
 
 use super::plain::skip_plain;
 use super::string::JsonString;
-use super::text::Json;
+use super::text::{Json, TextFlags};
 
 impl<'a> Json<'a> {
     /// The members of an object, in order; none for any other kind.
@@ -58,7 +58,7 @@ impl<'a> Iterator for Members<'a> {
         let value = self.steps.next_value()?;
         Some((
             JsonString::of_token(key),
-            Json::from_scanned(value, self.steps.line_breaks),
+            Json::from_scanned(value, self.steps.flags),
         ))
     }
 }
@@ -90,7 +90,7 @@ impl<'a> Iterator for Elements<'a> {
 
     fn next(&mut self) -> Option<Json<'a>> {
         let value = self.steps.next_value()?;
-        Some(Json::from_scanned(value, self.steps.line_breaks))
+        Some(Json::from_scanned(value, self.steps.flags))
     }
 }
 
@@ -105,7 +105,7 @@ impl fmt::Debug for Elements<'_> {
 struct Steps<'a> {
     text: &'a str,
     pos: usize,
-    line_breaks: bool,
+    flags: TextFlags,
 }
 
 impl<'a> Steps<'a> {
@@ -120,7 +120,7 @@ impl<'a> Steps<'a> {
         Self {
             text,
             pos,
-            line_breaks: json.has_line_breaks(),
+            flags: json.flags(),
         }
     }
 

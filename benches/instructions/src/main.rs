@@ -15,6 +15,7 @@ mod clock;
 mod corpus;
 #[path = "../../counting/mod.rs"]
 mod counting;
+mod decoding;
 mod operations;
 mod serde_typed;
 mod tables;

@@ -16,6 +16,7 @@ use antiphon::{
 use serde::Serialize;
 
 use crate::corpus::Item;
+use crate::decoding;
 use crate::serde_typed;
 use crate::tables::{CallAndGiveUp, HashAndHeap, RUN, Turns};
 
@@ -72,6 +73,7 @@ pub fn receiving(corpus: &[Item]) -> Vec<Named> {
 pub fn all(corpus: &[Item]) -> Vec<Named> {
     let mut all = reading(corpus);
     all.extend(receiving(corpus));
+    all.extend(decoding::all(corpus));
     let mut add = |name: String, operation: Box<dyn Operation>| all.push(Named { name, operation });
     let notification = r#"{"jsonrpc":"2.0","method":"update","params":[1,2.5,"three",null]}"#;
     add(
@@ -237,7 +239,7 @@ struct Receive {
 }
 
 /// Messages in one run.
-const PART: usize = 500;
+pub const PART: usize = 500;
 
 struct Message {
     text: String,
@@ -246,7 +248,7 @@ struct Message {
 }
 
 /// So many messages are read at a time, or the whole mix.
-fn times(item: &Item) -> usize {
+pub fn times(item: &Item) -> usize {
     match item.bytes() {
         _ if item.messages.len() > 1 => 1,
         0..10_000 => 32,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::json::{DecodeErrorKind, Json};
+use crate::json::{DecodeErrorKind, Json, scan};
 
 fn kind_of(text: &str) -> Option<DecodeErrorKind> {
     let json = Json::parse_str(text).unwrap();
@@ -61,6 +61,34 @@ fn the_same_words_elsewhere_are_harmless() {
         r#"{"$Serde_json::private::Number":1}"#,
     ] {
         assert_eq!(kind_of(text), None, "{text}");
+    }
+}
+
+// USE-16: the scan tells it, wherever the key stands and however the text is read
+#[test]
+fn the_scan_knows_of_reserved_keys_without_a_search() {
+    let long = "x".repeat(100);
+    let key = r#""$serde_json::private::Number""#;
+    let escaped = r#""\u0024serde_json::private::""#;
+    for key in [key, escaped] {
+        for text in [
+            format!(r#"{{{key}:1}}"#),
+            format!(r#"{{"method":"m","params":{{"a":[{{"b":1,{key}:1}}]}}}}"#),
+            format!(r#"{{"a":"{long}","b":"{long}","c":"{long}","d":"{long}",{key}:1}}"#),
+            format!(r#"{{"a":"{long}","b":"{long}","c":"{long}","d":{{{key}:1}}}}"#),
+            format!(r#"[{{"id":1}},{{"params":["{long}",{{{key} : 1}}]}}]"#),
+            format!(r#"{{"error":{{"code":1,"message":"m","data":{{{key}:1}}}}}}"#),
+        ] {
+            let scanned = scan(text.as_bytes(), 128, &mut Vec::new(), 16).unwrap();
+            assert!(scanned.flags.has_reserved_key(), "{text}");
+            assert!(
+                Json::parse_str(&text).unwrap().flags().has_reserved_key(),
+                "{text}"
+            );
+            let harmless = text.replace("serde", "Serde");
+            let scanned = scan(harmless.as_bytes(), 128, &mut Vec::new(), 16).unwrap();
+            assert!(!scanned.flags.has_reserved_key(), "{harmless}");
+        }
     }
 }
 

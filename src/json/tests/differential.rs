@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use super::{Random, twin};
 use crate::json::envelope::Envelope;
 use crate::json::plain::{skip_plain, skip_plain_naive};
-use crate::json::{Json, JsonString, SyntaxErrorKind, scan};
+use crate::json::{Json, JsonString, SyntaxErrorKind, TextFlags, scan};
 
 const SEEDS: &[&str] = &[
     r#"{"jsonrpc":"2.0","method":"subtract","params":[42,23],"id":1}"#,
@@ -246,7 +246,7 @@ fn walking_mutated_texts_finds_what_serde_json_finds() {
         }
         // The walk must survive anything, although it is only ever given valid text.
         let lossy = String::from_utf8_lossy(&text);
-        let unchecked = Json::from_scanned(&lossy, true);
+        let unchecked = Json::from_scanned(&lossy, TextFlags::UNKNOWN);
         let _ = unchecked.members().count() + unchecked.elements().count();
         let _ = JsonString::of_token(&lossy).code_points().count();
         let Ok(json) = Json::parse(&text) else {

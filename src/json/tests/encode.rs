@@ -568,14 +568,37 @@ fn text_that_only_claims_to_be_json_is_refused() {
     assert_eq!(ours(&Odd(false)), Err(EncodeErrorKind::OutOfOrder));
 }
 
+// USE-16
 #[test]
-fn under_serde_json_json_is_raw_text_or_the_documented_struct() {
-    // Which of the two depends on a feature that any crate of the program may switch on.
-    let text = serde_json::to_string(&Json::parse_str("[1.0]").unwrap()).unwrap();
-    assert!(
-        text == "[1.0]" || text == format!("{{\"{RAW}\":\"[1.0]\"}}"),
-        "{text}"
-    );
+fn keys_by_which_serde_json_would_read_another_document_are_not_written() {
+    for key in [
+        RAW,
+        NUMBER,
+        "$serde_json::private::",
+        "$serde_json::private::x",
+    ] {
+        let map = BTreeMap::from([(key, 1)]);
+        assert_eq!(ours(&map), Err(EncodeErrorKind::ReservedKey), "{key}");
+        let tree = serde_json::Value::from_iter([(key, "1")]);
+        assert_eq!(
+            ours(&[(1, tree)]),
+            Err(EncodeErrorKind::ReservedKey),
+            "{key}"
+        );
+        let text = format!("[{{\"a\":1,\"\\u0024{}\":1}}]", &key[1..]);
+        let raw = Json::parse_str(&text).unwrap();
+        assert_eq!(ours(&[raw]), Err(EncodeErrorKind::ReservedKey), "{key}");
+        // Elsewhere the word means nothing.
+        assert!(ours(&[key]).is_ok());
+    }
+    for harmless in [
+        "$serde_json:private::",
+        "$",
+        "$ref",
+        "x$serde_json::private::RawValue",
+    ] {
+        assert!(ours(&BTreeMap::from([(harmless, 1)])).is_ok(), "{harmless}");
+    }
 }
 
 // SER-09

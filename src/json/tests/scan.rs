@@ -5,7 +5,7 @@ use alloc::{format, vec};
 
 use crate::json::envelope::{Envelope, Names, Span, Version};
 use crate::json::scan::{Scanned, Shape, scan};
-use crate::json::{JsonKind, SyntaxErrorKind};
+use crate::json::{JsonKind, SyntaxErrorKind, TextFlags};
 
 fn one(text: &str) -> Envelope {
     let mut envelopes = Vec::new();
@@ -159,7 +159,7 @@ fn scalars_and_batches_keep_their_shape() {
         Ok(Scanned {
             text: "[]",
             shape: Shape::Batch { items: 0 },
-            line_breaks: false
+            flags: TextFlags::NONE
         })
     );
     assert!(envelopes.is_empty());
@@ -250,7 +250,8 @@ fn line_breaks_between_tokens_are_noticed() {
     let mut breaks = |text: &str| {
         scan(text.as_bytes(), 128, &mut envelopes, 16)
             .unwrap()
-            .line_breaks
+            .flags
+            .has_line_breaks()
     };
     assert!(!breaks(r#"{"a": "\n\r", "b":	[1, 2] }"#));
     for text in [

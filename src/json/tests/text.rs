@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-use crate::json::{Json, JsonKind, OwnedJson, SyntaxErrorKind};
+use crate::json::{Json, JsonKind, OwnedJson, SyntaxErrorKind, TextFlags};
 
 fn json(text: &str) -> Json<'_> {
     Json::parse_str(text).unwrap()
@@ -211,7 +211,7 @@ fn slices_that_are_not_json_after_all_do_no_harm() {
     ];
     for text in texts {
         let lossy = String::from_utf8_lossy(text);
-        let value = Json::from_scanned(&lossy, true);
+        let value = Json::from_scanned(&lossy, TextFlags::UNKNOWN);
         let _ = (
             value.kind(),
             value.as_str(),

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use crate::json::JsonKind;
 use crate::json::envelope::{ESCAPED_METHOD, Envelope, ErrorParts, Names, Span, Version};
 use crate::json::scan::{Scanned, Shape};
+use crate::json::text::TextFlags;
 use crate::target::SMALL;
 
 pub(super) struct Wrong;
@@ -29,7 +30,7 @@ struct Reader<'t> {
     text: &'t [u8],
     at: usize,
     depth_max: usize,
-    line_breaks: bool,
+    flags: TextFlags,
 }
 
 pub(super) fn scan(
@@ -44,7 +45,7 @@ pub(super) fn scan(
         text,
         at: 0,
         depth_max: usize::from(depth_max).clamp(1, 128),
-        line_breaks: false,
+        flags: TextFlags::NONE,
     };
     if text.len() >= 3 && text[0] == 0xef && text[1] == 0xbb && text[2] == 0xbf {
         reader.at = 3;
@@ -73,7 +74,7 @@ pub(super) fn scan(
         Scanned {
             text: core::str::from_utf8(text).map_err(|_| Wrong)?,
             shape,
-            line_breaks: reader.line_breaks,
+            flags: reader.flags,
         },
         envelopes,
     ))
@@ -188,7 +189,7 @@ impl Reader<'_> {
     fn blanks(&mut self) {
         while let Some(byte) = self.look() {
             if byte == b'\n' || byte == b'\r' {
-                self.line_breaks = true;
+                self.flags.note_line_break();
             } else if byte != b' ' && byte != b'\t' {
                 break;
             }
@@ -247,6 +248,10 @@ impl Reader<'_> {
         }
         loop {
             let (key, _) = self.string()?;
+            let reserved = "$serde_json::private::";
+            if key.len() >= reserved.len() && spells(&key[..reserved.len()], reserved) {
+                self.flags.note_reserved_key();
+            }
             self.blanks();
             self.eat(b':')?;
             self.blanks();

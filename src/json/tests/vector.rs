@@ -296,6 +296,7 @@ fn stops_can_be_left_out_and_moved() {
             }
             if index <= swar::WIDTH {
                 assert_eq!(stops.behind(index).first(), at.checked_sub(index));
+                assert_eq!(stops.first_of::<5>(), (at < 5).then_some(at));
             }
         }
     }
@@ -310,6 +311,7 @@ fn stops_can_be_left_out_and_moved() {
             }
             if index <= plain::WIDTH {
                 assert_eq!(stops.behind(index).first(), at.checked_sub(index));
+                assert_eq!(stops.first_of::<5>(), (at < 5).then_some(at));
             }
         }
     }
