@@ -3,11 +3,16 @@
 //!
 //! A preset says what is peculiar to a protocol on the wire. It never matches one program's bug.
 
+use core::time::Duration;
+
 use crate::config::{
     BinaryMessages, CancelAnswer, CancelStyle, Config, DuplicateIds, LimitErrors, NullParams,
     UnknownId, V1NullId, VersionPolicy,
 };
 use crate::frame::Framing;
+
+/// How long a drain lasts where the other side is an editor or a host of tools.
+const DRAIN_TIME_MAX_EDITOR: Duration = Duration::from_secs(2);
 
 /// A published revision of the Model Context Protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +64,8 @@ impl Config {
     /// Language Server Protocol 3.17: Content-Length framing, `$/cancelRequest` both ways, a
     /// cancelled request answered −32800, no batches. `params: null` is read as absent, for
     /// editors that send it with `shutdown`. Messages up to 64 MiB: a document travels whole. A
-    /// binary WebSocket message is read as text, because pygls sends those.
+    /// binary WebSocket message is read as text, because pygls sends those. A drain gives up after
+    /// 2 s: an editor that has gone is not waited for.
     pub const fn lsp() -> Self {
         let mut config = Self::new();
         config.framing = Framing::ContentLength;
@@ -69,6 +75,7 @@ impl Config {
         config.cancel_answer = CancelAnswer::Lsp;
         config.null_params = NullParams::TreatAsAbsent;
         config.batches = false;
+        config.drain_time_max = Some(DRAIN_TIME_MAX_EDITOR);
         config.message_bytes_max = 64 << 20;
         config.outbox_bytes_soft = 64 << 20;
         config.outbox_bytes_max = 128 << 20;
@@ -77,7 +84,8 @@ impl Config {
 
     /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, a
     /// cancelled request answered not at all, ids never null and never shared by two open
-    /// requests. Messages up to 16 MiB: tool results carry files.
+    /// requests. Messages up to 16 MiB: tool results carry files. A drain gives up after 2 s: a host
+    /// that has gone is not waited for.
     pub const fn mcp(revision: McpRevision) -> Self {
         let mut config = Self::new();
         config.cancel_send = CancelStyle::Mcp;
@@ -93,6 +101,7 @@ impl Config {
             }
             McpRevision::V2025_11_25 | McpRevision::V2026_07_28 => UnknownId::Omit,
         };
+        config.drain_time_max = Some(DRAIN_TIME_MAX_EDITOR);
         config.message_bytes_max = 16 << 20;
         config.outbox_bytes_soft = 16 << 20;
         config.outbox_bytes_max = 64 << 20;
