@@ -236,7 +236,7 @@ KEEPING = [
 ]
 
 PUMPS = [
-    (ASYNC + "dispatch.rs", "if !session.may_begin(first) {", "if false {",
+    (ASYNC + "dispatch.rs", "if !session.may_begin(request) {", "if false {",
      "a request that was given up while it was taken never begins", "service::a_request_that_was_taken_with"),
     (SESSION + "spare.rs", "if place.session.get() == session {", "if true {",
      "a thread keeps no session but the one it serves", "session::a_request_leaves_its_reference"),
@@ -294,10 +294,10 @@ PUMPS = [
 ]
 
 HANDLERS = [
-    (ASYNC + "dispatch.rs", "if self.running() >= session.options().handlers_max {", "if false {",
+    (ASYNC + "dispatch.rs", ".saturating_sub(self.running());", ".saturating_sub(0);",
      "only so many handlers run", "service::a_request_that_waits_for_others"),
-    (ASYNC + "dispatch.rs", "if self.give_up(session, key) {", "if false {",
-     "a request in line is given up unseen", "service::a_request_that_waits_for_others"),
+    (SESSION + "queue.rs", "Item::Request(_) => may_begin,", "Item::Request(_) => true,",
+     "a request without a place waits in line", "service::a_request_that_waits_for_others"),
     (ASYNC + "dispatch.rs", "match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {",
      "match Ok::<_, ()>(Pin::new(running).poll_next(cx)) {",
      "a handler that panics later costs its own request", "service::a_handler_that_panics"),

@@ -1,18 +1,18 @@
 //! Runs a service for one session: what waits is begun in order, and runs side by side.
 //!
 //! The rules guarded here: at most [`Options::handlers_max`](antiphon_session::Options) requests
-//! run at once, and those beyond wait without holding up what is not a request; a handler that
-//! panics costs its own request; nothing is polled that was not woken.
+//! run at once, and those beyond wait in the session's queue, where nothing but cancels and the ends
+//! of our own calls goes past them; a handler whose request the peer gives up is dropped; a handler
+//! that panics costs its own request; nothing is polled that was not woken.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
-use antiphon::{Closed, OwnedRequest, RequestKey};
+use antiphon::{Closed, RequestKey};
 use antiphon_session::{Report, Request, Responder, Session, Spare, Taken, Work};
 use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, Stream};
@@ -36,11 +36,37 @@ pub(crate) struct Dispatch {
     /// What must be done with before anything else begins.
     ordered: Option<Task>,
     /// Those that are not through at once; none before there was one.
-    running: Option<FuturesUnordered<Task>>,
+    running: Option<FuturesUnordered<Handler>>,
     /// Requests taken together, which begin one behind another. Empty between two polls.
     taken: Taken,
-    /// Requests that wait for others to end.
-    waiting: VecDeque<OwnedRequest>,
+    /// What is next waits for a handler to end.
+    is_blocked: bool,
+}
+
+/// A handler that waits for something.
+struct Handler {
+    request: RequestKey,
+    /// None once its request was given up.
+    task: Option<Task>,
+    /// Has it polled, so that it is seen to be over.
+    waker: Option<Waker>,
+}
+
+impl Future for Handler {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let Some(task) = &mut this.task else {
+            return Poll::Ready(());
+        };
+        let polled = task.as_mut().poll(cx);
+        if polled.is_pending() && this.waker.is_none() {
+            // It is the same one for as long as this is among the others.
+            this.waker = Some(cx.waker().clone());
+        }
+        polled
+    }
 }
 
 /// What begins next.
@@ -226,7 +252,7 @@ impl Dispatch {
             is_begun: false,
             running: None,
             taken: Taken::default(),
-            waiting: VecDeque::new(),
+            is_blocked: false,
         }
     }
 
@@ -259,11 +285,11 @@ impl Dispatch {
             return false;
         }
         let _spare = Spare::keep(session);
-        let mut progress = self.poll_running(cx, session);
+        let mut progress = self.poll_running(cx);
         loop {
             if let Some(task) = &mut self.ordered {
                 if poll_guarded(task, cx, &*self.service).is_pending() {
-                    return progress;
+                    return self.take_cancels(cx, session) || progress;
                 }
                 self.ordered = None;
                 progress = true;
@@ -274,7 +300,7 @@ impl Dispatch {
                         self.begin_request(cx, session);
                     }
                 }
-                Next::Work(work) => self.begin(session, work),
+                Next::Work(work) => self.begin(cx, work),
                 Next::Nothing => return progress,
             }
             progress = true;
@@ -306,46 +332,66 @@ impl Dispatch {
         self.service.rest();
     }
 
+    /// Sees to cancels while all else waits. Says whether there were any.
+    fn take_cancels(&mut self, cx: &mut Context<'_>, session: &Session) -> bool {
+        let mut is_any = false;
+        while session.has_work() {
+            let Some(work) = session.lock().queue.pop_cancelled() else {
+                break;
+            };
+            self.begin(cx, work);
+            is_any = true;
+        }
+        is_any
+    }
+
     /// The next thing to begin.
     fn next(&mut self, session: &Session) -> Next {
-        if !session.has_work() {
+        let places = session
+            .options()
+            .handlers_max
+            .saturating_sub(self.running());
+        let is_freed = self.is_blocked && places > 0;
+        if !session.has_work() && !is_freed {
             return Next::Nothing;
         }
         let mut state = session.lock();
-        if session.next_requests(&mut state, &mut self.taken, TAKEN_MAX) {
+        if session.next_requests(&mut state, &mut self.taken, places.min(TAKEN_MAX)) {
             return Next::Requests;
         }
-        match session.next_work(&mut state) {
+        match session.next_work(&mut state, places > 0) {
             Some(work) => Next::Work(work),
             None => {
+                self.is_blocked = !state.queue.is_empty();
                 state.queue.take_room(&mut self.taken);
                 Next::Nothing
             }
         }
     }
 
-    fn begin(&mut self, session: &Arc<Session>, work: Work) {
-        if let Work::Cancelled(key, _) = work {
-            if self.give_up(session, key) {
-                return;
-            }
-        }
+    fn begin(&mut self, cx: &mut Context<'_>, work: Work) {
+        let given_up = match work {
+            Work::Cancelled(key, _) => Some(key),
+            _ => None,
+        };
         match catch_unwind(AssertUnwindSafe(|| self.service.serve(work))) {
-            Ok(task) => self.ordered = task,
+            // Only a notification has more to be done, and it is begun when nothing else is.
+            Ok(Some(task)) => self.ordered = Some(task),
+            Ok(None) => {}
             Err(_) => tell_panic(&*self.service),
+        }
+        if let Some(key) = given_up {
+            self.give_up(key);
+            self.poll_running(cx);
         }
     }
 
-    /// Begins the first of those that were taken, or has it wait for others.
+    /// Begins the first of those that were taken, for which there is a place.
     fn begin_request(&mut self, cx: &mut Context<'_>, session: &Arc<Session>) {
-        let Some(first) = self.taken.next_key() else {
+        let Some(request) = self.taken.next_key() else {
             return;
         };
-        if self.running() >= session.options().handlers_max {
-            self.waiting.extend(self.taken.pop());
-            return;
-        }
-        if !session.may_begin(first) {
+        if !session.may_begin(request) {
             if let Some(request) = self.taken.pop() {
                 Request::give_up(session, request);
             }
@@ -356,13 +402,18 @@ impl Dispatch {
         if catch_unwind(AssertUnwindSafe(begin)).is_err() {
             tell_panic(&*self.service);
         }
-        if let Some(handler) = waits {
+        if let Some(task) = waits {
+            let handler = Handler {
+                request,
+                task: Some(task),
+                waker: None,
+            };
             self.running.get_or_insert_default().push(handler);
-            self.poll_running(cx, session);
+            self.poll_running(cx);
         }
     }
 
-    fn poll_running(&mut self, cx: &mut Context<'_>, session: &Arc<Session>) -> bool {
+    fn poll_running(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         while let Some(running) = self.running.as_mut().filter(|running| !running.is_empty()) {
             match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {
@@ -371,32 +422,26 @@ impl Dispatch {
                 Err(_) => tell_panic(&*self.service),
             }
             progress = true;
-            self.begin_waiting(cx, session);
         }
         progress
     }
 
-    fn begin_waiting(&mut self, cx: &mut Context<'_>, session: &Arc<Session>) {
-        while self.running() < session.options().handlers_max {
-            let Some(request) = self.waiting.pop_front() else {
-                return;
-            };
-            self.taken.put_first(request);
-            self.begin_request(cx, session);
-        }
-    }
-
-    /// Answers a request that was given up before it has begun. Says whether it was one.
+    /// Drops the handler of a request that was given up. What it has not answered is answered as the
+    /// dialect says.
     #[cold]
-    fn give_up(&mut self, session: &Arc<Session>, key: RequestKey) -> bool {
-        let is_it = |request: &OwnedRequest| request.key() == key;
-        let Some(at) = self.waiting.iter().position(is_it) else {
-            return false;
+    fn give_up(&mut self, request: RequestKey) {
+        let handlers = self.running.iter_mut().flat_map(FuturesUnordered::iter_mut);
+        let mut wanted = handlers.filter(|handler| handler.request == request);
+        let Some(handler) = wanted.next() else {
+            return;
         };
-        if let Some(request) = self.waiting.remove(at) {
-            Request::give_up(session, request);
+        let (task, waker) = (handler.task.take(), handler.waker.take());
+        if catch_unwind(AssertUnwindSafe(|| drop(task))).is_err() {
+            tell_panic(&*self.service);
         }
-        true
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Drops what still runs, and says the last word to the service.
@@ -405,7 +450,6 @@ impl Dispatch {
             self.ordered = None;
             self.running = None;
             self.taken.clear();
-            self.waiting.clear();
         }));
         let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));
         if dropped.is_err() || told.is_err() {
@@ -434,7 +478,7 @@ impl fmt::Debug for Dispatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dispatch")
             .field("running", &self.running())
-            .field("waiting", &self.waiting.len())
+            .field("is_blocked", &self.is_blocked)
             .finish_non_exhaustive()
     }
 }

@@ -10,8 +10,10 @@ use crate::peer::Peer;
 /// What answers the peer. One service may serve any number of connections.
 ///
 /// Messages are begun in the order in which they came in. A request that waits for something lets
-/// those behind it begin; a notification is done with before what came behind it begins, so state
-/// that notifications change is seen by later requests. Reading, time, output and the answers to
+/// those behind it begin, unless it waits for a place among the
+/// [`handlers_max`](antiphon_session::Options::handlers_max) that run at once; a notification is done
+/// with before what came behind it begins, so state that notifications change is seen by later
+/// requests, and by none before. Reading, time, output and the answers to
 /// our own calls wait for none of them, so a handler may call the peer and wait.
 ///
 /// All of a connection's handlers run on the connection's task. One that computes for long or
@@ -36,7 +38,8 @@ use crate::peer::Peer;
 /// }
 /// ```
 ///
-/// When the connection has ended, handlers that are still waiting are dropped. A panic in any of
+/// When the connection has ended, handlers that are still waiting are dropped. After the end of input
+/// that is when the configuration's `drain_time_max` has passed; otherwise it is at once. A panic in any of
 /// them is caught: the request is answered *internal error* and the service is used on. `()` is
 /// the service that knows no method.
 pub trait Service: Send + Sync + 'static {
@@ -71,8 +74,10 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// The peer gave up a request that has begun; [`cancelled`](crate::cancelled) says so too, and
-    /// at once. It is still to be answered, unless it has been by now: whatever comes first
-    /// decides. A request that had not begun never reaches the service.
+    /// at once. Afterwards the handler's future is dropped, and with it the right to answer, which
+    /// then answers as the dialect says. A handler that has handed its [`Responder`] on, to
+    /// [`spawn`](Responder::spawn) or to a task of its own, leaves the answer to that. A request that
+    /// had not begun never reaches the service.
     fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
         let _ = (peer, request, reason);
     }

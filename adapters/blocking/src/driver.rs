@@ -251,12 +251,18 @@ fn next_work(session: &Session, taken: &mut Taken) -> Next {
             state.is_serving = true;
             return Next::Requests;
         }
-        if let Some(work) = state.queue.pop() {
+        if let Some(work) = state.next_in_order(true) {
             state.is_serving = true;
             return Next::Work(work);
         }
         if let Some(why) = state.finished() {
             return Next::Closed(why);
+        }
+        if !state.queue.is_empty() {
+            // What is next waits until all before it has begun. Whoever begins it wakes this thread.
+            session.want_reader(&mut state);
+            state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
+            continue;
         }
         if mem::replace(&mut state.is_serving, false) {
             session.wake(&mut state);

@@ -39,7 +39,8 @@ pub struct Options {
     /// `Options` made, with 64 threads and 1024 waiting.
     pub pool: Pool,
     /// The most requests of a connection that are served at once by an async service; further ones
-    /// wait. Default 64. (The blocking adapter serves one after another, and bounds what is moved
+    /// wait, and so does what is behind them, but for cancels and the answers to our own calls.
+    /// Default 64. (The blocking adapter serves one after another, and bounds what is moved
     /// to the pool by the pool.)
     pub handlers_max: usize,
     /// How long the peer's end of stream is awaited after ours, and its last words after a write

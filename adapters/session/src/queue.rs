@@ -106,11 +106,6 @@ impl Taken {
         }
     }
 
-    /// Has a request be the next one.
-    pub fn put_first(&mut self, request: OwnedRequest) {
-        self.items.push_front(Item::Request(Some(request)));
-    }
-
     /// How many there are.
     pub fn len(&self) -> usize {
         self.items.len()
@@ -134,6 +129,11 @@ pub struct Queue {
     bytes: usize,
     /// Messages dropped since the service was last told.
     dropped: u64,
+    /// Cancels among them, and ends of calls: what may go past those that wait for others.
+    cancels: usize,
+    settled: usize,
+    /// Requests that wait for a thread to begin on.
+    unbegun: usize,
     messages_max: usize,
     bytes_max: usize,
 }
@@ -152,6 +152,7 @@ impl Queue {
         self.items.clear();
         self.items.shrink_to(ITEMS_KEPT);
         (self.run, self.messages, self.bytes, self.dropped) = (0, 0, 0, 0);
+        (self.cancels, self.settled, self.unbegun) = (0, 0, 0);
     }
 
     /// Copies a request, or gives back the right to answer it if too many bytes are held already.
@@ -205,11 +206,13 @@ impl Queue {
         let reason = reason.filter(|reason| self.fits(reason.as_str().len()));
         let bytes = reason.as_ref().map_or(0, |reason| reason.as_str().len());
         self.bytes += bytes;
+        self.cancels += 1;
         self.push_rare(Work::Cancelled(key, reason), bytes);
     }
 
     /// Takes the end of a call of ours, of which there are only so many.
     pub(crate) fn push_settled(&mut self, then: Then, outcome: OwnedOutcome) {
+        self.settled += 1;
         self.push_rare(Work::Settled(then, outcome), 0);
     }
 
@@ -233,13 +236,65 @@ impl Queue {
         };
         let position = self.items.iter().position(is_wanted);
         if let Some(Item::Rare(_, bytes)) = position.and_then(|at| self.items.remove(at)) {
+            self.cancels -= 1;
             self.release(bytes);
         }
     }
 
     /// The next thing to do.
     pub fn pop(&mut self) -> Option<Work> {
-        let (work, bytes) = match self.items.pop_front()? {
+        self.items.pop_front().and_then(|item| self.take_out(item))
+    }
+
+    /// The next thing to do, for a service that begins requests only if `may_begin`. What is behind
+    /// something that waits for others waits, too, but for cancels and the ends of calls: what is
+    /// waited for may be waiting for them.
+    pub fn pop_in_order(&mut self, may_begin: bool) -> Option<Work> {
+        let is_next_free = match self.items.front()? {
+            Item::Request(_) => may_begin,
+            Item::Notification(_) => self.unbegun == 0,
+            Item::Rare(..) => true,
+        };
+        if is_next_free {
+            return self.pop();
+        }
+        rare();
+        if self.cancels + self.settled == 0 {
+            return None;
+        }
+        self.pop_first(|work| matches!(work, Work::Cancelled(..) | Work::Settled(..)))
+    }
+
+    /// The next cancel, past everything else.
+    pub fn pop_cancelled(&mut self) -> Option<Work> {
+        if self.cancels == 0 {
+            return None;
+        }
+        rare();
+        self.pop_first(|work| matches!(work, Work::Cancelled(..)))
+    }
+
+    /// A request waits for a thread to begin on: notifications behind it wait, too.
+    pub(crate) fn begin_later(&mut self) {
+        self.unbegun += 1;
+    }
+
+    /// It has begun, or never will. Says whether it was the last.
+    pub(crate) fn note_begun(&mut self) -> bool {
+        self.unbegun = self.unbegun.saturating_sub(1);
+        self.unbegun == 0
+    }
+
+    fn pop_first(&mut self, is_wanted: impl Fn(&Work) -> bool) -> Option<Work> {
+        let is_wanted = |item: &Item| matches!(item, Item::Rare(work, _) if is_wanted(work));
+        let position = self.items.iter().position(is_wanted)?;
+        self.run = 0;
+        let item = self.items.remove(position)?;
+        self.take_out(item)
+    }
+
+    fn take_out(&mut self, item: Item) -> Option<Work> {
+        let (work, bytes) = match item {
             // Its bytes are held until it is answered.
             Item::Request(request) => return request.map(Work::Request),
             Item::Notification(notification) => {
@@ -255,7 +310,9 @@ impl Queue {
                 let messages = std::mem::take(&mut self.dropped);
                 return Some(Work::Report(Report::Dropped { messages }));
             }
-            Work::Request(_) | Work::Cancelled(..) | Work::Settled(..) => {}
+            Work::Cancelled(..) => self.cancels -= 1,
+            Work::Settled(..) => self.settled -= 1,
+            Work::Request(_) => {}
         }
         Some(work)
     }

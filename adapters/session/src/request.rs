@@ -1,7 +1,8 @@
 //! A request in a handler's hands: what is asked, and the right to answer it.
 //!
 //! The rule guarded here: every request is answered exactly once, whatever the handler does. A
-//! responder that is dropped, in a panic or by an oversight, answers *internal error*.
+//! responder that is dropped, in a panic or by an oversight, answers *internal error*; after the peer
+//! has given the request up it answers that, as the dialect says it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +17,7 @@ use antiphon::{
 
 use crate::handle::Handle;
 use crate::report::Report;
-use crate::session::{Session, State, Tag};
+use crate::session::{Session, Signal, State, Tag};
 use crate::spare::Shared;
 
 /// What the peer asks: a request without the right to answer it, which the [`Responder`] has.
@@ -62,7 +63,9 @@ impl Request {
 /// The right and the duty to answer one request.
 ///
 /// It can be sent to any thread, and be kept as long as the connection lives. Dropped, it answers
-/// *internal error*. After the connection has closed, answering does nothing and says so.
+/// *internal error*, or that the request was cancelled if the peer has given it up. After the
+/// connection has closed, answering does nothing and says so. Where the dialect is silent about
+/// cancelled requests, as MCP is, answering one does nothing and is no error.
 #[must_use = "dropping a responder answers an internal error"]
 pub struct Responder {
     session: Shared,
@@ -133,13 +136,16 @@ impl Responder {
 
     /// Goes on with the request on a thread of the connection's [`Pool`](crate::Pool). If too much
     /// waits there the request is answered *busy*; if it is cancelled while it waits, it is
-    /// answered so and `work` is dropped. A panic in `work` answers *internal error*.
+    /// answered so and `work` is dropped. A panic in `work` answers *internal error*. While `work`
+    /// waits, no notification that came in behind the request is served.
     pub fn spawn(self, work: impl FnOnce(Responder) + Send + 'static) {
+        let unbegun = Unbegun::new(&self.session);
         let session = Arc::clone(&self.session);
         // The responder stays where it can be reached if the pool refuses.
         let slot = Arc::new(Mutex::new(Some(self)));
         let inside = Arc::clone(&slot);
         let job = move || {
+            drop(unbegun);
             let Some(reply) = take(&inside) else { return };
             let session = Arc::clone(&reply.session);
             if reply.is_cancelled() {
@@ -209,6 +215,13 @@ impl Responder {
         let (key, bytes) = (self.key, self.bytes);
         let answered = self.session.answer(key, |state| {
             let answered = write(&mut state.conn, token);
+            let answered = match answered {
+                // The dialect answers a cancelled request with silence.
+                Err(rejected) if rejected.error == SendError::NotOpen && state.is_silenced(key) => {
+                    Ok(())
+                }
+                answered => answered,
+            };
             if answered.is_ok() {
                 state.let_go(key, bytes);
             }
@@ -216,6 +229,29 @@ impl Responder {
         });
         self.is_answered = answered.is_ok();
         answered.map_err(|rejected| rejected.error)
+    }
+}
+
+/// Work that waits for a thread. Dropped when it begins, or never will.
+struct Unbegun {
+    session: Arc<Session>,
+}
+
+impl Unbegun {
+    fn new(session: &Arc<Session>) -> Self {
+        session.lock().queue.begin_later();
+        Self {
+            session: Arc::clone(session),
+        }
+    }
+}
+
+impl Drop for Unbegun {
+    fn drop(&mut self) {
+        let mut state = self.session.lock();
+        if state.queue.note_begun() && !state.queue.is_empty() {
+            self.session.signal(&mut state, Signal::Work);
+        }
     }
 }
 
@@ -230,10 +266,15 @@ impl Drop for Responder {
             return;
         }
         let (key, bytes) = (self.key, self.bytes);
+        let token = self.token.take();
         self.session.answer(key, |state| {
+            let is_cancelled = state.is_cancelled(key);
             state.let_go(key, bytes);
-            // Refused only where nobody waits for it any more.
-            state.conn.abandon(key);
+            // Each is refused only where nobody waits for it any more.
+            match token {
+                Some(token) if is_cancelled => drop(state.conn.respond_cancelled(token)),
+                _ => drop(state.conn.abandon(key)),
+            }
         });
     }
 }

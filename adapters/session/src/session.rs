@@ -285,15 +285,18 @@ impl Session {
         self.has_work.load(Ordering::Relaxed)
     }
 
-    /// The next thing for the service to do. Tells the session whether it is at work.
-    pub fn next_work(&self, state: &mut State) -> Option<Work> {
+    /// The next thing for the service to do, which begins requests only if `may_begin`. Tells the session
+    /// whether it is at work: it is while what is next waits for something.
+    pub fn next_work(&self, state: &mut State, may_begin: bool) -> Option<Work> {
         let was_serving = std::mem::replace(&mut state.is_serving, true);
-        let work = state.queue.pop();
+        let work = state.next_in_order(may_begin);
         if work.is_none() {
-            state.is_serving = false;
             self.has_work.store(false, Ordering::Relaxed);
-            if was_serving {
-                self.wake(state);
+            if state.queue.is_empty() {
+                state.is_serving = false;
+                if was_serving {
+                    self.wake(state);
+                }
             }
         }
         work
@@ -302,6 +305,9 @@ impl Session {
     /// Takes the requests that are next, as [`pop_requests`](crate::Queue::pop_requests) does, for a service that asks for
     /// more only when it has begun them. If that was all, it is told so without the lock.
     pub fn next_requests(&self, state: &mut State, taken: &mut Taken, requests_max: usize) -> bool {
+        if requests_max == 0 {
+            return false;
+        }
         let is_any = state.queue.pop_requests(taken, requests_max);
         if is_any {
             // What many have taken is given back, and that takes the lock.

@@ -5,6 +5,7 @@
 //! `antiphon-suite`; what it cannot is a test in `tests/`. This library holds what several of those
 //! need.
 
+pub mod board;
 pub mod frames;
 pub mod program;
 pub mod raw;

@@ -53,6 +53,15 @@ impl Raw {
         self.send(format!("{line}\n"));
     }
 
+    /// Another hand on the same connection, to send with while somebody reads.
+    ///
+    /// # Panics
+    /// The system has no more sockets.
+    pub fn sender(&self) -> TcpStream {
+        let again = self.reader.get_ref().try_clone();
+        again.expect("a socket")
+    }
+
     /// The next line without its end; empty at the end of the stream.
     ///
     /// # Panics
@@ -136,6 +145,15 @@ impl Raw {
             raw.send_line(&line);
             raw
         })
+    }
+
+    /// Waits for something to read and lets the connection go unread: the other side sees a reset.
+    ///
+    /// # Panics
+    /// Nothing comes.
+    pub fn reset(self) {
+        let peeked = self.reader.get_ref().peek(&mut [0]);
+        assert!(peeked.is_ok_and(|n| n > 0), "there is something to read");
     }
 
     /// Ends our direction only.

@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// Has the thread read if nobody does: somebody is about to wait.
-    pub(crate) fn want_reader(&self, state: &mut State) {
+    pub fn want_reader(&self, state: &mut State) {
         if !matches!(state.reading.by, Reader::Thread) {
             state.reading.is_thread_wanted = true;
             self.signal(state, Signal::Readable);

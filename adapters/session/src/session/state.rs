@@ -17,7 +17,7 @@ use super::{State, Tag};
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::places::{Place, Places};
-use crate::queue::Queue;
+use crate::queue::{Queue, Work};
 use crate::rare::rare;
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
@@ -148,6 +148,16 @@ impl State {
         self.closed.is_none() && (self.conn.requests_open() > 0 || !is_taken)
     }
 
+    /// The next thing to do, for a service that begins requests only if `may_begin`. Once all is over,
+    /// nothing waits for anything.
+    pub fn next_in_order(&mut self, may_begin: bool) -> Option<Work> {
+        if self.finished.is_some() {
+            rare();
+            return self.queue.pop();
+        }
+        self.queue.pop_in_order(may_begin)
+    }
+
     /// Takes what the clock has shown just before the lock was taken, if it was looked at.
     pub(crate) fn set_present(&mut self, present: Option<Instant>) {
         self.present = present;
@@ -166,6 +176,12 @@ impl State {
     /// Whether nobody waits for the answer to a request any more.
     pub fn is_cancelled(&self, request: RequestKey) -> bool {
         self.finished.is_some() || self.cancelled.contains(&request)
+    }
+
+    /// Whether the peer has given a request up, and is right to hear nothing more of it.
+    pub(crate) fn is_silenced(&self, request: RequestKey) -> bool {
+        let is_ours = matches!(self.closed, None | Some(Closed::EndOfInput));
+        is_ours && self.finished.is_none() && self.cancelled.contains(&request)
     }
 
     /// What broke the transport, if anything did before the connection was meant to end.

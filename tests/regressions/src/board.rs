@@ -1,0 +1,352 @@
+//! A service on every runtime whose handlers wait until a test lets them go on.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::{Poll, Waker};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use antiphon::{Closed, OwnedNotification};
+use antiphon_async::sleep_until;
+use antiphon_session::{Options, Request, Responder, Room};
+use antiphon_stress::{LONG, Rt};
+
+use crate::raw::Raw;
+use crate::served::On;
+
+/// What the handlers of a server share with the test. Clones are the same board.
+#[derive(Clone, Debug, Default)]
+pub struct Board {
+    inside: Arc<(Mutex<Inside>, Condvar)>,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    is_open: bool,
+    /// What happened, in order.
+    notes: Vec<String>,
+    /// Handlers that wait for the gate.
+    tasks: Vec<Waker>,
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // A test that has failed is over, and says why by itself.
+        let inside = self.inside.0.lock();
+        inside.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that something happened.
+    pub fn note(&self, what: impl Into<String>) {
+        self.lock().notes.push(what.into());
+        self.inside.1.notify_all();
+    }
+
+    /// What happened so far.
+    pub fn notes(&self) -> Vec<String> {
+        self.lock().notes.clone()
+    }
+
+    /// Waits until something happened `times` times.
+    ///
+    /// # Panics
+    /// It does not within [`LONG`].
+    pub fn wait_note(&self, what: &str, times: usize) {
+        let is_missing = |inside: &mut Inside| {
+            let seen = inside.notes.iter().filter(|note| *note == what).count();
+            seen < times
+        };
+        let (state, waited) = self
+            .inside
+            .1
+            .wait_timeout_while(self.lock(), LONG, is_missing)
+            .expect("nobody panics under the lock");
+        assert!(!waited.timed_out(), "no {what:?} in {:?}", state.notes);
+    }
+
+    /// Lets the handlers of `slow` go on, and those that come.
+    pub fn open(&self) {
+        let mut inside = self.lock();
+        inside.is_open = true;
+        std::mem::take(&mut inside.tasks)
+            .into_iter()
+            .for_each(Waker::wake);
+        self.inside.1.notify_all();
+    }
+
+    fn changes(&self) -> usize {
+        let inside = self.lock();
+        let notes = inside.notes.iter();
+        notes.filter(|note| *note == "change").count()
+    }
+
+    /// Ready once the test has opened the gate.
+    fn opened(&self) -> impl Future<Output = ()> + Send + use<> {
+        let board = self.clone();
+        poll_fn(move |cx| {
+            let mut inside = board.lock();
+            if inside.is_open {
+                return Poll::Ready(());
+            }
+            inside.tasks.push(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Lets the thread wait for the gate, or until nobody waits for the answer: says which.
+    fn wait_opened(&self, reply: &Responder) -> bool {
+        loop {
+            if self.lock().is_open {
+                return true;
+            }
+            if reply.wait_cancelled(Duration::from_millis(2)) {
+                return false;
+            }
+        }
+    }
+
+    fn answer_version(&self, reply: Responder) {
+        self.note("version");
+        // The peer may be gone.
+        let _ = reply.ok(&[self.changes()]);
+    }
+}
+
+impl Board {
+    fn answer_cancelled(&self, reply: Responder) {
+        self.note("begun");
+        while !reply.wait_cancelled(LONG) {}
+        self.note(format!("answered: {:?}", reply.cancelled()));
+    }
+}
+
+/// Notes that a handler was dropped before its end.
+struct Watched {
+    board: Board,
+    is_done: bool,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.board.note("slow dropped");
+        }
+    }
+}
+
+impl antiphon_blocking::Service for Board {
+    fn request(&mut self, peer: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        let (board, peer) = (self.clone(), peer.clone());
+        match request.method() {
+            "slow" => reply.spawn(move |reply| {
+                board.note("slow");
+                if board.wait_opened(&reply) {
+                    // The peer may be gone.
+                    let _ = reply.ok(&["slow"]);
+                } else {
+                    board.note("slow cancelled");
+                }
+            }),
+            "version" => reply.spawn(move |reply| board.answer_version(reply)),
+            "asks" => reply.spawn(move |reply| {
+                let _ = match peer.call::<u32>("callback", ()) {
+                    Ok(answer) => reply.ok(&[answer]),
+                    Err(error) => reply.ok(&[error.to_string()]),
+                };
+            }),
+            "then" => {
+                let then = move |_| board.note("settled");
+                let called = peer.call_then("callback", (), None, then);
+                called.expect("there is room");
+                drop(reply.ok(()));
+            }
+            "answers when cancelled" => {
+                reply.spawn(move |reply| board.answer_cancelled(reply));
+            }
+            "forgets" => drop(reply),
+            "panics" => panic!("it was asked to"),
+            other => drop(reply.unknown_method(other)),
+        }
+    }
+
+    fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: OwnedNotification) {
+        if notification.method().starts_with("slowly") {
+            self.note("slowly begun");
+            let waited = self
+                .inside
+                .1
+                .wait_timeout_while(self.lock(), LONG, |inside| !inside.is_open);
+            drop(waited);
+        }
+        if notification.method() == "slowly asks" {
+            let asked = peer.call::<u32>("callback", ());
+            self.note(format!("asked: {asked:?}"));
+        }
+        self.note(notification.method());
+    }
+
+    fn report(&mut self, _: &antiphon_blocking::Peer, report: antiphon_session::Report) {
+        self.note(format!("report: {report}"));
+    }
+
+    fn closed(&mut self, _: &antiphon_blocking::Peer, why: Closed) {
+        self.note(format!("closed: {why:?}"));
+    }
+}
+
+impl antiphon_async::Service for Board {
+    async fn request(&self, peer: &antiphon_async::Peer, request: Request, reply: Responder) {
+        match request.method() {
+            "slow" => {
+                self.note("slow");
+                let mut watched = Watched {
+                    board: self.clone(),
+                    is_done: false,
+                };
+                self.opened().await;
+                watched.is_done = true;
+                // The peer may be gone.
+                let _ = reply.ok(&["slow"]);
+            }
+            "version" => self.answer_version(reply),
+            "asks" => {
+                let _ = match peer.call::<u32>("callback", ()).await {
+                    Ok(answer) => reply.ok(&[answer]),
+                    Err(error) => reply.ok(&[error.to_string()]),
+                };
+            }
+            "then" => {
+                let board = self.clone();
+                let then = Box::new(move |_| board.note("settled"));
+                let handle = peer.handle();
+                let called =
+                    handle.call_then("callback", (), handle.deadline(None), Room::Now, then);
+                called.expect("there is room");
+                drop(reply.ok(()));
+            }
+            "answers when cancelled" => {
+                let board = self.clone();
+                // On a thread it is nobody's to drop.
+                reply.spawn(move |reply| board.answer_cancelled(reply));
+            }
+            "forgets" => drop(reply),
+            "panics" => panic!("it was asked to"),
+            other => drop(reply.unknown_method(other)),
+        }
+    }
+
+    async fn notification(&self, peer: &antiphon_async::Peer, notification: OwnedNotification) {
+        if notification.method().starts_with("slowly") {
+            self.note("slowly begun");
+            self.opened().await;
+        }
+        if notification.method() == "slowly asks" {
+            let asked = peer.call::<u32>("callback", ()).await;
+            self.note(format!("asked: {asked:?}"));
+        }
+        self.note(notification.method());
+    }
+
+    fn report(&self, _: &antiphon_async::Peer, report: antiphon_session::Report) {
+        self.note(format!("report: {report}"));
+    }
+
+    fn closed(&self, _: &antiphon_async::Peer, why: Closed) {
+        self.note(format!("closed: {why:?}"));
+    }
+}
+
+/// A server over TCP that runs until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// What its handlers share with the test.
+    pub board: Board,
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+const STEP: Duration = Duration::from_millis(2);
+
+impl Server {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// It cannot listen.
+    pub fn start(on: On, options: Options) -> Self {
+        let board = Board::default();
+        let (inside, stop) = (board.clone(), Arc::<AtomicBool>::default());
+        let (is_over, (told, address)) = (Arc::clone(&stop), mpsc::channel());
+        let thread = thread::spawn(move || match on {
+            On::Threads => {
+                let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").expect("a port");
+                let address = server.local_addr().expect("an address");
+                let running = server.start(options, move |_| inside.clone());
+                let _running = running.expect("a thread");
+                told.send(address).expect("somebody waits");
+                while !is_over.load(Ordering::SeqCst) {
+                    thread::sleep(STEP);
+                }
+            }
+            On::Tasks(rt) => rt.run_for(4 * LONG, |runtime| async move {
+                let running = match rt {
+                    Rt::Tokio | Rt::TokioLocal => {
+                        let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0").await;
+                        let server = server.expect("a port");
+                        told.send(server.local_addr()).expect("somebody waits");
+                        server.start(options, move |_| inside.clone())
+                    }
+                    Rt::Smol | Rt::AsyncStd => {
+                        let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0").await;
+                        let server = server.expect("a port");
+                        told.send(server.local_addr()).expect("somebody waits");
+                        server.start(options, move |_| inside.clone())
+                    }
+                };
+                while !is_over.load(Ordering::SeqCst) {
+                    sleep_until(&*runtime, runtime.now() + STEP).await;
+                }
+                running.shutdown(Duration::ZERO).await;
+            }),
+        });
+        Self {
+            board,
+            address: address.recv_timeout(LONG).expect("it listens"),
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A plain peer at its other side.
+    pub fn connect(&self) -> Raw {
+        Raw::connect(self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.board.open();
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A request with this id.
+pub fn request(method: &str, id: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#)
+}
+
+/// A notification.
+pub fn notification(method: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#)
+}

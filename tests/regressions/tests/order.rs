@@ -1,0 +1,112 @@
+//! The order in which messages are begun, whatever waits.
+
+use antiphon::Config;
+use antiphon_regressions::board::{Server, notification, request};
+use antiphon_regressions::served::{EVERYWHERE, On};
+use antiphon_session::{Options, Pool};
+
+/// Options under which as many requests run at once, as tasks and as threads.
+fn running_max(config: Config, handlers_max: usize) -> Options {
+    let mut options = Options::from(config);
+    options.handlers_max = handlers_max;
+    options.pool = Pool::new(handlers_max, 1024);
+    options
+}
+
+fn answer(id: usize, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","result":{result},"id":{id}}}"#)
+}
+
+/// What the core answers by itself to what is no message: everything before it has come in.
+const GARBAGE: &str = "?";
+const PARSE_ERROR: &str =
+    r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
+
+// USE-01
+#[test]
+fn a_notification_overtook_a_request_that_waited_for_a_place() {
+    for on in EVERYWHERE {
+        for running in [1, 64] {
+            let server = Server::start(on, running_max(Config::new(), running));
+            let mut peer = server.connect();
+            peer.send_line(&request("then", 1000));
+            let mut lines = [peer.line(), peer.line()];
+            lines.sort();
+            assert!(lines[0].contains("callback"), "{on:?} {lines:?}");
+            for id in 0..running {
+                peer.send_line(&request("slow", id));
+            }
+            server.board.wait_note("slow", running);
+            peer.send_line(&request("version", running));
+            peer.send_line(&notification("change"));
+            peer.send_line(&request("version", running + 1));
+            // The end of a call of ours goes past them, and shows what has been served by then.
+            peer.send_line(r#"{"jsonrpc":"2.0","result":7,"id":1}"#);
+            server.board.wait_note("settled", 1);
+            let notes = server.board.notes();
+            assert!(!notes.iter().any(|note| note == "change"), "{on:?}");
+            server.board.open();
+            let lines: Vec<_> = (0..running + 2).map(|_| peer.line()).collect();
+            // A thread has begun before it looks.
+            if on != On::Threads {
+                assert!(lines.contains(&answer(running, "[0]")), "{on:?} {lines:?}");
+            }
+            assert!(
+                lines.contains(&answer(running + 1, "[1]")),
+                "{on:?} {lines:?}"
+            );
+        }
+    }
+}
+
+// USE-01
+#[test]
+fn the_answer_that_a_handler_awaits_waited_behind_requests_without_a_place() {
+    for on in EVERYWHERE {
+        let server = Server::start(on, running_max(Config::new(), 1));
+        let mut peer = server.connect();
+        peer.send_line(&request("asks", 1));
+        let call = peer.line();
+        assert!(call.contains("callback"), "{on:?} {call}");
+        peer.send_line(&request("version", 2));
+        peer.send_line(&notification("change"));
+        peer.send_line(r#"{"jsonrpc":"2.0","result":7,"id":1}"#);
+        assert_eq!(peer.line(), answer(1, "[7]"), "{on:?}");
+        let version = peer.line();
+        let is_first = version == answer(2, "[0]");
+        // A thread has begun before it looks.
+        assert!(is_first || on == On::Threads, "{on:?} {version}");
+        server.board.wait_note("change", 1);
+    }
+}
+
+// USE-01 USE-03
+#[test]
+fn a_request_cancelled_while_it_waits_for_a_place_never_begins() {
+    for on in EVERYWHERE {
+        let server = Server::start(on, running_max(Config::acp(antiphon::AcpVersion::V1), 1));
+        let mut peer = server.connect();
+        peer.send_line(&request("slow", 1));
+        server.board.wait_note("slow", 1);
+        peer.send_line(&request("version", 2));
+        peer.send_line(&notification("change"));
+        peer.send_line(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":2}}"#);
+        peer.send_line(GARBAGE);
+        let cancelled =
+            r#"{"jsonrpc":"2.0","error":{"code":-32800,"message":"Request cancelled"},"id":2}"#;
+        let mut lines = vec![peer.line()];
+        if lines[0] == PARSE_ERROR {
+            server.board.open();
+            lines.push(peer.line());
+        }
+        server.board.open();
+        lines.push(peer.line());
+        assert!(
+            lines.iter().any(|line| line == cancelled),
+            "{on:?} {lines:?}"
+        );
+        server.board.wait_note("change", 1);
+        let notes = server.board.notes();
+        assert!(!notes.iter().any(|note| note == "version"), "{on:?}");
+    }
+}
