@@ -143,7 +143,16 @@ impl Default for Resends {
     }
 }
 
+/// The shortest time that a connection must have been open to count as a success, where the last
+/// delay was shorter. Without it, delays of zero would let a server that accepts and drops be tried
+/// for ever.
+const OPEN_TIME_MIN: Duration = Duration::from_millis(50);
+
 /// Counts attempts and says when the next one is due.
+///
+/// A connection that opens proves nothing yet: a server may accept every connection and drop it. So
+/// counting begins anew only after a first [message](Self::handle_message), or once a connection was
+/// open for longer than the last delay (before jitter) and longer than 50 ms.
 ///
 /// ```
 /// use antiphon::{Instant, Reconnect, ReconnectStrategy};
@@ -161,6 +170,10 @@ pub struct Reconnect {
     attempts: u32,
     /// The delay before the next attempt, in seconds, not yet capped.
     delay: f64,
+    /// The delay before the last attempt, without its jitter.
+    last_delay: Duration,
+    /// When the connection was opened, while it is open.
+    opened_at: Option<Instant>,
 }
 
 impl Reconnect {
@@ -184,14 +197,23 @@ impl Reconnect {
             strategy,
             attempts: 0,
             delay: 0.0,
+            last_delay: Duration::ZERO,
+            opened_at: None,
         };
-        reconnect.handle_open();
+        reconnect.handle_message();
         Ok(reconnect)
     }
 
-    /// Tells that a connection is open: counting begins anew.
-    pub fn handle_open(&mut self) {
+    /// Tells that a connection was opened at `now`. The attempts stay counted until it has proved to
+    /// be of use: see [`handle_message`](Self::handle_message).
+    pub fn handle_open(&mut self, now: Instant) {
+        self.opened_at = Some(now);
+    }
+
+    /// Tells that the peer has sent a message over the open connection: counting begins anew.
+    pub fn handle_message(&mut self) {
         self.attempts = 0;
+        self.last_delay = Duration::ZERO;
         self.delay = match self.strategy {
             ReconnectStrategy::ExponentialBackoff { initial_delay, .. } => {
                 initial_delay.as_secs_f64()
@@ -202,15 +224,20 @@ impl Reconnect {
 
     /// Tells that the connection, or an attempt at one, was lost at `now`. Gives the time of the
     /// next attempt; none when there is to be no other, and that is final: it stays so until a
-    /// connection is [open](Self::handle_open) by other means. `entropy` is a random number from
-    /// the driver, used for jitter only.
+    /// connection that was made by other means [proves](Self::handle_message) to be of use.
+    /// `entropy` is a random number from the driver, used for jitter only.
     pub fn handle_lost(&mut self, now: Instant, entropy: u64) -> Option<Instant> {
-        let (delay, attempts_max) = match self.strategy {
+        if let Some(opened_at) = self.opened_at.take() {
+            if now.saturating_since(opened_at) > self.last_delay.max(OPEN_TIME_MIN) {
+                self.handle_message();
+            }
+        }
+        let (delay, unjittered, attempts_max) = match self.strategy {
             ReconnectStrategy::None => return None,
             ReconnectStrategy::Fixed {
                 delay,
                 attempts_max,
-            } => (delay, attempts_max),
+            } => (delay, delay, attempts_max),
             ReconnectStrategy::ExponentialBackoff {
                 delay_max,
                 attempts_max,
@@ -220,16 +247,15 @@ impl Reconnect {
                 let capped = self.delay.min(delay_max.as_secs_f64());
                 let random = entropy as f64 / u64::MAX as f64;
                 let delay = capped * (1.0 - jitter * random);
-                (
-                    Duration::try_from_secs_f64(delay).unwrap_or(delay_max),
-                    attempts_max,
-                )
+                let duration = |secs| Duration::try_from_secs_f64(secs).unwrap_or(delay_max);
+                (duration(delay), duration(capped), attempts_max)
             }
         };
         if self.attempts >= attempts_max {
             return None;
         }
         self.attempts += 1;
+        self.last_delay = unjittered;
         if let ReconnectStrategy::ExponentialBackoff {
             multiplier,
             delay_max,
@@ -242,7 +268,7 @@ impl Reconnect {
         Some(now + delay)
     }
 
-    /// How many attempts were granted since a connection was last open.
+    /// How many attempts were granted since counting last began anew.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -282,20 +308,72 @@ mod tests {
         );
     }
 
-    // CON-05
+    // CON-05 USE-24
     #[test]
-    fn the_count_begins_anew_when_a_connection_is_open() {
+    fn the_count_begins_anew_after_a_first_message() {
         let backoff = ReconnectStrategy::backoff(Duration::from_secs(1), Duration::from_secs(9), 2);
         let mut reconnect = Reconnect::new(backoff).unwrap();
         reconnect.handle_lost(Instant::ZERO, 0);
         reconnect.handle_lost(Instant::ZERO, 0);
         assert_eq!(reconnect.handle_lost(Instant::ZERO, 0), None);
-        reconnect.handle_open();
+        reconnect.handle_open(Instant::ZERO);
+        reconnect.handle_message();
         assert_eq!(
             reconnect.handle_lost(Instant::ZERO, 0),
             Some(Instant::from_millis(1000))
         );
         assert_eq!(reconnect.attempts(), 1);
+    }
+
+    // CON-05 USE-24
+    #[test]
+    fn a_connection_counts_once_it_was_open_for_longer_than_the_last_delay() {
+        let ms = Duration::from_millis;
+        // What the strategy waits, how long each connection is open, and how many attempts follow
+        // the first of a thousand connections.
+        let backoff = ReconnectStrategy::backoff(ms(100), ms(400), 5);
+        let fixed = |delay| ReconnectStrategy::Fixed {
+            delay: ms(delay),
+            attempts_max: 5,
+        };
+        for (strategy, open, attempts) in [
+            (backoff, 0, 5),
+            // Longer than the first delay, not than the next.
+            (backoff, 100, 5),
+            (backoff, 101, 999),
+            (fixed(200), 200, 5),
+            (fixed(200), 201, 999),
+            (fixed(0), 0, 5),
+            (fixed(0), 50, 5),
+            (fixed(0), 51, 999),
+            (ReconnectStrategy::None, 1000, 0),
+        ] {
+            let mut reconnect = Reconnect::new(strategy).unwrap();
+            let mut now = Instant::ZERO;
+            let again = (0..999).take_while(|_| {
+                reconnect.handle_open(now);
+                now = now + ms(open);
+                let next = reconnect.handle_lost(now, 0);
+                now = next.unwrap_or(now);
+                next.is_some()
+            });
+            assert_eq!(again.count(), attempts, "{strategy:?} open for {open} ms");
+        }
+        // Jitter makes a delay shorter, and a connection no better.
+        let jitter = ReconnectStrategy::ExponentialBackoff {
+            initial_delay: ms(100),
+            delay_max: ms(100),
+            attempts_max: 1,
+            multiplier: 1.0,
+            jitter: 1.0,
+        };
+        let mut reconnect = Reconnect::new(jitter).unwrap();
+        assert_eq!(
+            reconnect.handle_lost(Instant::ZERO, u64::MAX),
+            Some(Instant::ZERO)
+        );
+        reconnect.handle_open(Instant::ZERO);
+        assert_eq!(reconnect.handle_lost(Instant::from_millis(100), 0), None);
     }
 
     // CON-05

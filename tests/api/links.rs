@@ -128,8 +128,11 @@ impl World {
                 _ => {
                     assert!(life.go(LinkState::Open));
                     keep_alive.handle_open(self.now);
-                    reconnect.handle_open();
-                    assert_eq!(reconnect.attempts(), 0);
+                    reconnect.handle_open(self.now);
+                    if self.random.below(2) == 0 {
+                        reconnect.handle_message();
+                        assert_eq!(reconnect.attempts(), 0);
+                    }
                     self.converse(&mut keep_alive);
                 }
             }

@@ -67,9 +67,9 @@ use std::sync::Arc;
 use antiphon::Closed;
 pub use antiphon_async::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
-    Connect, Connecting, Context, Driver, FuturesIo, FuturesPair, Listen, Messages, Options, Peer,
-    PendingCall, Pool, Protocol, Queue, QueueTransport, Report, Request, Responder, Running,
-    Secure, Server, Service, StrayReport, cancelled,
+    Connect, Connecting, ConnectionChange, Context, Driver, FuturesIo, FuturesPair, Listen,
+    Messages, NoConnection, Options, Peer, PendingCall, Pool, Protocol, Queue, QueueTransport,
+    Report, Request, Responder, Running, Secure, Server, Service, StrayReport, cancelled,
 };
 pub use link::Link;
 pub use listen::TcpServer;

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use antiphon::{Instant, InvalidStrategy, LinkState, OwnedJson, Payload, SendError};
 use antiphon_session::{
-    CALL_TIMEOUT_DEFAULT, CallError, ClientOptions, Options, Roster, is_sent_again,
+    CALL_TIMEOUT_DEFAULT, CallError, ClientOptions, Options, Roster, is_sent_again, lost_because,
 };
 use serde::de::DeserializeOwned;
 
-use crate::driver::drive;
+use crate::driver::{Driver, drive};
 use crate::link::Link;
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, until};
@@ -96,6 +96,12 @@ impl Client {
         self.inner.roster.states()
     }
 
+    /// Why a connection, or an attempt at one, failed last. For a refused WebSocket handshake the
+    /// text names the HTTP status.
+    pub fn last_error(&self) -> Option<io::Error> {
+        self.inner.roster.last_error()
+    }
+
     /// One of the connections that are open, for batches and whatever else is done on one.
     pub fn peer(&self) -> Option<Peer> {
         let handle = self.inner.roster.pick()?;
@@ -105,8 +111,8 @@ impl Client {
     /// Waits for an open connection, `timeout` at most.
     ///
     /// # Errors
-    /// [`CallError::Unsent`] if there will be none, [`CallError::TimedOut`] if there is none in
-    /// time.
+    /// [`CallError::NoConnection`] if there will be none, or if there is none in time. It has the
+    /// last error.
     pub async fn wait_open(&self, timeout: Duration) -> Result<Peer, CallError> {
         let deadline = self.inner.runtime.now() + timeout;
         self.acquire(true, deadline).await
@@ -189,9 +195,9 @@ impl Client {
             return Ok(peer);
         }
         let runtime = &self.inner.runtime;
-        let waiting = self.inner.roster.wait(is_again).ok_or(CallError::Unsent)?;
+        let waiting = self.inner.roster.wait(is_again)?;
         let opened = until(&**runtime, deadline, poll_fn(|cx| waiting.poll(cx)));
-        let handle = opened.await.unwrap_or(Err(CallError::TimedOut))?;
+        let handle = opened.await.unwrap_or_else(|| Err(waiting.timed_out()))?;
         Ok(Peer::new(handle, Arc::clone(runtime)))
     }
 }
@@ -215,28 +221,20 @@ async fn keep<S: Service>(
 ) {
     while roster.connecting(number) {
         let deadline = runtime.now() + roster.options().connect_time_max;
-        // Why an attempt failed shows in the states; the next one may do better.
-        if let Some(Ok(link)) = until(&*runtime, deadline, connect.connect()).await {
-            let service = Arc::clone(&service);
-            let (peer, driver) = drive(link, options.clone(), service, &runtime);
-            let mut opening = Some(peer.handle().clone());
-            drop(peer);
-            let mut driver = pin!(driver);
-            poll_fn(|cx| {
-                // How it ended has been told to the service.
-                let ended = driver.as_mut().poll(cx).map(drop);
-                let opened = opening.as_ref().map(|handle| handle.poll_open(cx.waker()));
-                if let Some(Poll::Ready(opened)) = opened {
-                    // Why it did not open shows in the states.
-                    if let Some(handle) = opening.take().filter(|_| opened.is_ok()) {
-                        roster.opened(number, handle);
-                    }
-                }
-                ended
-            })
-            .await;
-        }
-        let Some(next) = roster.lost(number, runtime.now()) else {
+        let error = match until(&*runtime, deadline, connect.connect()).await {
+            Some(Ok(link)) => {
+                let service = Arc::clone(&service);
+                let (peer, driver) = drive(link, options.clone(), service, &runtime);
+                run(number, &roster, peer, driver, &runtime).await
+            }
+            Some(Err(error)) => Some(error),
+            None => {
+                let text = "the attempt to connect took too long";
+                Some(io::Error::new(io::ErrorKind::TimedOut, text))
+            }
+        };
+        // The next attempt may do better.
+        let Some(next) = roster.lost(number, runtime.now(), error) else {
             return;
         };
         let mut timer = runtime.timer();
@@ -249,5 +247,31 @@ async fn keep<S: Service>(
         })
         .await;
     }
-    roster.lost(number, runtime.now());
+    roster.lost(number, runtime.now(), None);
+}
+
+/// Runs one connection, and tells when it is open. Gives the error that it ended with, if any.
+async fn run(
+    number: usize,
+    roster: &Roster,
+    peer: Peer,
+    driver: Driver,
+    runtime: &SharedRuntime,
+) -> Option<io::Error> {
+    let mut opening = Some(peer.handle().clone());
+    drop(peer);
+    let mut driver = pin!(driver);
+    let ended = poll_fn(|cx| {
+        let ended = driver.as_mut().poll(cx);
+        let opened = opening.as_ref().map(|handle| handle.poll_open(cx.waker()));
+        if let Some(Poll::Ready(opened)) = opened {
+            // Why it did not open is told by its end.
+            if let Some(handle) = opening.take().filter(|_| opened.is_ok()) {
+                roster.opened(number, handle, runtime.now());
+            }
+        }
+        ended
+    })
+    .await;
+    lost_because(ended)
 }

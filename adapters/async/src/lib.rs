@@ -29,8 +29,9 @@ pub mod tls;
 pub mod websocket;
 
 pub use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, ClientOptions, Clock, Context,
-    Handle, Machine, Options, Pool, Report, Request, Responder, StrayReport, SystemClock, Turn,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, ClientOptions, Clock,
+    ConnectionChange, Context, Handle, Machine, NoConnection, Options, Pool, Report, Request,
+    Responder, StrayReport, SystemClock, Turn,
 };
 #[cfg(unix)]
 pub use antiphon_session::{UnixPath, bind_unix};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use antiphon::{Instant, LinkState, OwnedJson, Payload, SendError};
 use antiphon_session::{
     CALL_TIMEOUT_DEFAULT, CallError, ClientOptions, Clock, Handle, Options, Roster, SystemClock,
-    is_sent_again,
+    is_sent_again, lost_because,
 };
 use serde::de::DeserializeOwned;
 
@@ -82,6 +82,12 @@ impl Client {
         self.inner.roster.states()
     }
 
+    /// Why a connection, or an attempt at one, failed last. For a refused WebSocket handshake the
+    /// text names the HTTP status.
+    pub fn last_error(&self) -> Option<io::Error> {
+        self.inner.roster.last_error()
+    }
+
     /// One of the connections that are open, for batches and whatever else is done on one.
     pub fn peer(&self) -> Option<Peer> {
         self.inner.roster.pick().map(Peer::new)
@@ -90,8 +96,8 @@ impl Client {
     /// Waits for an open connection, `timeout` at most.
     ///
     /// # Errors
-    /// [`CallError::Unsent`] if there will be none, [`CallError::TimedOut`] if there is none in
-    /// time.
+    /// [`CallError::NoConnection`] if there will be none, or if there is none in time. It has the
+    /// last error.
     pub fn wait_open(&self, timeout: Duration) -> Result<Peer, CallError> {
         self.acquire(true, self.inner.clock.now() + timeout)
     }
@@ -170,7 +176,7 @@ impl Client {
         if let Some(peer) = self.peer() {
             return Ok(peer);
         }
-        let waiting = self.inner.roster.wait(is_again).ok_or(CallError::Unsent)?;
+        let waiting = self.inner.roster.wait(is_again)?;
         let left = deadline.saturating_since(self.inner.clock.now());
         waiting.wait(left).map(Peer::new)
     }
@@ -184,16 +190,15 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Runs a connection, and tells when it is open.
-fn run(driver: Driver, handle: Handle, opened: impl FnOnce(Handle) + Send) {
+/// Runs a connection, and tells when it is open. Gives the error that it ended with, if any.
+fn run(driver: Driver, handle: Handle, opened: impl FnOnce(Handle) + Send) -> Option<io::Error> {
     if handle.session().lock().is_open() {
         opened(handle);
-        // How it ended has been told to the service.
-        return drop(driver.run());
+        return lost_because(driver.run());
     }
     thread::scope(|scope| {
         let wait = move || {
-            // Why it did not open shows in the states.
+            // Why it did not open is told by its end.
             if handle.wait_open(Duration::MAX).is_ok() {
                 opened(handle);
             }
@@ -201,10 +206,11 @@ fn run(driver: Driver, handle: Handle, opened: impl FnOnce(Handle) + Send) {
         let builder = thread::Builder::new().name("antiphon-open".into());
         // Without a thread the handle is dropped, which closes the connection.
         let waiting = builder.spawn_scoped(scope, wait);
-        // How it ended has been told to the service.
-        drop(driver.run());
-        drop(waiting);
-    });
+        let ended = driver.run();
+        // It must not open behind its end.
+        drop(waiting.map(thread::ScopedJoinHandle::join));
+        lost_because(ended)
+    })
 }
 
 /// Keeps one connection, until there is to be none any more.
@@ -217,14 +223,17 @@ fn keep<S: Service>(
     clock: SystemClock,
 ) {
     while roster.connecting(number) {
-        // Why an attempt failed shows in the states; the next one may do better.
-        if let Ok(link) = connect() {
-            let (peer, driver) = drive(link, options.clone(), make());
-            run(driver, peer.into_handle(), |handle| {
-                roster.opened(number, handle);
-            });
-        }
-        let Some(next) = roster.lost(number, clock.now()) else {
+        let error = match connect() {
+            Ok(link) => {
+                let (peer, driver) = drive(link, options.clone(), make());
+                run(driver, peer.into_handle(), |handle| {
+                    roster.opened(number, handle, clock.now());
+                })
+            }
+            Err(error) => Some(error),
+        };
+        // The next attempt may do better.
+        let Some(next) = roster.lost(number, clock.now(), error) else {
             return;
         };
         while !roster.is_closed() {
@@ -235,5 +244,5 @@ fn keep<S: Service>(
             roster.wait_changed(left.min(PAUSE));
         }
     }
-    roster.lost(number, clock.now());
+    roster.lost(number, clock.now(), None);
 }

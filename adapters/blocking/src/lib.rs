@@ -66,7 +66,8 @@ pub mod websocket;
 
 pub use antiphon_session::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,
-    Context, Options, Pool, Report, Request, Responder, StrayReport,
+    ConnectionChange, Context, NoConnection, Options, Pool, Report, Request, Responder,
+    StrayReport,
 };
 pub use call::PendingCall;
 pub use child::Child;

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::handle::Handle;
 use crate::places::{Place, Places};
 use crate::rare::rare;
+use crate::roster::NoConnection;
 use crate::session::{Guard, Patience, Session};
 
 /// A call that waits for its answer. Dropping it cancels the call.
@@ -235,6 +236,9 @@ pub enum CallError {
     Decode(DecodeError),
     /// The call was refused here: a limit, a closed connection, params without a JSON form.
     Rejected(SendError),
+    /// A client that keeps its connections has none, and none opened while the call waited. No byte
+    /// of the call left this side.
+    NoConnection(NoConnection),
 }
 
 impl CallError {
@@ -279,7 +283,7 @@ impl CallError {
     pub fn is_closed(&self) -> bool {
         matches!(
             self,
-            Self::Closed | Self::Unsent | Self::Rejected(SendError::Closed)
+            Self::Closed | Self::Unsent | Self::Rejected(SendError::Closed) | Self::NoConnection(_)
         )
     }
 }
@@ -295,11 +299,20 @@ impl fmt::Display for CallError {
             Self::Invalid(reason) => write!(f, "the answer is not valid: {reason}"),
             Self::Decode(error) => write!(f, "the result is not what was expected: {error}"),
             Self::Rejected(error) => error.fmt(f),
+            Self::NoConnection(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for CallError {}
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            // Its text is this one's already.
+            Self::NoConnection(error) => error.source(),
+            _ => None,
+        }
+    }
+}
 
 impl From<SendError> for CallError {
     fn from(error: SendError) -> Self {

@@ -55,7 +55,10 @@ pub use queue::{Queue, Taken, Work};
 pub use refused::OnRefused;
 pub use report::{Report, StrayReport};
 pub use request::{Request, Responder};
-pub use roster::{ClientOptions, OnChange, Roster, Waiting, is_sent_again};
+pub use roster::{
+    ClientOptions, ConnectionChange, NoConnection, OnChange, Roster, Waiting, is_sent_again,
+    lost_because,
+};
 pub use session::{Guard, Session, Signal, State, Tag, Then, grace};
 pub use spare::Spare;
 pub use stdio::stdout_unbuffered;

@@ -7,16 +7,18 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, Instant, InvalidStrategy, Lifecycle, LinkState, OwnedOutcome, RESENDS_MAX_DEFAULT,
-    Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
+    CloseReason, Closed, Instant, InvalidStrategy, Lifecycle, LinkState, OwnedOutcome,
+    RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
 };
 
 use crate::call::CallError;
+use crate::fault::Fault;
 use crate::handle::Handle;
 
 /// How a client keeps its connections.
@@ -38,13 +40,88 @@ pub struct ClientOptions {
     /// it, so that a request that brings down every server it reaches comes to an end. One that
     /// never left is not counted. Default 3.
     pub resends_max: u32,
-    /// Sees every change of a connection's state, by its number from 0. Called by whoever made
-    /// the change: it must not wait. Default none.
+    /// Sees every change of a connection's state, and the error behind it. It is called on the
+    /// thread or task that made the change, so it must not wait. Default none.
     pub on_change: Option<Arc<OnChange>>,
 }
 
 /// Sees changes: see [`ClientOptions::on_change`].
-pub type OnChange = dyn Fn(usize, LinkState) + Send + Sync;
+pub type OnChange = dyn Fn(&ConnectionChange) + Send + Sync;
+
+/// A change of the state of one of a client's connections.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ConnectionChange {
+    /// Which connection, counted from 0.
+    pub connection: usize,
+    /// Its state from now on.
+    pub state: LinkState,
+    /// Why the connection, or the attempt at one, failed. Set with [`LinkState::Closed`], unless the
+    /// client itself ended the connection. For a refused WebSocket handshake the text names the HTTP
+    /// status.
+    pub error: Option<io::Error>,
+}
+
+/// No connection is open, and a call or a caller of `wait_open` has waited in vain. Nothing of a
+/// call has left this side.
+#[derive(Clone, Debug)]
+pub struct NoConnection {
+    is_final: bool,
+    last_error: Option<Fault>,
+}
+
+impl NoConnection {
+    /// Whether no attempt will follow: the strategy has given up, or the client is closed. If not,
+    /// the time to wait was over.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
+    /// still under way, and for a client that was closed while it was connected. For a refused
+    /// WebSocket handshake the text names the HTTP status.
+    pub fn last_error(&self) -> Option<io::Error> {
+        self.last_error.as_ref().map(Fault::to_error)
+    }
+}
+
+impl fmt::Display for NoConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.is_final {
+            true => "there is no connection, and no further attempt at one",
+            false => "no connection was open in time",
+        })?;
+        match &self.last_error {
+            Some(error) => write!(f, "; the last error: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Its source is the last error.
+impl std::error::Error for NoConnection {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.last_error.as_ref().map(|error| error as _)
+    }
+}
+
+/// Why a connection that was lost ended, if that was not this side's wish.
+pub fn lost_because(ended: io::Result<Closed>) -> Option<io::Error> {
+    let text = match ended {
+        Err(error) => return Some(error),
+        Ok(Closed::Local(CloseReason::Done | CloseReason::GoingAway) | Closed::Drained) => {
+            return None;
+        }
+        Ok(Closed::EndOfInput) => "the server ended the connection",
+        Ok(Closed::Failed(error)) => {
+            return Some(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        Ok(Closed::Local(CloseReason::PeerMisbehaved)) => "the server broke the protocol",
+        Ok(Closed::Local(CloseReason::Other(why))) => why,
+        Ok(_) => "the connection was given up",
+    };
+    Some(io::Error::new(io::ErrorKind::ConnectionAborted, text))
+}
 
 impl Default for ClientOptions {
     fn default() -> Self {
@@ -85,6 +162,8 @@ struct Inside {
     is_closed: bool,
     /// Where looking for an open connection begins, so that equals take turns.
     turn: usize,
+    /// Why a connection, or an attempt at one, failed last.
+    last_error: Option<Fault>,
 }
 
 impl Inside {
@@ -96,6 +175,13 @@ impl Inside {
             true => LinkState::Closed,
             false => LinkState::Connecting,
         }
+    }
+
+    fn no_connection(&self) -> CallError {
+        CallError::NoConnection(NoConnection {
+            is_final: self.outlook() == LinkState::Closed,
+            last_error: self.last_error.clone(),
+        })
     }
 }
 
@@ -126,6 +212,7 @@ impl Roster {
                 watchers: Vec::new(),
                 is_closed: false,
                 turn: 0,
+                last_error: None,
             }),
             changed: Condvar::new(),
             options,
@@ -142,9 +229,17 @@ impl Roster {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes one member, and tells who has to know.
-    fn change<R>(&self, number: usize, change: impl FnOnce(&mut Member) -> R) -> R {
+    /// Changes one member, and tells who has to know, with the error behind the change.
+    fn change<R>(
+        &self,
+        number: usize,
+        error: Option<&Fault>,
+        change: impl FnOnce(&mut Member) -> R,
+    ) -> R {
         let mut inside = self.lock();
+        if let Some(error) = error {
+            inside.last_error = Some(error.clone());
+        }
         let member = &mut inside.members[number];
         let result = change(member);
         let mut changes = Vec::new();
@@ -156,9 +251,13 @@ impl Roster {
         self.changed.notify_all();
         watchers.into_iter().for_each(Waker::wake);
         if let Some(on_change) = &self.options.on_change {
-            changes
-                .into_iter()
-                .for_each(|state| on_change(number, state));
+            for state in changes {
+                on_change(&ConnectionChange {
+                    connection: number,
+                    state,
+                    error: error.map(Fault::to_error),
+                });
+            }
         }
         result
     }
@@ -168,19 +267,23 @@ impl Roster {
         if self.lock().is_closed {
             return false;
         }
-        self.change(number, |member| member.lifecycle = Lifecycle::new());
+        self.change(number, None, |member| member.lifecycle = Lifecycle::new());
         if let Some(on_change) = &self.options.on_change {
-            on_change(number, LinkState::Connecting);
+            on_change(&ConnectionChange {
+                connection: number,
+                state: LinkState::Connecting,
+                error: None,
+            });
         }
         true
     }
 
     /// The connection is open. False, and it has been closed again, if the client has been closed
     /// in the meantime.
-    pub fn opened(&self, number: usize, handle: Handle) -> bool {
-        self.change(number, |member| {
+    pub fn opened(&self, number: usize, handle: Handle, now: Instant) -> bool {
+        self.change(number, None, |member| {
             member.lifecycle.go(LinkState::Open);
-            member.reconnect.handle_open();
+            member.reconnect.handle_open(now);
             member.handle = Some(handle.clone());
         });
         let is_closed = self.lock().is_closed;
@@ -190,18 +293,26 @@ impl Roster {
         !is_closed
     }
 
-    /// The connection, or the attempt at one, has ended. Says when to try again; none for never.
-    pub fn lost(&self, number: usize, now: Instant) -> Option<Instant> {
+    /// The connection, or the attempt at one, has ended, with this error if any. Says when to try
+    /// again; none for never.
+    pub fn lost(&self, number: usize, now: Instant, error: Option<io::Error>) -> Option<Instant> {
         let is_closed = self.lock().is_closed;
-        let (next, handle) = self.change(number, |member| {
+        let error = error.filter(|_| !is_closed).map(Fault::new);
+        let (next, handle) = self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(LinkState::Closed);
+            let handle = member.handle.take();
+            // Until the peer has said something, nothing has succeeded.
+            let is_heard = |handle: &Handle| handle.session().lock().has_heard();
+            if handle.as_ref().is_some_and(is_heard) {
+                member.reconnect.handle_message();
+            }
             let next = if is_closed {
                 None
             } else {
                 member.reconnect.handle_lost(now, entropy())
             };
             member.is_given_up = next.is_none();
-            (next, member.handle.take())
+            (next, handle)
         });
         // Dropping the last handle of a connection does something: not under the lock.
         drop(handle);
@@ -247,7 +358,7 @@ impl Roster {
             handle.drain();
         }
         for number in 0..self.options.connections.max(1) {
-            self.change(number, |member| {
+            self.change(number, None, |member| {
                 member.lifecycle.go(LinkState::Closing);
             });
         }
@@ -263,8 +374,16 @@ impl Roster {
         Resends::new(self.options.resends_max)
     }
 
+    /// Why a connection, or an attempt at one, failed last.
+    pub fn last_error(&self) -> Option<io::Error> {
+        self.lock().last_error.as_ref().map(Fault::to_error)
+    }
+
     /// A place among those who wait for a connection.
-    pub fn wait(self: &Arc<Self>, is_again: bool) -> Option<Waiting> {
+    ///
+    /// # Errors
+    /// [`CallError::NoConnection`] if there will be none, [`CallError::Unsent`] if too many wait.
+    pub fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
         let mut inside = self.lock();
         // One that is sent again has been let in before.
         let waiting_max = if is_again {
@@ -272,11 +391,14 @@ impl Roster {
         } else {
             self.options.waiting_max
         };
+        if inside.outlook() == LinkState::Closed {
+            return Err(inside.no_connection());
+        }
         if inside.outlook().sending(inside.waiting, waiting_max) != Sending::Waits {
-            return None;
+            return Err(CallError::Unsent);
         }
         inside.waiting += 1;
-        Some(Waiting(Arc::clone(self)))
+        Ok(Waiting(Arc::clone(self)))
     }
 
     /// Has a task woken at the next change; it looks again then.
@@ -303,17 +425,21 @@ impl Waiting {
     /// An open connection, once there is one.
     ///
     /// # Errors
-    /// [`CallError::Unsent`] if there will be none.
+    /// [`CallError::NoConnection`] if there will be none.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Handle, CallError>> {
         self.0.watch(cx.waker());
         self.look().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Lets the thread wait for the same, for `span` at most.
+    /// What to say when the time to wait is over.
+    pub fn timed_out(&self) -> CallError {
+        self.0.lock().no_connection()
+    }
+
+    /// Lets the thread wait for an open connection, for `span` at most.
     ///
     /// # Errors
-    /// [`CallError::Unsent`] if there will be none; [`CallError::TimedOut`] if there is none in
-    /// time.
+    /// [`CallError::NoConnection`] if there will be none, or if there is none in time.
     pub fn wait(&self, span: Duration) -> Result<Handle, CallError> {
         let started = std::time::Instant::now();
         loop {
@@ -324,7 +450,7 @@ impl Waiting {
             }
             let left = span.saturating_sub(started.elapsed());
             if left.is_zero() {
-                return Err(CallError::TimedOut);
+                return Err(self.timed_out());
             }
             // A change between the look and the wait costs a look this much later.
             self.0.wait_changed(left.min(Duration::from_millis(20)));
@@ -335,8 +461,8 @@ impl Waiting {
         if let Some(handle) = self.0.pick() {
             return Some(Ok(handle));
         }
-        let is_hopeless = self.0.lock().outlook() == LinkState::Closed;
-        is_hopeless.then_some(Err(CallError::Unsent))
+        let inside = self.0.lock();
+        (inside.outlook() == LinkState::Closed).then(|| Err(inside.no_connection()))
     }
 }
 

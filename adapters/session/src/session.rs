@@ -142,6 +142,8 @@ pub struct State {
     input_rest: Vec<u8>,
     /// The service has not begun, or is at work; not, in a task, with requests that were all there was.
     pub is_serving: bool,
+    /// The peer has sent a message that is one.
+    has_heard: bool,
     /// Something has begun to end: time is looked at in every turn.
     closing: bool,
     /// The last event, and since when it is being waited for the rest.

@@ -61,8 +61,9 @@ use std::sync::Arc;
 use antiphon::Closed;
 pub use antiphon_async::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
-    Connect, Connecting, Context, Driver, Listen, Messages, Options, Peer, PendingCall, Pool,
-    Protocol, Report, Request, Responder, Running, Secure, Server, Service, StrayReport, cancelled,
+    Connect, Connecting, ConnectionChange, Context, Driver, Listen, Messages, NoConnection,
+    Options, Peer, PendingCall, Pool, Protocol, Report, Request, Responder, Running, Secure,
+    Server, Service, StrayReport, cancelled,
 };
 pub use io::{TokioIo, TokioPair};
 pub use link::Link;

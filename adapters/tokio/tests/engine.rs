@@ -555,7 +555,12 @@ async fn an_attempt_to_connect_has_a_deadline() {
     let client = client.unwrap();
     let start = Instant::now();
     let waited = timeout(LONG, client.wait_open(LONG)).await.expect("an end");
-    assert!(matches!(waited, Err(CallError::Unsent)));
+    let Err(CallError::NoConnection(none)) = waited else {
+        panic!("{waited:?}");
+    };
+    assert!(none.is_final());
+    let error = none.last_error().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
     assert_eq!(start.elapsed(), 21 * SECOND);
     assert_eq!(tried.lock().unwrap().len(), 2);
 }

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use antiphon::{ErrorObject, Event, Input, Response};
+use antiphon::{ErrorObject, Event, Input, Outcome, Response};
 
 use super::{Session, Signal, State, Tag};
 use crate::rare::rare;
@@ -30,6 +30,7 @@ impl Session {
                 return;
             }
         }
+        state.has_heard |= is_of_the_peer(&event);
         let queue = &mut state.queue;
         match event {
             Event::Request(request) => {
@@ -93,5 +94,18 @@ impl Session {
             // Events that a later core may have are none that an adapter promises.
             _ => {}
         }
+    }
+}
+
+/// Whether an event shows that the peer has sent a message that is one.
+fn is_of_the_peer(event: &Event<'_, Tag>) -> bool {
+    match event {
+        Event::Malformed(_) | Event::Closed(_) => false,
+        // A call may also settle by itself.
+        Event::Response(response) => !matches!(
+            response.outcome,
+            Outcome::TimedOut | Outcome::Aborted | Outcome::Unsent
+        ),
+        _ => true,
     }
 }

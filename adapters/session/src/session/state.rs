@@ -52,6 +52,7 @@ impl State {
             is_end_told: false,
             input_rest: Vec::new(),
             is_serving: true,
+            has_heard: false,
             closing: false,
             closed: None,
             ending_since: None,
@@ -91,6 +92,7 @@ impl State {
             is_end_told,
             input_rest,
             is_serving,
+            has_heard,
             closing,
             closed,
             ending_since,
@@ -124,6 +126,7 @@ impl State {
         (*input_ended, *is_end_told) = (None, false);
         input_rest.clear();
         (*is_serving, *is_writer_gone) = (true, false);
+        *has_heard = false;
         (*closing, *closed, *ending_since, *finished) = (false, None, None, None);
         (*alarm, *present, *is_told) = (Instant::FAR_FUTURE, None, false);
         *waiting = [0; SIGNALS];
@@ -213,6 +216,11 @@ impl State {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(false)
+    }
+
+    /// Whether the peer has sent a message that is one.
+    pub fn has_heard(&self) -> bool {
+        self.has_heard
     }
 
     /// Whether writing has failed.
