@@ -20,9 +20,8 @@
 //!             ("add", _) => reply.err(&ErrorObject::invalid_params()),
 //!             (other, _) => reply.unknown_method(other),
 //!         };
-//!         if let Err(error) = answered {
-//!             eprintln!("the answer was not sent: {error}");
-//!         }
+//!         // A connection that has closed meanwhile takes no answer.
+//!         drop(answered);
 //!     }
 //! }
 //!
@@ -111,9 +110,10 @@ pub async fn serve(
 /// Serves on this process's standard input and output: see [`Link::stdio`] and [`serve`].
 ///
 /// # Errors
-/// As [`serve`]; also a standard output that is closed.
+/// As [`serve`]; a standard output that is closed; and what broke the connection, such as input that
+/// can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError) inside.
 pub async fn serve_stdio(options: impl Into<Options>, service: impl Service) -> Result<Closed> {
-    serve(Link::stdio()?, options, service).await
+    antiphon_async::unless_broken(serve(Link::stdio()?, options, service).await)
 }
 
 /// Runs a connection in the background, and gives the handle to its other side. `()` serves where

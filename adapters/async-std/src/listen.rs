@@ -5,16 +5,17 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use antiphon::NoRoom;
 use antiphon_async::{
-    Context, Listen, Options, Protocol, Running, Secure, Server, Service, SharedRuntime,
+    Context, Listen, OnAccept, Options, Protocol, Running, Secure, Server, Service, SharedRuntime,
 };
 use async_net::{AsyncToSocketAddrs, TcpListener};
 
-use crate::link::Link;
+use crate::link::{Link, prepare};
 use crate::runtime::Futures;
 
 /// A server on a TCP port.
@@ -23,6 +24,7 @@ use crate::runtime::Futures;
 pub struct TcpServer {
     address: SocketAddr,
     server: Server,
+    on_accept: SharedHook,
 }
 
 impl TcpServer {
@@ -52,9 +54,12 @@ impl TcpServer {
     /// # Errors
     /// It has no address.
     pub fn from_listener_on(listener: TcpListener, runtime: SharedRuntime) -> io::Result<Self> {
+        let on_accept = SharedHook::default();
+        let address = listener.local_addr()?;
         Ok(Self {
-            address: listener.local_addr()?,
-            server: Server::new(Tcp::new(listener), runtime),
+            address,
+            server: Server::new(Tcp(accept_tcp(listener, Arc::clone(&on_accept))), runtime),
+            on_accept,
         })
     }
 
@@ -106,6 +111,18 @@ impl TcpServer {
         }
     }
 
+    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option or
+    /// to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook may
+    /// change that. It runs where connections are accepted, so it must not wait.
+    ///
+    /// # Panics
+    /// It has been given one already.
+    pub fn on_accept(self, hook: impl Fn(&std::net::TcpStream) + Send + Sync + 'static) -> Self {
+        let is_first = self.on_accept.set(OnAccept::new(hook)).is_ok();
+        assert!(is_first, "a server has one hook");
+        self
+    }
+
     /// Serves in the background until what it gives is stopped or dropped. Every connection is
     /// served by what `make` gives for it, which may be an `Arc` of one service for all.
     pub fn start<S: Service>(
@@ -135,25 +152,35 @@ impl TcpServer {
 /// Accepting as a future that is kept from poll to poll.
 type Accepting<L> = Pin<Box<dyn Future<Output = (L, io::Result<antiphon_async::Link>)> + Send>>;
 
-struct Tcp(Accepting<TcpListener>);
+/// A listener, and the hook of its server, which is given after the listener has been handed over.
+type Hooked = (TcpListener, SharedHook);
 
-impl Tcp {
-    fn new(listener: TcpListener) -> Self {
-        Self(Box::pin(async move {
-            let accepted = listener.accept().await;
-            let link = accepted.and_then(|(stream, _)| {
-                // Who is gone already is no fault of the listener's.
-                Link::from_tcp(stream).map_err(|_| io::ErrorKind::ConnectionAborted.into())
-            });
-            (listener, link.map(Into::into))
-        }))
-    }
+type SharedHook = Arc<OnceLock<OnAccept<std::net::TcpStream>>>;
+
+struct Tcp(Accepting<Hooked>);
+
+fn accept_tcp(listener: TcpListener, hook: SharedHook) -> Accepting<Hooked> {
+    Box::pin(async move {
+        let accepted = listener.accept().await;
+        let link = accepted.and_then(|(stream, _)| {
+            let seen = |()| {
+                let inner: Arc<async_io::Async<std::net::TcpStream>> = stream.clone().into();
+                hook.get()
+                    .map_or(Ok(()), |hook| hook.see((*inner).get_ref()))
+            };
+            // Who is gone already is no fault of the listener's.
+            let prepared = prepare(&stream).and_then(seen);
+            prepared.map_err(|_| io::ErrorKind::ConnectionAborted)?;
+            Ok(Link::from_prepared(stream))
+        });
+        ((listener, hook), link.map(Into::into))
+    })
 }
 
 impl Listen for Tcp {
     fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_async::Link>> {
-        let (listener, link) = ready!(self.0.as_mut().poll(cx));
-        *self = Self::new(listener);
+        let ((listener, hook), link) = ready!(self.0.as_mut().poll(cx));
+        self.0 = accept_tcp(listener, hook);
         Poll::Ready(link)
     }
 }

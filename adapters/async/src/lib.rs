@@ -33,6 +33,7 @@ pub use antiphon_session::{
     ConnectionChange, Context, Handle, Machine, NoConnection, Options, Pool, Report, Request,
     Responder, StrayReport, SystemClock, Turn,
 };
+pub use antiphon_session::{OnAccept, keep_alive, unless_broken};
 #[cfg(unix)]
 pub use antiphon_session::{UnixPath, bind_unix};
 pub use child::Child;

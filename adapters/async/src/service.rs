@@ -26,13 +26,12 @@ use crate::peer::Peer;
 /// struct Slow;
 ///
 /// impl Service for Slow {
-///     async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+///     async fn request(&self, _: &Peer, _: Request, reply: Responder) {
 ///         reply.spawn(move |reply| {
 ///             // Any blocking work; the answer goes out when it is done.
 ///             let sum: u64 = (0..1_000_000).sum();
-///             if let Err(error) = reply.ok(&sum) {
-///                 eprintln!("{}: {error}", request.method());
-///             }
+///             // A connection that has closed meanwhile takes no answer.
+///             drop(reply.ok(&sum));
 ///         });
 ///     }
 /// }

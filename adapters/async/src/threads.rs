@@ -12,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use antiphon_session::{Later, is_later, write_out};
+
 use crate::io::Io;
 
 /// How much is read or taken to be written at once.
@@ -113,18 +115,28 @@ pub fn threads(
 /// # Errors
 /// Standard output is closed, or the system refused a thread.
 pub fn stdio() -> io::Result<ThreadIo> {
-    let mut stdio = threads(io::stdin(), antiphon_session::stdout_unbuffered()?)?;
+    let output = antiphon_session::stdout_unbuffered()?;
+    let mut stdio = threads(antiphon_session::stdin(), output)?;
     stdio.awaits_end = false;
     Ok(stdio)
 }
 
 fn read_on(half: &Half, mut reader: impl Read) -> io::Result<()> {
     let mut buf = vec![0; PIECE_BYTES_MAX];
+    let mut later = Later::new();
     loop {
         let n = match reader.read(&mut buf) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if is_later(&error) => {
+                if half.lock().is_over {
+                    return Ok(());
+                }
+                later.pause();
+                continue;
+            }
             read => read?,
         };
+        later.renew();
         let mut inside = half.lock();
         while !inside.piece.is_empty() && !inside.is_over {
             inside = half.wait(inside);
@@ -149,8 +161,7 @@ fn write_on(half: &Half, mut writer: impl Write) -> io::Result<()> {
         let piece = std::mem::take(&mut inside.piece);
         inside.is_busy = true;
         drop(inside);
-        writer.write_all(&piece)?;
-        writer.flush()?;
+        write_out(&mut writer, &piece)?;
         inside = half.lock();
         inside.is_busy = false;
         wake(inside);

@@ -25,7 +25,7 @@ use std::time::Duration;
 use antiphon::{Closed, Framing, Instant, OwnedRequest};
 use antiphon_session::{
     Handle, Machine, Options, Report, Request, Session, Signal, Spare, SystemClock, Taken,
-    ThreadMachine, Work,
+    ThreadMachine, Work, unless_broken,
 };
 
 use crate::link::Link;
@@ -62,9 +62,10 @@ pub fn serve(
 /// Serves on this process's standard input and output: see [`Link::stdio`] and [`serve`].
 ///
 /// # Errors
-/// As [`serve`]; also a standard output that is closed.
+/// As [`serve`]; a standard output that is closed; and what broke the connection, such as input that
+/// can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError) inside.
 pub fn serve_stdio(options: impl Into<Options>, service: impl Service) -> io::Result<Closed> {
-    serve(Link::stdio()?, options, service)
+    unless_broken(serve(Link::stdio()?, options, service))
 }
 
 /// Runs a connection in the background, and gives the handle to its other side. `()` serves where

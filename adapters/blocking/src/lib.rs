@@ -20,9 +20,8 @@
 //!             ("add", _) => reply.err(&ErrorObject::invalid_params()),
 //!             (other, _) => reply.unknown_method(other),
 //!         };
-//!         if let Err(error) = answered {
-//!             eprintln!("the answer was not sent: {error}");
-//!         }
+//!         // A connection that has closed meanwhile takes no answer.
+//!         drop(answered);
 //!     }
 //! }
 //!

@@ -261,7 +261,8 @@ impl Link {
     /// # Errors
     /// Standard output is closed.
     pub fn stdio() -> io::Result<Self> {
-        let mut link = Self::new(io::stdin(), antiphon_session::stdout_unbuffered()?);
+        let output = antiphon_session::stdout_unbuffered()?;
+        let mut link = Self::new(antiphon_session::stdin(), output);
         link.awaits_end = false;
         Ok(link)
     }
@@ -273,7 +274,8 @@ impl Link {
     }
 
     /// Connects to a TCP server, within 10 s for each address that the name stands for. Small
-    /// messages are not delayed (`TCP_NODELAY`).
+    /// messages are not delayed (`TCP_NODELAY`). TCP keep-alive is on: after 60 s of silence the
+    /// system probes the other side, so that one that lost its power or network is noticed.
     ///
     /// # Errors
     /// No address answered.
@@ -281,16 +283,22 @@ impl Link {
         Self::from_tcp(connect_tcp(address)?)
     }
 
-    /// Takes a connected TCP stream.
+    /// Takes a connected TCP stream. It is set to wait without a timeout, to delay nothing, and to
+    /// [keep alive](Self::tcp).
     ///
     /// # Errors
     /// The stream is broken already.
     pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
+        prepare(&stream)?;
+        Ok(Self::from_prepared(stream))
+    }
+
+    /// Takes a TCP stream that is set as it is to be.
+    pub(crate) fn from_prepared(stream: TcpStream) -> Self {
         let mut context = Context::new();
         // A peer that is gone already has no address any more.
         context.peer_addr = stream.peer_addr().ok();
-        Ok(Self::of_socket(stream).with_context(context))
+        Self::of_socket(stream).with_context(context)
     }
 
     /// Connects to a Unix socket.
@@ -302,12 +310,15 @@ impl Link {
         Self::from_unix(std::os::unix::net::UnixStream::connect(path)?)
     }
 
-    /// Takes a connected Unix stream.
+    /// Takes a connected Unix stream. It is set to wait without a timeout.
     ///
     /// # Errors
-    /// None so far: as with TCP, it is what setting a stream up may come to.
+    /// The stream is broken already.
     #[cfg(unix)]
     pub fn from_unix(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(None)?;
+        stream.set_write_timeout(None)?;
         Ok(Self::of_socket(stream))
     }
 }
@@ -318,6 +329,16 @@ impl From<Duplex> for Link {
         let (reader, writer) = end.split();
         Self::new(reader, writer).with_hang_up(hang_up)
     }
+}
+
+/// Sets a TCP stream: a thread can wait in it, nothing is delayed, and the other side is probed.
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    stream.set_nodelay(true)?;
+    antiphon_session::keep_alive(stream);
+    Ok(())
 }
 
 /// Connects to the first address that answers, within 10 s for each.

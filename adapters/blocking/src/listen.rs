@@ -7,9 +7,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 
 use antiphon::{AdmissionLimits, NoRoom, address_key};
-use antiphon_session::{Context, OnRefused, Options};
+use antiphon_session::{Context, OnAccept, OnRefused, Options};
 
-use crate::link::Link;
+use crate::link::{Link, prepare};
 use crate::running::{ACCEPT_PAUSE, Accept, Arrived, Running};
 use crate::service::Service;
 
@@ -29,6 +29,7 @@ struct TcpSocket {
     listener: TcpListener,
     #[cfg(feature = "tls")]
     tls: Option<crate::tls::Acceptor>,
+    on_accept: OnAccept<TcpStream>,
 }
 
 impl TcpServer {
@@ -48,6 +49,7 @@ impl TcpServer {
                 listener,
                 #[cfg(feature = "tls")]
                 tls: None,
+                on_accept: OnAccept::default(),
             },
             connections_max: None,
             per_address_max: AdmissionLimits::new().per_key_max,
@@ -86,6 +88,15 @@ impl TcpServer {
     #[must_use]
     pub fn with_tls(mut self, acceptor: impl Into<crate::tls::Acceptor>) -> Self {
         self.listener.tls = Some(acceptor.into());
+        self
+    }
+
+    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option or
+    /// to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook may
+    /// change that. It runs where connections are accepted, so it must not wait.
+    #[must_use]
+    pub fn on_accept(mut self, hook: impl Fn(&TcpStream) + Send + Sync + 'static) -> Self {
+        self.listener.on_accept = OnAccept::new(hook);
         self
     }
 
@@ -136,10 +147,17 @@ impl TcpServer {
             listener,
             #[cfg(feature = "tls")]
             tls,
+            on_accept,
         } = self.listener;
         let (connections_max, per_address_max) = (self.connections_max, self.per_address_max);
         let on_refused = self.on_refused;
         let prepare = move |mut server: antiphon_async_std::TcpServer| {
+            server = server.on_accept(move |stream| {
+                // One that panicked is dropped, as without HTTP.
+                if on_accept.see(stream).is_err() {
+                    std::panic::resume_unwind(Box::new("the hook panicked"));
+                }
+            });
             if let Some(connections_max) = connections_max {
                 server = server.with_connections_max(connections_max);
             }
@@ -165,11 +183,14 @@ impl Accept for TcpSocket {
 
     fn accept(&self) -> io::Result<(Arrived, SocketAddr)> {
         let (stream, address) = self.listener.accept()?;
+        // Who is gone already is no fault of the listener's.
+        let prepared = prepare(&stream).and_then(|()| self.on_accept.see(&stream));
+        prepared.map_err(|_| io::ErrorKind::ConnectionAborted)?;
         #[cfg(feature = "tls")]
         if let Some(acceptor) = &self.tls {
             return Ok((Arrived::Shaking(stream, acceptor.clone()), address));
         }
-        Ok((Arrived::Ready(Link::from_tcp(stream)?), address))
+        Ok((Arrived::Ready(Link::from_prepared(stream)), address))
     }
 }
 
@@ -261,6 +282,8 @@ impl Accept for UnixSocket {
 
     fn accept(&self) -> io::Result<(Arrived, ())> {
         let (stream, _) = self.listener.accept()?;
-        Ok((Arrived::Ready(Link::from_unix(stream)?), ()))
+        // Who is gone already is no fault of the listener's.
+        let link = Link::from_unix(stream).map_err(|_| io::ErrorKind::ConnectionAborted);
+        Ok((Arrived::Ready(link?), ()))
     }
 }

@@ -15,7 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::ReadBuffer;
-use antiphon_session::{Came, Inlet, Machine, Outlet, Receiver, ThreadMachine, Turn};
+use antiphon_session::{
+    Came, Inlet, Later, Machine, Outlet, Receiver, ThreadMachine, Turn, is_later, write_out,
+};
 
 use crate::link::{Link, Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer};
 
@@ -152,6 +154,8 @@ struct Intake<R> {
     rest: ReadBuffer,
     /// How many reads in a row were small.
     quiet: u32,
+    /// For a reader that says "would block" and cannot be waited for.
+    later: Later,
     is_over: bool,
 }
 
@@ -162,6 +166,7 @@ impl<R: Read> Intake<R> {
             small: [0; SMALL_BYTES],
             rest: ReadBuffer::new(machine.input_bytes_max()),
             quiet: QUIET_READS,
+            later: Later::new(),
             is_over: false,
         }
     }
@@ -181,10 +186,16 @@ impl<R: Read> Intake<R> {
         };
         match self.reader.read(room) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Came::Something,
-            Err(error) if is_hasty && is_not_now(&error) => Came::Nothing,
+            Err(error) if is_later(&error) => {
+                if !is_hasty {
+                    self.later.pause();
+                }
+                Came::Nothing
+            }
             Err(error) => self.end(receiver, Some(error)),
             Ok(0) => self.end(receiver, None),
             Ok(n) => {
+                self.later.renew();
                 let is_quiet = n < SMALL_BYTES;
                 self.quiet = if is_quiet {
                     self.quiet.saturating_add(1)
@@ -295,7 +306,7 @@ impl Write for WholeMessages {
 fn write_on(machine: &impl ThreadMachine, threads: &Threads, mut writer: impl Write) {
     let mut chunk = Vec::new();
     while machine.wait_output(&mut chunk, &|| is(&threads.stop)) {
-        match writer.write_all(&chunk).and_then(|()| writer.flush()) {
+        match write_out(&mut writer, &chunk) {
             Ok(()) => machine.output_written(),
             Err(error) => {
                 threads.writer_failed.store(true, Ordering::SeqCst);
@@ -339,7 +350,7 @@ impl Outlet for Beside {
                 Ok(0) => return self.fail(io::ErrorKind::WriteZero.into()),
                 Ok(n) => written += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_not_now(&error) => break,
+                Err(error) if is_later(&error) => break,
                 Err(error) => return self.fail(error),
             }
         }
@@ -361,7 +372,7 @@ struct Patient(SocketWriter);
 impl Write for Patient {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match self.0.write(buf) {
-            Err(error) if is_not_now(&error) => {
+            Err(error) if is_later(&error) => {
                 let socket = &self.0.0;
                 socket.set_write_patience(None)?;
                 let written = socket.write(buf);
@@ -375,12 +386,4 @@ impl Write for Patient {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// Whether a socket has failed only for want of patience.
-fn is_not_now(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-    )
 }

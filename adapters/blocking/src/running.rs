@@ -345,7 +345,7 @@ impl Entry {
     /// Serves it once its handshake is done.
     #[cfg(feature = "tls")]
     fn shake(self, stream: TcpStream, acceptor: &crate::tls::Acceptor, service: impl Service) {
-        match acceptor.accept(stream) {
+        match acceptor.accept_prepared(stream) {
             Ok(link) => {
                 let (peer, driver) = self.drive(link, service);
                 self.room

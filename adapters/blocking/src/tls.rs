@@ -44,7 +44,7 @@ use antiphon_session::tls::{Watched, certificate_of, explain, server_name};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use crate::Context;
-use crate::link::{Link, connect_tcp};
+use crate::link::{Link, connect_tcp, prepare};
 
 /// How long a handshake may take, if nothing else is said.
 const HANDSHAKE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ pub fn connect(
 /// As [`connect`].
 pub fn client(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> io::Result<Link> {
     let name = server_name(name)?;
-    stream.set_nodelay(true)?;
+    prepare(&stream)?;
     let tls = ClientConnection::new(config, name).map_err(|error| explain(io::Error::other(error)));
     let mut tls = Connection::from(tls?);
     let shaken = handshake::complete(&mut tls, &stream, HANDSHAKE_TIME_MAX_DEFAULT);
@@ -126,6 +126,12 @@ impl Acceptor {
     /// # Errors
     /// [`TimedOut`](io::ErrorKind::TimedOut); a [`TlsError`]; the stream broke.
     pub fn accept(&self, stream: TcpStream) -> io::Result<Link> {
+        prepare(&stream)?;
+        self.accept_prepared(stream)
+    }
+
+    /// The same for a stream that is set as it is to be.
+    pub(crate) fn accept_prepared(&self, stream: TcpStream) -> io::Result<Link> {
         let mut context = Context::new();
         context.peer_addr = stream.peer_addr().ok();
         let watched = Watched::new(self.on_failure.clone(), context);
@@ -149,7 +155,6 @@ impl Acceptor {
     }
 
     fn shake(&self, stream: &TcpStream) -> io::Result<Connection> {
-        stream.set_nodelay(true)?;
         let tls = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
         let mut tls = Connection::from(tls);
         handshake::complete(&mut tls, stream, self.handshake_time_max)?;

@@ -8,6 +8,32 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use antiphon::{Closed, ConnectionError};
+
+/// How a connection ended, with an error if the peer or the stream broke it: then the stream can no
+/// longer be cut into messages, or a limit was reached that ends the connection. The
+/// [`ConnectionError`] is inside.
+///
+/// # Errors
+/// See above.
+pub fn unless_broken(ended: io::Result<Closed>) -> io::Result<Closed> {
+    match ended? {
+        Closed::Failed(error) => Err(broken(error)),
+        why => Ok(why),
+    }
+}
+
+pub(crate) fn broken(error: ConnectionError) -> io::Error {
+    let kind = match error {
+        ConnectionError::Truncated => io::ErrorKind::UnexpectedEof,
+        ConnectionError::FrameTimedOut
+        | ConnectionError::WriteTimedOut
+        | ConnectionError::DrainTimedOut => io::ErrorKind::TimedOut,
+        _ => io::ErrorKind::InvalidData,
+    };
+    io::Error::new(kind, error)
+}
+
 /// An error that is told more than once.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault(Arc<io::Error>);

@@ -20,6 +20,7 @@ mod context;
 mod fault;
 mod handle;
 pub mod http;
+mod later;
 mod machine;
 mod options;
 mod places;
@@ -32,6 +33,7 @@ mod report;
 mod request;
 mod roster;
 mod session;
+mod socket;
 mod spare;
 mod stdio;
 #[cfg(feature = "tls")]
@@ -45,7 +47,9 @@ pub use call::{CallError, CallRefused, Pending, PendingBatch};
 pub use child_output::{ChildExited, ChildOutput};
 pub use clock::{Clock, SystemClock};
 pub use context::{Context, Headers};
+pub use fault::unless_broken;
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Deadline, Handle, Room};
+pub use later::{Later, is_later, write_out};
 pub use machine::{Came, Inlet, Machine, Outlet, Receiver, ThreadMachine, Turn};
 pub use options::Options;
 pub use places::Place;
@@ -60,7 +64,8 @@ pub use roster::{
     lost_because,
 };
 pub use session::{Guard, Session, Signal, State, Tag, Then, grace};
+pub use socket::{OnAccept, keep_alive};
 pub use spare::Spare;
-pub use stdio::stdout_unbuffered;
+pub use stdio::{Stdin, Stdout, stdin, stdout_unbuffered};
 #[cfg(unix)]
 pub use unix::{UnixPath, bind_unix};

@@ -18,7 +18,7 @@ use antiphon::{
 };
 
 use crate::call::CallError;
-use crate::fault::Fault;
+use crate::fault::{Fault, broken};
 use crate::handle::Handle;
 
 /// How a client keeps its connections.
@@ -113,9 +113,7 @@ pub fn lost_because(ended: io::Result<Closed>) -> Option<io::Error> {
             return None;
         }
         Ok(Closed::EndOfInput) => "the server ended the connection",
-        Ok(Closed::Failed(error)) => {
-            return Some(io::Error::new(io::ErrorKind::InvalidData, error));
-        }
+        Ok(Closed::Failed(error)) => return Some(broken(error)),
         Ok(Closed::Local(CloseReason::PeerMisbehaved)) => "the server broke the protocol",
         Ok(Closed::Local(CloseReason::Other(why))) => why,
         Ok(_) => "the connection was given up",

@@ -31,9 +31,8 @@ pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endp
 ///             "ping" => reply.ok(&"pong"),
 ///             other => reply.unknown_method(other),
 ///         };
-///         if let Err(error) = answered {
-///             eprintln!("the answer was not sent: {error}");
-///         }
+///         // A connection that has closed meanwhile takes no answer.
+///         drop(answered);
 ///     }
 /// }
 ///

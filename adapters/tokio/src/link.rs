@@ -72,7 +72,9 @@ impl Link {
         (Self::from_io(near), Self::from_io(far))
     }
 
-    /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`).
+    /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`). TCP
+    /// keep-alive is on: after 60 s of silence the system probes the other side, so that one that
+    /// lost its power or network is noticed.
     ///
     /// # Errors
     /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long.
@@ -84,12 +86,17 @@ impl Link {
         }
     }
 
-    /// Takes a connected TCP stream.
+    /// Takes a connected TCP stream. It is set to delay nothing and to [keep alive](Self::tcp).
     ///
     /// # Errors
     /// The stream is broken already.
     pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
+        prepare(&stream)?;
+        Ok(Self::from_prepared(stream))
+    }
+
+    /// Takes a TCP stream that is set as it is to be.
+    pub(crate) fn from_prepared(stream: TcpStream) -> Self {
         let mut context = Context::new();
         // A peer that is gone already has no address any more.
         context.peer_addr = stream.peer_addr().ok();
@@ -101,7 +108,7 @@ impl Link {
             matches!(SockRef::from(&stream.0).take_error(), Ok(Some(_)))
         };
         let io = SocketIo::new(TokioIo(stream), has_input, was_reset);
-        Ok(Self::from_io(Prompt(io)).with_context(context))
+        Self::from_io(Prompt(io)).with_context(context)
     }
 
     /// Connects to a Unix socket.
@@ -113,6 +120,13 @@ impl Link {
         let stream = tokio::net::UnixStream::connect(path).await?;
         Ok(Self::from_io(Prompt(TokioIo(stream))))
     }
+}
+
+/// Sets a TCP stream: nothing is delayed, and the other side is probed.
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    antiphon_async::keep_alive(stream);
+    Ok(())
 }
 
 impl From<antiphon_async::Link> for Link {

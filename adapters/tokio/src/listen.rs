@@ -3,14 +3,17 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use antiphon::NoRoom;
-use antiphon_async::{Context, Listen, Options, Protocol, Running, Secure, Server, Service};
-use tokio::net::{TcpListener, ToSocketAddrs};
+use antiphon_async::{
+    Context, Listen, OnAccept, Options, Protocol, Running, Secure, Server, Service,
+};
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 
-use crate::link::Link;
+use crate::link::{Link, prepare};
 use crate::runtime::Tokio;
 
 /// A server on a TCP port.
@@ -19,6 +22,7 @@ use crate::runtime::Tokio;
 pub struct TcpServer {
     address: SocketAddr,
     server: Server,
+    on_accept: SharedHook,
 }
 
 impl TcpServer {
@@ -39,9 +43,11 @@ impl TcpServer {
     /// # Errors
     /// It has no address.
     pub fn from_listener(listener: TcpListener) -> io::Result<Self> {
+        let on_accept = SharedHook::default();
         Ok(Self {
             address: listener.local_addr()?,
-            server: Server::new(Tcp(listener), Tokio::current()),
+            server: Server::new(Tcp(listener, Arc::clone(&on_accept)), Tokio::current()),
+            on_accept,
         })
     }
 
@@ -93,6 +99,18 @@ impl TcpServer {
         }
     }
 
+    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option or
+    /// to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook may
+    /// change that. It runs where connections are accepted, so it must not wait.
+    ///
+    /// # Panics
+    /// It has been given one already.
+    pub fn on_accept(self, hook: impl Fn(&TcpStream) + Send + Sync + 'static) -> Self {
+        let is_first = self.on_accept.set(OnAccept::new(hook)).is_ok();
+        assert!(is_first, "a server has one hook");
+        self
+    }
+
     /// Serves in the background until what it gives is stopped or dropped. Every connection is
     /// served by what `make` gives for it, which may be an `Arc` of one service for all.
     pub fn start<S: Service>(
@@ -119,14 +137,19 @@ impl TcpServer {
     }
 }
 
-struct Tcp(TcpListener);
+/// The hook of a server, which is given after the listener has been handed over.
+type SharedHook = Arc<OnceLock<OnAccept<TcpStream>>>;
+
+struct Tcp(TcpListener, SharedHook);
 
 impl Listen for Tcp {
     fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_async::Link>> {
         let (stream, _) = ready!(self.0.poll_accept(cx))?;
+        let seen = |()| self.1.get().map_or(Ok(()), |hook| hook.see(&stream));
         // Who is gone already is no fault of the listener's.
-        let link = Link::from_tcp(stream).map_err(|_| io::ErrorKind::ConnectionAborted);
-        Poll::Ready(Ok(link?.into()))
+        let prepared = prepare(&stream).and_then(seen);
+        prepared.map_err(|_| io::ErrorKind::ConnectionAborted)?;
+        Poll::Ready(Ok(Link::from_prepared(stream).into()))
     }
 }
 
