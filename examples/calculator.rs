@@ -10,6 +10,8 @@
 //! `logCalculation(operation, result)` goes to standard error: standard output is for messages
 //! alone. With `--port N` it listens on that port of this machine instead.
 
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use antiphon::{Closed, Config, ErrorObject, Json, OwnedNotification, codes};
@@ -25,25 +27,35 @@ impl Service for Calculator {
             Err(error) => reply.err(&error),
         };
         if let Err(error) = answered {
-            eprintln!("calculator: {} was not answered: {error}", request.method());
+            log(format_args!(
+                "calculator: {} was not answered: {error}",
+                request.method()
+            ));
         }
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
         if notification.method() != "logCalculation" {
-            eprintln!("calculator: nobody listens to {}", notification.method());
+            log(format_args!(
+                "calculator: nobody listens to {}",
+                notification.method()
+            ));
             return;
         }
         match notification.params().and_then(Logged::read) {
-            Some(Logged { operation, result }) => eprintln!("calculator: {operation} = {result}"),
-            None => eprintln!("calculator: logCalculation wants an operation and a result"),
+            Some(Logged { operation, result }) => {
+                log(format_args!("calculator: {operation} = {result}"))
+            }
+            None => log(format_args!(
+                "calculator: logCalculation wants an operation and a result"
+            )),
         }
     }
 
     fn report(&mut self, _: &Peer, report: Report) {
         // A transport that fails is told by `main`.
         if !matches!(report, Report::Io(_)) {
-            eprintln!("calculator: {report}");
+            log(format_args!("calculator: {report}"));
         }
     }
 }
@@ -109,13 +121,9 @@ fn main() -> ExitCode {
         _ => return wrong_usage("unknown arguments"),
     };
     match served {
-        Ok(Closed::Failed(error)) => {
-            eprintln!("calculator: {error}");
-            ExitCode::from(1)
-        }
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("calculator: {error}");
+            log(format_args!("calculator: {error}"));
             ExitCode::from(2)
         }
     }
@@ -126,12 +134,19 @@ fn listen(port: u16) -> std::io::Result<Closed> {
     let server = TcpServer::bind(("127.0.0.1", port))?;
     let address = server.local_addr()?;
     let running = server.start(Config::new(), |_| Calculator)?;
-    eprintln!("listening {address}");
+    log(format_args!("listening {address}"));
     running.wait();
     Ok(Closed::EndOfInput)
 }
 
 fn wrong_usage(what: &str) -> ExitCode {
-    eprintln!("calculator: {what}; usage: calculator [--port N]");
+    log(format_args!(
+        "calculator: {what}; usage: calculator [--port N]"
+    ));
     ExitCode::from(2)
+}
+
+/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+fn log(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

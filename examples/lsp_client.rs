@@ -11,7 +11,8 @@
 //! Every message is printed with who said it. The exit code is 0 if all of that worked, 1 if the
 //! server did something else, and 2 if it could not be started.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
+use std::io::{self, Write};
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -80,7 +81,7 @@ fn said(who: &str, how: &str, what: &str, detail: impl Display) {
     } else {
         ""
     };
-    println!("{who} {how:<8} {what}  {short}{more}");
+    print(format_args!("{who} {how:<8} {what}  {short}{more}"));
 }
 
 /// The text of params, if there are any.
@@ -99,20 +100,20 @@ fn main() -> ExitCode {
     let child = match Child::spawn(command, Config::lsp(), Editor { diagnostics }) {
         Ok(child) => child,
         Err(error) => {
-            eprintln!(
+            log(format_args!(
                 "lsp_client: {error}; `pip install ruff==0.17.5` installs the default server"
-            );
+            ));
             return ExitCode::from(2);
         }
     };
     match converse(&child, &found) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("lsp_client: {error}");
+            log(format_args!("lsp_client: {error}"));
             let log = child.stderr();
             let log = String::from_utf8_lossy(&log);
             log.lines()
-                .for_each(|line| eprintln!("server's log: {line}"));
+                .for_each(|line| log(format_args!("server's log: {line}")));
             ExitCode::FAILURE
         }
     }
@@ -164,7 +165,7 @@ fn converse(child: &Child, found: &Receiver<OwnedJson>) -> Result<(), Box<dyn st
     peer.notify("exit", ())?;
     match child.wait(PATIENCE)? {
         Some(status) if status.success() => {
-            println!("server exits    with {status}");
+            print(format_args!("server exits    with {status}"));
             Ok(())
         }
         Some(status) => Err(format!("the server ended with {status}").into()),
@@ -230,4 +231,14 @@ fn uri(path: &str) -> String {
         }
     }
     uri
+}
+
+/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+fn log(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Writes a line to standard output. If that is closed, the line is lost and nothing else.
+fn print(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{line}");
 }

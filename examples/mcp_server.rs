@@ -11,9 +11,11 @@
 //! a network follows MCP's authorization rules (OAuth 2) first.
 
 use std::error::Error;
+use std::fmt;
+use std::io::{self, Write};
 use std::time::Duration;
 
-use antiphon::{Closed, Config, ErrorObject, Json, McpRevision, SendError, codes};
+use antiphon::{Config, ErrorObject, Json, McpRevision, SendError, codes};
 use antiphon_blocking::{Peer, Report, Request, Responder, Service, serve_stdio};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -59,12 +61,15 @@ impl Service for Tools {
             other => reply.unknown_method(other),
         };
         if let Err(error) = answered {
-            eprintln!("mcp: {} was not answered: {error}", request.method());
+            log(format_args!(
+                "mcp: {} was not answered: {error}",
+                request.method()
+            ));
         }
     }
 
     fn report(&mut self, _: &Peer, report: Report) {
-        eprintln!("mcp: {report}");
+        log(format_args!("mcp: {report}"));
     }
 }
 
@@ -102,7 +107,9 @@ fn call(request: &Request, reply: Responder) -> Result<(), SendError> {
             None => say(reply, "wait wants milliseconds, at most 60000", true),
         },
         other => {
-            eprintln!("mcp: audit: {other:?} was called and is no tool");
+            log(format_args!(
+                "mcp: audit: {other:?} was called and is no tool"
+            ));
             let text = format!("Unknown tool: {other}");
             reply.err(&ErrorObject::new(codes::INVALID_PARAMS, text))
         }
@@ -121,7 +128,9 @@ fn checked<A: DeserializeOwned>(
         .and_then(|json| json.decode().ok())
         .filter(is_good);
     let verdict = if good.is_some() { "runs" } else { "is refused" };
-    eprintln!("mcp: audit: {tool} with {bytes} bytes of arguments {verdict}");
+    log(format_args!(
+        "mcp: audit: {tool} with {bytes} bytes of arguments {verdict}"
+    ));
     good
 }
 
@@ -133,7 +142,7 @@ fn rest(wait: &Wait, reply: Responder) {
         false => say(reply, "waited", false),
     };
     if let Err(error) = answered {
-        eprintln!("mcp: wait was not answered: {error}");
+        log(format_args!("mcp: wait was not answered: {error}"));
     }
 }
 
@@ -143,8 +152,11 @@ fn say(reply: Responder, text: &str, is_error: bool) -> Result<(), SendError> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    match serve_stdio(Config::mcp(McpRevision::V2025_11_25), Tools)? {
-        Closed::Failed(error) => Err(error.to_string().into()),
-        _ => Ok(()),
-    }
+    serve_stdio(Config::mcp(McpRevision::V2025_11_25), Tools)?;
+    Ok(())
+}
+
+/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+fn log(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -12,6 +12,8 @@
 //! comes out otherwise than it should.
 
 use std::error::Error;
+use std::fmt;
+use std::io::{self, Write};
 
 use antiphon::{Config, Connection, ErrorObject, Event, Input, Json, Outcome};
 
@@ -23,7 +25,7 @@ fn send(conn: &mut Connection<&'static str>) {
     while conn.take_transmit(&mut sent) {}
     let text = String::from_utf8_lossy(&sent);
     for line in text.lines().filter(|line| !line.is_empty()) {
-        println!("→ {line}");
+        print(format_args!("→ {line}"));
     }
 }
 
@@ -37,7 +39,7 @@ fn arrive(
     ) -> Result<(), Anything>,
 ) -> Result<(), Anything> {
     for line in said.lines().filter(|line| !line.is_empty()) {
-        println!("← {line}");
+        print(format_args!("← {line}"));
     }
     let mut input = Input::stream(said.as_bytes());
     while let Some(event) = conn.poll_event(&mut input) {
@@ -61,7 +63,9 @@ fn result<'a>(event: &Event<'a, &'static str>) -> Result<(&'static str, Json<'a>
 }
 
 fn blockchain() -> Result<(), Anything> {
-    println!("# blockchain: by position, and numbers as text");
+    print(format_args!(
+        "# blockchain: by position, and numbers as text"
+    ));
     let mut conn = Connection::new(Config::ethereum());
     let account = "0x407d73d8a49eeb85d32cf465507dd71d507100c1";
     conn.call("eth_getBalance", &(account, "latest"), None, "balance")?;
@@ -78,13 +82,15 @@ fn blockchain() -> Result<(), Anything> {
         let (what, number) = result(&event)?;
         let digits: String = number.decode()?;
         let number = u128::from_str_radix(digits.trim_start_matches("0x"), 16)?;
-        println!("  {what} is {number}");
+        print(format_args!("  {what} is {number}"));
         Ok(())
     })
 }
 
 fn editor() -> Result<(), Anything> {
-    println!("# language server: a header with the length in bytes, then the message");
+    print(format_args!(
+        "# language server: a header with the length in bytes, then the message"
+    ));
     let mut conn = Connection::new(Config::lsp());
     let at = Json::parse_str(
         r#"{"textDocument":{"uri":"file:///a.rs"},"position":{"line":3,"character":7}}"#,
@@ -95,16 +101,18 @@ fn editor() -> Result<(), Anything> {
     let said = format!("Content-Length: {}\r\n\r\n{body}\n", body.len() + 1);
     arrive(&mut conn, &said, |_, event| {
         let (what, shown) = result(&event)?;
-        println!(
+        print(format_args!(
             "  {what} shows {}",
             shown.get("contents").ok_or("no contents")?
-        );
+        ));
         Ok(())
     })
 }
 
 fn agents() -> Result<(), Anything> {
-    println!("# agents: a command each way, a notification, a batch");
+    print(format_args!(
+        "# agents: a command each way, a notification, a batch"
+    ));
     let mut conn = Connection::new(Config::new());
     let goal = Json::parse_str(r#"{"goal":"book a table","people":4}"#)?;
     conn.call("task.start", goal, None, "task")?;
@@ -126,8 +134,12 @@ fn agents() -> Result<(), Anything> {
             Event::Request(request) => {
                 conn.respond_err(request.token, &ErrorObject::method_not_found())?;
             }
-            Event::Notification(told) => println!("  told {}", told.method),
-            other => println!("  {:?} gave {}", result(&other)?.0, result(&other)?.1),
+            Event::Notification(told) => print(format_args!("  told {}", told.method)),
+            other => print(format_args!(
+                "  {:?} gave {}",
+                result(&other)?.0,
+                result(&other)?.1
+            )),
         }
         Ok(())
     })?;
@@ -146,7 +158,7 @@ fn agents() -> Result<(), Anything> {
     );
     arrive(&mut conn, said, |_, event| {
         let (what, result) = result(&event)?;
-        println!("  {what} is {result}");
+        print(format_args!("  {what} is {result}"));
         Ok(())
     })
 }
@@ -155,4 +167,9 @@ fn main() -> Result<(), Anything> {
     blockchain()?;
     editor()?;
     agents()
+}
+
+/// Writes a line to standard output. If that is closed, the line is lost and nothing else.
+fn print(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{line}");
 }

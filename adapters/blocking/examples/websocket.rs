@@ -9,6 +9,7 @@
 //! `antiphon_blocking::websocket::connect` instead.
 
 use std::error::Error;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -61,7 +62,7 @@ impl Service for Account {
             (other, _) => reply.unknown_method(other),
         };
         if let Err(error) = answered {
-            eprintln!("not answered: {error}");
+            log(format_args!("not answered: {error}"));
         }
     }
 
@@ -75,11 +76,11 @@ impl Service for Account {
             let is_done = matches!(&outcome, OwnedOutcome::Ok(done) if done.as_str() == "true");
             let told = asking.notify("refreshed", &(is_done,));
             if let Err(error) = told {
-                eprintln!("not told: {error}");
+                log(format_args!("not told: {error}"));
             }
         });
         if let Err(refused) = asked {
-            eprintln!("not asked: {:?}", refused.error);
+            log(format_args!("not asked: {:?}", refused.error));
         }
     }
 }
@@ -193,7 +194,7 @@ fn converse() -> Result<String, Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    print!("{}", converse()?);
+    io::stdout().write_all(converse()?.as_bytes())?;
     Ok(())
 }
 
@@ -217,4 +218,9 @@ fn the_conversation_goes_as_written() {
         "← {\"jsonrpc\":\"2.0\",\"method\":\"refreshed\",\"params\":[true]}\n",
     );
     assert_eq!(converse().unwrap(), wanted);
+}
+
+/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+fn log(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

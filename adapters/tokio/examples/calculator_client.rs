@@ -10,6 +10,8 @@
 //! ```
 
 use std::error::Error;
+use std::fmt;
+use std::io::{self, Write};
 
 use antiphon::{Config, FetchError, OwnedOutcome};
 use antiphon_tokio::http::{Client, HttpCallError, connect};
@@ -34,12 +36,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Ids count up from 1, and a call waits 30 s for its answer.
     let calculator = Calculator(connect(url, Config::new())?);
 
-    println!("10 + 5 = {}", calculator.add(10.0, 5.0).await?);
+    print(format_args!(
+        "10 + 5 = {}",
+        calculator.add(10.0, 5.0).await?
+    ));
     match calculator.divide(1.0, 0.0).await {
-        Ok(result) => println!("1 / 0 = {result}"),
+        Ok(result) => print(format_args!("1 / 0 = {result}")),
         Err(error) => {
             let remote = error.remote().ok_or("the server cannot be reached")?;
-            println!("1 / 0: {} {}", remote.code(), remote.message());
+            print(format_args!(
+                "1 / 0: {} {}",
+                remote.code(),
+                remote.message()
+            ));
         }
     }
 
@@ -54,9 +63,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         })
         .await?;
     // The handles are as good as ever, though the builder is gone.
-    println!("1 + 2 = {}", outcomes.fetch(sum)?);
-    println!("multiply(3, 4){}", shown(outcomes.fetch(product)));
-    println!("getServerName(){}", shown(outcomes.fetch(name)));
+    print(format_args!("1 + 2 = {}", outcomes.fetch(sum)?));
+    print(format_args!(
+        "multiply(3, 4){}",
+        shown(outcomes.fetch(product))
+    ));
+    print(format_args!(
+        "getServerName(){}",
+        shown(outcomes.fetch(name))
+    ));
     Ok(())
 }
 
@@ -69,4 +84,9 @@ fn shown<R: std::fmt::Display>(fetched: Result<R, FetchError>) -> String {
         }
         Err(error) => format!(": {error}"),
     }
+}
+
+/// Writes a line to standard output. If that is closed, the line is lost and nothing else.
+fn print(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{line}");
 }

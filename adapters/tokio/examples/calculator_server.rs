@@ -12,7 +12,8 @@
 //! written to standard error. At most 100 handlers of a request run at once, a batch has at most 50
 //! items, and a body 1 048 576 bytes.
 
-use std::io;
+use std::fmt;
+use std::io::{self, Write};
 
 use antiphon::http::HttpRules;
 use antiphon::{Config, ErrorObject, Json, OwnedNotification, codes};
@@ -29,7 +30,10 @@ impl Service for Calculator {
             Err(error) => reply.err(&error),
         };
         if let Err(error) = answered {
-            eprintln!("calculator: {} was not answered: {error}", request.method());
+            log(format_args!(
+                "calculator: {} was not answered: {error}",
+                request.method()
+            ));
         }
     }
 
@@ -37,14 +41,14 @@ impl Service for Calculator {
         let logged = notification.params().map(|params| params.decode());
         match (notification.method(), logged) {
             ("logCalculation", Some(Ok(Logged { operation, result }))) => {
-                eprintln!("calculator: {operation} = {result}");
+                log(format_args!("calculator: {operation} = {result}"));
             }
-            (method, _) => eprintln!("calculator: nobody understands this {method}"),
+            (method, _) => log(format_args!("calculator: nobody understands this {method}")),
         }
     }
 
     fn report(&self, _: &Peer, report: Report) {
-        eprintln!("calculator: {report}");
+        log(format_args!("calculator: {report}"));
     }
 }
 
@@ -98,10 +102,15 @@ async fn main() -> io::Result<()> {
         Some(Err(_)) => return Err(io::Error::other("the port must be a number up to 65535")),
     };
     let server = TcpServer::bind(("127.0.0.1", port)).await?;
-    eprintln!(
+    log(format_args!(
         "calculator: listening on http://{}/rpc",
         server.local_addr()
-    );
+    ));
     server.start_http(options(), Calculator).wait().await;
     Ok(())
+}
+
+/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+fn log(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -11,7 +11,8 @@
 //! With `ack-all-null` as a second argument a 1.0 notification is acknowledged with three nulls,
 //! as some old clients expect, instead of with nothing.
 
-use std::io;
+use std::fmt;
+use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use antiphon::http::HttpRules;
@@ -27,7 +28,9 @@ impl Service for Endpoint {
     async fn request(&self, _: &Peer, request: Request, reply: Responder) {
         let (method, params) = (request.method(), request.params());
         if let Err(error) = answer(method, params, reply) {
-            eprintln!("dual_version: {method} was not answered: {error}");
+            log(format_args!(
+                "dual_version: {method} was not answered: {error}"
+            ));
         }
     }
 
@@ -132,7 +135,7 @@ fn answer(method: &str, params: Option<Json<'_>>, reply: Responder) -> Result<()
 }
 
 fn note(NotifyLog { message, source }: NotifyLog) {
-    eprintln!("dual_version: {source:?} says {message:?}");
+    log(format_args!("dual_version: {source:?} says {message:?}"));
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -151,11 +154,16 @@ async fn main() -> io::Result<()> {
     let mut rules = HttpRules::new();
     rules.paths.push("/jsonrpc".into());
     let server = TcpServer::bind(("127.0.0.1", port)).await?;
-    eprintln!(
+    log(format_args!(
         "dual_version: listening on http://{}/jsonrpc",
         server.local_addr()
-    );
+    ));
     let options = HttpOptions::from(config).with_rules(rules);
     server.start_http(options, Endpoint).wait().await;
     Ok(())
+}
+
+/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+fn log(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -12,6 +12,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use std::fmt;
+use std::io::{self, Write};
 
 #[derive(Clone)]
 struct Ping;
@@ -23,7 +25,10 @@ impl Service for Ping {
             other => reply.unknown_method(other),
         };
         if let Err(error) = answered {
-            eprintln!("{} was not answered: {error}", request.method());
+            log(format_args!(
+                "{} was not answered: {error}",
+                request.method()
+            ));
         }
     }
 }
@@ -58,12 +63,17 @@ async fn rpc(
 async fn main() -> std::io::Result<()> {
     let port = std::env::args().nth(1).unwrap_or_else(|| "8080".into());
     let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
-    eprintln!(
+    log(format_args!(
         "http_axum: listening on http://{}/rpc",
         listener.local_addr()?
-    );
+    ));
     let routes = axum::Router::new()
         .route("/rpc", any(rpc))
         .with_state(endpoint(Config::new(), Ping));
     axum::serve(listener, routes).await
+}
+
+/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+fn log(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -12,6 +12,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::fmt;
+use std::io::{self, Write};
 
 fn answer(call: Incoming<'_>) -> Result<&'static str, ErrorObject<'static>> {
     match call.method {
@@ -47,10 +49,10 @@ async fn rpc(
 async fn main() -> std::io::Result<()> {
     let port = std::env::args().nth(1).unwrap_or_else(|| "8080".into());
     let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
-    eprintln!(
+    log(format_args!(
         "http_hyper: listening on http://{}/",
         listener.local_addr()?
-    );
+    ));
     loop {
         let (stream, _) = listener.accept().await?;
         let mut http = http1::Builder::new();
@@ -59,8 +61,13 @@ async fn main() -> std::io::Result<()> {
         let serving = http.serve_connection(TokioIo::new(stream), service_fn(rpc));
         tokio::spawn(async move {
             if let Err(error) = serving.await {
-                eprintln!("http_hyper: {error}");
+                log(format_args!("http_hyper: {error}"));
             }
         });
     }
+}
+
+/// Writes a line to standard error. If that is closed, the line is lost and nothing else.
+fn log(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

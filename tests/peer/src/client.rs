@@ -1,6 +1,6 @@
 //! The client of the contract: one operation per line on stdin, one answer per line on stdout.
 
-use std::io::{self, Write};
+use std::io::{self, BufReader, LineWriter, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use crate::operations::Client;
 use crate::transports::{Place, Reached, StartedChild, reach, start};
 use antiphon::CancelAnswer;
 use antiphon_blocking::{ChildOptions, Options};
+use antiphon_session::{stdin, stdout_unbuffered};
 
 use crate::usage::{Endpoint, Failure};
 
@@ -80,7 +81,12 @@ fn drive(endpoint: &Endpoint, reached: Reached, desk: &Desk) -> Result<u8, Failu
         is_silent: endpoint.config.cancel_answer == CancelAnswer::Silent,
         ended: &|| reached.child.as_ref().and_then(StartedChild::how_ended),
     };
-    let ended = client.work(&mut io::stdin().lock(), &mut io::stdout().lock());
+    // Also in non-blocking mode, which whoever drives us may have set for its own ends.
+    let mut input = BufReader::new(stdin());
+    let ended = stdout_unbuffered().and_then(|output| {
+        let mut output = LineWriter::new(output);
+        client.work(&mut input, &mut output)
+    });
     match reached.child {
         // What is queued is still written meanwhile.
         Some(child) => child.close(),

@@ -31,6 +31,8 @@ pub mod tls;
 pub mod transports;
 mod usage;
 
+use std::io::{self, Write};
+
 use usage::{Failure, Task};
 
 /// The program `antiphon-peer` with these arguments: does what they ask, and gives the code to
@@ -40,7 +42,7 @@ pub fn run(arguments: impl Iterator<Item = String>) -> u8 {
     match obey(arguments) {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("antiphon-peer: {failure}");
+            log::write_line(format_args!("antiphon-peer: {failure}"));
             2
         }
     }
@@ -49,7 +51,8 @@ pub fn run(arguments: impl Iterator<Item = String>) -> u8 {
 fn obey(arguments: impl Iterator<Item = String>) -> Result<u8, Failure> {
     match usage::parse(arguments)? {
         Task::Help => {
-            println!("{}", usage::help());
+            // Nobody to read it is nobody to help.
+            let _ = writeln!(io::stdout(), "{}", usage::help());
             Ok(0)
         }
         Task::Serve(endpoint) => server::run(&endpoint),

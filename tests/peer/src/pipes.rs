@@ -8,6 +8,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
+use antiphon_session::write_out;
+
 const CHUNK: usize = 64 << 10;
 
 /// Which of the two sides.
@@ -142,7 +144,7 @@ fn read_all(side: Side, mut source: impl Read, buffers: &Receiver<Vec<u8>>, out:
 
 fn write_all(side: Side, mut sink: impl Write, work: &Receiver<Vec<u8>>, out: &Sender<Signal>) {
     for buf in work {
-        let signal = match sink.write_all(&buf).and_then(|()| sink.flush()) {
+        let signal = match write_out(&mut sink, &buf) {
             Ok(()) => Signal::Written(side, buf),
             Err(_) => Signal::WriteFailed(side),
         };

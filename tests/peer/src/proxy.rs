@@ -21,7 +21,9 @@ use antiphon::{
     Input, Instant, McpRevision, Outcome, ReplyToken, RequestKey, Response, SendError,
 };
 
-use crate::log::say;
+use antiphon_session::{stdin, stdout_unbuffered};
+
+use crate::log::{say, write_line};
 use crate::pipes::{Pipe, Side, Signal};
 use crate::usage::Failure;
 
@@ -91,12 +93,15 @@ struct End {
 
 impl Proxy {
     fn new(mut child: Child, options: &Options) -> Result<Self, Failure> {
+        // Also in non-blocking mode, which editors set for their own ends of these pipes.
+        let output = stdout_unbuffered();
+        let output = output.map_err(|error| Failure::new(format!("stdout: {error}")))?;
         let (out, signals) = mpsc::channel();
         let gone = || Failure::new("the server has no stdin or stdout");
-        let stdin = child.stdin.take().ok_or_else(gone)?;
+        let input = child.stdin.take().ok_or_else(gone)?;
         let stdout = child.stdout.take().ok_or_else(gone)?;
-        let editor = Pipe::spawn(Side::Editor, std::io::stdin(), std::io::stdout(), &out);
-        let server = Pipe::spawn(Side::Server, stdout, stdin, &out);
+        let editor = Pipe::spawn(Side::Editor, stdin(), output, &out);
+        let server = Pipe::spawn(Side::Server, stdout, input, &out);
         Ok(Self {
             editor: End::new(
                 "editor",
@@ -310,7 +315,7 @@ fn relay(from: &mut End, to: &mut End) -> bool {
         };
         progress = true;
         if *trace {
-            eprintln!("antiphon-peer: {name}: {}", describe(&event));
+            write_line(format_args!("antiphon-peer: {name}: {}", describe(&event)));
         }
         match event {
             Event::Request(request) => {

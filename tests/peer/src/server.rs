@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::contract::{Contract, with_room};
-use crate::log::say;
+use crate::log::{say, write_line};
 use crate::transports::{Place, listen, serve_stdio};
 use antiphon::{CloseReason, Closed};
 
@@ -21,8 +21,14 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
     let options = with_room(endpoint.config);
     let contract = Contract::default();
     if *target.place() == Place::Stdio {
-        let why = serve_stdio(executor.as_ref(), options, contract).map_err(cannot)?;
-        return Ok(code_of(why));
+        let served = serve_stdio(executor.as_ref(), options, contract);
+        return served.map(code_of).or_else(|error| {
+            let broken = error.get_ref().and_then(|inner| inner.downcast_ref());
+            match broken {
+                Some(&broken) => Ok(code_of(Closed::Failed(broken))),
+                None => Err(cannot(error)),
+            }
+        });
     }
     let serving = listen(
         executor.as_ref(),
@@ -32,7 +38,8 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
         contract,
     );
     let serving = serving.map_err(cannot)?;
-    eprintln!("listening {}", target.at(&serving.address));
+    let listening = target.at(&serving.address);
+    write_line(format_args!("listening {listening}"));
     serving.wait();
     Ok(0)
 }

@@ -7,7 +7,7 @@ use antiphon::Framing;
 
 use crate::usage::Failure;
 
-/// A place to talk. Prints as it was written.
+/// A place to talk. Prints as it was written, but for a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     place: Place,
@@ -22,6 +22,12 @@ impl Target {
         let Some((first, rest)) = words.split_first() else {
             return Err(Failure::new("a TARGET is missing; see --help"));
         };
+        if names_a_user(first) {
+            // Not said aloud: what stands before the `@` is a secret.
+            return Err(Failure::new(
+                "the target names a user; credentials belong in a header",
+            ));
+        }
         let bad = |why: &str| Err(Failure::new(format!("{first}: {why}")));
         let target = if let Some(stdio) = first.strip_prefix("stdio:") {
             return Self::read_stdio(stdio, rest, is_client).or_else(bad);
@@ -41,7 +47,7 @@ impl Target {
         };
         match rest.first() {
             None => Ok(target),
-            Some(word) => Err(Failure::new(format!("{word}: too many words"))),
+            Some(word) => Err(Failure::new(format!("{}: too many words", shown(word)))),
         }
     }
 
@@ -136,7 +142,7 @@ impl Target {
         self.framing
     }
 
-    /// The target with the address that it really has, for a port that was 0.
+    /// The target with the address that it really has, for a port that was 0, and with its query.
     pub(crate) fn at(&self, address: &str) -> String {
         let path = match &self.place {
             Place::Web(web) => web.path.as_str(),
@@ -151,6 +157,24 @@ impl Target {
     }
 }
 
+/// Whether a word is a URL, or nearly one, with a user in it. A path or a command may have an `@`.
+fn names_a_user(word: &str) -> bool {
+    let is_address = !word.starts_with("stdio:") && !word.starts_with("unix:");
+    let (_, rest) = word.split_once("://").unwrap_or(("", word));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // A backslash ends the host for some readers of URLs, and not for others.
+    is_address && authority.contains(['@', '\\'])
+}
+
+/// A word of the command line, for a message: without the credentials that may be in it.
+pub(crate) fn shown(word: &str) -> &str {
+    match names_a_user(word) {
+        true => "a URL with a user in it",
+        false => word,
+    }
+}
+
+/// Without the query, which may have a key in it.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = match &self.place {
@@ -158,7 +182,10 @@ impl fmt::Display for Target {
             Place::Child(words) => return write!(f, "{}:{}", self.scheme, words.join(" ")),
             Place::Tcp(address) => address,
             Place::Unix(path) => path,
-            Place::Web(web) => return f.write_str(&self.at(&web.address)),
+            Place::Web(web) => {
+                let whole = self.at(&web.address);
+                return f.write_str(whole.split('?').next().unwrap_or_default());
+            }
         };
         write!(f, "{}{address}", self.scheme)
     }
@@ -216,10 +243,17 @@ mod tests {
             ("unix:", true),
             ("somewhere", true),
             ("tcp://h:1|more", true),
+            ("http://user:secret@h:1/", true),
+            ("tcp://user:secret@h:1", false),
+            ("ftp://user:secret@h", true),
+            ("user:secret@h", true),
+            ("http://secret\\@h:1", true),
+            ("tcp://h:1|http://user:secret@h", true),
         ];
         for (text, is_client) in bad {
             let line = read(text, is_client).unwrap_err();
             assert!(!line.contains('\n') && !line.is_empty(), "{text}");
+            assert!(!line.contains("secret"), "{text}");
         }
     }
 }

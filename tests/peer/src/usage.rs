@@ -10,7 +10,7 @@ use antiphon::{Config, Framing};
 use crate::dialect;
 use crate::proxy;
 use crate::runtime::Runtime;
-use crate::target::Target;
+use crate::target::{Target, shown};
 use crate::tls::Tls;
 
 const USAGE: &str = "usage: antiphon-peer [--preset NAME] [--lenient] [--runtime NAME] \
@@ -98,7 +98,10 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Fai
                 }));
             }
             _ if wanted.take(&word, &mut arguments)? => {}
-            _ => return Err(Failure::new(format!("{word}: not understood; see --help"))),
+            _ => {
+                let word = shown(&word);
+                return Err(Failure::new(format!("{word}: not understood; see --help")));
+            }
         }
     }
 }

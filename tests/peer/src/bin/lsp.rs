@@ -14,6 +14,7 @@ use antiphon::{CloseReason, Config, ErrorObject, Json, OwnedJson, OwnedNotificat
 use antiphon_blocking::{
     CALL_TIMEOUT_DEFAULT, Link, Peer, Report, Request, Responder, Service, serve,
 };
+use antiphon_peer::log::write_line;
 use serde::{Deserialize, Serialize};
 
 /// LSP 3.17, error codes: a request came before `initialize`.
@@ -26,7 +27,9 @@ const MESSAGE_TYPE_LOG: u32 = 4;
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).is_some() {
-        eprintln!("usage: lsp (no arguments; an editor speaks to it over stdin and stdout)");
+        write_line(format_args!(
+            "usage: lsp (no arguments; an editor speaks to it over stdin and stdout)"
+        ));
         return ExitCode::from(2);
     }
     let was_shut_down = Arc::new(AtomicBool::new(false));
@@ -38,11 +41,11 @@ fn main() -> ExitCode {
     match served {
         Ok(_) if was_shut_down.load(Ordering::SeqCst) => ExitCode::SUCCESS,
         Ok(why) => {
-            eprintln!("lsp: ended without shutdown: {why:?}");
+            write_line(format_args!("lsp: ended without shutdown: {why:?}"));
             ExitCode::from(1)
         }
         Err(error) => {
-            eprintln!("lsp: {error}");
+            write_line(format_args!("lsp: {error}"));
             ExitCode::from(2)
         }
     }
@@ -60,7 +63,10 @@ struct Server {
 impl Service for Server {
     fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
         if let Err(error) = self.answer(&request, reply) {
-            eprintln!("lsp: {} was not answered: {error}", request.method());
+            write_line(format_args!(
+                "lsp: {} was not answered: {error}",
+                request.method()
+            ));
         }
     }
 
@@ -94,7 +100,7 @@ impl Service for Server {
     }
 
     fn report(&mut self, _: &Peer, report: Report) {
-        eprintln!("lsp: {report}");
+        write_line(format_args!("lsp: {report}"));
     }
 }
 
@@ -159,7 +165,9 @@ impl Server {
             },
         );
         if let Err(error) = called {
-            eprintln!("lsp: the configuration cannot be asked for: {error}");
+            write_line(format_args!(
+                "lsp: the configuration cannot be asked for: {error}"
+            ));
         }
     }
 
@@ -195,7 +203,7 @@ impl Server {
 fn publish(peer: &Peer, uri: &str, diagnostics: &[Diagnostic]) {
     let params = Publish { uri, diagnostics };
     if let Err(error) = peer.notify("textDocument/publishDiagnostics", &params) {
-        eprintln!("lsp: diagnostics were not sent: {error}");
+        write_line(format_args!("lsp: diagnostics were not sent: {error}"));
     }
 }
 
@@ -206,7 +214,7 @@ fn log(peer: &Peer, message: &str) {
     };
     // On the service's thread nothing may wait for room.
     if let Err(error) = peer.try_notify("window/logMessage", &params) {
-        eprintln!("lsp: {message} ({error})");
+        write_line(format_args!("lsp: {message} ({error})"));
     }
 }
 

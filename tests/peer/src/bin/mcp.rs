@@ -12,6 +12,7 @@ use antiphon::{
     Config, ErrorObject, Json, JsonKind, McpRevision, OwnedJson, OwnedOutcome, SendError, codes,
 };
 use antiphon_blocking::{Link, Peer, Report, Request, Responder, Service, serve};
+use antiphon_peer::log::write_line;
 use serde::{Deserialize, Serialize};
 
 /// The revisions whose handshake is spoken here, the newest first.
@@ -35,19 +36,21 @@ const TOOLS: &str = r#"{"tools":[
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).is_some() {
-        eprintln!("usage: mcp (no arguments; an agent speaks to it over stdin and stdout)");
+        write_line(format_args!(
+            "usage: mcp (no arguments; an agent speaks to it over stdin and stdout)"
+        ));
         return ExitCode::from(2);
     }
     let config = Config::mcp(McpRevision::V2025_11_25);
     let served = Link::stdio().and_then(|link| serve(link, config, Server::default()));
     match served {
         Ok(antiphon::Closed::Failed(error)) => {
-            eprintln!("mcp: {error}");
+            write_line(format_args!("mcp: {error}"));
             ExitCode::from(1)
         }
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("mcp: {error}");
+            write_line(format_args!("mcp: {error}"));
             ExitCode::from(2)
         }
     }
@@ -69,12 +72,15 @@ struct Server {
 impl Service for Server {
     fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
         if let Err(error) = self.answer(peer, &request, reply) {
-            eprintln!("mcp: {} was not answered: {error}", request.method());
+            write_line(format_args!(
+                "mcp: {} was not answered: {error}",
+                request.method()
+            ));
         }
     }
 
     fn report(&mut self, _: &Peer, report: Report) {
-        eprintln!("mcp: {report}");
+        write_line(format_args!("mcp: {report}"));
     }
 }
 
@@ -226,7 +232,7 @@ fn run_progress(
                     total: wanted.steps,
                 };
                 if let Err(error) = peer.notify("notifications/progress", &report) {
-                    eprintln!("mcp: progress was not sent: {error}");
+                    write_line(format_args!("mcp: progress was not sent: {error}"));
                 }
             }
             // Behind the report: the TypeScript SDK loses progress that comes in one read with
