@@ -96,8 +96,8 @@ impl Client {
     /// Waits for an open connection, `timeout` at most.
     ///
     /// # Errors
-    /// [`CallError::NoConnection`] if there will be none, or if there is none in time. It has the
-    /// last error.
+    /// [`CallError::NoConnection`], with the last error, if there will be none, or none in time;
+    /// [`CallError::Unsent`] once the client is closed.
     pub fn wait_open(&self, timeout: Duration) -> Result<Peer, CallError> {
         self.acquire(true, self.inner.clock.now() + timeout)
     }

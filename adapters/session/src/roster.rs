@@ -71,15 +71,13 @@ pub struct NoConnection {
 }
 
 impl NoConnection {
-    /// Whether no attempt will follow: the strategy has given up, or the client is closed. If not,
-    /// the time to wait was over.
+    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was over.
     pub fn is_final(&self) -> bool {
         self.is_final
     }
 
     /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
-    /// still under way, and for a client that was closed while it was connected. For a refused
-    /// WebSocket handshake the text names the HTTP status.
+    /// still under way. For a refused WebSocket handshake the text names the HTTP status.
     pub fn last_error(&self) -> Option<io::Error> {
         self.last_error.as_ref().map(Fault::to_error)
     }
@@ -176,6 +174,9 @@ impl Inside {
     }
 
     fn no_connection(&self) -> CallError {
+        if self.is_closed {
+            return CallError::Unsent;
+        }
         CallError::NoConnection(NoConnection {
             is_final: self.outlook() == LinkState::Closed,
             last_error: self.last_error.clone(),
@@ -380,7 +381,8 @@ impl Roster {
     /// A place among those who wait for a connection.
     ///
     /// # Errors
-    /// [`CallError::NoConnection`] if there will be none, [`CallError::Unsent`] if too many wait.
+    /// [`CallError::NoConnection`] if there will be none, [`CallError::Unsent`] if too many wait or
+    /// the client is closed.
     pub fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
         let mut inside = self.lock();
         // One that is sent again has been let in before.
@@ -423,7 +425,8 @@ impl Waiting {
     /// An open connection, once there is one.
     ///
     /// # Errors
-    /// [`CallError::NoConnection`] if there will be none.
+    /// [`CallError::NoConnection`] if there will be none, [`CallError::Unsent`] once the client is
+    /// closed.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Handle, CallError>> {
         self.0.watch(cx.waker());
         self.look().map_or(Poll::Pending, Poll::Ready)
@@ -437,7 +440,8 @@ impl Waiting {
     /// Lets the thread wait for an open connection, for `span` at most.
     ///
     /// # Errors
-    /// [`CallError::NoConnection`] if there will be none, or if there is none in time.
+    /// [`CallError::NoConnection`] if there will be none, or none in time; [`CallError::Unsent`] once
+    /// the client is closed.
     pub fn wait(&self, span: Duration) -> Result<Handle, CallError> {
         let started = std::time::Instant::now();
         loop {
