@@ -111,8 +111,8 @@ fn main() -> ExitCode {
         Err(error) => {
             log(format_args!("lsp_client: {error}"));
             let log = child.stderr();
-            let log = String::from_utf8_lossy(&log);
-            log.lines()
+            let told = String::from_utf8_lossy(&log);
+            told.lines()
                 .for_each(|line| log(format_args!("server's log: {line}")));
             ExitCode::FAILURE
         }
