@@ -110,8 +110,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log(format_args!("lsp_client: {error}"));
-            let log = child.stderr();
-            let told = String::from_utf8_lossy(&log);
+            let kept = child.stderr();
+            let told = String::from_utf8_lossy(&kept);
             told.lines()
                 .for_each(|line| log(format_args!("server's log: {line}")));
             ExitCode::FAILURE
