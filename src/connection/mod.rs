@@ -366,6 +366,12 @@ impl<T, S: Settings> Connection<T, S> {
         self.now = self.now.max(now.min(LATEST));
     }
 
+    /// Has a message that has begun get its time anew, as if it had begun at the present. For a driver
+    /// that did not read for a while.
+    pub fn restart_frame_time(&mut self) {
+        self.deadlines.frame = NEVER;
+    }
+
     /// Tells that nothing more will come in. Calls of ours that are open settle; requests of the
     /// peer's may still be answered.
     ///

@@ -68,7 +68,7 @@ pub use antiphon_async::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
     Connect, Connecting, ConnectionChange, Context, Driver, FuturesIo, FuturesPair, Listen,
     Messages, NoConnection, Options, Peer, PendingCall, Pool, Protocol, Queue, QueueTransport,
-    Report, Request, Responder, Running, Secure, Server, Service, StrayReport, cancelled,
+    Report, Request, Responder, Running, Secure, Server, Service, StrayReport, WhenFull, cancelled,
 };
 pub use link::Link;
 pub use listen::TcpServer;

@@ -74,8 +74,7 @@ impl Client {
         let roster = Arc::new(Roster::new(client)?);
         let (connect, service) = (Arc::new(connect), Arc::new(service));
         for number in 0..connections {
-            let mut options = options.clone();
-            options.config.connection = u32::try_from(number + 1).unwrap_or(u32::MAX);
+            let options = options.clone();
             let keeping = keep(
                 number,
                 Arc::clone(&roster),
@@ -222,9 +221,11 @@ async fn keep<S: Service>(
     while roster.connecting(number) {
         let deadline = runtime.now() + roster.options().connect_time_max;
         let error = match until(&*runtime, deadline, connect.connect()).await {
-            Some(Ok(link)) => {
-                let service = Arc::clone(&service);
-                let (peer, driver) = drive(link, options.clone(), service, &runtime);
+            Some(Ok(mut link)) => {
+                let (service, mut options) = (Arc::clone(&service), options.clone());
+                link.context.connection = roster.next_number();
+                options.config.connection = link.context.connection;
+                let (peer, driver) = drive(link, options, service, &runtime);
                 run(number, &roster, peer, driver, &runtime).await
             }
             Some(Err(error)) => Some(error),

@@ -31,7 +31,7 @@ pub mod websocket;
 pub use antiphon_session::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, ClientOptions, Clock,
     ConnectionChange, Context, Handle, Machine, NoConnection, Options, Pool, Report, Request,
-    Responder, StrayReport, SystemClock, Turn,
+    Responder, StrayReport, SystemClock, Turn, WhenFull,
 };
 pub use antiphon_session::{OnAccept, keep_alive, unless_broken};
 #[cfg(unix)]

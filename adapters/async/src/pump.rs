@@ -68,6 +68,8 @@ pub(crate) struct Pump {
     /// The machine does not know yet that all of it has been written.
     is_written: bool,
     is_read_over: bool,
+    /// What could be read was left, as the machine wants nothing more.
+    is_paused: bool,
     is_write_over: bool,
     readable: Readable,
     timer: Option<Box<dyn Timer>>,
@@ -160,6 +162,7 @@ impl Pump {
             has_waited: false,
             is_written: false,
             is_read_over: false,
+            is_paused: false,
             is_write_over: false,
             timer: None,
             late_reads: None,
@@ -221,6 +224,10 @@ impl Pump {
                     }
                     match self.turn(cx, machine, came_in) {
                         Turn::Busy => is_called = true,
+                        // There is room again for what could not be read.
+                        Turn::Open { .. } if self.is_paused && machine.may_read() => {
+                            is_called = true;
+                        }
                         Turn::Open { wake_at } => {
                             let is_late = self.sleep(cx, runtime, wake_at).is_ready();
                             if is_late {
@@ -348,7 +355,9 @@ impl Pump {
 
     /// Reads once, if there may be something to read. Says whether anything came of it.
     fn read(&mut self, task: &mut Context<'_>, machine: &dyn Machine) -> bool {
-        if self.is_read_over || !machine.wants_input() || !self.readable.take() {
+        self.is_paused = !machine.may_read();
+        let is_wanted = machine.wants_input() && !self.is_paused;
+        if self.is_read_over || !is_wanted || !self.readable.take() {
             return false;
         }
         let told = self.readable.told.as_mut();

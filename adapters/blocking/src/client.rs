@@ -66,8 +66,7 @@ impl Client {
         });
         let (connect, make, options) = (Arc::new(connect), Arc::new(make), options.into());
         for number in 0..connections {
-            let mut options = options.clone();
-            options.config.connection = u32::try_from(number + 1).unwrap_or(u32::MAX);
+            let options = options.clone();
             let (roster, connect) = (Arc::clone(&roster), Arc::clone(&connect));
             let make = Arc::clone(&make);
             thread::Builder::new()
@@ -224,8 +223,11 @@ fn keep<S: Service>(
 ) {
     while roster.connecting(number) {
         let error = match connect() {
-            Ok(link) => {
-                let (peer, driver) = drive(link, options.clone(), make());
+            Ok(mut link) => {
+                let mut options = options.clone();
+                link.context.connection = roster.next_number();
+                options.config.connection = link.context.connection;
+                let (peer, driver) = drive(link, options, make());
                 run(driver, peer.into_handle(), |handle| {
                     roster.opened(number, handle, clock.now());
                 })

@@ -66,7 +66,7 @@ pub mod websocket;
 pub use antiphon_session::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,
     ConnectionChange, Context, NoConnection, Options, Pool, Report, Request, Responder,
-    StrayReport,
+    StrayReport, WhenFull,
 };
 pub use call::PendingCall;
 pub use child::Child;

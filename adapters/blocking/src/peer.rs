@@ -193,6 +193,9 @@ impl Peer {
     ///
     /// # Errors
     /// As [`batch`](Self::batch).
+    ///
+    /// # Panics
+    /// `build` uses the peer.
     pub fn batch_timeout<H>(
         &self,
         timeout: Option<Duration>,

@@ -140,6 +140,7 @@ fn start<M: ThreadMachine>(
 fn read_on(machine: &impl ThreadMachine, threads: &Threads, reader: impl Read) {
     let mut intake = Intake::new(machine, reader);
     while intake.read(machine, false) != Came::End {
+        machine.wait_readable(&|| is(&threads.stop));
         if is(&threads.stop) || !machine.wants_input() {
             return;
         }
@@ -250,10 +251,13 @@ fn read_beside(machine: &impl ThreadMachine, threads: &Threads, socket: Arc<dyn 
         patience: None,
     });
     while inlet.read(machine, false) != Came::End {
+        machine.wait_readable(&|| is(&threads.stop));
         if is(&threads.stop) || !machine.wants_input() {
             return;
         }
         inlet = machine.lend_input(inlet, &|| is(&threads.stop));
+        // Others may have read more than there is room for.
+        machine.wait_readable(&|| is(&threads.stop));
     }
 }
 
@@ -284,6 +288,7 @@ fn receive_on(machine: &impl ThreadMachine, threads: &Threads, mut receive: Rece
             Ok(None) => return machine.input_ended(&[], None),
             Ok(Some(message)) => machine.receive(&message),
         };
+        machine.wait_readable(&|| is(&threads.stop));
         if is(&threads.stop) || !machine.wants_input() {
             return;
         }

@@ -12,7 +12,7 @@ use antiphon::codes::ErrorKind;
 use antiphon::{
     CancelStyle, CloseReason, Closed, Config, ConnectionError, OwnedOutcome, SendError,
 };
-use antiphon_blocking::{CallError, Options, Report, StrayReport, connect, serve};
+use antiphon_blocking::{CallError, Options, Report, StrayReport, WhenFull, connect, serve};
 use support::{ByHand, LONG, Scripted, Told, duplex, echo, within};
 
 /// Ends of connections are not waited for longer than this.
@@ -273,6 +273,7 @@ fn a_service_too_slow_for_its_notifications_is_told_how_many_it_missed() {
         });
         let mut options = Options::from(Config::new());
         options.queue_messages_max = 10;
+        options.when_full = WhenFull::Drop;
         let peer = connect(link, options, service).unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"hold"}"#);
         inside.recv().unwrap();
@@ -304,6 +305,7 @@ fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
         });
         let mut options = Options::from(Config::new());
         options.queue_bytes_max = 600;
+        options.when_full = WhenFull::Drop;
         let _peer = connect(link, options, service).unwrap();
         let request = |id: u32| {
             let text = "x".repeat(200);

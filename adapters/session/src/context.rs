@@ -19,7 +19,8 @@ use std::net::SocketAddr;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Context {
-    /// Numbers the connections of a server from 1; 0 for the only one of a client.
+    /// Numbers the connections of a server, and those that a reconnecting client makes, from 1; 0 for
+    /// one that was made by itself.
     pub connection: u32,
     /// Whether the other side made the connection, to a listener of ours.
     pub is_accepted: bool,

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::places::{Place, Places};
 use crate::rare::rare;
 use crate::request::Responder;
-use crate::session::{Guard, Session, Signal, State, Tag, Then};
+use crate::session::{Foreign, Guard, Session, Signal, State, Tag, Then};
 
 /// How long a call waits for its answer, and a notification for room, if nothing else is said.
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
@@ -276,6 +276,9 @@ impl Handle {
     /// lock: it must not use the connection otherwise. Gives what `build` gave, and what
     /// waits for the outcomes.
     ///
+    /// # Panics
+    /// `build` uses the connection.
+    ///
     /// # Errors
     /// [`SendError::Full`] if there was no room, and then `build` comes back unused; otherwise
     /// why `build` or the connection refused.
@@ -318,7 +321,10 @@ impl Handle {
         state.set_present(present);
         loop {
             self.session.tell_time_to_output(&mut state);
-            let (error, back) = match send(&mut state, value) {
+            let foreign = Foreign::begin(&self.session);
+            let sent = send(&mut state, value);
+            drop(foreign);
+            let (error, back) = match sent {
                 Ok(done) => return Ok((done, state)),
                 Err(refused) => refused,
             };

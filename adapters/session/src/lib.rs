@@ -51,7 +51,7 @@ pub use fault::unless_broken;
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Deadline, Handle, Room};
 pub use later::{Later, is_later, write_out};
 pub use machine::{Came, Inlet, Machine, Outlet, Receiver, ThreadMachine, Turn};
-pub use options::Options;
+pub use options::{Options, WhenFull};
 pub use places::Place;
 pub use pool::{Job, Pool};
 pub use process::{ChildOptions, Process};

@@ -65,6 +65,12 @@ pub trait Machine: Send + Sync + 'static {
         true
     }
 
+    /// Whether more may be read now. If not, the waker of the last [`turn`](Self::turn) is woken when
+    /// it may.
+    fn may_read(&self) -> bool {
+        true
+    }
+
     /// The transport has been let go.
     fn finished(&self);
 
@@ -153,6 +159,12 @@ pub trait ThreadMachine: Machine {
     fn lend_input(&self, inlet: Box<dyn Inlet>, is_over: &dyn Fn() -> bool) -> Box<dyn Inlet> {
         let _ = is_over;
         inlet
+    }
+
+    /// Lets the thread wait until more [may be read](Machine::may_read), or `is_over` says that the end is
+    /// awaited.
+    fn wait_readable(&self, is_over: &dyn Fn() -> bool) {
+        let _ = is_over;
     }
 
     /// Lets the thread wait for output, and puts it into `into`, which is empty. False if there is

@@ -26,14 +26,15 @@ pub struct Options {
     /// ended, and its `write_time_max` how long one write may take. If both that and `frame_time_max` are ten seconds and
     /// more, or not bounded, they may end as many milliseconds early as the clock is [about](crate::Clock::now_about) behind.
     pub config: Config,
-    /// The most notifications and reports that wait for the service. Further ones are dropped and
-    /// counted in one [`Report::Dropped`](crate::Report::Dropped): the reader never waits. Default
-    /// 16 384.
+    /// The most notifications and reports that wait for the service before
+    /// [`when_full`](Self::when_full) says what is done. Default 16 384.
     pub queue_messages_max: usize,
     /// The most bytes of messages that wait for the service, and of requests that wait for their
-    /// answer; a request beyond it is answered *busy*, a notification is dropped as above. One
-    /// message always fits. Default 64 MiB.
+    /// answer, before [`when_full`](Self::when_full) says what is done. One message always fits.
+    /// Default 64 MiB.
     pub queue_bytes_max: usize,
+    /// What is done when more waits for the service than that. Default [`WhenFull::Pause`].
+    pub when_full: WhenFull,
     /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Share one among the
     /// connections of a server to bound them all together. Default a pool of its own for each
     /// `Options` made, with 64 threads and 1024 waiting.
@@ -57,6 +58,30 @@ pub struct Options {
     pub(crate) websocket: Option<Arc<WebSocketOptions>>,
 }
 
+/// What a connection does when more waits for its service than
+/// [`queue_messages_max`](Options::queue_messages_max) and
+/// [`queue_bytes_max`](Options::queue_bytes_max) allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// Reading pauses until there is room, and nothing is lost. What one read has brought is kept,
+    /// so the limits may be passed by as much as that.
+    ///
+    /// While a call of ours is open reading goes on, since its answer may be behind what waits. If
+    /// twice the limits wait then, the connection ends with
+    /// [`Report::QueueOverflow`](crate::Report::QueueOverflow).
+    ///
+    /// While reading is paused, nothing of the other side is seen: no cancel, no end of the stream,
+    /// no reset. No deadline of what is to come in runs meanwhile: no ping is sent, and neither a
+    /// frame that has begun nor a pong is late.
+    #[default]
+    Pause,
+    /// Reading goes on. Notifications and reports beyond the limits are dropped and counted in one
+    /// [`Report::Dropped`](crate::Report::Dropped); a request is answered *busy*. For a service that
+    /// would rather miss something than be late.
+    Drop,
+}
+
 impl Options {
     /// Takes the defaults around `config`.
     pub fn new(config: Config) -> Self {
@@ -64,6 +89,7 @@ impl Options {
             config,
             queue_messages_max: 16_384,
             queue_bytes_max: 64 << 20,
+            when_full: WhenFull::Pause,
             pool: Pool::default(),
             handlers_max: 64,
             linger: Duration::from_secs(1),

@@ -1,7 +1,7 @@
 //! What waits for the service, in the order of arrival.
 //!
-//! The rules guarded here: the reader never waits for the service, so what would grow without
-//! bound is dropped and counted; and a request that is cancelled while it waits is never begun.
+//! The rules guarded here: what would grow without bound stops the reader, or is dropped and counted
+//! where the options ask for that; and a request that is cancelled while it waits is never begun.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,7 +11,7 @@ use antiphon::{
     Request, RequestKey,
 };
 
-use crate::options::Options;
+use crate::options::{Options, WhenFull};
 use crate::rare::rare;
 use crate::report::Report;
 use crate::session::Then;
@@ -136,6 +136,7 @@ pub struct Queue {
     unbegun: usize,
     messages_max: usize,
     bytes_max: usize,
+    when_full: WhenFull,
 }
 
 impl Queue {
@@ -143,6 +144,7 @@ impl Queue {
         Self {
             messages_max: options.queue_messages_max,
             bytes_max: options.queue_bytes_max,
+            when_full: options.when_full,
             ..Self::default()
         }
     }
@@ -161,7 +163,7 @@ impl Queue {
     #[inline]
     pub(crate) fn push_request(&mut self, request: Request<'_>) -> Result<(), ReplyToken> {
         let bytes = request.origin.bytes;
-        if !self.fits(bytes) {
+        if self.when_full == WhenFull::Drop && !self.fits(bytes) {
             rare();
             return Err(request.token);
         }
@@ -370,6 +372,23 @@ impl Queue {
         self.items.is_empty()
     }
 
+    /// Whether nothing more should be read.
+    pub(crate) fn is_full(&self) -> bool {
+        self.when_full == WhenFull::Pause && self.is_beyond(1)
+    }
+
+    /// Whether so much waits that not even the answer to a call is read for.
+    pub(crate) fn is_overflowing(&self) -> bool {
+        self.when_full == WhenFull::Pause && self.is_beyond(2)
+    }
+
+    /// Whether so many times what may wait does.
+    fn is_beyond(&self, times: usize) -> bool {
+        let messages_max = self.messages_max.saturating_mul(times);
+        let bytes_max = self.bytes_max.saturating_mul(times);
+        self.messages >= messages_max.max(1) || self.bytes >= bytes_max.max(1)
+    }
+
     /// One message always fits.
     fn fits(&self, bytes: usize) -> bool {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= self.bytes_max
@@ -379,7 +398,8 @@ impl Queue {
     /// service is told of it.
     fn may_take_message(&mut self, bytes: usize) -> bool {
         self.run = 0;
-        if self.messages < self.messages_max && self.fits(bytes) {
+        let is_kept = self.when_full == WhenFull::Pause;
+        if is_kept || (self.messages < self.messages_max && self.fits(bytes)) {
             self.messages += 1;
             self.bytes += bytes;
             return true;

@@ -49,9 +49,14 @@ pub enum Report {
         /// Its id, where it had one.
         id: Option<OwnedId>,
     },
-    /// A request was answered *busy*, because too many bytes wait for the service.
+    /// A request was answered *busy*, because too many bytes wait for the service, under
+    /// [`WhenFull::Drop`](crate::WhenFull::Drop).
     QueueFull,
-    /// The service was too slow: this many notifications and reports were dropped here.
+    /// The connection was ended, because twice as much waits for the service as may, while a call of
+    /// ours was open: see [`WhenFull::Pause`](crate::WhenFull::Pause).
+    QueueOverflow,
+    /// The service was too slow: this many notifications and reports were dropped here, under
+    /// [`WhenFull::Drop`](crate::WhenFull::Drop).
     Dropped {
         /// How many.
         messages: u64,
@@ -153,6 +158,9 @@ impl fmt::Display for Report {
                 }
             }
             Self::QueueFull => f.write_str("a request refused: too many bytes wait"),
+            Self::QueueOverflow => f.write_str(
+                "too much waits for the service while a call is open: the connection was ended",
+            ),
             Self::Dropped { messages } => write!(f, "{messages} messages dropped"),
             Self::Io(error) => write!(f, "the transport failed: {error}"),
             #[cfg(feature = "websocket")]

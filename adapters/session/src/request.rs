@@ -17,7 +17,7 @@ use antiphon::{
 
 use crate::handle::Handle;
 use crate::report::Report;
-use crate::session::{Session, Signal, State, Tag};
+use crate::session::{Foreign, Session, Signal, State, Tag};
 use crate::spare::Shared;
 
 /// What the peer asks: a request without the right to answer it, which the [`Responder`] has.
@@ -214,7 +214,9 @@ impl Responder {
         // A panic in the result's `Serialize` leaves the answer to `drop`.
         let (key, bytes) = (self.key, self.bytes);
         let answered = self.session.answer(key, |state| {
+            let foreign = Foreign::begin(&self.session);
             let answered = write(&mut state.conn, token);
+            drop(foreign);
             let answered = match answered {
                 // The dialect answers a cancelled request with silence.
                 Err(rejected) if rejected.error == SendError::NotOpen && state.is_silenced(key) => {

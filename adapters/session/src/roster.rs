@@ -8,6 +8,7 @@
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -149,6 +150,8 @@ pub struct Roster {
     inside: Mutex<Inside>,
     changed: Condvar,
     options: ClientOptions,
+    /// How many connections have been made.
+    made: AtomicU32,
 }
 
 struct Inside {
@@ -215,7 +218,16 @@ impl Roster {
             }),
             changed: Condvar::new(),
             options,
+            made: AtomicU32::new(0),
         })
+    }
+
+    /// The number of a connection that has just been made: each has one of its own, from 1.
+    pub fn next_number(&self) -> u32 {
+        self.made
+            .fetch_add(1, Ordering::Relaxed)
+            .wrapping_add(1)
+            .max(1)
     }
 
     /// The options it was made with.

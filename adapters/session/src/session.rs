@@ -10,6 +10,7 @@
 //! | `state` | what the lock guards, and what can be asked of it |
 //! | `guard` | the lock, and the wakings that wait until it is free |
 //! | `signals` | who waits for what, and who is woken |
+//! | `foreign` | a connection that is used by what it runs under its lock |
 //! | `events` | what comes in, on its way to callers and service |
 //! | `ending` | ends and faults, and how long each step of an end may take |
 //! | `judging` | when a deadline may end something |
@@ -18,6 +19,7 @@
 
 mod ending;
 mod events;
+mod foreign;
 mod guard;
 mod inlet;
 mod judging;
@@ -29,7 +31,7 @@ mod state;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, TryLockError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -48,6 +50,7 @@ use crate::report::Report;
 use crate::websocket::Layer;
 
 use ending::after;
+pub(crate) use foreign::Foreign;
 pub use guard::Guard;
 use guard::Wakes;
 use inlet::Reading;
@@ -89,6 +92,8 @@ pub struct Session {
     has_work: AtomicBool,
     /// How many requests the service has taken and not begun yet.
     taken: AtomicUsize,
+    /// Nothing is to be read for now, for asking without the lock.
+    is_paused: AtomicBool,
     /// False only while no request in the service's hands was given up, for asking without the lock.
     has_cancelled: AtomicBool,
     /// Nothing more is read: it is over, and has been for a while.
@@ -112,6 +117,10 @@ pub struct State {
     pub(crate) layer: Option<Box<Layer>>,
     /// The first bytes may begin an HTTP request, which is refused.
     is_opening: bool,
+    /// Nothing is to be read until there is room in the queue, or a call is open.
+    pub(crate) is_paused: bool,
+    /// The connection was ended because the queue ran over.
+    is_overflown: bool,
     /// Where callers wait.
     pub(crate) places: Places,
     /// What waits for the service.
@@ -193,6 +202,7 @@ impl Session {
             outlet: OnceLock::new(),
             has_work: AtomicBool::new(true),
             taken: AtomicUsize::new(0),
+            is_paused: AtomicBool::new(false),
             has_cancelled: AtomicBool::new(false),
             is_deaf: AtomicBool::new(false),
             conditions: Default::default(),
@@ -221,6 +231,7 @@ impl Session {
         *self.has_work.get_mut() = true;
         *self.taken.get_mut() = 0;
         *self.has_cancelled.get_mut() = false;
+        *self.is_paused.get_mut() = false;
         *self.is_deaf.get_mut() = false;
         self.learnt = OnceLock::new();
         self.outlet = OnceLock::new();
@@ -275,9 +286,16 @@ impl Session {
     /// Takes the lock.
     #[inline]
     pub fn lock(&self) -> Guard<'_> {
-        // Foreign code under the lock is a `Serialize` at most, and the connection takes back
-        // what it had written by then.
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            // Foreign code under the lock is a `Serialize` or what builds a batch, and the connection
+            // takes back what it had written by then.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                foreign::check(self);
+                self.state.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        };
         Guard::new(self, state)
     }
 

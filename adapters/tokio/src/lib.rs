@@ -62,7 +62,7 @@ pub use antiphon_async::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
     Connect, Connecting, ConnectionChange, Context, Driver, Listen, Messages, NoConnection,
     Options, Peer, PendingCall, Pool, Protocol, Report, Request, Responder, Running, Secure,
-    Server, Service, StrayReport, cancelled,
+    Server, Service, StrayReport, WhenFull, cancelled,
 };
 pub use io::{TokioIo, TokioPair};
 pub use link::Link;

@@ -110,3 +110,78 @@ fn a_request_cancelled_while_it_waits_for_a_place_never_begins() {
         assert!(!notes.iter().any(|note| note == "version"), "{on:?}");
     }
 }
+
+// USE-17
+#[test]
+fn the_connections_of_one_client_had_no_numbers() {
+    use antiphon_regressions::LONG;
+    use antiphon_session::ClientOptions;
+    let server = Server::start(EVERYWHERE[0], Options::from(Config::new()));
+    let address = server.address();
+    let mut many = ClientOptions::default();
+    many.connections = 2;
+    let wait_both = |numbers: &dyn Fn() -> Option<u32>| {
+        let due = std::time::Instant::now() + LONG;
+        let mut seen = std::collections::BTreeSet::new();
+        while seen.len() < 2 {
+            assert!(std::time::Instant::now() < due, "{seen:?}");
+            seen.extend(numbers());
+            std::thread::yield_now();
+        }
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), [1, 2]);
+    };
+    let connect = move || antiphon_blocking::Link::tcp(address);
+    let client = antiphon_blocking::Client::start(connect, many.clone(), Config::new(), || ());
+    let client = client.expect("threads");
+    wait_both(&|| client.peer().map(|peer| peer.context().connection));
+    for rt in [
+        antiphon_regressions::Rt::Tokio,
+        antiphon_regressions::Rt::Smol,
+    ] {
+        let many = many.clone();
+        rt.run(|runtime| async move {
+            let others = std::sync::Arc::<std::sync::Mutex<Vec<_>>>::default();
+            let connect = move || -> antiphon_async::Connecting {
+                let (ours, theirs) = antiphon_async::duplex(1024);
+                others.lock().expect("nobody panics").push(theirs);
+                Box::pin(std::future::ready(Ok(antiphon_async::Link::new(ours))))
+            };
+            let options = Options::from(Config::new());
+            let client = antiphon_async::Client::start(connect, many, options, (), &runtime);
+            let client = client.expect("a strategy");
+            let due = std::time::Instant::now() + LONG;
+            let mut seen = std::collections::BTreeSet::new();
+            while seen.len() < 2 {
+                assert!(std::time::Instant::now() < due, "{seen:?}");
+                seen.extend(client.peer().map(|peer| peer.context().connection));
+                antiphon_async::sleep_until(
+                    &*runtime,
+                    runtime.now() + std::time::Duration::from_millis(1),
+                )
+                .await;
+            }
+            assert_eq!(seen.into_iter().collect::<Vec<_>>(), [1, 2]);
+        });
+    }
+}
+
+// USE-01
+#[test]
+fn a_peer_used_while_its_batch_was_built_hung() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let server = Server::start(EVERYWHERE[0], Options::from(Config::new()));
+    let link = antiphon_blocking::Link::tcp(server.address()).expect("it listens");
+    let peer = antiphon_blocking::connect(link, Config::new(), ()).expect("threads");
+    let built = catch_unwind(AssertUnwindSafe(|| {
+        peer.batch(|batch| {
+            peer.notify("change", ())?;
+            batch.call::<u32>("version", ())
+        })
+    }));
+    let said = built.expect_err("it panics");
+    let said = said.downcast_ref::<&str>().copied().unwrap_or_default();
+    assert!(said.contains("must not use the peer"), "{said}");
+    // The connection is as it was.
+    let version: [u32; 1] = peer.call("version", ()).expect("it goes on");
+    assert_eq!(version, [0]);
+}

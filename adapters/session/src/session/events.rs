@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use antiphon::{ErrorObject, Event, Input, Outcome, Response};
+use antiphon::{CloseReason, ErrorObject, Event, Input, Outcome, Response};
 
 use super::{Session, Signal, State, Tag};
 use crate::rare::rare;
@@ -15,12 +15,50 @@ impl Session {
     /// else goes to the service. Nothing is begun before this is through, so a cancel finds its
     /// request still waiting if both came in one read.
     pub fn pump(&self, state: &mut State, input: &mut Input<'_>) {
+        if state.is_paused {
+            rare();
+            state.conn.restart_frame_time();
+        }
         while let Some(event) = state.conn.poll_event(input) {
             self.take(state, event);
+        }
+        if state.queue.is_full() {
+            rare();
+            self.pause(state);
         }
         if !state.queue.is_empty() {
             self.signal(state, Signal::Work);
         }
+    }
+
+    /// Stops reading, as more waits for the service than may; or ends the connection, if far more does
+    /// and a call of ours is open.
+    #[cold]
+    fn pause(&self, state: &mut State) {
+        if state.is_to_pause() {
+            state.is_paused = true;
+            self.is_paused.store(true, Ordering::Release);
+        } else if state.queue.is_overflowing() && state.closed.is_none() && !state.is_overflown {
+            state.is_overflown = true;
+            state.queue.push_report(Report::QueueOverflow, 0);
+            self.close_state(state, CloseReason::Other("too much waits for the service"));
+        }
+    }
+
+    /// Has reading go on, if there is room or a reason. Before the lock is free.
+    #[cold]
+    pub(super) fn resume(&self, state: &mut State) {
+        if state.is_to_pause() {
+            return;
+        }
+        // What the other side was not heard for is no delay of its own.
+        self.tell_time(state);
+        state.conn.restart_frame_time();
+        #[cfg(feature = "websocket")]
+        self.restart_frames(state);
+        state.is_paused = false;
+        self.is_paused.store(false, Ordering::Release);
+        self.signal(state, Signal::Readable);
     }
 
     fn take(&self, state: &mut State, event: Event<'_, Tag>) {

@@ -20,6 +20,8 @@ pub(crate) struct Wakes {
     signals: [bool; SIGNALS],
     task: Option<Waker>,
     settled: Option<Waiter>,
+    /// Tasks that wait for something to change.
+    watchers: Vec<Waker>,
 }
 
 impl Wakes {
@@ -31,6 +33,16 @@ impl Wakes {
     pub(crate) fn task(&mut self, task: Waker) {
         self.is_some = true;
         self.task = Some(task);
+    }
+
+    /// Takes tasks that wait for something to change.
+    pub(crate) fn watchers(&mut self, watchers: &mut Vec<Waker>) {
+        self.is_some = true;
+        if self.watchers.is_empty() {
+            std::mem::swap(&mut self.watchers, watchers);
+        } else {
+            self.watchers.append(watchers);
+        }
     }
 
     /// Takes one that waits for a call. Of several the last is kept for later.
@@ -58,6 +70,7 @@ impl Wakes {
         if let Some(waiter) = self.settled {
             waiter.wake();
         }
+        self.watchers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -79,6 +92,9 @@ impl<'s> Guard<'s> {
     /// The lock itself, for waiting. Wakes first, since nobody would while it is waited.
     pub(crate) fn into_inner(mut self) -> Option<MutexGuard<'s, State>> {
         let mut state = self.state.take()?;
+        if state.is_paused {
+            self.session.resume(&mut state);
+        }
         if state.wakes.is_some {
             take(&mut state.wakes).run(self.session);
         }
@@ -115,9 +131,12 @@ impl DerefMut for Guard<'_> {
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let Some(state) = self.state.take() else {
+        let Some(mut state) = self.state.take() else {
             return;
         };
+        if state.is_paused {
+            self.session.resume(&mut state);
+        }
         if state.wakes.is_some {
             wake_after(self.session, state);
         }

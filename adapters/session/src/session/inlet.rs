@@ -75,7 +75,7 @@ impl Session {
         mut state: Guard<'s>,
         deadline: Instant,
     ) -> (Guard<'s>, bool) {
-        let is_open = state.closed.is_none() && state.input_ended.is_none();
+        let is_open = state.closed.is_none() && state.input_ended.is_none() && !state.is_paused;
         let has_time =
             || deadline == Instant::FAR_FUTURE || deadline >= self.now_about() + FAR_FOR_A_READ;
         if !is_open || !has_time() {

@@ -112,6 +112,10 @@ impl Machine for Session {
         !self.is_deaf.load(Ordering::Relaxed)
     }
 
+    fn may_read(&self) -> bool {
+        !self.is_paused.load(Ordering::Acquire)
+    }
+
     fn linger(&self) -> Duration {
         let why = self.lock().closed;
         if why.is_some_and(is_unread) {
@@ -207,6 +211,17 @@ impl ThreadMachine for Session {
 
     fn lend_input(&self, inlet: Box<dyn Inlet>, is_over: &dyn Fn() -> bool) -> Box<dyn Inlet> {
         self.lend_reading(inlet, is_over)
+    }
+
+    fn wait_readable(&self, is_over: &dyn Fn() -> bool) {
+        if Machine::may_read(self) {
+            return;
+        }
+        rare();
+        let mut state = self.lock();
+        while state.is_to_pause() && !is_over() {
+            state = self.wait(Signal::Readable, state, Instant::FAR_FUTURE);
+        }
     }
 
     fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool {

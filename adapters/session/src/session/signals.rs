@@ -5,7 +5,6 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, PoisonError};
-use std::task::Waker;
 
 use antiphon::Instant;
 
@@ -72,7 +71,7 @@ impl Session {
         if signal == Signal::Changed {
             if !state.watchers.is_empty() {
                 rare();
-                state.watchers.drain(..).for_each(Waker::wake);
+                state.wake_watchers();
             }
         } else if let Some(task) = state.task.take() {
             state.wakes.task(task);

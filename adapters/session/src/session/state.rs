@@ -34,6 +34,8 @@ impl State {
     ) -> Self {
         Self {
             is_opening: is_accepted && options.refuse_http,
+            is_paused: false,
+            is_overflown: false,
             conn,
             #[cfg(feature = "websocket")]
             layer,
@@ -74,6 +76,8 @@ impl State {
     pub(super) fn renew(&mut self, options: &Options) {
         let Self {
             is_opening,
+            is_paused,
+            is_overflown,
             conn,
             #[cfg(feature = "websocket")]
             layer,
@@ -109,6 +113,7 @@ impl State {
         } = self;
         // What is renewed reads no stream.
         *is_opening = false;
+        (*is_paused, *is_overflown) = (false, false);
         conn.renew(options.config.connection, options.config.first_call);
         #[cfg(feature = "websocket")]
         {
@@ -159,6 +164,12 @@ impl State {
             return self.queue.pop();
         }
         self.queue.pop_in_order(may_begin)
+    }
+
+    /// Whether nothing is to be read: too much waits for the service, and no answer is awaited.
+    pub(super) fn is_to_pause(&self) -> bool {
+        let is_open = self.closed.is_none() && self.input_ended.is_none();
+        is_open && self.queue.is_full() && self.conn.calls_open() == 0
     }
 
     /// Takes what the clock has shown just before the lock was taken, if it was looked at.
@@ -345,6 +356,11 @@ impl State {
         if let Some(waiter) = self.places.gather(place, call, outcome) {
             self.wakes.settled(waiter);
         }
+    }
+
+    /// Has the tasks woken that wait for a change.
+    pub(super) fn wake_watchers(&mut self) {
+        self.wakes.watchers(&mut self.watchers);
     }
 
     /// Has a task woken at the next change; it looks again then.

@@ -126,6 +126,16 @@ impl WebSocket {
         self.now = self.now.max(now);
     }
 
+    /// Tells that nothing has been read for a while, up to now: pongs and messages that have begun get
+    /// their time anew.
+    pub fn restart_times(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.keep_alive.handle_received(self.now);
+        if self.message_due.is_some() {
+            self.message_due = self.frame_time_max.map(|span| self.now + span);
+        }
+    }
+
     /// Takes the next event out of `input`, or tells what time has done. None once all of the
     /// input has been taken and nothing is due. Nothing is ever left over.
     pub fn poll_event(&mut self, input: &mut &[u8]) -> Option<WebSocketEvent> {

@@ -88,12 +88,22 @@ impl State {
 }
 
 impl Session {
+    /// Has whatever the other side is given time for begin anew, where it was not listened to.
+    pub(crate) fn restart_frames(&self, state: &mut State) {
+        if let Some(layer) = &mut state.layer {
+            layer.websocket.restart_times(self.now());
+        }
+    }
+
     /// Takes bytes that came in, and whatever time has done to the WebSocket.
     pub(crate) fn receive_frames(&self, state: &mut State, mut bytes: &[u8]) {
         // It comes back below; the messages are taken by the same state.
         let Some(mut layer) = state.layer.take() else {
             return;
         };
+        if state.is_paused {
+            layer.websocket.restart_times(self.now());
+        }
         layer.websocket.handle_time(self.now());
         while let Some(event) = layer.websocket.poll_event(&mut bytes) {
             match event {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{CancelStyle, Config, SendError};
-use antiphon_session::{Machine, Options, Pool, Report, Room, Work};
+use antiphon_session::{Machine, Options, Pool, Report, Room, WhenFull, Work};
 
 use super::support::{LONG, Side, request, wakes};
 
@@ -33,6 +33,7 @@ fn waiting(side: &Side) -> Vec<String> {
 fn messages_beyond_their_number_are_dropped_and_counted_where_they_stood() {
     let mut options = Options::from(Config::new());
     options.queue_messages_max = 2;
+    options.when_full = WhenFull::Drop;
     let side = Side::new(options);
     for _ in 0..5 {
         side.hear(&note(""));
@@ -53,6 +54,7 @@ fn messages_beyond_their_number_are_dropped_and_counted_where_they_stood() {
 fn messages_beyond_their_bytes_are_dropped_and_one_always_fits() {
     let mut options = Options::from(Config::new());
     options.queue_bytes_max = 500;
+    options.when_full = WhenFull::Drop;
     let side = Side::new(options);
     side.hear(&note(&"x".repeat(1000)));
     side.hear(&note(""));
@@ -72,6 +74,7 @@ fn messages_beyond_their_bytes_are_dropped_and_one_always_fits() {
 fn requests_beyond_their_bytes_are_busy_until_others_are_answered() {
     let mut options = Options::from(Config::new());
     options.queue_bytes_max = 2 * request(1).len();
+    options.when_full = WhenFull::Drop;
     let side = Side::new(options);
     for id in 1..=3 {
         side.hear(&request(id));
@@ -100,6 +103,7 @@ fn a_request_that_is_cancelled_while_it_waits_never_begins() {
     let mut options = Options::from(Config::lsp().with_framing(antiphon::Framing::Newline));
     options.config.cancel_send = CancelStyle::Lsp;
     options.queue_bytes_max = request(1).len();
+    options.when_full = WhenFull::Drop;
     let side = Side::new(options);
     side.hear(&request(1));
     side.hear(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#);

@@ -1,0 +1,143 @@
+//! More comes in than the service can take.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use antiphon::Config;
+use antiphon_regressions::board::{Server, notification, request};
+use antiphon_regressions::served::EVERYWHERE;
+use antiphon_session::Options;
+
+const KIB: usize = 1024;
+
+fn options(queue_bytes_max: usize) -> Options {
+    let mut options = Options::from(Config::new());
+    options.queue_bytes_max = queue_bytes_max;
+    options
+}
+
+/// A notification with so many bytes of params.
+fn change(bytes: usize) -> String {
+    let text = "x".repeat(bytes);
+    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"change\",\"params\":[\"{text}\"]}}\n")
+}
+
+/// Sends messages, and counts them, until all are sent or the other side has gone.
+fn flood(mut to: TcpStream, message: String, times: usize) -> (Arc<AtomicUsize>, JoinHandle<()>) {
+    let sent = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&sent);
+    let sending = thread::spawn(move || {
+        for _ in 0..times {
+            if to.write_all(message.as_bytes()).is_err() {
+                return;
+            }
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (sent, sending)
+}
+
+/// Waits until nothing more is taken, or all is sent.
+fn wait_stalled(sent: &AtomicUsize, sending: &JoinHandle<()>) {
+    let mut before = usize::MAX;
+    while !sending.is_finished() {
+        let now = sent.load(Ordering::SeqCst);
+        if now == before {
+            return;
+        }
+        before = now;
+        thread::sleep(Duration::from_millis(150));
+    }
+}
+
+// USE-02 SRV-24
+#[test]
+fn notifications_behind_a_slow_one_were_dropped() {
+    for on in EVERYWHERE {
+        for messages_max in [16_384, 3] {
+            let mut options = options(64 * KIB);
+            options.queue_messages_max = messages_max;
+            let server = Server::start(on, options);
+            let mut peer = server.connect();
+            peer.send_line(&notification("slowly"));
+            server.board.wait_note("slowly begun", 1);
+            let times = 100;
+            let (sent, sending) = flood(peer.sender(), change(256 * KIB), times);
+            wait_stalled(&sent, &sending);
+            assert!(!sending.is_finished(), "{on:?}: reading pauses");
+            server.board.open();
+            server.board.wait_note("change", times);
+            sending.join().expect("it does not panic");
+            let notes = server.board.notes();
+            assert!(!notes.iter().any(|note| note.contains("report")), "{on:?}");
+            // And it goes on.
+            peer.send_line(&request("version", 1));
+            assert!(peer.line().contains(r#""id":1"#), "{on:?}");
+        }
+    }
+}
+
+// USE-02
+#[test]
+fn a_request_that_found_no_room_was_answered_busy() {
+    for on in EVERYWHERE {
+        let server = Server::start(on, options(KIB));
+        let mut peer = server.connect();
+        peer.send_line(&notification("slowly"));
+        server.board.wait_note("slowly begun", 1);
+        let times = 100;
+        let lines: String = (0..times).map(|id| request("version", id) + "\n").collect();
+        peer.send(lines);
+        server.board.open();
+        for _ in 0..times {
+            let line = peer.line();
+            assert!(line.contains("result"), "{on:?} {line}");
+        }
+    }
+}
+
+// USE-02
+#[test]
+fn a_call_was_not_answered_while_reading_was_paused() {
+    for on in EVERYWHERE {
+        let server = Server::start(on, options(1024 * KIB));
+        let mut peer = server.connect();
+        peer.send_line(&notification("slowly asks"));
+        server.board.wait_note("slowly begun", 1);
+        let (sent, sending) = flood(peer.sender(), change(16 * KIB), 96);
+        wait_stalled(&sent, &sending);
+        server.board.open();
+        let call = peer.line();
+        assert!(call.contains("callback"), "{on:?} {call}");
+        sending.join().expect("it does not panic");
+        peer.send_line(r#"{"jsonrpc":"2.0","result":7,"id":1}"#);
+        server.board.wait_note("asked: Ok(7)", 1);
+        server.board.wait_note("change", 96);
+    }
+}
+
+// USE-02 USE-17
+#[test]
+fn with_a_call_open_the_queue_ran_over_without_a_word() {
+    for on in EVERYWHERE {
+        let server = Server::start(on, options(64 * KIB));
+        let mut peer = server.connect();
+        peer.send_line(&request("asks", 1));
+        assert!(peer.line().contains("callback"), "{on:?}");
+        peer.send_line(&notification("slowly"));
+        server.board.wait_note("slowly begun", 1);
+        let (_, sending) = flood(peer.sender(), change(256 * KIB), 1000);
+        // The other side ends it.
+        sending.join().expect("it does not panic");
+        server.board.open();
+        let report = "report: too much waits for the service while a call is open: \
+                      the connection was ended";
+        server.board.wait_note(report, 1);
+        let closed = r#"closed: Local(Other("too much waits for the service"))"#;
+        server.board.wait_note(closed, 1);
+    }
+}
