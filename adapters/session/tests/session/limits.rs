@@ -263,3 +263,49 @@ fn what_has_become_due_since_the_time_was_told_is_for_a_turn_at_once() {
     assert!(wakes(turn()) > antiphon::Instant::from_millis(60));
     assert_eq!(side.session.lock().conn.calls_open(), 0);
 }
+
+// USE-02 USE-04
+#[test]
+fn a_message_that_has_begun_is_not_late_while_nothing_is_read() {
+    let mut config = Config::new();
+    config.frame_time_max = Some(Duration::from_secs(1));
+    let mut options = Options::from(config);
+    options.queue_messages_max = 2;
+    let side = Side::new(options);
+    side.hear(&note(""));
+    assert!(side.session.may_read());
+    // The second fills the queue, and the third has begun.
+    let lines = format!("{}\n{}\n", note(""), note(""));
+    let taken = side.session.receive(&lines.as_bytes()[..lines.len() - 5]);
+    assert!(taken < lines.len() - 5);
+    assert!(!side.session.may_read());
+    for _ in 0..10 {
+        side.wait(900);
+        assert_eq!(side.closed(), None);
+    }
+    assert_eq!(waiting(&side), ["Notification", "Notification"]);
+    assert!(side.session.may_read());
+    // From here on it has its time.
+    side.turn();
+    side.wait(900);
+    assert_eq!(side.closed(), None);
+    side.wait(200);
+    assert!(side.closed().is_some());
+}
+
+// USE-02
+#[test]
+fn opening_a_call_has_reading_go_on_up_to_twice_the_limits() {
+    let mut options = Options::from(Config::new());
+    options.queue_messages_max = 2;
+    let side = Side::new(options);
+    side.hear(&note(""));
+    side.hear(&note(""));
+    assert!(!side.session.may_read());
+    let _call = side.call("m");
+    assert!(side.session.may_read());
+    side.hear(&note(""));
+    assert_eq!(side.closed(), None);
+    side.hear(&note(""));
+    assert!(side.closed().is_some());
+}
