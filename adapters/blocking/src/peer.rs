@@ -127,7 +127,7 @@ impl Peer {
     }
 
     /// Begins a call and runs `then` when it ends, on the service's thread and in its order: what
-    /// the peer sent before its answer has then been served. For relays, which keep no thread for
+    /// the peer sent before its answer has then been served, unless that waits for others to end. For relays, which keep no thread for
     /// a call. [`cancel`](Self::cancel) drops `then` unrun.
     ///
     /// # Errors

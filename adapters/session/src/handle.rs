@@ -222,7 +222,8 @@ impl Handle {
     }
 
     /// Begins a call and runs `then` when it ends, with the service's other work and in its
-    /// order: what the peer sent before its answer has then been served.
+    /// order: what the peer sent before its answer has then been served, unless that waits for others to
+    /// end.
     /// [`cancel`](Self::cancel) drops `then` unrun.
     ///
     /// # Errors
