@@ -27,6 +27,9 @@ pub const TIMEOUT: i64 = -32005;
 
 /// The request was cancelled, as the Language Server Protocol and ACP say it. LSP 3.17.
 pub const LSP_REQUEST_CANCELLED: i64 = -32800;
+/// The request was well-formed and could not be served, as the Language Server Protocol says it.
+/// LSP 3.17.
+pub const LSP_REQUEST_FAILED: i64 = -32803;
 
 /// Recommended places for an application's own codes, which must lie outside the reserved range.
 pub mod application {

@@ -8,6 +8,7 @@ use core::ops::Deref;
 use core::time::Duration;
 
 use crate::codes;
+use crate::error_object::ErrorObject;
 use crate::frame::{Framer, Framing, Limits};
 use crate::id::IdScheme;
 
@@ -81,6 +82,10 @@ pub struct Config {
     /// What an error without an id does to our calls on a two-way connection. Default
     /// [`NullIdError::Report`].
     pub null_id_error: NullIdError,
+    /// What a response without an `id` member does on an exchange, where it can only answer the
+    /// request of that exchange. Default [`MissingResponseId::SoleExchange`]. On a two-way
+    /// connection this means nothing.
+    pub missing_response_id: MissingResponseId,
     /// Whether batches are accepted and may be sent. Default on.
     pub batches: bool,
     /// The order of answers within a batch. Default [`BatchOrder::Request`].
@@ -149,8 +154,8 @@ pub struct Config {
     /// [`TooManyCalls`](crate::SendError::TooManyCalls). Costs 16 bytes and the tag a call.
     /// Default 65 536.
     pub calls_max: usize,
-    /// The most requests of the peer's that are open. Further ones are answered −32002; reading
-    /// goes on, for the answers that the open ones wait for. Default 1088: 64 running and 1024
+    /// The most requests of the peer's that are open. Further ones are answered with the busy
+    /// error of `error_profile` (−32002 by default); reading goes on, for the answers that the open ones wait for. Default 1088: 64 running and 1024
     /// waiting.
     pub requests_max: usize,
     /// The most stray answers before the connection is broken. Default `u64::MAX`: never.
@@ -345,12 +350,25 @@ pub enum DuplicateIds {
 /// What an error with a null id does to our calls on a two-way connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullIdError {
-    /// It is reported as a stray.
+    /// It is reported as a stray. An error that names a size limit (−32004, or −32600 with the
+    /// limit in bytes in its message or data) is the exception: it fails the call if exactly one is
+    /// open and nothing else was sent since that call.
     Report,
     /// It settles the one call, or the one batch, that is open; reported if there are more.
     FailSole,
     /// It settles every open call.
     FailAll,
+}
+
+/// What a response without an `id` member does on an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissingResponseId {
+    /// It settles the exchange: an error ends every call of it, a result the call if there is one.
+    /// Gateways in front of a server refuse requests this way.
+    SoleExchange,
+    /// It is malformed, as the specification has it.
+    Invalid,
 }
 
 /// The order of answers within a batch.
@@ -381,23 +399,62 @@ pub enum ErrorProfile {
     Antiphon,
     /// The WebSocket draft's: [`codes::websocket_draft`].
     WebSocketDraft,
+    /// The Language Server Protocol's, where −32002 means that the server is not initialized: a
+    /// busy server and a timeout are −32803 (request failed).
+    Lsp,
+    /// The Model Context Protocol's and ACP's, where −32002 means that a resource was not found: a
+    /// busy server and a timeout are −32603 (internal error).
+    Mcp,
 }
 
 impl ErrorProfile {
-    /// The code for too many open requests.
-    pub(crate) fn busy(self) -> i64 {
-        match self {
+    /// The error for too many open requests.
+    ///
+    /// ```
+    /// use antiphon::Config;
+    /// assert_eq!(Config::strict().error_profile.busy().code(), -32002);
+    /// assert_eq!(Config::lsp().error_profile.busy().code(), -32803);
+    /// ```
+    pub const fn busy(self) -> ErrorObject<'static> {
+        let code = match self {
             Self::Antiphon => codes::SERVER_BUSY,
             Self::WebSocketDraft => codes::websocket_draft::RESOURCE_EXHAUSTED,
+            Self::Lsp => codes::LSP_REQUEST_FAILED,
+            Self::Mcp => codes::INTERNAL_ERROR,
+        };
+        ErrorObject::fixed(code, "Server busy")
+    }
+
+    /// The error of a server that is shutting down and takes no new requests.
+    pub const fn unavailable(self) -> ErrorObject<'static> {
+        match self {
+            Self::WebSocketDraft => {
+                ErrorObject::fixed(codes::websocket_draft::SERVICE_UNAVAILABLE, "Server busy")
+            }
+            _ => self.busy(),
         }
     }
 
-    /// The code for a server that takes nothing new.
-    pub(crate) fn unavailable(self) -> i64 {
-        match self {
-            Self::Antiphon => codes::SERVER_BUSY,
-            Self::WebSocketDraft => codes::websocket_draft::SERVICE_UNAVAILABLE,
-        }
+    /// The error for a request whose handler did not finish in time.
+    pub const fn timeout(self) -> ErrorObject<'static> {
+        let code = match self {
+            Self::Antiphon => codes::TIMEOUT,
+            Self::WebSocketDraft => codes::websocket_draft::TIMEOUT,
+            Self::Lsp => codes::LSP_REQUEST_FAILED,
+            Self::Mcp => codes::INTERNAL_ERROR,
+        };
+        ErrorObject::fixed(code, "Request timeout")
+    }
+
+    /// The error for a request that its handler gave up although the peer did not cancel it, where
+    /// [`CancelAnswer::Silent`] names no code.
+    pub(crate) const fn given_up(self) -> ErrorObject<'static> {
+        let code = match self {
+            Self::Antiphon | Self::WebSocketDraft => codes::REQUEST_CANCELLED,
+            Self::Lsp => codes::LSP_REQUEST_CANCELLED,
+            Self::Mcp => codes::INTERNAL_ERROR,
+        };
+        ErrorObject::fixed(code, "Request cancelled")
     }
 }
 
@@ -491,6 +548,7 @@ impl Config {
             unknown_id: UnknownId::Null,
             duplicate_ids: DuplicateIds::Allow,
             null_id_error: NullIdError::Report,
+            missing_response_id: MissingResponseId::SoleExchange,
             batches: true,
             batch_order: BatchOrder::Request,
             limit_errors: LimitErrors::Dedicated,

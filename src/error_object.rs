@@ -13,7 +13,7 @@ use core::fmt;
 use serde::Serialize;
 
 use crate::codes::{self, ErrorKind};
-use crate::json::{self, EncodeError, Json, JsonKind, OwnedJson};
+use crate::json::{self, Decimal, EncodeError, Json, JsonKind, OwnedJson};
 
 /// An error object, borrowed from a message or made for an answer.
 ///
@@ -50,6 +50,11 @@ impl<'a> ErrorObject<'a> {
             Some(message) => message,
             None => "Error",
         };
+        Self::fixed(code, message)
+    }
+
+    /// Makes an error without data when the program is built.
+    pub(crate) const fn fixed(code: i64, message: &'static str) -> ErrorObject<'static> {
         ErrorObject {
             code,
             message: Cow::Borrowed(message),
@@ -83,12 +88,13 @@ impl<'a> ErrorObject<'a> {
         Self::of(codes::INTERNAL_ERROR)
     }
 
-    /// −32001.
+    /// −32001. A server answers a cancelled request with
+    /// [`respond_cancelled`](crate::Connection::respond_cancelled), which has the dialect's code.
     pub const fn request_cancelled() -> ErrorObject<'static> {
         Self::of(codes::REQUEST_CANCELLED)
     }
 
-    /// −32002.
+    /// −32002. [`ErrorProfile::busy`](crate::ErrorProfile::busy) has the dialect's code.
     pub const fn server_busy() -> ErrorObject<'static> {
         Self::of(codes::SERVER_BUSY)
     }
@@ -105,7 +111,7 @@ impl<'a> ErrorObject<'a> {
         ErrorObject::new(codes::REQUEST_TOO_LARGE, message)
     }
 
-    /// −32005.
+    /// −32005. [`ErrorProfile::timeout`](crate::ErrorProfile::timeout) has the dialect's code.
     pub const fn timeout() -> ErrorObject<'static> {
         Self::of(codes::TIMEOUT)
     }
@@ -211,6 +217,30 @@ impl<'a> ErrorObject<'a> {
         }
     }
 
+    /// Whether this says that a message was larger than its receiver takes: −32004, or −32600 with
+    /// a number of bytes in its message or in the sentence that is its data.
+    ///
+    /// ```
+    /// use antiphon::ErrorObject;
+    /// assert!(ErrorObject::request_too_large(1024).is_over_limit());
+    /// assert!(ErrorObject::new(-32600, "at most 1024 bytes").is_over_limit());
+    /// assert!(!ErrorObject::invalid_request().is_over_limit());
+    /// ```
+    pub fn is_over_limit(&self) -> bool {
+        /// Whether a sentence has a number and speaks of bytes.
+        fn names_bytes(sentence: &str) -> bool {
+            sentence.contains("byte") && sentence.bytes().any(|byte| byte.is_ascii_digit())
+        }
+        match self.code {
+            codes::REQUEST_TOO_LARGE => true,
+            codes::INVALID_REQUEST => {
+                let data = self.data.and_then(Json::as_string);
+                names_bytes(&self.message) || data.is_some_and(|data| names_bytes(data.raw()))
+            }
+            _ => false,
+        }
+    }
+
     /// About how many bytes `write` will add.
     pub(crate) fn size_hint(&self) -> usize {
         let data = self.data.map_or(0, Json::len);
@@ -245,10 +275,14 @@ pub(crate) fn with_number(before: &str, number: usize, behind: &str) -> String {
     String::from_utf8(sentence).unwrap_or_default()
 }
 
-/// Reads a JSON number that is a whole number within 64 bits, written as digits only.
+/// Reads a JSON number whose exact value is a whole number within 64 bits, however it is spelled:
+/// languages without integers write `-32000.0`.
 fn read_integer(json: Json<'_>) -> Option<i64> {
     match json.kind() {
-        JsonKind::Number => whole_number(json.as_bytes()),
+        JsonKind::Number => {
+            let text = json.as_bytes();
+            whole_number(text).or_else(|| Decimal::read(text).to_i64())
+        }
         _ => None,
     }
 }
@@ -387,9 +421,6 @@ mod tests {
                 "10000000000000000000",
                 "18446744073709551616",
                 "-0",
-                "1.0",
-                "1e2",
-                "-1E1",
                 "123456789012345678901234567890",
             ]
             .map(String::from),
@@ -397,6 +428,32 @@ mod tests {
         for text in texts {
             let json = Json::parse_str(&text).unwrap();
             assert_eq!(super::read_integer(json), text.parse().ok(), "{text}");
+        }
+    }
+
+    // USE-25 MSG-16
+    #[test]
+    fn a_code_with_a_fraction_of_zero_or_an_exponent_was_no_integer() {
+        for (text, code) in [
+            ("-32000.0", Some(-32000)),
+            ("-3.2e4", Some(-32000)),
+            ("-3200000E-2", Some(-32000)),
+            ("1e2", Some(100)),
+            ("0e999999999999999999999999999999999999999999", Some(0)),
+            ("-0.0", Some(0)),
+            ("9223372036854775807.0", Some(i64::MAX)),
+            ("-9.223372036854775808e18", Some(i64::MIN)),
+            // A float of 64 bits cannot tell these from the ones before.
+            ("9223372036854775808.0", None),
+            ("-9.223372036854775809e18", None),
+            ("-32000.5", None),
+            ("-32000.00000000000000000001", None),
+            ("1e-1", None),
+            ("1e400", None),
+            ("1e99999999999999999999999999999999999999999", None),
+        ] {
+            let json = Json::parse_str(text).unwrap();
+            assert_eq!(super::read_integer(json), code, "{text}");
         }
     }
 
@@ -425,7 +482,14 @@ mod tests {
             let text = alloc::format!(r#"{{"code":{good},"message":""}}"#);
             assert_eq!(alloc::format!("{}", read(&text).unwrap().code()), good);
         }
-        for bad in ["1.0", "1e2", "9223372036854775808", "\"1\"", "null", "true"] {
+        for bad in [
+            "1.5",
+            "1e-2",
+            "9223372036854775808",
+            "\"1\"",
+            "null",
+            "true",
+        ] {
             let text = alloc::format!(r#"{{"code":{bad},"message":""}}"#);
             assert!(read(&text).is_none(), "{bad}");
         }

@@ -119,6 +119,20 @@ impl Outcome<'_> {
     }
 }
 
+impl fmt::Display for Outcome<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ok(result) => write!(f, "a result of {} bytes", result.len()),
+            Self::Err(error) => write!(f, "the error {error}"),
+            Self::Invalid(invalid) => write!(f, "an invalid answer: {invalid}"),
+            Self::TimedOut => f.write_str("no answer in time"),
+            Self::Missing => f.write_str("left out of the answer"),
+            Self::Unsent => f.write_str("not sent"),
+            Self::Aborted => f.write_str("the connection ended before the answer came"),
+        }
+    }
+}
+
 /// An answer with the id of one of our calls that is no valid response.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -127,6 +141,12 @@ pub struct InvalidResponse<'a> {
     pub reason: InvalidReason,
     /// The whole object.
     pub text: Json<'a>,
+}
+
+impl fmt::Display for InvalidResponse<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
 }
 
 /// A request that will not be served: the peer cancelled it, or the connection was closed.
@@ -186,6 +206,16 @@ pub enum MalformedCause {
     Call(InvalidReason),
     /// A response that is not valid and belongs to no open call. Never answered.
     Response(InvalidReason),
+}
+
+impl fmt::Display for MalformedCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(error) => error.fmt(f),
+            Self::Call(reason) => write!(f, "not a valid call: {reason}"),
+            Self::Response(reason) => write!(f, "not a valid response: {reason}"),
+        }
+    }
 }
 
 /// The rule that an object breaks.
@@ -301,6 +331,26 @@ pub enum RefusedCause {
     NullId,
 }
 
+impl fmt::Display for RefusedCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("too many requests are open"),
+            Self::Draining => f.write_str("the connection is draining and takes nothing new"),
+            Self::TooLarge { bytes: Some(bytes) } => {
+                write!(f, "the message has {bytes} bytes, over the limit")
+            }
+            Self::TooLarge { bytes: None } => f.write_str("the message is larger than the limit"),
+            Self::BatchTooLong { items } => {
+                write!(f, "the batch has {items} items, over the limit")
+            }
+            Self::IdTooLong => f.write_str("the id is longer than the limit"),
+            Self::MethodTooLong => f.write_str("the method is longer than the limit"),
+            Self::RepeatedId => f.write_str("a request with the same id is open"),
+            Self::NullId => f.write_str("the id is null"),
+        }
+    }
+}
+
 /// A message that fits nothing open on this connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -328,6 +378,29 @@ pub enum StrayKind<'a> {
     Cancel,
 }
 
+impl fmt::Display for StrayKind<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late(outcome) => write!(f, "an answer to a call that is over: {outcome}"),
+            Self::Unknown(outcome) => {
+                write!(f, "an answer with an id that was never sent: {outcome}")
+            }
+            Self::NullId(outcome) => {
+                write!(f, "an answer without an id: {outcome}")?;
+                match outcome {
+                    Outcome::Err(error) if error.is_over_limit() => f.write_str(OVER_LIMIT),
+                    _ => Ok(()),
+                }
+            }
+            Self::Cancel => f.write_str("a cancel for a request that is not open"),
+        }
+    }
+}
+
+/// What an over-limit error without an id means for a call of ours.
+const OVER_LIMIT: &str = "; the peer skipped a message of ours as too large, and if \
+    that was a call, the call will time out";
+
 /// Why the connection takes nothing more in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -340,6 +413,17 @@ pub enum Closed {
     Drained,
     /// The peer, or the stream, broke the connection.
     Failed(ConnectionError),
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EndOfInput => f.write_str("the peer ended the connection"),
+            Self::Local(reason) => write!(f, "closed here: {reason}"),
+            Self::Drained => f.write_str("the connection was drained"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
 }
 
 /// Why a driver closes a connection. The core sends nothing of it; transports with close codes do.
@@ -356,6 +440,18 @@ pub enum CloseReason {
     TransportFailed,
     /// Anything else, in words.
     Other(&'static str),
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Done => "the conversation is over",
+            Self::GoingAway => "this side is shutting down",
+            Self::PeerMisbehaved => "the peer broke the rules once too often",
+            Self::TransportFailed => "the transport failed",
+            Self::Other(why) => why,
+        })
+    }
 }
 
 /// What broke a connection. It ends reading for good; queued output still drains.

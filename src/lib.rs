@@ -118,8 +118,8 @@ pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
 pub use config::{
     BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds,
-    ErrorProfile, FixedConfig, InvalidRequestId, LimitErrors, NullIdError, NullParams, Role,
-    Settings, UnknownId, V1NullId, VersionPolicy,
+    ErrorProfile, FixedConfig, InvalidRequestId, LimitErrors, MissingResponseId, NullIdError,
+    NullParams, Role, Settings, UnknownId, V1NullId, VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
 pub use encode::{Payload, encode_error, encode_parse_error, encode_response};
@@ -139,7 +139,7 @@ pub use json::{
 pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
 pub use lifecycle::{Lifecycle, LinkState, Sending};
 pub use message::MethodName;
-pub use owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
+pub use owned::{OwnedInvalid, OwnedNotification, OwnedOutcome, OwnedRequest};
 pub use presets::{AcpVersion, McpRevision};
 pub use reader::{Message, Messages, ReadError, Reader};
 pub use reconnect::{

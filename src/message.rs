@@ -6,7 +6,9 @@
 
 use alloc::borrow::Cow;
 
-use crate::config::{Config, NullParams, UnknownId, V1NullId, VersionPolicy};
+use crate::config::{
+    Config, MissingResponseId, NullParams, Role, UnknownId, V1NullId, VersionPolicy,
+};
 use crate::encode::Style;
 use crate::error_object::ErrorObject;
 use crate::event::{InvalidReason, InvalidResponse, Outcome};
@@ -350,10 +352,17 @@ pub(crate) fn classify<'a>(
         let id = object.response_id();
         return Message::Response(Response {
             id,
-            outcome: object.outcome(),
+            outcome: object.outcome(in_batch),
         });
     }
     Message::Invalid(object.invalid(InvalidReason::Unrecognisable, None, Style::V2))
+}
+
+/// Whether a response without id answers the one request of an exchange.
+pub(crate) fn settles_without_id(config: &Config) -> bool {
+    config.exchange
+        && config.role == Role::Client
+        && config.missing_response_id == MissingResponseId::SoleExchange
 }
 
 impl<'a> Object<'a, '_> {
@@ -481,8 +490,8 @@ impl<'a> Object<'a, '_> {
     }
 
     /// What an object with `result` or `error`, and without `method`, says.
-    fn outcome(&self) -> Outcome<'a> {
-        match self.valid_outcome() {
+    fn outcome(&self, in_batch: bool) -> Outcome<'a> {
+        match self.valid_outcome(in_batch) {
             Ok(outcome) => outcome,
             Err(reason) => Outcome::Invalid(InvalidResponse {
                 reason,
@@ -491,7 +500,7 @@ impl<'a> Object<'a, '_> {
         }
     }
 
-    fn valid_outcome(&self) -> Result<Outcome<'a>, InvalidReason> {
+    fn valid_outcome(&self, in_batch: bool) -> Result<Outcome<'a>, InvalidReason> {
         let envelope = self.envelope;
         let style = self.style().ok_or(InvalidReason::Version)?;
         if !envelope.repeated().is_empty() {
@@ -502,6 +511,7 @@ impl<'a> Object<'a, '_> {
             Some(_) => return Err(InvalidReason::IdType),
             // Some dialects leave the id out of an error whose request they could not read.
             None if self.config.unknown_id == UnknownId::Omit && envelope.error().is_some() => {}
+            None if !in_batch && settles_without_id(self.config) => {}
             None => return Err(InvalidReason::IdMissing),
         }
         let lenient = self.config.lenient_responses;

@@ -65,6 +65,8 @@ pub(crate) struct Outbox<S> {
     gone_call: u64,
     /// The last call of the parts of which a byte has been taken.
     begun_call: u64,
+    /// Behind the last frame that carried calls, in bytes ever queued.
+    calls_end: u64,
 }
 
 impl<S: Settings> Outbox<S> {
@@ -80,6 +82,7 @@ impl<S: Settings> Outbox<S> {
             parts: VecDeque::new(),
             gone_call: 0,
             begun_call: 0,
+            calls_end: 0,
             keep_bytes: if keep_bytes < u32::MAX as usize {
                 keep_bytes as u32
             } else {
@@ -192,6 +195,9 @@ impl<S: Settings> Outbox<S> {
         let begin = self.queued();
         write::finish(frame, self.framing(), &mut self.buf);
         self.committed = self.buf.len();
+        if last_call.is_some() {
+            self.calls_end = self.queued();
+        }
         if last_call.is_some() || self.framing() == Framing::Messages {
             if self.parts.capacity() == 0 {
                 rare();
@@ -399,6 +405,11 @@ impl<S: Settings> Outbox<S> {
     /// Bytes ever queued.
     pub(crate) fn queued(&self) -> u64 {
         self.done + self.len() as u64
+    }
+
+    /// Whether the last frame carried calls: nothing was queued behind it.
+    pub(crate) fn ends_in_calls(&self) -> bool {
+        self.calls_end == self.queued()
     }
 
     /// The number of the last call of whose frame a byte has left.

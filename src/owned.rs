@@ -3,10 +3,12 @@
 //! A copy takes one allocation at most, and none where the text is short. It is moved often, into a
 //! queue and out again, so it is small, and its text is put in where it stays.
 
+use alloc::boxed::Box;
+use alloc::string::String;
 use core::fmt;
 
 use crate::error_object::OwnedError;
-use crate::event::{InvalidReason, Notification, Origin, Outcome, Request};
+use crate::event::{InvalidReason, InvalidResponse, Notification, Origin, Outcome, Request};
 use crate::id::{Id, ReplyToken, RequestKey};
 use crate::json::{Json, Kept, OwnedJson, TextFlags};
 
@@ -136,6 +138,89 @@ impl Notification<'_> {
     }
 }
 
+/// The most bytes of an invalid answer that are kept.
+const INVALID_TEXT_BYTES_MAX: usize = 256;
+
+/// Why an answer is no valid response, and the first bytes of what the peer said instead.
+///
+/// `Debug` tells how many bytes are kept, not which: they may be secrets. `Display` shows them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OwnedInvalid {
+    reason: InvalidReason,
+    text: Box<str>,
+}
+
+impl OwnedInvalid {
+    fn of(invalid: &InvalidResponse<'_>) -> Self {
+        Self {
+            reason: invalid.reason,
+            text: first_bytes(invalid.text.as_bytes(), INVALID_TEXT_BYTES_MAX).into_boxed_str(),
+        }
+    }
+
+    /// The rule that the answer breaks.
+    pub fn reason(&self) -> InvalidReason {
+        self.reason
+    }
+
+    /// The answer, or its first 256 bytes. Line breaks in it have become blanks.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Without a text, for an answer that was not kept.
+impl From<InvalidReason> for OwnedInvalid {
+    fn from(reason: InvalidReason) -> Self {
+        Self {
+            reason,
+            text: Box::default(),
+        }
+    }
+}
+
+impl PartialEq<InvalidReason> for OwnedInvalid {
+    fn eq(&self, other: &InvalidReason) -> bool {
+        self.reason == *other
+    }
+}
+
+impl fmt::Debug for OwnedInvalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedInvalid")
+            .field("reason", &self.reason)
+            .field("bytes", &self.text.len())
+            .finish()
+    }
+}
+
+impl fmt::Display for OwnedInvalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)?;
+        match &*self.text {
+            "" => Ok(()),
+            text => write!(f, ": {text}"),
+        }
+    }
+}
+
+/// What a peer said, or its first bytes, on one line: for an error that somebody reads.
+pub(crate) fn first_bytes(said: &[u8], bytes_max: usize) -> String {
+    let cut = said.get(..bytes_max).unwrap_or(said);
+    // A character that is cut in two is left out.
+    let whole = match core::str::from_utf8(cut) {
+        Err(error) if error.error_len().is_none() => {
+            cut.get(..error.valid_up_to()).unwrap_or_default()
+        }
+        _ => cut,
+    };
+    let text = String::from_utf8_lossy(whole);
+    let shown = text.trim().chars();
+    shown
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
 /// An [`Outcome`] that owns its parts.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -145,7 +230,7 @@ pub enum OwnedOutcome {
     /// See [`Outcome::Err`].
     Err(OwnedError),
     /// See [`Outcome::Invalid`].
-    Invalid(InvalidReason),
+    Invalid(OwnedInvalid),
     /// See [`Outcome::TimedOut`].
     TimedOut,
     /// See [`Outcome::Missing`].
@@ -154,6 +239,20 @@ pub enum OwnedOutcome {
     Unsent,
     /// See [`Outcome::Aborted`].
     Aborted,
+}
+
+impl fmt::Display for OwnedOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ok(result) => write!(f, "a result of {} bytes", result.as_str().len()),
+            Self::Err(error) => write!(f, "the error {error}"),
+            Self::Invalid(invalid) => write!(f, "an invalid answer: {invalid}"),
+            Self::TimedOut => f.write_str("no answer in time"),
+            Self::Missing => f.write_str("left out of the answer"),
+            Self::Unsent => f.write_str("not sent"),
+            Self::Aborted => f.write_str("the connection ended before the answer came"),
+        }
+    }
 }
 
 impl Outcome<'_> {
@@ -178,7 +277,7 @@ impl Outcome<'_> {
         match self {
             Outcome::Ok(result) => OwnedOutcome::Ok(result.to_owned_json()),
             Outcome::Err(error) => OwnedOutcome::Err(error.into_owned()),
-            Outcome::Invalid(invalid) => OwnedOutcome::Invalid(invalid.reason),
+            Outcome::Invalid(invalid) => OwnedOutcome::Invalid(OwnedInvalid::of(&invalid)),
             Outcome::TimedOut => OwnedOutcome::TimedOut,
             Outcome::Missing => OwnedOutcome::Missing,
             Outcome::Unsent => OwnedOutcome::Unsent,

@@ -6,8 +6,8 @@
 use core::time::Duration;
 
 use crate::config::{
-    BinaryMessages, CancelAnswer, CancelStyle, Config, DuplicateIds, LimitErrors, NullParams,
-    UnknownId, V1NullId, VersionPolicy,
+    BinaryMessages, CancelAnswer, CancelStyle, Config, DuplicateIds, ErrorProfile, LimitErrors,
+    NullParams, UnknownId, V1NullId, VersionPolicy,
 };
 use crate::frame::Framing;
 
@@ -62,10 +62,10 @@ impl Config {
     }
 
     /// Language Server Protocol 3.17: Content-Length framing, `$/cancelRequest` both ways, a
-    /// cancelled request answered −32800, no batches. `params: null` is read as absent, for
-    /// editors that send it with `shutdown`. Messages up to 64 MiB: a document travels whole. A
-    /// binary WebSocket message is read as text, because pygls sends those. A drain gives up after
-    /// 2 s: an editor that has gone is not waited for.
+    /// cancelled request answered −32800, one that finds the server busy −32803, no batches.
+    /// `params: null` is read as absent, for editors that send it with `shutdown`. Messages up to
+    /// 64 MiB: a document travels whole. A binary WebSocket message is read as text, because pygls
+    /// sends those. A drain gives up after 2 s: an editor that has gone is not waited for.
     pub const fn lsp() -> Self {
         let mut config = Self::new();
         config.framing = Framing::ContentLength;
@@ -73,6 +73,7 @@ impl Config {
         config.cancel_send = CancelStyle::Lsp;
         config.cancel_receive = CancelStyle::Lsp;
         config.cancel_answer = CancelAnswer::Lsp;
+        config.error_profile = ErrorProfile::Lsp;
         config.null_params = NullParams::TreatAsAbsent;
         config.batches = false;
         config.drain_time_max = Some(DRAIN_TIME_MAX_EDITOR);
@@ -83,14 +84,15 @@ impl Config {
     }
 
     /// Model Context Protocol over stdio: newline framing, `notifications/cancelled` both ways, a
-    /// cancelled request answered not at all, ids never null and never shared by two open
-    /// requests. Messages up to 16 MiB: tool results carry files. A drain gives up after 2 s: a host
-    /// that has gone is not waited for.
+    /// cancelled request answered not at all, one that finds the server busy answered −32603, ids
+    /// never null and never shared by two open requests. Messages up to 16 MiB: tool results carry
+    /// files. A drain gives up after 2 s: a host that has gone is not waited for.
     pub const fn mcp(revision: McpRevision) -> Self {
         let mut config = Self::new();
         config.cancel_send = CancelStyle::Mcp;
         config.cancel_receive = CancelStyle::Mcp;
         config.cancel_answer = CancelAnswer::Silent;
+        config.error_profile = ErrorProfile::Mcp;
         config.null_params = NullParams::TreatAsAbsent;
         config.null_ids = false;
         config.duplicate_ids = DuplicateIds::Reject;
@@ -109,12 +111,14 @@ impl Config {
     }
 
     /// Agent Client Protocol over stdio: newline framing, `$/cancel_request` both ways, a
-    /// cancelled request answered −32800.
+    /// cancelled request answered −32800, one that finds the server busy −32603: −32002 says there
+    /// that a resource was not found.
     pub const fn acp(version: AcpVersion) -> Self {
         let mut config = Self::new();
         config.cancel_send = CancelStyle::Acp;
         config.cancel_receive = CancelStyle::Acp;
         config.cancel_answer = CancelAnswer::Lsp;
+        config.error_profile = ErrorProfile::Mcp;
         config.null_params = NullParams::TreatAsAbsent;
         config.batches = matches!(version, AcpVersion::V2);
         config.message_bytes_max = 16 << 20;

@@ -444,7 +444,7 @@ mod tests {
         use crate::event::InvalidReason;
         use crate::owned::OwnedOutcome;
         let answered = OwnedOutcome::Err(crate::OwnedError::new(1, "no"));
-        let invalid = OwnedOutcome::Invalid(InvalidReason::NotAnObject);
+        let invalid = OwnedOutcome::Invalid(InvalidReason::NotAnObject.into());
         for (outcome, plain, idempotent) in [
             (OwnedOutcome::Unsent, Resend::Again, Resend::Again),
             (OwnedOutcome::Aborted, Resend::Never, Resend::Again),

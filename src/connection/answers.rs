@@ -116,12 +116,11 @@ impl<T, S: Settings> Connection<T, S> {
     /// As [`respond`](Self::respond). Where the dialect wants no answer the request is over
     /// already, and this is [`SendError::NotOpen`].
     pub fn respond_cancelled(&mut self, to: ReplyToken) -> Result<(), Rejected<ReplyToken>> {
-        let code = self
-            .config
-            .cancel_answer
-            .code()
-            .unwrap_or(codes::REQUEST_CANCELLED);
-        self.respond_err(to, &ErrorObject::of(code))
+        let error = match self.config.cancel_answer.code() {
+            Some(code) => ErrorObject::of(code),
+            None => self.config.error_profile.given_up(),
+        };
+        self.respond_err(to, &error)
     }
 
     /// Whether the answer to an open request will wait for others of its batch: no output comes of it

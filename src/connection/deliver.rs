@@ -349,8 +349,14 @@ impl<T, S: Settings> Connection<T, S> {
                 origin: Some(origin),
             });
         }
-        if let Outcome::Invalid(invalid) = outcome {
-            let cause = MalformedCause::Response(invalid.reason);
+        let broken = match &outcome {
+            Outcome::Invalid(invalid) => Some(invalid.reason),
+            // It could have answered the one call of an exchange, and there is not one.
+            Outcome::Ok(_) if id.is_none() => Some(InvalidReason::IdMissing),
+            _ => None,
+        };
+        if let Some(reason) = broken {
+            let cause = MalformedCause::Response(reason);
             return self.report_malformed(cause, text, 0, id, None, origin);
         }
         // How a 1.0 peer may acknowledge a notification: nobody's fault, so it does not count.
@@ -384,9 +390,21 @@ impl<T, S: Settings> Connection<T, S> {
         let has_id = response
             .id
             .is_some_and(|id| !id.is_null() || self.calls.named(id).is_some());
-        if has_id || !matches!(response.outcome, Outcome::Err(_)) {
+        if has_id {
             return None;
         }
+        let error = match &response.outcome {
+            Outcome::Err(error) => error,
+            // On an exchange a result, or a broken error, can only be the answer to its one call.
+            outcome if response.id.is_none() && self.is_meant_without_id(outcome) => {
+                let number = self.calls.oldest()?;
+                return Some(Rest::Fanout {
+                    low: number - 1,
+                    high: number,
+                });
+            }
+            _ => return None,
+        };
         let oldest = self.calls.oldest()?;
         let all = Rest::Fanout {
             low: 0,
@@ -396,7 +414,12 @@ impl<T, S: Settings> Connection<T, S> {
             return Some(all);
         }
         match self.config.null_id_error {
-            NullIdError::Report => None,
+            NullIdError::Report => {
+                (error.is_over_limit() && self.is_last_sent(oldest)).then_some(Rest::Fanout {
+                    low: oldest - 1,
+                    high: oldest,
+                })
+            }
             NullIdError::FailAll => Some(all),
             NullIdError::FailSole => {
                 let parts = self.parts.as_ref();
@@ -408,6 +431,23 @@ impl<T, S: Settings> Connection<T, S> {
                 })
             }
         }
+    }
+
+    /// Whether an outcome without id can only be the answer to the one call of this exchange.
+    fn is_meant_without_id(&self, outcome: &Outcome<'_>) -> bool {
+        let could_answer = match outcome {
+            Outcome::Invalid(invalid) => invalid.reason == InvalidReason::ErrorShape,
+            _ => true,
+        };
+        could_answer && self.calls.open() == 1 && message::settles_without_id(&self.config)
+    }
+
+    /// Whether this open call is the only one, some of it has left, and nothing was sent after it.
+    fn is_last_sent(&self, number: u64) -> bool {
+        self.calls.open() == 1
+            && number == self.calls.next() - 1
+            && number <= self.outbox.begun_call()
+            && self.outbox.ends_in_calls()
     }
 
     /// Settles one of the calls that an error without id belongs to.

@@ -45,10 +45,8 @@ impl<T, S: Settings> Connection<T, S> {
     /// What a request over a limit is answered.
     pub(super) fn limit_error(&self, cause: RefusedCause) -> ErrorObject<'static> {
         match cause {
-            RefusedCause::Busy => ErrorObject::new(self.config.error_profile.busy(), "Server busy"),
-            RefusedCause::Draining => {
-                ErrorObject::new(self.config.error_profile.unavailable(), "Server busy")
-            }
+            RefusedCause::Busy => self.config.error_profile.busy(),
+            RefusedCause::Draining => self.config.error_profile.unavailable(),
             _ => ErrorObject::invalid_request(),
         }
     }

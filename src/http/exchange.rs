@@ -14,6 +14,7 @@ use crate::encode::Payload;
 use crate::event::{CloseReason, Event, MalformedCause, Outcome, Response};
 use crate::id::CallId;
 use crate::input::Input;
+use crate::owned::first_bytes;
 use crate::websocket::is_same;
 
 /// How many redirects of one request are followed.
@@ -115,7 +116,9 @@ impl<T> ClientExchange<T> {
     ///
     /// # Errors
     /// The reply answers nothing. The calls it was to answer are then not settled;
-    /// [`fail`](Self::fail) does that.
+    /// [`fail`](Self::fail) does that. The exception is a call that is answered with an invalid
+    /// response under a failing status: it is settled as [`Invalid`](Outcome::Invalid), and the
+    /// status is the error.
     pub fn receive(
         &mut self,
         status: u16,
@@ -131,11 +134,9 @@ impl<T> ClientExchange<T> {
         let mut input = Input::message(body);
         while let Some(event) = self.conn.poll_event(&mut input) {
             match event {
-                // What merely looks like an answer does not excuse the status.
-                Event::Response(response)
-                    if is_success || !matches!(response.outcome, Outcome::Invalid(_)) =>
-                {
-                    is_answer = true;
+                Event::Response(response) => {
+                    // What merely looks like an answer does not excuse the status.
+                    is_answer |= is_success || !matches!(response.outcome, Outcome::Invalid(_));
                     settle(response);
                 }
                 Event::Malformed(malformed) => fault = Some(malformed.cause),
@@ -143,12 +144,12 @@ impl<T> ClientExchange<T> {
             }
         }
         if !is_success && !is_answer {
-            let text = String::from_utf8_lossy(&body[..body.len().min(SNIPPET_BYTES_MAX)]);
-            let text = text.trim().to_string();
+            let text = first_bytes(body, SNIPPET_BYTES_MAX);
             return Err(ReplyError::Status { status, text });
         }
         if let Some(cause) = fault.filter(|_| !is_answer && self.conn.calls_open() > 0) {
-            return Err(ReplyError::NoAnswer(cause));
+            let text = first_bytes(body, SNIPPET_BYTES_MAX);
+            return Err(ReplyError::NoAnswer(BrokenReply { cause, text }));
         }
         self.conn.handle_eof();
         while let Some(event) = self.conn.poll_event(&mut Input::none()) {
@@ -288,7 +289,7 @@ pub enum ReplyError {
         text: String,
     },
     /// The status tells of success, but the body is no answer.
-    NoAnswer(MalformedCause),
+    NoAnswer(BrokenReply),
     /// The body is larger than `message_bytes_max`.
     TooLarge {
         /// The limit, in bytes.
@@ -302,6 +303,26 @@ pub enum ReplyError {
         /// Where to.
         location: String,
     },
+}
+
+/// What is wrong with a body that is no answer, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BrokenReply {
+    /// What is wrong with it.
+    pub cause: MalformedCause,
+    /// The body's first 256 bytes, for a log.
+    pub text: String,
+}
+
+impl fmt::Display for BrokenReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cause, text } = self;
+        match text.is_empty() {
+            true => cause.fmt(f),
+            false => write!(f, "{cause}: {text}"),
+        }
+    }
 }
 
 impl ReplyError {
@@ -323,7 +344,7 @@ impl fmt::Display for ReplyError {
             Self::Status { status, text } => {
                 write!(f, "the server answered with status {status}: {text}")
             }
-            Self::NoAnswer(cause) => write!(f, "the reply is no JSON-RPC answer: {cause:?}"),
+            Self::NoAnswer(broken) => write!(f, "the reply is no JSON-RPC answer: {broken}"),
             Self::TooLarge { bytes_max } => {
                 write!(f, "the reply is larger than {bytes_max} bytes")
             }

@@ -84,13 +84,26 @@ impl<'a> Decimal<'a> {
     }
 
     pub(crate) fn to_u64(&self) -> Option<u64> {
+        self.magnitude()
+            .filter(|&value| value == 0 || !self.negative)
+    }
+
+    /// The value, if it is a whole number within 64 bits with a sign.
+    pub(crate) fn to_i64(&self) -> Option<i64> {
+        let magnitude = self.magnitude()?;
+        match self.negative {
+            true => 0_i64.checked_sub_unsigned(magnitude),
+            false => i64::try_from(magnitude).ok(),
+        }
+    }
+
+    /// The value without its sign, if it is a whole number within 64 bits.
+    fn magnitude(&self) -> Option<u64> {
         let mut digits = self.digits();
         let Some(first) = digits.next() else {
             return Some(0);
         };
-        let point = self
-            .point
-            .filter(|point| !self.negative && (1..=20).contains(point))?;
+        let point = self.point.filter(|point| (1..=20).contains(point))?;
         let mut value = u64::from(first - b'0');
         for _ in 1..point {
             let digit = digits.next().map_or(0, |b| b - b'0');

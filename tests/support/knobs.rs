@@ -8,7 +8,7 @@ use core::time::Duration;
 use antiphon::{
     AcpVersion, BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config,
     DuplicateIds, ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision,
-    NullIdError, NullParams, Role, UnknownId, V1NullId, VersionPolicy,
+    MissingResponseId, NullIdError, NullParams, Role, UnknownId, V1NullId, VersionPolicy,
 };
 
 /// One field of `Config`, by name.
@@ -154,10 +154,19 @@ pub(crate) static KNOBS: &[Knob] = &[
     choice!(unknown_id, UnknownId, [Null, Omit]),
     choice!(duplicate_ids, DuplicateIds, [Allow, Reject]),
     choice!(null_id_error, NullIdError, [Report, FailSole, FailAll]),
+    choice!(
+        missing_response_id,
+        MissingResponseId,
+        [SoleExchange, Invalid]
+    ),
     switch!(batches),
     choice!(batch_order, BatchOrder, [Request, Completion]),
     choice!(limit_errors, LimitErrors, [Dedicated, Standard, FirstCall]),
-    choice!(error_profile, ErrorProfile, [Antiphon, WebSocketDraft]),
+    choice!(
+        error_profile,
+        ErrorProfile,
+        [Antiphon, WebSocketDraft, Lsp, Mcp]
+    ),
     switch!(check_app_codes),
     switch!(echo_method_names),
     cancel_style!(cancel_send),

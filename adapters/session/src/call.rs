@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use antiphon::{
-    CallId, Collector, DecodeError, Instant, InvalidReason, OwnedError, OwnedJson, OwnedOutcome,
+    CallId, Collector, DecodeError, Instant, OwnedError, OwnedInvalid, OwnedJson, OwnedOutcome,
     SendError,
 };
 use serde::de::DeserializeOwned;
@@ -230,8 +230,8 @@ pub enum CallError {
     Unsent,
     /// The peer left this call out of its answer.
     Missing,
-    /// The peer's answer breaks the rules.
-    Invalid(InvalidReason),
+    /// The peer's answer breaks the rules. It holds the first bytes of what the peer said.
+    Invalid(OwnedInvalid),
     /// The result is not of the type asked for.
     Decode(DecodeError),
     /// The call was refused here: a limit, a closed connection, params without a JSON form.
@@ -270,7 +270,7 @@ impl CallError {
     fn instead(outcome: OwnedOutcome) -> Self {
         match outcome {
             OwnedOutcome::Err(error) => Self::Remote(error),
-            OwnedOutcome::Invalid(reason) => Self::Invalid(reason),
+            OwnedOutcome::Invalid(invalid) => Self::Invalid(invalid),
             OwnedOutcome::TimedOut => Self::TimedOut,
             OwnedOutcome::Missing => Self::Missing,
             OwnedOutcome::Unsent => Self::Unsent,
@@ -296,7 +296,7 @@ impl fmt::Display for CallError {
             Self::Closed => f.write_str("the connection ended before the answer came"),
             Self::Unsent => f.write_str("the connection ended before the call was sent"),
             Self::Missing => f.write_str("the peer left the call out of its answer"),
-            Self::Invalid(reason) => write!(f, "the answer is not valid: {reason}"),
+            Self::Invalid(invalid) => write!(f, "the answer is not valid: {invalid}"),
             Self::Decode(error) => write!(f, "the result is not what was expected: {error}"),
             Self::Rejected(error) => error.fmt(f),
             Self::NoConnection(error) => error.fmt(f),

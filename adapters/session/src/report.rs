@@ -91,6 +91,31 @@ pub enum StrayReport {
     Cancel,
 }
 
+impl fmt::Display for StrayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Late(outcome) => write!(f, "an answer to a call that is over: {outcome}"),
+            Self::Unknown(outcome) => {
+                write!(f, "an answer with an id that was never sent: {outcome}")
+            }
+            Self::NullId(outcome) => {
+                write!(f, "an answer without an id: {outcome}")?;
+                match outcome {
+                    OwnedOutcome::Err(error) if error.as_error().is_over_limit() => {
+                        f.write_str(OVER_LIMIT)
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::Cancel => f.write_str("a cancel for a request that is not open"),
+        }
+    }
+}
+
+/// What an over-limit error without an id means for a call of ours.
+const OVER_LIMIT: &str = "; the peer skipped a message of ours as too large, and if that was a \
+    call, the call will time out";
+
 impl Report {
     /// The report, and how many of the peer's bytes it holds.
     pub(crate) fn malformed(malformed: Malformed<'_>) -> (Self, usize) {
@@ -141,17 +166,17 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed { cause, offset, .. } => {
-                write!(f, "a malformed message: {cause:?}, at byte {offset}")
+                write!(f, "a malformed message: {cause}, at byte {offset}")
             }
             Self::Refused { cause, method, .. } => {
-                write!(f, "a refused message: {cause:?}")?;
+                write!(f, "a refused message: {cause}")?;
                 match method {
                     Some(method) => write!(f, " ({method})"),
                     None => Ok(()),
                 }
             }
             Self::Stray { kind, id } => {
-                write!(f, "a stray message: {kind:?}")?;
+                write!(f, "a stray message: {kind}")?;
                 match id {
                     Some(id) => write!(f, " (id {id})"),
                     None => Ok(()),

@@ -160,7 +160,8 @@ impl Responder {
         if let Err(job) = session.options().pool.run(Box::new(job)) {
             if let Some(reply) = take(&slot) {
                 // A connection that has closed in the meantime awaits no answer.
-                let _ = reply.err(&ErrorObject::server_busy());
+                let profile = reply.session.lock().conn.config().error_profile;
+                let _ = reply.err(&profile.busy());
             }
             drop(job);
         }

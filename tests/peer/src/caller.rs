@@ -122,7 +122,7 @@ pub(crate) fn why(fault: Option<io::Error>, closed: Option<Closed>) -> String {
     match (fault, closed) {
         (Some(error), _) => error.to_string(),
         (None, Some(Closed::Failed(error))) => error.to_string(),
-        (None, Some(Closed::Local(reason))) => format!("{reason:?}"),
+        (None, Some(Closed::Local(reason))) => reason.to_string(),
         (None, _) => "the peer ended the connection".to_owned(),
     }
 }

@@ -197,8 +197,8 @@ impl Client<'_> {
                 format!(r#"{{"result":{}}}"#, in_one_line(result.as_str()))
             }
             OwnedOutcome::Err(error) => format!(r#"{{"error":{}}}"#, error_text(error)),
-            OwnedOutcome::Invalid(reason) => {
-                format!(r#"{{"invalid":{}}}"#, quoted(reason.as_str()))
+            OwnedOutcome::Invalid(invalid) => {
+                format!(r#"{{"invalid":{}}}"#, quoted(&invalid.to_string()))
             }
             OwnedOutcome::TimedOut => self.write(Answer::Timeout),
             OwnedOutcome::Missing => r#"{"missing":true}"#.to_owned(),

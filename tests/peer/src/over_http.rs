@@ -154,7 +154,7 @@ fn called(ended: Result<OwnedJson, HttpCallError>) -> Result<Called, Refusal> {
     Ok(Called::Ended(match ended {
         Ok(result) => OwnedOutcome::Ok(result),
         Err(HttpCallError::Call(CallError::Remote(error))) => OwnedOutcome::Err(error),
-        Err(HttpCallError::Call(CallError::Invalid(reason))) => OwnedOutcome::Invalid(reason),
+        Err(HttpCallError::Call(CallError::Invalid(invalid))) => OwnedOutcome::Invalid(invalid),
         Err(HttpCallError::Call(CallError::Missing)) => OwnedOutcome::Missing,
         Err(
             HttpCallError::Call(CallError::TimedOut) | HttpCallError::Http(HttpError::TimedOut),

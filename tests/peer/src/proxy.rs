@@ -344,15 +344,13 @@ fn relay(from: &mut End, to: &mut End) -> bool {
             Event::Cancelled(cancelled) => pass_cancel(&cancelled, forwarded, &mut to.conn),
             Event::Malformed(malformed) => {
                 let (cause, offset) = (malformed.cause, malformed.offset);
-                say(format_args!(
-                    "{name}: malformed at byte {offset}: {cause:?}"
-                ));
+                say(format_args!("{name}: malformed at byte {offset}: {cause}"));
             }
             Event::Refused(refused) => {
-                say(format_args!("{name}: refused: {:?}", refused.cause));
+                say(format_args!("{name}: refused: {}", refused.cause));
             }
             Event::Stray(stray) => {
-                say(format_args!("{name}: fits nothing: {:?}", stray.kind));
+                say(format_args!("{name}: fits nothing: {}", stray.kind));
             }
             Event::Closed(why) => {
                 if let Closed::Failed(error) = why {
@@ -372,7 +370,7 @@ fn relay(from: &mut End, to: &mut End) -> bool {
 fn refuse(conn: &mut Connection<ReplyToken>, token: ReplyToken, why: &SendError) {
     let error = match why {
         SendError::BlankMethod => ErrorObject::method_not_found(),
-        SendError::TooManyCalls | SendError::Full => ErrorObject::server_busy(),
+        SendError::TooManyCalls | SendError::Full => conn.config().error_profile.busy(),
         _ => ErrorObject::internal_error(),
     };
     give(conn, token, &error);
@@ -465,14 +463,14 @@ fn describe(event: &Event<'_, ReplyToken>) -> String {
             let kind = match &response.outcome {
                 Outcome::Ok(_) => "result".to_owned(),
                 Outcome::Err(error) => format!("error {}", error.code()),
-                outcome => format!("{outcome:?}"),
+                outcome => outcome.to_string(),
             };
             format!("answer to call {}: {kind}", response.call.number())
         }
         Event::Cancelled(cancelled) => {
             format!("cancel, answer owed: {}", cancelled.answer_owed)
         }
-        Event::Closed(why) => format!("closed: {why:?}"),
+        Event::Closed(why) => format!("closed: {why}"),
         _ => "a message out of place".to_owned(),
     }
 }

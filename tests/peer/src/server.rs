@@ -53,7 +53,7 @@ fn code_of(why: Closed) -> u8 {
             1
         }
         other => {
-            say(format_args!("closed: {other:?}"));
+            say(format_args!("{other}"));
             1
         }
     }

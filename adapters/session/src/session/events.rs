@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use antiphon::{CloseReason, ErrorObject, Event, Input, Outcome, Response};
+use antiphon::{CloseReason, Event, Input, Outcome, Response};
 
 use super::{Session, Signal, State, Tag};
 use crate::rare::rare;
@@ -74,7 +74,7 @@ impl Session {
             Event::Request(request) => {
                 if let Err(token) = queue.push_request(request) {
                     rare();
-                    let busy = ErrorObject::server_busy();
+                    let busy = state.conn.config().error_profile.busy();
                     // It can only be refused where nobody waits for it any more.
                     let _ = state.conn.respond_err(token, &busy);
                     queue.push_report(Report::QueueFull, 0);

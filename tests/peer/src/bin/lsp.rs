@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     match served {
         Ok(_) if was_shut_down.load(Ordering::SeqCst) => ExitCode::SUCCESS,
         Ok(why) => {
-            write_line(format_args!("lsp: ended without shutdown: {why:?}"));
+            write_line(format_args!("lsp: ended without shutdown: {why}"));
             ExitCode::from(1)
         }
         Err(error) => {
@@ -159,7 +159,7 @@ impl Server {
             move |outcome| {
                 let message = match outcome {
                     antiphon::OwnedOutcome::Ok(result) => format!("configuration: {result}"),
-                    other => format!("no configuration: {other:?}"),
+                    other => format!("no configuration: {other}"),
                 };
                 log(&teller, &message);
             },

@@ -195,7 +195,7 @@ impl Server {
             let answered = match outcome {
                 OwnedOutcome::Ok(result) => answer_text(reply, result.as_str()),
                 OwnedOutcome::Err(error) => answer_failure(reply, &error.to_string()),
-                other => answer_failure(reply, &format!("{other:?}")),
+                other => answer_failure(reply, &other.to_string()),
             };
             // A connection that has closed in the meantime awaits no answer.
             drop(answered);
