@@ -42,6 +42,7 @@ pub mod tls;
 mod unix;
 #[cfg(feature = "websocket")]
 pub mod websocket;
+mod words;
 
 pub use call::{CallError, CallRefused, Pending, PendingBatch};
 pub use child_output::{ChildExited, ChildOutput};

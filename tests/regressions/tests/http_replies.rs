@@ -9,6 +9,7 @@ use std::thread;
 
 use antiphon::Config;
 use antiphon_async::http::{HttpCallError, HttpClientOptions};
+use antiphon_async::websocket::{WebSocketEnd, WebSocketOptions};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// The status line after the version, further headers, and the body of one reply.
@@ -186,4 +187,70 @@ checks! {
     the_headers_of_a_reply_could_not_be_seen = check_headers;
     // USE-09
     a_content_coding_was_told_as_a_syntax_error = check_codings;
+    // USE-18
+    what_a_server_said_to_a_websocket_handshake_was_lost = check_handshakes;
+}
+
+/// How connecting to a WebSocket fails at a server that gives this reply.
+fn refused(rt: Option<Rt>, reply: &'static [u8]) -> std::io::Error {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("ws://{}/", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("a client");
+        socket.set_read_timeout(Some(LONG)).expect("a socket");
+        let (mut read, mut byte) = (Vec::new(), [0]);
+        while !read.ends_with(b"\r\n\r\n") {
+            socket.read_exact(&mut byte).expect("a request");
+            read.extend_from_slice(&byte);
+        }
+        // In parts, as a proxy may send it.
+        for part in reply.chunks(reply.len() - 4) {
+            socket.write_all(part).expect("a client");
+        }
+        if !reply
+            .windows(8)
+            .any(|part| part == b"length: " || part == b"chunked\r")
+        {
+            return;
+        }
+        // The client knows that this is all.
+        let _ = socket.read_to_end(&mut Vec::new());
+    });
+    let websocket = WebSocketOptions::client(&url).expect("a URL");
+    let config = Config::new();
+    let connected = match rt {
+        None => antiphon_blocking::websocket::connect(websocket, config, ()).map(drop),
+        Some(rt) => rt.run(|_| async {
+            match rt {
+                Rt::Tokio | Rt::TokioLocal => {
+                    let connecting = antiphon_tokio::websocket::connect(websocket, config, ());
+                    connecting.await.map(drop)
+                }
+                Rt::Smol | Rt::AsyncStd => {
+                    let connecting = antiphon_async_std::websocket::connect(websocket, config, ());
+                    connecting.await.map(drop)
+                }
+            }
+        }),
+    };
+    connected.expect_err("it is refused")
+}
+
+fn check_handshakes(rt: Option<Rt>) {
+    for reply in [
+        &b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\nContent-Length: 5\r\n\r\nstale"[..],
+        b"HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer\r\ntransfer-encoding: chunked\r\n\r\n2\r\nst\r\n3\r\nale\r\n0\r\n\r\n",
+    ] {
+        let error = refused(rt, reply);
+        assert_eq!(
+            error.to_string(),
+            "the WebSocket handshake was refused: 401 Unauthorized: stale",
+            "{rt:?}"
+        );
+        let Some(WebSocketEnd::Refused { status, headers, text, .. }) = WebSocketEnd::of(&error) else {
+            panic!("{rt:?} {error:?}");
+        };
+        assert_eq!((*status, &**text), (Some(401), "stale"));
+        assert_eq!(headers.get("www-authenticate"), Some("Bearer"));
+    }
 }

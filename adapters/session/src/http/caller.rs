@@ -15,6 +15,7 @@ use crate::context::Headers;
 use crate::handle::BatchBuilder;
 use crate::places::Places;
 use crate::session::Tag;
+use crate::words::first_bytes;
 
 /// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
 /// will do.
@@ -200,17 +201,6 @@ impl HttpResponse {
     }
 }
 
-/// The beginning of a body, as text for a log.
-fn first_bytes(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]);
-    let shown = text.trim().chars().flat_map(|letter| {
-        let escaped = letter.is_control().then(|| letter.escape_debug());
-        let plain = (!letter.is_control()).then_some(letter);
-        escaped.into_iter().flatten().chain(plain)
-    });
-    shown.collect()
-}
-
 /// Takes any content coding but `identity` for what it is: one that was not asked for, in which
 /// no JSON can be read (RFC 9110 clause 8.4).
 fn coding_of(headers: &Headers) -> Option<&str> {
@@ -242,9 +232,6 @@ pub struct Started {
 struct Spare(Mutex<Vec<Boxed>>);
 
 type Boxed = Box<ClientExchange<Tag>>;
-
-/// How much of a body is told in a failure.
-const TEXT_BYTES_MAX: usize = 512;
 
 /// How much of the name of a coding is told.
 const CODING_CHARS_MAX: usize = 64;

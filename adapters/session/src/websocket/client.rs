@@ -20,6 +20,7 @@ use tungstenite::http::{self, StatusCode};
 use super::Opened;
 use super::server::headers;
 use super::url::WebSocketUrl;
+use crate::context::Headers;
 
 /// Headers that are the handshake's own.
 const RESERVED: [HeaderName; 7] = [
@@ -152,6 +153,7 @@ pub(super) struct Mismatch {
     /// The answer's status, if it was an answer.
     pub(super) status: Option<u16>,
     pub(super) reason: String,
+    pub(super) headers: Headers,
 }
 
 /// Judges the head of the answer.
@@ -164,6 +166,7 @@ pub(super) fn judge(
     let no_answer = || Mismatch {
         status: None,
         reason: "the answer is no HTTP".into(),
+        headers: Headers::new(),
     };
     let (_, response) = Response::try_parse(head)
         .map_err(|_| no_answer())?
@@ -172,6 +175,7 @@ pub(super) fn judge(
     let mismatch = |reason: &str| Mismatch {
         status: Some(status.as_u16()),
         reason: reason.into(),
+        headers: headers(response.headers()),
     };
     if status != StatusCode::SWITCHING_PROTOCOLS {
         return Err(mismatch(status.canonical_reason().unwrap_or("refused")));

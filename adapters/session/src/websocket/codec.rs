@@ -17,9 +17,11 @@ use super::client;
 use super::frames::{Fault, Frames, Received};
 use super::head::{Gathered, Head};
 use super::options::WebSocketOptions;
+use super::refusal::Refusing;
 use super::server;
 use super::write;
 use super::{WebSocketEnd, WebSocketEvent};
+use crate::context::Headers;
 
 /// One side of a WebSocket, without the socket.
 ///
@@ -74,6 +76,8 @@ enum Phase {
     Server(Head),
     /// The answer is awaited, with this key.
     Client(Head, String),
+    /// The server has refused, and the beginning of its answer's body is awaited.
+    Refused(Box<Refusing>),
     Open(Box<Frames>),
     /// Our close is sent, theirs is awaited.
     Closing(Box<Frames>),
@@ -165,6 +169,7 @@ impl WebSocket {
             Phase::Server(_) | Phase::Client(..) => {
                 self.finish(WebSocketEnd::Lost { was_open: false })
             }
+            Phase::Refused(_) => self.finish_refused(),
             Phase::Open(_) => self.finish(WebSocketEnd::Lost { was_open: true }),
             Phase::Closing(_) | Phase::Deaf => self.finish(WebSocketEnd::Local),
             Phase::Closed => {}
@@ -194,7 +199,7 @@ impl WebSocket {
                 self.say_close(Some(code), reason);
                 self.finish(WebSocketEnd::Local);
             }
-            Phase::Server(_) | Phase::Client(..) => {
+            Phase::Server(_) | Phase::Client(..) | Phase::Refused(_) => {
                 self.output = Vec::new();
                 self.finish(WebSocketEnd::Local);
             }
@@ -226,7 +231,9 @@ impl WebSocket {
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Server(_) | Phase::Client(..) => self.keep_alive.poll_timeout(),
+            Phase::Server(_) | Phase::Client(..) | Phase::Refused(_) => {
+                self.keep_alive.poll_timeout()
+            }
             Phase::Open(_) => {
                 let due = self.keep_alive.poll_timeout();
                 due.into_iter().chain(self.message_due).min()
@@ -238,7 +245,15 @@ impl WebSocket {
 
     /// Whether the handshake is over, one way or the other.
     pub fn is_decided(&self) -> bool {
-        !matches!(self.phase, Phase::Server(_) | Phase::Client(..))
+        !matches!(
+            self.phase,
+            Phase::Server(_) | Phase::Client(..) | Phase::Refused(_)
+        )
+    }
+
+    /// Whether the server has refused the handshake, and only its words may still come.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.phase, Phase::Refused(_))
     }
 
     /// Whether nothing more is read; the last event has been told, or is about to be.
@@ -273,12 +288,18 @@ impl WebSocket {
         match &mut self.phase {
             Phase::Server(head) | Phase::Client(head, _) => match head.gather(input) {
                 Gathered::Part => None,
-                Gathered::Whole => Some(self.shake()),
+                Gathered::Whole => self.shake().or_else(|| self.read(input)),
                 Gathered::TooLong => {
                     self.refuse(431, "its head is too long");
                     None
                 }
             },
+            Phase::Refused(refusing) => {
+                if refusing.gather(input) {
+                    self.finish_refused();
+                }
+                None
+            }
             Phase::Open(_) => self.read_open(input),
             Phase::Closing(frames) => {
                 // What was on its way when the close was sent is not wanted any more.
@@ -299,8 +320,8 @@ impl WebSocket {
         }
     }
 
-    /// Judges the head that has been gathered.
-    fn shake(&mut self) -> WebSocketEvent {
+    /// Judges the head that has been gathered. None if the body of a refusal comes after it.
+    fn shake(&mut self) -> Option<WebSocketEvent> {
         let phase = std::mem::replace(&mut self.phase, Phase::Closed);
         let rules = &self.options.rules;
         let judged = match &phase {
@@ -311,11 +332,11 @@ impl WebSocket {
                     .as_ref()
                     .map(|request| request.url().target());
                 client::judge(head.as_bytes(), key, target.unwrap_or("/"), rules)
-                    .map_err(|mismatch| (mismatch.status, mismatch.reason))
+                    .map_err(|mismatch| (mismatch.status, mismatch.reason, mismatch.headers))
             }
             Phase::Server(head) => server::answer(head.as_bytes(), rules, &mut self.output)
-                .map_err(|refused| (Some(refused.status), refused.reason.into())),
-            _ => Err((None, String::new())),
+                .map_err(|refused| (Some(refused.status), refused.reason.into(), Headers::new())),
+            _ => Err((None, String::new(), Headers::new())),
         };
         match judged {
             Ok(opened) => {
@@ -325,11 +346,18 @@ impl WebSocket {
                     self.message_bytes_max,
                     self.binary,
                 )));
-                WebSocketEvent::Opened(opened)
+                Some(WebSocketEvent::Opened(opened))
             }
-            Err((status, reason)) => {
-                WebSocketEvent::Closed(WebSocketEnd::Refused { status, reason })
+            Err((Some(status), reason, headers)) if !self.options.is_server() && status != 101 => {
+                self.phase = Phase::Refused(Box::new(Refusing::new(status, reason, headers)));
+                None
             }
+            Err((status, reason, headers)) => Some(WebSocketEvent::Closed(WebSocketEnd::Refused {
+                status,
+                reason,
+                headers,
+                text: String::new(),
+            })),
         }
     }
 
@@ -378,6 +406,11 @@ impl WebSocket {
                 if self.keep_alive.poll_action(self.judged).is_some() {
                     self.refuse(408, "the request took too long");
                     self.end = Some(WebSocketEnd::HandshakeTimedOut);
+                }
+            }
+            Phase::Refused(_) => {
+                if self.keep_alive.poll_action(self.now).is_some() {
+                    self.finish_refused();
                 }
             }
             Phase::Open(_) => self.act_on_time_open(),
@@ -430,7 +463,16 @@ impl WebSocket {
         self.finish(WebSocketEnd::Refused {
             status: self.options.is_server().then_some(status),
             reason: reason.into(),
+            headers: Headers::new(),
+            text: String::new(),
         });
+    }
+
+    /// Ends a handshake that the server has refused, with what has come of its answer.
+    fn finish_refused(&mut self) {
+        if let Phase::Refused(refusing) = std::mem::replace(&mut self.phase, Phase::Closed) {
+            self.finish(refusing.end());
+        }
     }
 
     fn say_close(&mut self, code: Option<CloseCode>, reason: &str) {
@@ -452,7 +494,7 @@ impl fmt::Debug for WebSocket {
             .field(
                 "phase",
                 &match self.phase {
-                    Phase::Server(_) | Phase::Client(..) => "handshake",
+                    Phase::Server(_) | Phase::Client(..) | Phase::Refused(_) => "handshake",
                     Phase::Open(_) => "open",
                     Phase::Closing(_) => "closing",
                     Phase::Deaf => "deaf",

@@ -173,7 +173,7 @@ impl Session {
                     WebSocketEnd::Lost { .. } => io::ErrorKind::UnexpectedEof,
                     _ => io::ErrorKind::TimedOut,
                 };
-                self.note_fault(state, io::Error::new(kind, end.to_string()));
+                self.note_fault(state, io::Error::new(kind, end));
                 CloseReason::TransportFailed
             }
         };
@@ -200,7 +200,7 @@ impl Session {
         }
         state.is_end_told = true;
         // After a close the stream may end as it likes.
-        let is_closed = layer.websocket.is_closed();
+        let is_closed = layer.websocket.is_closed() || layer.websocket.is_refused();
         layer.websocket.handle_eof();
         if let Some(error) = failed.filter(|_| !is_closed) {
             self.note_fault(state, error);

@@ -25,12 +25,15 @@ mod frames;
 mod head;
 mod layer;
 mod options;
+mod refusal;
 mod server;
 mod text;
 mod url;
 mod write;
 
+use std::error::Error;
 use std::fmt;
+use std::io;
 
 use antiphon::websocket::CloseCode;
 
@@ -106,6 +109,11 @@ pub enum WebSocketEnd {
         status: Option<u16>,
         /// What was wrong, in the server's words or about them.
         reason: String,
+        /// The headers of the server's answer, for its client: `WWW-Authenticate`, `Retry-After`.
+        headers: Headers,
+        /// The first 512 bytes of the answer's body as text, for its client, control characters
+        /// escaped.
+        text: String,
     },
     /// The handshake was not done in time.
     HandshakeTimedOut,
@@ -117,6 +125,24 @@ pub enum WebSocketEnd {
         was_open: bool,
     },
 }
+
+impl WebSocketEnd {
+    /// How the WebSocket ended, where that is why connecting failed with `error`.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        let mut cause: &(dyn Error + 'static) = error.get_ref()?;
+        loop {
+            if let Some(end) = cause.downcast_ref() {
+                return Some(end);
+            }
+            cause = match cause.downcast_ref::<io::Error>() {
+                Some(error) => error.get_ref()?,
+                None => cause.source()?,
+            };
+        }
+    }
+}
+
+impl Error for WebSocketEnd {}
 
 impl fmt::Display for WebSocketEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,10 +162,19 @@ impl fmt::Display for WebSocketEnd {
             Self::Refused {
                 status: Some(status),
                 reason,
-            } => write!(f, "the WebSocket handshake was refused: {status} {reason}"),
+                text,
+                ..
+            } => {
+                let colon = if text.is_empty() { "" } else { ": " };
+                write!(
+                    f,
+                    "the WebSocket handshake was refused: {status} {reason}{colon}{text}"
+                )
+            }
             Self::Refused {
                 status: None,
                 reason,
+                ..
             } => write!(f, "the WebSocket handshake failed: {reason}"),
             Self::HandshakeTimedOut => f.write_str("the WebSocket handshake took too long"),
             Self::PingTimedOut => f.write_str("the peer did not answer a ping in time"),

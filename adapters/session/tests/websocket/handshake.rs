@@ -395,7 +395,7 @@ fn a_refused_client_is_told_the_status() {
     ));
     assert_eq!(
         end.to_string(),
-        "the WebSocket handshake was refused: 403 Forbidden"
+        "the WebSocket handshake was refused: 403 Forbidden: no!"
     );
 }
 

@@ -1,0 +1,15 @@
+//! What the other side said, as text for a log.
+
+/// How much of a body is told in a failure.
+pub(crate) const TEXT_BYTES_MAX: usize = 512;
+
+/// The beginning of a body, as text for a log.
+pub(crate) fn first_bytes(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]);
+    let shown = text.trim().chars().flat_map(|letter| {
+        let escaped = letter.is_control().then(|| letter.escape_debug());
+        let plain = (!letter.is_control()).then_some(letter);
+        escaped.into_iter().flatten().chain(plain)
+    });
+    shown.collect()
+}
