@@ -457,8 +457,6 @@ impl Waiting {
     pub fn wait(&self, span: Duration) -> Result<Handle, CallError> {
         let started = std::time::Instant::now();
         loop {
-            let inside = self.0.lock();
-            drop(inside);
             if let Some(found) = self.look() {
                 return found;
             }

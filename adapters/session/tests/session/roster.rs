@@ -1,6 +1,7 @@
 //! The connections of a client, without one.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
@@ -28,7 +29,7 @@ fn a_call_goes_to_an_open_connection_with_the_fewest_calls() {
     let (busy, free, closed) = (Side::default(), Side::default(), Side::default());
     let _open = [busy.call("m"), busy.call("m"), free.call("m")];
     for (number, side) in [&busy, &free, &closed].into_iter().enumerate() {
-        assert!(roster.opened(number, side.handle()));
+        assert!(roster.opened(number, side.handle(), Instant::ZERO));
     }
     assert!((0..5).all(|_| is(roster.pick(), &closed)));
     closed.handle().close(CloseReason::Done);
@@ -40,14 +41,14 @@ fn a_call_goes_to_an_open_connection_with_the_fewest_calls() {
 #[test]
 fn only_so_many_new_calls_wait_for_a_connection_and_repeated_ones_always() {
     let none = roster(|_| {});
-    assert!(none.wait(false).is_none());
-    assert!(none.wait(true).is_some());
+    assert!(none.wait(false).is_err());
+    assert!(none.wait(true).is_ok());
     let two = roster(|options| options.waiting_max = 2);
     let (one, again) = (two.wait(false), two.wait(true));
-    assert!(one.is_some() && again.is_some());
-    assert!(two.wait(false).is_none());
+    assert!(one.is_ok() && again.is_ok());
+    assert!(two.wait(false).is_err());
     drop(again);
-    assert!(two.wait(false).is_some());
+    assert!(two.wait(false).is_ok());
 }
 
 // CON-05 CON-08
@@ -61,17 +62,21 @@ fn nobody_waits_any_more_when_the_last_attempt_has_failed() {
         };
     });
     let waiting = roster.wait(true).unwrap();
-    let late = |ended| matches!(ended, Err(CallError::TimedOut));
-    let vain = |ended| matches!(ended, Err(CallError::Unsent));
+    let none = |ended| matches!(ended, Err(CallError::NoConnection(_)));
+    let mut cx = Context::from_waker(Waker::noop());
     for number in 0..2 {
-        let next = roster.lost(number, Instant::ZERO);
+        let next = roster.lost(number, Instant::ZERO, None);
         assert_eq!(next, Some(Instant::from_millis(1000)));
     }
-    assert!(late(waiting.wait(Duration::ZERO)));
-    assert_eq!(roster.lost(0, Instant::from_millis(1000)), None);
-    assert!(late(waiting.wait(Duration::ZERO)), "there is another one");
-    assert_eq!(roster.lost(1, Instant::from_millis(1000)), None);
-    assert!(vain(waiting.wait(Duration::ZERO)));
+    assert!(waiting.poll(&mut cx).is_pending());
+    assert!(none(waiting.wait(Duration::ZERO)), "none in time");
+    assert_eq!(roster.lost(0, Instant::from_millis(1000), None), None);
+    assert!(waiting.poll(&mut cx).is_pending(), "there is another one");
+    assert_eq!(roster.lost(1, Instant::from_millis(1000), None), None);
+    let Poll::Ready(ended) = waiting.poll(&mut cx) else {
+        panic!("nothing more will come");
+    };
+    assert!(none(ended));
 }
 
 // CON-05 CON-09
@@ -79,13 +84,13 @@ fn nobody_waits_any_more_when_the_last_attempt_has_failed() {
 fn a_client_that_is_closed_makes_no_connection_and_keeps_none() {
     let roster = roster(|options| options.connections = 2);
     let (early, late) = (Side::default(), Side::default());
-    assert!(roster.opened(0, early.handle()));
+    assert!(roster.opened(0, early.handle(), Instant::ZERO));
     roster.close();
     assert!(early.closed().is_some());
-    assert!(!roster.opened(1, late.handle()));
+    assert!(!roster.opened(1, late.handle(), Instant::ZERO));
     assert!(late.closed().is_some());
     assert!(!roster.connecting(1));
-    assert_eq!(roster.lost(1, Instant::ZERO), None);
+    assert_eq!(roster.lost(1, Instant::ZERO, None), None);
 }
 
 // CON-04
