@@ -181,8 +181,13 @@ pub struct State {
 }
 
 impl Session {
-    /// Begins a conversation over a transport of which `context` is known.
-    pub fn new(options: Options, context: Context, clock: Arc<dyn Clock>) -> Self {
+    /// Begins a conversation over a transport of which `context` is known. The connection has the
+    /// number that `context` has, or the configured one if that is 0.
+    pub fn new(mut options: Options, mut context: Context, clock: Arc<dyn Clock>) -> Self {
+        match context.connection {
+            0 => context.connection = options.config.connection,
+            number => options.config.connection = number,
+        }
         #[cfg(feature = "websocket")]
         let (layer, failed) = match Layer::of(&options, &*clock) {
             Ok(layer) => (layer, None),
