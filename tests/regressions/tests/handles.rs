@@ -1,0 +1,341 @@
+//! What a program does with a peer, a responder and a client, where that hung, failed or said
+//! nothing true.
+
+use std::collections::HashSet;
+use std::future::{Future, poll_fn, ready};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use antiphon::{Config, McpRevision, ReconnectStrategy, SendError};
+use antiphon_regressions::{LONG, Rt};
+use antiphon_session::{ClientOptions, Options, Request, Responder};
+use futures_util::FutureExt;
+use serde::{Serialize, Serializer};
+
+const RUNTIMES: [Rt; 4] = [Rt::Tokio, Rt::TokioLocal, Rt::Smol, Rt::AsyncStd];
+
+/// Says what number each connection has when it opens.
+#[derive(Clone)]
+struct Numbers(mpsc::Sender<u32>);
+
+impl antiphon_blocking::Service for Numbers {
+    fn opened(&mut self, peer: &antiphon_blocking::Peer) {
+        // Nobody may be looking any more.
+        let _ = self.0.send(peer.context().connection);
+    }
+}
+
+impl antiphon_async::Service for Numbers {
+    fn opened(&self, peer: &antiphon_async::Peer) -> impl Future<Output = ()> + Send {
+        // As above.
+        let _ = self.0.send(peer.context().connection);
+        ready(())
+    }
+}
+
+fn two_connections() -> ClientOptions {
+    let mut client = ClientOptions::default();
+    client.connections = 2;
+    client.reconnect = ReconnectStrategy::Fixed {
+        delay: Duration::from_millis(1),
+        attempts_max: 3,
+    };
+    client
+}
+
+/// Waits for two connections, has both cut, and waits for the two that are made then.
+fn numbers(opened: &mpsc::Receiver<u32>, cut: impl FnOnce()) -> HashSet<u32> {
+    let next = || opened.recv_timeout(LONG).expect("a connection opens");
+    let mut numbers = HashSet::from([next(), next()]);
+    cut();
+    numbers.extend([next(), next()]);
+    numbers
+}
+
+// USE-24
+#[test]
+fn two_connections_of_one_client_both_had_the_number_0_on_threads() {
+    let (tell, opened) = mpsc::channel();
+    let far = Arc::<Mutex<Vec<antiphon_blocking::Link>>>::default();
+    let kept = Arc::clone(&far);
+    let connect = move || {
+        let (near, far) = antiphon_blocking::Link::pair();
+        kept.lock().unwrap().push(far);
+        Ok(near)
+    };
+    let client =
+        antiphon_blocking::Client::start(connect, two_connections(), Config::new(), move || {
+            Numbers(tell.clone())
+        })
+        .unwrap();
+    let numbers = numbers(&opened, || far.lock().unwrap().clear());
+    assert_eq!(numbers.len(), 4, "each its own: {numbers:?}");
+    assert!(!numbers.contains(&0), "{numbers:?}");
+    drop(client);
+}
+
+// USE-24
+#[test]
+fn two_connections_of_one_client_both_had_the_number_0_in_tasks() {
+    for rt in RUNTIMES {
+        let (tell, opened) = mpsc::channel();
+        let far = Arc::<Mutex<Vec<antiphon_async::Duplex>>>::default();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let kept = Arc::clone(&far);
+        let running = thread::spawn(move || {
+            rt.run(|runtime| async move {
+                let connect = move || -> antiphon_async::Connecting {
+                    let (near, far) = antiphon_async::duplex(4096);
+                    kept.lock().unwrap().push(far);
+                    Box::pin(ready(io::Result::Ok(antiphon_async::Link::new(near))))
+                };
+                let options = Options::from(Config::new());
+                let client = antiphon_async::Client::start(
+                    connect,
+                    two_connections(),
+                    options,
+                    Numbers(tell),
+                    &runtime,
+                )
+                .unwrap();
+                while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                    let soon = runtime.now() + Duration::from_millis(2);
+                    antiphon_async::sleep_until(&*runtime, soon).await;
+                }
+                drop(client);
+            });
+        });
+        let numbers = numbers(&opened, || far.lock().unwrap().clear());
+        assert_eq!(numbers.len(), 4, "{rt:?}, each its own: {numbers:?}");
+        assert!(!numbers.contains(&0), "{rt:?}: {numbers:?}");
+        drop(stop);
+        running.join().expect("it ends");
+    }
+}
+
+// USE-24
+#[test]
+fn the_configured_number_of_a_connection_was_not_in_its_context() {
+    let mut config = Config::new();
+    config.connection = 5;
+    let (near, _far) = antiphon_blocking::Link::pair();
+    let (peer, _driver) = antiphon_blocking::drive(near, config, ());
+    assert_eq!(peer.context().connection, 5);
+}
+
+/// Params that use the connection while they are being written into it.
+struct Meddling<F>(F);
+
+impl<F: Fn()> Serialize for Meddling<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.0)();
+        serializer.serialize_unit()
+    }
+}
+
+/// Runs `test` on a thread, which must come to its end.
+fn within<R: Send + 'static>(what: &str, test: impl FnOnce() -> R + Send + 'static) -> R {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || tell.send(test()));
+    let limit = Duration::from_secs(10);
+    let ended = told.recv_timeout(limit);
+    ended.unwrap_or_else(|_| panic!("{what}: it hangs, or panics where it must not"))
+}
+
+/// What a panic says.
+fn what_was_said(panicked: thread::Result<impl Sized>) -> String {
+    let Err(panic) = panicked else {
+        return "nothing: it did not panic".to_owned();
+    };
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_default()
+}
+
+fn says_why(said: &str) -> bool {
+    said.contains("inside `batch`") && said.contains("used")
+}
+
+// USE-17
+#[test]
+fn a_peer_used_inside_its_own_batch_hung_the_thread() {
+    let said = within("threads", || {
+        let (near, _far) = antiphon_blocking::Link::pair();
+        let peer = antiphon_blocking::connect(near, Config::new(), ()).unwrap();
+        let used = what_was_said(catch_unwind(AssertUnwindSafe(|| {
+            peer.batch(|_| peer.try_notify("inside", ()))
+        })));
+        peer.try_notify("after", ()).expect("it goes on");
+        used
+    });
+    assert!(says_why(&said), "{said}");
+    for rt in RUNTIMES {
+        let said = within("tasks", move || {
+            rt.run(|runtime| async move {
+                let (near, _far) = antiphon_async::duplex(4096);
+                let link = antiphon_async::Link::new(near);
+                let options = Options::from(Config::new());
+                let (peer, _driver) = antiphon_async::drive(link, options, Arc::new(()), &runtime);
+                let mut batch = Box::pin(peer.batch(|_| peer.try_notify("inside", ())));
+                let used = poll_fn(|cx| {
+                    let poll = AssertUnwindSafe(|| batch.as_mut().poll(cx));
+                    match catch_unwind(poll) {
+                        Ok(Poll::Pending) => Poll::Pending,
+                        Ok(Poll::Ready(ended)) => Poll::Ready(Ok(ended)),
+                        Err(panic) => Poll::Ready(Err(panic)),
+                    }
+                });
+                let used = what_was_said(used.await);
+                peer.try_notify("after", ()).expect("it goes on");
+                used
+            })
+        });
+        assert!(says_why(&said), "{rt:?}: {said}");
+    }
+}
+
+// USE-17
+#[test]
+fn a_peer_used_while_its_own_params_are_written_hung_the_thread() {
+    let said = within("a call", || {
+        let (near, _far) = antiphon_blocking::Link::pair();
+        let peer = antiphon_blocking::connect(near, Config::new(), ()).unwrap();
+        let meddling = Meddling(|| {
+            let _ = peer.closed();
+        });
+        let used = what_was_said(catch_unwind(AssertUnwindSafe(|| {
+            peer.notify("inside", &meddling)
+        })));
+        peer.try_notify("after", ()).expect("it goes on");
+        used
+    });
+    assert!(says_why(&said), "{said}");
+}
+
+/// Answers from inside a batch, which it may not.
+struct Entangled;
+
+impl antiphon_blocking::Service for Entangled {
+    fn request(&mut self, peer: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        match request.method() {
+            "answer" => drop(peer.batch(move |_| reply.ok(()))),
+            "drop" => drop(peer.batch(move |_| {
+                drop(reply);
+                Ok::<(), SendError>(())
+            })),
+            // The responder is dropped by the panic, while the batch has the connection.
+            _ => drop(peer.batch(move |_| {
+                let held = reply;
+                peer.try_notify("inside", ())?;
+                held.ok(())
+            })),
+        }
+    }
+}
+
+// USE-17
+#[test]
+fn a_request_whose_responder_was_lost_inside_a_batch_hung_the_service() {
+    let codes = within("a service", || {
+        let (near, far) = antiphon_blocking::Link::pair();
+        thread::spawn(move || antiphon_blocking::serve(far, Config::new(), Entangled));
+        let peer = antiphon_blocking::connect(near, Config::new(), ()).unwrap();
+        ["answer", "drop", "hold"]
+            .map(|method| peer.call::<()>(method, ()).unwrap_err().to_string())
+    });
+    for code in codes {
+        assert!(code.contains("-32603"), "{code}");
+    }
+}
+
+/// Answers after its request was cancelled, and says how that went.
+#[derive(Clone)]
+struct Late(mpsc::Sender<Option<Result<(), SendError>>>);
+
+impl Late {
+    fn serve(&self, request: &Request, reply: Responder) {
+        let tell = self.0.clone();
+        match request.method() {
+            "slow" => reply.spawn(move |reply| {
+                // Nobody may be looking any more.
+                let _ = tell.send(None);
+                reply.wait_cancelled(LONG);
+                // As above.
+                let _ = tell.send(Some(reply.ok(())));
+            }),
+            _ => drop(reply.ok(())),
+        }
+    }
+}
+
+impl antiphon_blocking::Service for Late {
+    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        self.serve(&request, reply);
+    }
+}
+
+impl antiphon_async::Service for Late {
+    fn request(
+        &self,
+        _: &antiphon_async::Peer,
+        request: Request,
+        reply: Responder,
+    ) -> impl Future<Output = ()> + Send {
+        self.serve(&request, reply);
+        ready(())
+    }
+}
+
+const SLOW: &str = concat!(r#"{"jsonrpc":"2.0","id":1,"method":"slow"}"#, "\n");
+const CANCEL: &str = concat!(
+    r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+    "\n",
+);
+
+// USE-17
+#[test]
+fn an_answer_after_a_silent_cancel_was_not_open_on_threads() {
+    let (tell, answered) = mpsc::channel();
+    let (near, far) = antiphon_blocking::duplex(4096);
+    let (_reader, mut writer) = near.split();
+    thread::spawn(move || {
+        antiphon_blocking::serve(far, Config::mcp(McpRevision::V2025_06_18), Late(tell))
+    });
+    io::Write::write_all(&mut writer, SLOW.as_bytes()).unwrap();
+    assert_eq!(answered.recv_timeout(LONG), Ok(None), "it begins");
+    io::Write::write_all(&mut writer, CANCEL.as_bytes()).unwrap();
+    assert_eq!(answered.recv_timeout(LONG), Ok(Some(Ok(()))));
+}
+
+// USE-17
+#[test]
+fn an_answer_after_a_silent_cancel_was_not_open_in_tasks() {
+    for rt in RUNTIMES {
+        let (tell, answered) = mpsc::channel();
+        rt.run(|runtime| async move {
+            use antiphon_async::Io as _;
+            let (mut near, far) = antiphon_async::duplex(4096);
+            let link = antiphon_async::Link::new(far);
+            let options = Options::from(Config::mcp(McpRevision::V2025_06_18));
+            let service = Arc::new(Late(tell));
+            let (_peer, driver) = antiphon_async::drive(link, options, service, &runtime);
+            runtime.spawn(Box::pin(driver.map(drop)));
+            for (line, told) in [(SLOW, None), (CANCEL, Some(Ok(())))] {
+                let wrote = poll_fn(|cx| near.poll_write(cx, line.as_bytes())).await;
+                assert_eq!(wrote.unwrap(), line.len());
+                let told_by_it = loop {
+                    if let Ok(told) = answered.try_recv() {
+                        break told;
+                    }
+                    let soon = runtime.now() + Duration::from_millis(2);
+                    antiphon_async::sleep_until(&*runtime, soon).await;
+                };
+                assert_eq!(told_by_it, told, "{rt:?}");
+            }
+        });
+    }
+}
