@@ -43,7 +43,7 @@ CALLS = [
      "a call that somebody else gives up settles", "session::whoever_waits_for_a_call"),
     (SESSION + "handle.rs", "state.gather(place, call, Outcome::Aborted)", "{}",
      "a call of a batch that somebody else gives up settles", "session::a_batch_settles"),
-    (SESSION + "call.rs", "self.handle.give_up_batch(&self.place);", "",
+    (SESSION + "call.rs", "self.handle.give_up_batch(self.place.again());", "",
      "a batch that nobody waits for gives its calls up", "session::a_batch_that_nobody_waits_for"),
     (SESSION + "spare.rs", "place.left.replace(self.left_around.take())", "self.left_around.take()",
      "no thread keeps a session whose work it has done", "session::a_request_leaves_its_reference"),
@@ -66,8 +66,8 @@ CALLS = [
      "a certificate is not shown", "lib::headers_and_cookies"),
     (SESSION + "handle.rs", "if error == SendError::Full && self.session.now() < deadline =>", "if error == SendError::Full =>",
      "a thread waits for room until its deadline", "session::whoever_waits_for_room"),
-    (SESSION + "handle.rs", "fn drop(&mut self) {\n        self.session.close(CloseReason::Done);",
-     "fn drop(&mut self) {", "the last handle closes the connection", "endings::dropping_the_last_handle"),
+    (SESSION + "handle.rs", "self.session\n            .when_free(|session| session.close(CloseReason::Done));",
+     "", "the last handle closes the connection", "endings::dropping_the_last_handle"),
 ]
 
 QUEUES = [

@@ -189,7 +189,7 @@ impl Peer {
 
     /// The same with another timeout; `None` waits for ever.
     ///
-    /// `build` runs under the connection's lock: it must not use the peer.
+    /// `build` runs under the connection's lock and must not use the peer, which panics.
     ///
     /// # Errors
     /// As [`batch`](Self::batch).

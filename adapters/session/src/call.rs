@@ -89,7 +89,7 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(place) = &self.place {
+        if let Some(place) = self.place.take() {
             self.handle.give_up(self.call, place);
         }
     }
@@ -151,7 +151,7 @@ impl PendingBatch {
 impl Drop for PendingBatch {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.handle.give_up_batch(&self.place);
+            self.handle.give_up_batch(self.place.again());
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::places::{Place, Places};
 use crate::rare::rare;
 use crate::request::Responder;
-use crate::session::{Foreign, Guard, Session, Signal, State, Tag, Then};
+use crate::session::{Guard, Session, Signal, State, Tag, Then};
 
 /// How long a call waits for its answer, and a notification for room, if nothing else is said.
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
@@ -51,7 +51,8 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.session.close(CloseReason::Done);
+        self.session
+            .when_free(|session| session.close(CloseReason::Done));
     }
 }
 
@@ -274,11 +275,8 @@ impl Handle {
     }
 
     /// Sends several calls and notifications as one message. `build` runs under the connection's
-    /// lock: it must not use the connection otherwise. Gives what `build` gave, and what
+    /// lock and must not use the connection otherwise, which panics. Gives what `build` gave, and what
     /// waits for the outcomes.
-    ///
-    /// # Panics
-    /// `build` uses the connection.
     ///
     /// # Errors
     /// [`SendError::Full`] if there was no room, and then `build` comes back unused; otherwise
@@ -322,9 +320,7 @@ impl Handle {
         state.set_present(present);
         loop {
             self.session.tell_time_to_output(&mut state);
-            let foreign = Foreign::begin(&self.session);
-            let sent = send(&mut state, value);
-            drop(foreign);
+            let sent = self.session.lend(|| send(&mut state, value));
             let (error, back) = match sent {
                 Ok(done) => return Ok((done, state)),
                 Err(refused) => refused,
@@ -452,22 +448,26 @@ impl Handle {
     }
 
     /// The same for a call that nobody waits for any more.
-    pub(crate) fn give_up(&self, call: CallId, place: &Place) {
-        self.session.act(|state| {
-            // Whoever waited was the one who gives up.
-            let _ = state.conn.cancel(call);
-            state.places.close(place);
+    pub(crate) fn give_up(&self, call: CallId, place: Place) {
+        self.session.when_free(move |session| {
+            session.act(|state| {
+                // Whoever waited was the one who gives up.
+                let _ = state.conn.cancel(call);
+                state.places.close(&place);
+            });
         });
     }
 
     /// The same for the calls of a batch.
-    pub(crate) fn give_up_batch(&self, place: &Place) {
-        self.session.act(|state| {
-            for call in state.places.take_calls(place) {
-                // As above. One that has settled is not open any more.
-                let _ = state.conn.cancel(call);
-            }
-            state.places.close(place);
+    pub(crate) fn give_up_batch(&self, place: Place) {
+        self.session.when_free(move |session| {
+            session.act(|state| {
+                for call in state.places.take_calls(&place) {
+                    // As above. One that has settled is not open any more.
+                    let _ = state.conn.cancel(call);
+                }
+                state.places.close(&place);
+            });
         });
     }
 

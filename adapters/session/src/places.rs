@@ -23,7 +23,7 @@ const KEPT_MAX: usize = 64;
 pub struct Place(usize);
 
 impl Place {
-    /// The end of one more call of a batch.
+    /// Another end: of one more call of a batch, or to be closed by.
     pub(crate) fn again(&self) -> Self {
         Self(self.0)
     }

@@ -17,7 +17,7 @@ use antiphon::{
 
 use crate::handle::Handle;
 use crate::report::Report;
-use crate::session::{Foreign, Session, Signal, State, Tag};
+use crate::session::{Session, Signal, State, Tag};
 use crate::spare::Shared;
 
 /// What the peer asks: a request without the right to answer it, which the [`Responder`] has.
@@ -215,10 +215,7 @@ impl Responder {
         // A panic in the result's `Serialize` leaves the answer to `drop`.
         let (key, bytes) = (self.key, self.bytes);
         let answered = self.session.answer(key, |state| {
-            let foreign = Foreign::begin(&self.session);
-            let answered = write(&mut state.conn, token);
-            drop(foreign);
-            let answered = match answered {
+            let answered = match write(&mut state.conn, token) {
                 // The dialect answers a cancelled request with silence.
                 Err(rejected) if rejected.error == SendError::NotOpen && state.is_silenced(key) => {
                     Ok(())
@@ -251,10 +248,12 @@ impl Unbegun {
 
 impl Drop for Unbegun {
     fn drop(&mut self) {
-        let mut state = self.session.lock();
-        if state.queue.note_begun() && !state.queue.is_empty() {
-            self.session.signal(&mut state, Signal::Work);
-        }
+        self.session.when_free(|session| {
+            let mut state = session.lock();
+            if state.queue.note_begun() && !state.queue.is_empty() {
+                session.signal(&mut state, Signal::Work);
+            }
+        });
     }
 }
 
@@ -270,14 +269,16 @@ impl Drop for Responder {
         }
         let (key, bytes) = (self.key, self.bytes);
         let token = self.token.take();
-        self.session.answer(key, |state| {
-            let is_cancelled = state.is_cancelled(key);
-            state.let_go(key, bytes);
-            // Each is refused only where nobody waits for it any more.
-            match token {
-                Some(token) if is_cancelled => drop(state.conn.respond_cancelled(token)),
-                _ => drop(state.conn.abandon(key)),
-            }
+        self.session.when_free(move |session| {
+            session.answer(key, |state| {
+                let is_cancelled = state.is_cancelled(key);
+                state.let_go(key, bytes);
+                // Each is refused only where nobody waits for it any more.
+                match token {
+                    Some(token) if is_cancelled => drop(state.conn.respond_cancelled(token)),
+                    _ => drop(state.conn.abandon(key)),
+                }
+            });
         });
     }
 }

@@ -2,27 +2,27 @@
 //! under it.
 //!
 //! Everybody takes a short turn: tell the time, do one thing, drain the events, wake whom it
-//! concerns. Nobody waits, writes or runs foreign code during a turn, but for the `Serialize` of
-//! what is being sent.
+//! concerns. Nobody waits, writes or runs foreign code during a turn, but for the filling of a batch
+//! and the `Serialize` of what is being sent.
 //!
 //! | module | has |
 //! |---|---|
 //! | `state` | what the lock guards, and what can be asked of it |
 //! | `guard` | the lock, and the wakings that wait until it is free |
 //! | `signals` | who waits for what, and who is woken |
-//! | `foreign` | a connection that is used by what it runs under its lock |
 //! | `events` | what comes in, on its way to callers and service |
 //! | `ending` | ends and faults, and how long each step of an end may take |
 //! | `judging` | when a deadline may end something |
 //! | `moving` | the session as what a pump moves bytes for |
+//! | `lent` | user code under the lock, which may not take it again |
 //! | `inlet`, `outlet` | threads that read and write for themselves |
 
 mod ending;
 mod events;
-mod foreign;
 mod guard;
 mod inlet;
 mod judging;
+mod lent;
 mod moving;
 mod outlet;
 mod signals;
@@ -31,7 +31,7 @@ mod state;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -50,7 +50,6 @@ use crate::report::Report;
 use crate::websocket::Layer;
 
 use ending::after;
-pub(crate) use foreign::Foreign;
 pub use guard::Guard;
 use guard::Wakes;
 use inlet::Reading;
@@ -86,6 +85,8 @@ impl fmt::Debug for Tag {
 /// A connection that several threads or tasks share.
 pub struct Session {
     state: Mutex<State>,
+    /// Names the thread that runs user code under the lock; 0 for none.
+    lent_to: AtomicUsize,
     /// Where whoever has something to say may write it, where that is possible.
     outlet: OnceLock<Box<dyn Outlet>>,
     /// False only while nothing waits for the service, for asking without the lock.
@@ -204,6 +205,7 @@ impl Session {
                 #[cfg(feature = "websocket")]
                 layer,
             )),
+            lent_to: AtomicUsize::new(0),
             outlet: OnceLock::new(),
             has_work: AtomicBool::new(true),
             taken: AtomicUsize::new(0),
@@ -289,19 +291,13 @@ impl Session {
     }
 
     /// Takes the lock.
+    ///
+    /// # Panics
+    /// User code that runs under it on this thread has asked for it: a batch being filled, or params
+    /// and results being written.
     #[inline]
     pub fn lock(&self) -> Guard<'_> {
-        let state = match self.state.try_lock() {
-            Ok(state) => state,
-            // Foreign code under the lock is a `Serialize` or what builds a batch, and the connection
-            // takes back what it had written by then.
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                foreign::check(self);
-                self.state.lock().unwrap_or_else(PoisonError::into_inner)
-            }
-        };
-        Guard::new(self, state)
+        Guard::new(self, self.take_lock())
     }
 
     /// Whether something may wait for the service, without the lock. What was added by somebody else
@@ -389,7 +385,7 @@ impl Session {
         if !is_kept {
             self.tell_time_to_output(&mut state);
         }
-        let result = answer(&mut state);
+        let result = self.lend(|| answer(&mut state));
         if state.conn.has_ended() && state.closed.is_none() {
             rare();
             // The answer found the output full: nothing comes in that would show it.
