@@ -48,7 +48,9 @@ where
 }
 
 /// Sees each socket that a server accepts, before anything is said on it.
-pub struct OnAccept<S>(Option<Arc<dyn Fn(&S) + Send + Sync>>);
+pub struct OnAccept<S>(Option<Hook<S>>);
+
+type Hook<S> = Arc<dyn Fn(&S) + Send + Sync>;
 
 impl<S> OnAccept<S> {
     /// Has `hook` see them.
