@@ -352,7 +352,7 @@ mod tests {
             let mut now = Instant::ZERO;
             let again = (0..999).take_while(|_| {
                 reconnect.handle_open(now);
-                now = now + ms(open);
+                now += ms(open);
                 let next = reconnect.handle_lost(now, 0);
                 now = next.unwrap_or(now);
                 next.is_some()

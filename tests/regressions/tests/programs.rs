@@ -35,7 +35,7 @@ fn main() -> ExitCode {
             return serve_stdio(runtime);
         }
     }
-    let mut cases: Vec<(String, Box<dyn Fn()>)> = Vec::new();
+    let mut cases: Vec<Case> = Vec::new();
     for runtime in Runtime::ALL {
         let mut add = |name: &str, case: fn(Runtime)| {
             cases.push((
@@ -92,8 +92,11 @@ fn main() -> ExitCode {
     run(&arguments, &cases)
 }
 
+/// A name, and what is run under it.
+type Case = (String, Box<dyn Fn()>);
+
 /// Runs the cases whose names contain the filter, as the standard harness does.
-fn run(arguments: &[String], cases: &[(String, Box<dyn Fn()>)]) -> ExitCode {
+fn run(arguments: &[String], cases: &[Case]) -> ExitCode {
     let filters: Vec<&String> = arguments
         .iter()
         .filter(|word| !word.starts_with('-'))

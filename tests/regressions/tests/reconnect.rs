@@ -130,7 +130,10 @@ fn given_up_on_threads(client: &antiphon_blocking::Client) -> String {
 
 /// What `on_change` has seen of a client of one connection.
 #[derive(Clone, Default)]
-struct Changes(Arc<Mutex<Vec<(LinkState, Option<String>)>>>);
+struct Changes(Arc<Mutex<Vec<Change>>>);
+
+/// A state, and the error that led to it.
+type Change = (LinkState, Option<String>);
 
 impl Changes {
     fn watch(&self, options: &mut ClientOptions) {
