@@ -112,7 +112,7 @@ impl OpenRequest {
         self.generation
     }
 
-    fn as_id(&self) -> Id<'_> {
+    pub(crate) fn as_id(&self) -> Id<'_> {
         // The bytes were copied from an `Id`.
         let text = core::str::from_utf8(self.id.as_bytes()).unwrap_or("null");
         Id::new(Json::from_scanned(text, TextFlags::NONE)).unwrap_or(Id::NULL)

@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::encode::{self, Payload, Style};
 use crate::error_object::ErrorObject;
 use crate::event::ConnectionError;
-use crate::id::{ReplyToken, RequestKey};
+use crate::id::{Id, ReplyToken, RequestKey};
 use crate::json::OwnedJson;
 use crate::requests::{NONE, OpenRequest};
 use crate::target::rare;
@@ -155,6 +155,14 @@ impl<T, S: Settings> Connection<T, S> {
             return false;
         };
         parts.batches.is_waiting_for_more(self.batch_of(open))
+    }
+
+    /// The id of an open request as the peer wrote it; none for one that is not open. For a report
+    /// about a request of which only the key is left.
+    pub fn request_id(&self, request: RequestKey) -> Option<Id<'_>> {
+        let is_ours = request.connection == self.config.connection;
+        let open = is_ours.then(|| self.requests.get(request.slot, request.generation));
+        open.flatten().map(OpenRequest::as_id)
     }
 
     /// Answers −32603 to a request whose token was lost, as in a panic while its result was being

@@ -206,7 +206,8 @@ where
 
     fn panicked(&self) {
         let Sides { service, peer } = &*self.sides;
-        service.report(peer, Report::Panicked);
+        let request = peer.handle().session().take_panicked();
+        service.report(peer, Report::Panicked { request });
     }
 
     fn rest(&mut self) {

@@ -186,7 +186,7 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
     if wait_open(session) {
         let opened = catch_unwind(AssertUnwindSafe(|| service.opened(&peer)));
         if opened.is_err() {
-            session.report(Report::Panicked);
+            session.report(Report::Panicked { request: None });
         }
     }
     let mut taken = Taken::default();
@@ -218,7 +218,8 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
 fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn Service)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         // A report that panics itself is not reported again.
-        let report = || service.report(peer, Report::Panicked);
+        let request = peer.take_panicked();
+        let report = || service.report(peer, Report::Panicked { request });
         let _ = catch_unwind(AssertUnwindSafe(report));
     }
 }

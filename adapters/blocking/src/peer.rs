@@ -11,7 +11,8 @@ use antiphon::{
     CallId, CloseReason, Closed, Collector, OwnedJson, OwnedOutcome, Payload, SendError,
 };
 use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Handle, Responder, Room,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Handle, ReportedRequest,
+    Responder, Room,
 };
 use serde::de::DeserializeOwned;
 
@@ -273,6 +274,11 @@ impl Peer {
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn transport_error(&self) -> Option<io::Error> {
         self.handle.transport_error()
+    }
+
+    /// The request whose handler has just panicked, if it was one.
+    pub(crate) fn take_panicked(&self) -> Option<ReportedRequest> {
+        self.handle.session().take_panicked()
     }
 
     pub(crate) fn into_handle(self) -> Handle {

@@ -194,7 +194,7 @@ fn whatever_a_handler_does_its_request_is_answered_and_the_service_lives_on() {
         }
         // One for each notification, and one for each of the three requests that panicked.
         for _ in 0..bad.len() + 3 {
-            assert!(matches!(log.report(), Report::Panicked));
+            assert!(matches!(log.report(), Report::Panicked { .. }));
         }
     });
 }

@@ -324,7 +324,7 @@ fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
         release.send(()).unwrap();
         assert!(hand.hear().ends_with(r#""result":"served","id":1}"#));
         assert!(hand.hear().ends_with(r#""result":"served","id":2}"#));
-        assert!(matches!(log.report(), Report::QueueFull));
+        assert!(matches!(log.report(), Report::QueueFull(_)));
     });
 }
 

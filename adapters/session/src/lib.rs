@@ -30,6 +30,7 @@ mod queue;
 mod rare;
 mod refused;
 mod report;
+mod reported;
 mod request;
 mod roster;
 mod session;
@@ -59,6 +60,7 @@ pub use process::{ChildOptions, Process};
 pub use queue::{Queue, Taken, Work};
 pub use refused::OnRefused;
 pub use report::{Report, StrayReport};
+pub use reported::ReportedRequest;
 pub use request::{Request, Responder};
 pub use roster::{
     ClientOptions, ConnectionChange, NoConnection, OnChange, Roster, Waiting, is_sent_again,

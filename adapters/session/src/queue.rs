@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use antiphon::{
-    Notification, Origin, OwnedJson, OwnedNotification, OwnedOutcome, OwnedRequest, ReplyToken,
-    Request, RequestKey,
+    Notification, Origin, OwnedJson, OwnedNotification, OwnedOutcome, OwnedRequest, Request,
+    RequestKey,
 };
 
 use crate::options::{Options, WhenFull};
@@ -157,15 +157,15 @@ impl Queue {
         (self.cancels, self.settled, self.unbegun) = (0, 0, 0);
     }
 
-    /// Copies a request, or gives back the right to answer it if too many bytes are held already.
+    /// Copies a request, or gives it back if too many bytes are held already.
     /// How many requests there can be is bounded by the connection. Its bytes are held until it is
     /// answered: [`release`](Self::release).
     #[inline]
-    pub(crate) fn push_request(&mut self, request: Request<'_>) -> Result<(), ReplyToken> {
+    pub(crate) fn push_request<'a>(&mut self, request: Request<'a>) -> Result<(), Request<'a>> {
         let bytes = request.origin.bytes;
         if self.when_full == WhenFull::Drop && !self.fits(bytes) {
             rare();
-            return Err(request.token);
+            return Err(request);
         }
         self.bytes += bytes;
         let last = self.items.back().and_then(Item::as_request);

@@ -8,6 +8,7 @@ use antiphon::{
     StrayKind,
 };
 
+use crate::reported::ReportedRequest;
 #[cfg(feature = "websocket")]
 use crate::websocket::WebSocketEnd;
 
@@ -51,7 +52,13 @@ pub enum Report {
     },
     /// A request was answered *busy*, because too many bytes wait for the service, under
     /// [`WhenFull::Drop`](crate::WhenFull::Drop).
-    QueueFull,
+    QueueFull(ReportedRequest),
+    /// A request was answered *busy*, because too much waits for a thread of the
+    /// [`Pool`](crate::Pool).
+    PoolFull(ReportedRequest),
+    /// A handler has dropped its [`Responder`](crate::Responder) without an answer. The request has
+    /// been answered *internal error*.
+    Unanswered(ReportedRequest),
     /// The connection was ended, because twice as much waits for the service as may, while a call of
     /// ours was open: see [`WhenFull::Pause`](crate::WhenFull::Pause).
     QueueOverflow,
@@ -74,7 +81,10 @@ pub enum Report {
     /// are being answered so.
     NoRoom(NoRoom),
     /// The service panicked. The request, if it was one, has been answered *internal error*.
-    Panicked,
+    Panicked {
+        /// The request whose answer the panic has taken along, if it was one.
+        request: Option<ReportedRequest>,
+    },
 }
 
 /// [`antiphon::StrayKind`] with its own parts.
@@ -182,7 +192,15 @@ impl fmt::Display for Report {
                     None => Ok(()),
                 }
             }
-            Self::QueueFull => f.write_str("a request refused: too many bytes wait"),
+            Self::QueueFull(request) => {
+                write!(f, "a request was refused, because too many bytes wait: {request}")
+            }
+            Self::PoolFull(request) => {
+                write!(f, "a request was refused, because too much waits for a thread: {request}")
+            }
+            Self::Unanswered(request) => {
+                write!(f, "a handler gave no answer: {request}")
+            }
             Self::QueueOverflow => f.write_str(
                 "too much waits for the service while a call is open: the connection was ended",
             ),
@@ -194,7 +212,10 @@ impl fmt::Display for Report {
                 "an HTTP request where no HTTP is spoken: the connection was ended, and nothing of it ran",
             ),
             Self::NoRoom(why) => write!(f, "a connection refused: {why}"),
-            Self::Panicked => f.write_str("the service panicked"),
+            Self::Panicked { request: None } => f.write_str("the service panicked"),
+            Self::Panicked {
+                request: Some(request),
+            } => write!(f, "the service panicked: {request}"),
         }
     }
 }

@@ -5,18 +5,21 @@
 //! has given the request up it answers that, as the dialect says it.
 
 use std::fmt;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use antiphon::{
-    Connection, ErrorObject, Json, Origin, OwnedNotification, OwnedOutcome, OwnedRequest, Payload,
-    Rejected, ReplyToken, RequestKey, SendError,
+    Connection, ErrorObject, Instant, Json, Origin, OwnedNotification, OwnedOutcome, OwnedRequest,
+    Payload, Rejected, ReplyToken, RequestKey, SendError,
 };
 
 use crate::handle::Handle;
 use crate::report::Report;
+use crate::reported::MethodName;
 use crate::session::{Session, Signal, State, Tag};
 use crate::spare::Shared;
 
@@ -31,9 +34,13 @@ impl Request {
     #[inline]
     pub fn split(session: &Arc<Session>, request: OwnedRequest) -> (Self, Responder) {
         let bytes = request.origin().bytes;
+        let method = MethodName::new(request.method());
         let (token, message) = request.split();
         let session = Shared::of(session);
-        (Self { message }, Responder::new(session, token, bytes))
+        (
+            Self { message },
+            Responder::new(session, token, bytes, method),
+        )
     }
 
     /// Answers a request that was given up before it has begun: as cancelled, and the service is not told.
@@ -74,11 +81,16 @@ pub struct Responder {
     is_answered: bool,
     /// How many bytes the request had.
     bytes: usize,
+    /// For a report: what was asked, and about when.
+    method: MethodName,
+    begun: Instant,
 }
 
 impl Responder {
-    fn new(session: Shared, token: ReplyToken, bytes: usize) -> Self {
+    fn new(session: Shared, token: ReplyToken, bytes: usize, method: MethodName) -> Self {
         Self {
+            begun: session.now_about(),
+            method,
             session,
             key: token.key(),
             token: Some(token),
@@ -154,14 +166,23 @@ impl Responder {
                 return;
             }
             if catch_unwind(AssertUnwindSafe(|| work(reply))).is_err() {
-                session.report(Report::Panicked);
+                let request = session.take_panicked();
+                session.report(Report::Panicked { request });
             }
         };
         if let Err(job) = session.options().pool.run(Box::new(job)) {
             if let Some(reply) = take(&slot) {
+                let session = Arc::clone(&reply.session);
+                let duration = session.now_about().saturating_since(reply.begun);
+                let state = session.lock();
+                let profile = state.conn.config().error_profile;
+                let about = state.about(reply.key, reply.method.clone(), duration);
+                drop(state);
                 // A connection that has closed in the meantime awaits no answer.
-                let profile = reply.session.lock().conn.config().error_profile;
                 let _ = reply.err(&profile.busy());
+                if let Some(about) = about {
+                    session.report(Report::PoolFull(about));
+                }
             }
             drop(job);
         }
@@ -269,9 +290,15 @@ impl Drop for Responder {
         }
         let (key, bytes) = (self.key, self.bytes);
         let token = self.token.take();
+        let method = mem::replace(&mut self.method, MethodName::new(""));
+        let (begun, is_panicking) = (self.begun, thread::panicking());
         self.session.when_free(move |session| {
+            let duration = session.now_about().saturating_since(begun);
             session.answer(key, |state| {
                 let is_cancelled = state.is_cancelled(key);
+                if let Some(about) = state.about(key, method, duration) {
+                    session.note_unanswered(state, about, is_panicking);
+                }
                 state.let_go(key, bytes);
                 // Each is refused only where nobody waits for it any more.
                 match token {

@@ -46,6 +46,7 @@ use crate::places::{Place, Places};
 use crate::queue::{Queue, Taken, Work};
 use crate::rare::rare;
 use crate::report::Report;
+use crate::reported::ReportedRequest;
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
 
@@ -152,6 +153,8 @@ pub struct State {
     input_rest: Vec<u8>,
     /// The service has not begun, or is at work; not, in a task, with requests that were all there was.
     pub is_serving: bool,
+    /// The request whose handler panicked last, until that is reported.
+    panicked: Option<ReportedRequest>,
     /// The peer has sent a message that is one.
     has_heard: bool,
     /// Something has begun to end: time is looked at in every turn.
@@ -411,6 +414,26 @@ impl Session {
         if is_timed && state.conn.poll_transmit().is_none() {
             self.tell_time(state);
         }
+    }
+
+    /// The request whose handler has just panicked, if it was one: for the report of that.
+    pub fn take_panicked(&self) -> Option<ReportedRequest> {
+        self.lock().panicked.take()
+    }
+
+    /// Remembers what a panic has taken along, or reports an answer that was forgotten.
+    pub(crate) fn note_unanswered(
+        &self,
+        state: &mut State,
+        about: ReportedRequest,
+        is_panicking: bool,
+    ) {
+        if is_panicking {
+            state.panicked = Some(about);
+            return;
+        }
+        state.queue.push_report(Report::Unanswered(about), 0);
+        self.signal(state, Signal::Work);
     }
 
     /// Puts a report among the service's work.

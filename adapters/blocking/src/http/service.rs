@@ -83,7 +83,8 @@ impl<F> fmt::Debug for OnPool<F> {
 /// then.
 fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
-        service.report(peer, Report::Panicked);
+        let request = peer.take_panicked();
+        service.report(peer, Report::Panicked { request });
     }
 }
 

@@ -3,12 +3,14 @@
 //! The rule guarded: all that one read holds is taken before anything of it begins.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use antiphon::{CloseReason, Event, Input, Outcome, Response};
 
 use super::{Session, Signal, State, Tag};
 use crate::rare::rare;
 use crate::report::Report;
+use crate::reported::ReportedRequest;
 
 impl Session {
     /// Takes every event that `input` and the time hold: answers settle their calls here, all
@@ -72,12 +74,17 @@ impl Session {
         let queue = &mut state.queue;
         match event {
             Event::Request(request) => {
-                if let Err(token) = queue.push_request(request) {
+                if let Err(request) = queue.push_request(request) {
                     rare();
+                    let about = ReportedRequest {
+                        method: request.method.into_owned(),
+                        id: request.id.into(),
+                        duration: Duration::ZERO,
+                    };
                     let busy = state.conn.config().error_profile.busy();
                     // It can only be refused where nobody waits for it any more.
-                    let _ = state.conn.respond_err(token, &busy);
-                    queue.push_report(Report::QueueFull, 0);
+                    let _ = state.conn.respond_err(request.token, &busy);
+                    queue.push_report(Report::QueueFull(about), 0);
                 }
             }
             Event::Notification(notification) => {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::task::Waker;
+use std::time::Duration;
 
 use antiphon::{CallId, Closed, Connection, Framing, Instant, Outcome, RequestKey};
 
@@ -19,6 +20,7 @@ use crate::options::Options;
 use crate::places::{Place, Places};
 use crate::queue::{Queue, Work};
 use crate::rare::rare;
+use crate::reported::{MethodName, ReportedRequest};
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
 
@@ -54,6 +56,7 @@ impl State {
             is_end_told: false,
             input_rest: Vec::new(),
             is_serving: true,
+            panicked: None,
             has_heard: false,
             closing: false,
             closed: None,
@@ -96,6 +99,7 @@ impl State {
             is_end_told,
             input_rest,
             is_serving,
+            panicked,
             has_heard,
             closing,
             closed,
@@ -131,6 +135,7 @@ impl State {
         (*input_ended, *is_end_told) = (None, false);
         input_rest.clear();
         (*is_serving, *is_writer_gone) = (true, false);
+        *panicked = None;
         *has_heard = false;
         (*closing, *closed, *ending_since, *finished) = (false, None, None, None);
         (*alarm, *present, *is_told) = (Instant::FAR_FUTURE, None, false);
@@ -185,6 +190,25 @@ impl State {
             self.cancelled.remove(&request);
         }
         self.queue.release(bytes);
+    }
+
+    /// What a report says of an open request: none if nobody waits for its answer any more.
+    pub(crate) fn about(
+        &self,
+        request: RequestKey,
+        method: MethodName,
+        duration: Duration,
+    ) -> Option<ReportedRequest> {
+        if self.is_cancelled(request) {
+            return None;
+        }
+        let id = self.conn.request_id(request)?.into();
+        let method = method.into_string();
+        Some(ReportedRequest {
+            method,
+            id,
+            duration,
+        })
     }
 
     /// Whether nobody waits for the answer to a request any more.

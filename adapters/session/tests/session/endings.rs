@@ -355,7 +355,7 @@ fn a_write_that_hangs_is_given_up_whoever_notices_first() {
         if is_heard {
             side.hear(&request(1));
         } else {
-            side.session.report(Report::Panicked);
+            side.session.report(Report::Panicked { request: None });
         }
         assert_eq!(side.turn(), Turn::Over, "{is_heard}");
         assert_eq!(side.fault(), Some(io::ErrorKind::TimedOut), "{is_heard}");

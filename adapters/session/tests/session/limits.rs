@@ -21,7 +21,7 @@ fn waiting(side: &Side) -> Vec<String> {
     while let Some(work) = side.work() {
         seen.push(match work {
             Work::Report(Report::Dropped { messages }) => format!("{messages} dropped"),
-            Work::Report(Report::QueueFull) => "full".into(),
+            Work::Report(Report::QueueFull(_)) => "full".into(),
             other => format!("{other:?}"),
         });
     }

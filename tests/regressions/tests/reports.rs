@@ -1,0 +1,177 @@
+//! What ended without a word, or with a word that did not say what it was about.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use antiphon::Config;
+use antiphon_regressions::{LONG, Rt, on_every_runtime};
+use antiphon_session::{Options, Pool, Report, Request, Responder, WhenFull};
+
+/// Does wrong what the method says, and passes on what is reported.
+#[derive(Clone)]
+struct Wrong(Sender<Report>);
+
+impl Wrong {
+    fn serve(&self, request: &Request, reply: Responder) {
+        match request.method() {
+            "forget" => drop(reply),
+            "panic" => {
+                let _reply = reply;
+                panic!("as the test wants it");
+            }
+            "panic on a thread" => reply.spawn(|_reply| panic!("as the test wants it")),
+            _ => {
+                // Nobody waits any more.
+                let _ = reply.ok(&1);
+            }
+        }
+    }
+}
+
+impl antiphon_blocking::Service for Wrong {
+    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+        self.serve(&request, reply);
+    }
+
+    fn report(&mut self, _: &antiphon_blocking::Peer, report: Report) {
+        // The test may be over.
+        let _ = self.0.send(report);
+    }
+}
+
+impl antiphon_async::Service for Wrong {
+    async fn request(&self, _: &antiphon_async::Peer, request: Request, reply: Responder) {
+        self.serve(&request, reply);
+    }
+
+    fn report(&self, _: &antiphon_async::Peer, report: Report) {
+        // The test may be over.
+        let _ = self.0.send(report);
+    }
+}
+
+const WRONG: [&str; 3] = ["forget", "panic", "panic on a thread"];
+
+/// The report about the call that was made `nth`, which must be the next one.
+fn check(reports: &Receiver<Report>, nth: usize) {
+    let report = reports.recv_timeout(LONG).expect("a report");
+    let said = report.to_string();
+    let (request, is_panic) = match report {
+        Report::Unanswered(request) => (request, false),
+        Report::Panicked { request } => (request.expect("a request"), true),
+        _ => panic!("{said}"),
+    };
+    let method = WRONG[nth];
+    assert_eq!(is_panic, method != "forget", "{said}");
+    assert_eq!(request.method, method);
+    assert_eq!(request.id.to_string(), (nth + 1).to_string());
+    assert!(request.duration < LONG, "{said}");
+    let words = format!("{method} (id {})", nth + 1);
+    assert!(said.contains(&words) && said.ends_with(" ms"), "{said}");
+}
+
+// USE-17
+#[test]
+fn nobody_was_told_which_request_was_left_without_an_answer_on_threads() {
+    use antiphon_blocking::{Link, connect};
+    let (told, reports) = channel();
+    let (near, far) = Link::pair();
+    let _server = connect(far, Config::new(), Wrong(told)).expect("a thread");
+    let peer = connect(near, Config::new(), ()).expect("a thread");
+    for (nth, method) in WRONG.into_iter().enumerate() {
+        peer.call::<u8>(method, ()).expect_err("no answer");
+        check(&reports, nth);
+    }
+    assert_eq!(peer.call::<u8>("well", ()).expect("it goes on"), 1);
+    let more = reports.recv_timeout(Duration::from_millis(50));
+    assert!(more.is_err(), "one report for each: {more:?}");
+}
+
+macro_rules! on_tasks {
+    ($name:ident, $adapter:ident) => {
+        async fn $name() {
+            use $adapter::{Link, connect};
+            let (told, reports) = channel();
+            let (near, far) = Link::pair();
+            let _server = connect(far, Config::new(), Wrong(told));
+            let peer = connect(near, Config::new(), ());
+            for method in WRONG {
+                peer.call::<u8>(method, ()).await.expect_err("no answer");
+                // The server's task may have to go on before it reports.
+                assert_eq!(peer.call::<u8>("well", ()).await.expect("it goes on"), 1);
+                let mut at = 0;
+                let report = loop {
+                    if let Ok(report) = reports.try_recv() {
+                        break report;
+                    }
+                    at += 1;
+                    assert!(at < 10_000, "no report about {method}");
+                    let _: u8 = peer.call("well", ()).await.expect("it goes on");
+                };
+                let said = report.to_string();
+                assert!(said.contains(method) && said.contains("(id "), "{said}");
+                assert!(said.ends_with(" ms"), "{said}");
+            }
+            assert!(reports.try_recv().is_err(), "one report for each");
+        }
+    };
+}
+
+on_tasks!(on_tokio, antiphon_tokio);
+on_tasks!(on_futures, antiphon_async_std);
+
+on_every_runtime! {
+    nobody_was_told_which_request_was_left_without_an_answer;
+}
+
+// USE-17
+fn nobody_was_told_which_request_was_left_without_an_answer(rt: Rt) {
+    rt.run(|_| async move {
+        match rt {
+            Rt::Tokio | Rt::TokioLocal => on_tokio().await,
+            Rt::Smol | Rt::AsyncStd => on_futures().await,
+        }
+    });
+}
+
+/// Has everything done on a thread of the pool.
+struct OnThreads(Sender<Report>);
+
+impl antiphon_blocking::Service for OnThreads {
+    fn request(&mut self, _: &antiphon_blocking::Peer, _: Request, reply: Responder) {
+        reply.spawn(|reply| {
+            reply.wait_cancelled(LONG);
+        });
+    }
+
+    fn report(&mut self, _: &antiphon_blocking::Peer, report: Report) {
+        // The test may be over.
+        let _ = self.0.send(report);
+    }
+}
+
+// USE-17
+#[test]
+fn nobody_was_told_which_request_was_refused() {
+    use antiphon_blocking::{Link, connect};
+    let (told, reports) = channel();
+    let mut options = Options::from(Config::new());
+    options.pool = Pool::new(1, 0);
+    options.when_full = WhenFull::Drop;
+    options.queue_bytes_max = 1000;
+    let (near, far) = Link::pair();
+    let _server = connect(far, options, OnThreads(told)).expect("a thread");
+    let peer = connect(near, Config::new(), ()).expect("a thread");
+    let _held = peer.start_call("hold", (), Some(LONG)).expect("sent");
+    peer.call::<u8>("one too many", ()).expect_err("busy");
+    let report = reports.recv_timeout(LONG).expect("a report");
+    let said = report.to_string();
+    assert!(matches!(report, Report::PoolFull(_)), "{said}");
+    assert!(said.contains("one too many (id 2)"), "{said}");
+    peer.call::<u8>("too large", &["x".repeat(2000)])
+        .expect_err("busy");
+    let report = reports.recv_timeout(LONG).expect("a report");
+    let said = report.to_string();
+    assert!(matches!(report, Report::QueueFull(_)), "{said}");
+    assert!(said.contains("too large (id 3)"), "{said}");
+}
