@@ -90,6 +90,7 @@ mod connection;
 mod deadlines;
 mod encode;
 mod error_object;
+mod error_profile;
 mod event;
 mod frame;
 #[cfg(feature = "arbitrary")]
@@ -118,12 +119,13 @@ pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
 pub use config::{
     BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds,
-    ErrorProfile, FixedConfig, InvalidRequestId, LimitErrors, MissingResponseId, NullIdError,
-    NullParams, Role, Settings, UnknownId, V1NullId, VersionPolicy,
+    FixedConfig, InvalidRequestId, LimitErrors, MissingResponseId, NullIdError, NullParams, Role,
+    Settings, UnknownId, V1NullId, VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
 pub use encode::{Payload, encode_error, encode_parse_error, encode_response};
 pub use error_object::{ErrorObject, OwnedError};
+pub use error_profile::ErrorProfile;
 pub use event::{
     Cancelled, CloseReason, Closed, ConnectionError, Event, InvalidReason, InvalidResponse,
     Malformed, MalformedCause, Notification, Origin, Outcome, Refused, RefusedCause, Request,

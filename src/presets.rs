@@ -6,9 +6,10 @@
 use core::time::Duration;
 
 use crate::config::{
-    BinaryMessages, CancelAnswer, CancelStyle, Config, DuplicateIds, ErrorProfile, LimitErrors,
-    NullParams, UnknownId, V1NullId, VersionPolicy,
+    BinaryMessages, CancelAnswer, CancelStyle, Config, DuplicateIds, LimitErrors, NullParams,
+    UnknownId, V1NullId, VersionPolicy,
 };
+use crate::error_profile::ErrorProfile;
 use crate::frame::Framing;
 
 /// How long a drain lasts where the other side is an editor or a host of tools.

@@ -49,7 +49,7 @@ RULES = [
     ("src/batches.rs", "for reply in &self.replies {\n            parts[reply.position as usize]",
      "for (index, reply) in self.replies.iter().enumerate() {\n            parts[index]", "answers of a batch leave in request order"),
     ("src/input.rs", "self.consumed = self.bytes.len();", "", "a whole message is consumed whole"),
-    ("src/connection/mod.rs", "self.now = self.now.max(now.min(LATEST));", "self.now = now;",
+    ("src/connection/timing.rs", "self.now = self.now.max(now.min(LATEST));", "self.now = now;",
      "a clock that steps back does no harm"),
     ("src/connection/commands.rs", "if self.outbox.len() > self.config.outbox_bytes_soft {",
      "if false {", "the soft output limit holds back new calls"),

@@ -27,7 +27,7 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
 /// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 says what is public.
-const HOUSE: [Room; 33] = [
+const HOUSE: [Room; 34] = [
     room(0, "target", &[]),
     room(0, "time", &[]),
     // What is built small depends on what it is built for.
@@ -38,6 +38,8 @@ const HOUSE: [Room; 33] = [
     room(1, "id", &[]),
     // An error object has a code, and its canonical message.
     room(1, "error_object", &["codes"]),
+    // Its errors are made of codes.
+    room(1, "error_profile", &["codes", "error_object"]),
     // A message on its way out has an id or an error in it.
     room(1, "encode", &["error_object", "id"]),
     // Events carry what came in: ids and errors.
@@ -45,9 +47,9 @@ const HOUSE: [Room; 33] = [
     // Copies of events, to keep.
     room(1, "owned", &["error_object", "event", "id"]),
     // The configuration chooses codes and the spelling of ids.
-    room(1, "config", &["codes", "id"]),
+    room(1, "config", &["codes", "error_profile", "id"]),
     // A preset is a configuration.
-    room(1, "presets", &["config"]),
+    room(1, "presets", &["config", "error_profile"]),
     // Reading a message gives parts of events, and depends on version and dialect.
     room(
         1,

@@ -5,7 +5,7 @@
 //! once. Listening: `receive` cuts the input into messages, `items` prepares the peer's batches,
 //! `refuse` answers what nobody needs to be asked about, `deliver` turns the rest into events, and
 //! `plain` is the short cut through all of it that nearly every message takes.
-//! Ending: `settle`. `memory` sums up what all of it may hold.
+//! Time: `timing`. Ending: `settle`. `memory` sums up what all of it may hold.
 //!
 //! ```text
 //!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
@@ -25,6 +25,7 @@ mod receive;
 mod refuse;
 mod renew;
 mod settle;
+mod timing;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -335,43 +336,6 @@ impl<T, S: Settings> Connection<T, S> {
         self.settle_next()
     }
 
-    /// Tells the present. To be called on every turn of a driver's loop; it only remembers the
-    /// latest time, and [`poll_event`](Self::poll_event) acts on it. A clock that stands still or
-    /// steps back does no harm. Spans are counted from the latest time told, or from
-    /// [`Instant::ZERO`] if none was: a driver whose epoch lies far back tells the time once before
-    /// its first command.
-    ///
-    /// Deadlines up to `now` may end something from here on. A driver that may have more to read tells the present by
-    /// [`handle_time`](Self::handle_time) until it has read it.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.handle_time(now);
-        self.judged = self.judged.max(now.min(LATEST));
-    }
-
-    /// Tells the present without letting a deadline end anything. Spans that begin are counted from it.
-    ///
-    /// ```
-    /// use antiphon::{Config, Connection, Input, Instant};
-    /// let mut conn = Connection::new(Config::new());
-    /// conn.call("m", (), Some(Instant::from_millis(10)), ())?;
-    /// conn.handle_time(Instant::from_millis(20));
-    /// assert!(conn.poll_event(&mut Input::none()).is_none()); // the answer may be there, unread
-    /// conn.handle_timeout(Instant::from_millis(20));
-    /// assert!(conn.poll_event(&mut Input::none()).is_some());
-    /// # Ok::<(), antiphon::SendError>(())
-    /// ```
-    pub fn handle_time(&mut self, now: Instant) {
-        // What was queued until now has waited since the time that goes by here.
-        self.deadlines.write = self.write_due();
-        self.now = self.now.max(now.min(LATEST));
-    }
-
-    /// Has a message that has begun get its time anew, as if it had begun at the present. For a driver
-    /// that did not read for a while.
-    pub fn restart_frame_time(&mut self) {
-        self.deadlines.frame = NEVER;
-    }
-
     /// Tells that nothing more will come in. Calls of ours that are open settle; requests of the
     /// peer's may still be answered.
     ///
@@ -580,9 +544,6 @@ impl<T, S: Settings> Connection<T, S> {
         span.map_or(NEVER, |span| (self.now + span).as_nanos())
     }
 }
-
-/// The far future is how never is written; the present is always before it.
-const LATEST: Instant = Instant::from_nanos(NEVER - 1);
 
 /// How large a buffer for output may stay once it is empty.
 const fn kept_bytes(config: &Config) -> usize {

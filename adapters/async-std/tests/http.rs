@@ -29,7 +29,10 @@ impl Service for Echo {
 async fn served() -> (Running, Client) {
     let server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/", server.local_addr());
-    let running = server.start_http(Config::new(), Arc::new(Echo));
+    // The end of a client's direction is not the end of its interest: the server waits for so long.
+    let mut config = Config::new();
+    config.drain_time_max = Some(Duration::from_millis(50));
+    let running = server.start_http(config, Arc::new(Echo));
     (running, connect(&url, Config::new()).expect("a client"))
 }
 

@@ -1,0 +1,74 @@
+//! What the codes of the server range mean, dialect by dialect, and the errors made of them.
+//!
+//! The same code means *busy* to one protocol and *not initialized* or *not found* to another. The
+//! rule guarded here: an error that this crate makes by itself says what it says in the dialect that
+//! is spoken.
+
+use crate::codes;
+use crate::error_object::ErrorObject;
+
+/// What the codes of the server range mean in errors made here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorProfile {
+    /// antiphon's own: [`codes`].
+    Antiphon,
+    /// The WebSocket draft's: [`codes::websocket_draft`].
+    WebSocketDraft,
+    /// The Language Server Protocol's, where −32002 means that the server is not initialized: a
+    /// busy server and a timeout are −32803 (request failed).
+    Lsp,
+    /// The Model Context Protocol's and ACP's, where −32002 means that a resource was not found: a
+    /// busy server and a timeout are −32603 (internal error).
+    Mcp,
+}
+
+impl ErrorProfile {
+    /// The error for too many open requests.
+    ///
+    /// ```
+    /// use antiphon::Config;
+    /// assert_eq!(Config::strict().error_profile.busy().code(), -32002);
+    /// assert_eq!(Config::lsp().error_profile.busy().code(), -32803);
+    /// ```
+    pub const fn busy(self) -> ErrorObject<'static> {
+        let code = match self {
+            Self::Antiphon => codes::SERVER_BUSY,
+            Self::WebSocketDraft => codes::websocket_draft::RESOURCE_EXHAUSTED,
+            Self::Lsp => codes::LSP_REQUEST_FAILED,
+            Self::Mcp => codes::INTERNAL_ERROR,
+        };
+        ErrorObject::fixed(code, "Server busy")
+    }
+
+    /// The error of a server that is shutting down and takes no new requests.
+    pub const fn unavailable(self) -> ErrorObject<'static> {
+        match self {
+            Self::WebSocketDraft => {
+                ErrorObject::fixed(codes::websocket_draft::SERVICE_UNAVAILABLE, "Server busy")
+            }
+            _ => self.busy(),
+        }
+    }
+
+    /// The error for a request whose handler did not finish in time.
+    pub const fn timeout(self) -> ErrorObject<'static> {
+        let code = match self {
+            Self::Antiphon => codes::TIMEOUT,
+            Self::WebSocketDraft => codes::websocket_draft::TIMEOUT,
+            Self::Lsp => codes::LSP_REQUEST_FAILED,
+            Self::Mcp => codes::INTERNAL_ERROR,
+        };
+        ErrorObject::fixed(code, "Request timeout")
+    }
+
+    /// The error for a request that its handler gave up although the peer did not cancel it, where
+    /// [`CancelAnswer::Silent`](crate::CancelAnswer::Silent) names no code.
+    pub(crate) const fn given_up(self) -> ErrorObject<'static> {
+        let code = match self {
+            Self::Antiphon | Self::WebSocketDraft => codes::REQUEST_CANCELLED,
+            Self::Lsp => codes::LSP_REQUEST_CANCELLED,
+            Self::Mcp => codes::INTERNAL_ERROR,
+        };
+        ErrorObject::fixed(code, "Request cancelled")
+    }
+}
