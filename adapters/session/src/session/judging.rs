@@ -13,7 +13,7 @@ use std::time::Duration;
 use antiphon::Instant;
 
 use super::ending::after;
-use super::{Session, State};
+use super::{Session, Signal, State};
 use crate::rare::rare;
 
 /// How late a deadline is seen if the process, or this thread of it, did not run. An ordinary timer is late by a few
@@ -26,6 +26,13 @@ const GRACE_MAX: Duration = Duration::from_secs(10);
 /// For how long nothing may come in before a reading thread is taken to have read all that had arrived. Others leave
 /// input unread for up to 16 ms.
 const QUIET_TIME: Duration = Duration::from_millis(25);
+
+/// A read that gives less than this has emptied a socket, for threads read into more.
+const DRAINED_BYTES: usize = 512;
+
+/// How many such reads show that what had arrived when something was due has been read. The first may have been made
+/// before, and only told of afterwards.
+const DRAINED_READS: u32 = 2;
 
 /// For how long a peer that never stops writing can postpone a deadline.
 const FLOOD_TIME_MAX: Duration = Duration::from_secs(1);
@@ -91,7 +98,7 @@ pub(super) struct Judging {
     /// Nothing that is due ends before this; none while nothing is due.
     not_before: Option<Instant>,
     /// How often something has come in.
-    pub(super) reads: u64,
+    reads: u64,
     /// A thread keeps time, and waits until the reading thread has read all.
     looking: Option<Looking>,
 }
@@ -99,6 +106,8 @@ pub(super) struct Judging {
 #[derive(Debug)]
 struct Looking {
     reads: u64,
+    /// How many reads have emptied the socket since then.
+    drained: u32,
     /// If nothing comes in before this, all has been read.
     quiet_at: Instant,
     /// It is judged then, whatever comes in.
@@ -142,6 +151,22 @@ impl Session {
         present
     }
 
+    /// Notes that something came in.
+    pub(super) fn note_read(&self, state: &mut State, bytes: usize) {
+        state.judging.reads += 1;
+        let Some(looking) = &mut state.judging.looking else {
+            return;
+        };
+        rare();
+        // Only a bare socket has an outlet. Where there is TLS more may wait than a read has given.
+        if bytes < DRAINED_BYTES && self.outlet.get().is_some() {
+            looking.drained += 1;
+            if looking.drained == DRAINED_READS {
+                self.signal(state, Signal::Turn);
+            }
+        }
+    }
+
     /// Whether the reading thread has read all that had arrived. To be asked by the thread that keeps time.
     pub(super) fn look_at_reader(&self, state: &mut State) -> Arrived {
         let now = self.now();
@@ -154,9 +179,13 @@ impl Session {
         let reads = state.judging.reads;
         let looking = state.judging.looking.get_or_insert(Looking {
             reads,
+            drained: 0,
             quiet_at: now + QUIET_TIME,
             until: now + FLOOD_TIME_MAX,
         });
+        if looking.drained >= DRAINED_READS {
+            return Arrived::Read;
+        }
         if now < looking.quiet_at {
             return Arrived::Unread;
         }

@@ -129,7 +129,7 @@ impl Session {
     /// Takes what came in, and wakes whom it concerns.
     pub(super) fn receive_under(&self, state: &mut State, bytes: &[u8]) -> usize {
         self.tell_time(state);
-        state.judging.reads += 1;
+        self.note_read(state, bytes.len());
         state.task = None;
         let consumed = self.take_in(state, bytes);
         self.wake(state);
