@@ -142,7 +142,7 @@ fn fetched(found: Result<Word, FetchError>) -> Result<Word, CallError> {
 fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<bool, CallError> {
     let methods = ["now", "now", "now", "later", "slow", "back", "told"];
     let method = methods[random.below(7) as usize];
-    let timeout = Some(if is_hasty { random.pause(60) } else { PATIENCE });
+    let timeout = Some(if is_hasty { random.pause(20) } else { PATIENCE });
     let answer = match random.below(5) {
         0 | 1 => peer.call_timeout(method, &word, timeout)?,
         2 => peer.start_call(method, &word, timeout)?.wait()?,

@@ -20,7 +20,7 @@ on_every_runtime! {
     a_peer_that_never_answers_costs_each_call_its_timeout;
     sixty_four_handlers_may_all_call_back_at_once;
     beyond_the_limit_requests_are_refused_and_answers_still_flow;
-    handlers_beyond_the_limit_wait_and_notifications_do_not;
+    handlers_beyond_the_limit_wait_and_so_does_what_came_behind_them;
     a_handler_that_panics_costs_its_own_request;
     a_handler_that_never_returns_is_dropped_with_the_connection;
     an_answer_after_the_close_is_refused_and_harmless;
@@ -240,7 +240,7 @@ fn beyond_the_limit_requests_are_refused_and_answers_still_flow(rt: Rt) {
 }
 
 // SRV-25 TST-11
-fn handlers_beyond_the_limit_wait_and_notifications_do_not(rt: Rt) {
+fn handlers_beyond_the_limit_wait_and_so_does_what_came_behind_them(rt: Rt) {
     rt.run(|runtime| async move {
         let mut far = options(Config::lsp());
         far.handlers_max = 2;
@@ -252,8 +252,8 @@ fn handlers_beyond_the_limit_wait_and_notifications_do_not(rt: Rt) {
             waiting.push(near.start_call("wait", (), None).await.unwrap());
         }
         near.notify("note", ()).await.unwrap();
-        eventually(&runtime, || service.noted.load(Ordering::SeqCst) == 1).await;
-        assert_eq!(service.most.load(Ordering::SeqCst), 2);
+        eventually(&runtime, || service.most.load(Ordering::SeqCst) == 2).await;
+        assert_eq!(service.noted.load(Ordering::SeqCst), 0);
         // One that has not begun is given up unseen, the others one after another.
         for call in waiting.iter().rev() {
             near.ask_cancel(call.id()).unwrap();
