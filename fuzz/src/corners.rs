@@ -227,9 +227,9 @@ fn unwritable() {
     assert_eq!(ErrorObject::of(7).message(), "Error");
     let json = Json::parse_str("[1]").expect("JSON");
     assert!(serde_json::to_writer(Full, &json).is_err());
-    let mut room = [0; 1];
-    assert!(serde_json::to_writer(&mut room[..], &json).is_err());
-    assert_eq!(room, *b"{", "it failed within the value");
+    let mut room = [0; 2];
+    assert!(serde_json::to_writer(&mut room[..], &(7, json)).is_err());
+    assert_eq!(room, *b"[7", "it failed within the value");
     struct Unshown;
     impl fmt::Display for Unshown {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

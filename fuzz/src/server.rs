@@ -1,8 +1,8 @@
 //! Invariant: a request is answered exactly once under its id as it was written, a notification never, and every other answer is told of by an event.
 
 use antiphon::{
-    CancelAnswer, CloseReason, Closed, Config, Connection, ErrorObject, Event, Framing, Input,
-    Instant, Json, ReplyToken, Request, codes,
+    CancelAnswer, CloseReason, Closed, Config, Connection, ErrorObject, ErrorProfile, Event,
+    Framing, Input, Instant, Json, ReplyToken, Request, codes,
 };
 
 use crate::bytes::Bytes;
@@ -252,7 +252,13 @@ impl Said {
 fn cancel_code(config: &Config) -> i64 {
     match config.cancel_answer {
         CancelAnswer::Lsp => codes::LSP_REQUEST_CANCELLED,
-        _ => codes::REQUEST_CANCELLED,
+        CancelAnswer::RequestCancelled => codes::REQUEST_CANCELLED,
+        // The handler gives up what the peer has not cancelled: nobody is silent about that.
+        CancelAnswer::Silent => match config.error_profile {
+            ErrorProfile::Lsp => codes::LSP_REQUEST_CANCELLED,
+            ErrorProfile::Mcp => codes::INTERNAL_ERROR,
+            _ => codes::REQUEST_CANCELLED,
+        },
     }
 }
 

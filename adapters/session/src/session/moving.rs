@@ -186,6 +186,8 @@ impl Session {
 
     /// The turn of a task, which does by itself what there is to do.
     fn task_turn(&self, state: &mut State, arrived: Arrived, waker: &Waker) -> Turn {
+        // It is awake. Work that waits for a place would have it wake itself for ever.
+        state.task = None;
         let turn = match self.quiet_until(state) {
             Some(wake_at) => Turn::Open { wake_at },
             None => self.turn_as(state, arrived),
