@@ -119,6 +119,7 @@ fn receive(
         let mut input = Input::stream(&stream[from..to]);
         while let Some(event) = conn.poll_event(&mut input) {
             assert_eq!(ends, 0, "the end is the last event");
+            crate::corners::in_words(&event);
             if !is_lost(&event, to < stream.len()) {
                 said.push(tell(&event));
             }

@@ -119,6 +119,7 @@ fn pieces(config: Config, pieces: &[&[u8]]) -> Told {
         buffer.extend_from_slice(piece);
         let mut input = Input::stream(&buffer);
         while let Some(event) = conn.poll_event(&mut input) {
+            crate::corners::in_words(&event);
             hear(&mut conn, event, &mut said);
         }
         let consumed = input.consumed();

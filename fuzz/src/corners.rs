@@ -20,7 +20,12 @@ pub(crate) fn run(which: u8) {
         1 => draining(),
         2 => huge_exponents(),
         3 => half_a_frame(),
-        4 => shown_otherwise(),
+        4 => {
+            shown_otherwise();
+            said_in_words();
+            answers_that_name_no_call();
+            raw_json_in_another_format();
+        }
         5 => an_exchange_without_an_answer(),
         6 => the_last_numbers(),
         7 => unwritable(),
@@ -32,6 +37,150 @@ pub(crate) fn run(which: u8) {
         13 => limits_without_end(),
         _ => large_texts_in_place(),
     }
+}
+
+/// What an event says is said in words: no name of ours is among them.
+pub(crate) fn in_words<T>(event: &Event<'_, T>) {
+    let said = match event {
+        Event::Response(response) => {
+            let owned = response.outcome.clone().into_owned();
+            assert_eq!(owned, owned.clone());
+            if let antiphon::OwnedOutcome::Invalid(invalid) = &owned {
+                assert!(*invalid == invalid.reason() && invalid.text().len() <= 260);
+                assert!(!format!("{invalid:?}").is_empty());
+            }
+            format!("{}; {owned}", response.outcome)
+        }
+        Event::Malformed(malformed) => malformed.cause.to_string(),
+        Event::Refused(refused) => refused.cause.to_string(),
+        Event::Stray(stray) => {
+            if let antiphon::StrayKind::NullId(Outcome::Err(error)) = &stray.kind {
+                let _ = error.is_over_limit();
+            }
+            stray.kind.to_string()
+        }
+        Event::Closed(why) => why.to_string(),
+        _ => return,
+    };
+    assert!(!said.is_empty());
+}
+
+/// Reasons, ends and errors are said in words, and each dialect has its codes.
+fn said_in_words() {
+    let causes = [
+        RefusedCause::Busy,
+        RefusedCause::Draining,
+        RefusedCause::TooLarge { bytes: None },
+        RefusedCause::TooLarge { bytes: Some(7) },
+        RefusedCause::BatchTooLong { items: 7 },
+        RefusedCause::IdTooLong,
+        RefusedCause::MethodTooLong,
+        RefusedCause::RepeatedId,
+        RefusedCause::NullId,
+    ];
+    let ends = [
+        ConnectionError::Framing(FramingError::LengthMissing { offset: 0 }),
+        ConnectionError::Truncated,
+        ConnectionError::FrameTimedOut,
+        ConnectionError::WriteTimedOut,
+        ConnectionError::DrainTimedOut,
+        ConnectionError::OutboxFull,
+        ConnectionError::TooManyStrays,
+        ConnectionError::TooManyMalformed,
+    ];
+    let reasons = [
+        CloseReason::Done,
+        CloseReason::GoingAway,
+        CloseReason::PeerMisbehaved,
+        CloseReason::TransportFailed,
+        CloseReason::Other("as it is said"),
+    ];
+    let closed = [Closed::EndOfInput, Closed::Drained].into_iter();
+    let closed = closed
+        .chain(ends.map(Closed::Failed))
+        .chain(reasons.map(Closed::Local));
+    let said = causes.map(|cause| cause.to_string()).into_iter();
+    for said in said.chain(closed.map(|why| why.to_string())) {
+        assert!(said.contains(' ') && !said.contains("::"), "{said}");
+    }
+    for outcome in [
+        Outcome::TimedOut,
+        Outcome::Missing,
+        Outcome::Unsent,
+        Outcome::Aborted,
+    ] {
+        let words = outcome.to_string();
+        assert_eq!(outcome.into_owned().to_string(), words);
+    }
+    for profile in [
+        ErrorProfile::Antiphon,
+        ErrorProfile::WebSocketDraft,
+        ErrorProfile::Lsp,
+        ErrorProfile::Mcp,
+    ] {
+        let codes =
+            [profile.busy(), profile.unavailable(), profile.timeout()].map(|error| error.code());
+        assert!(codes.into_iter().all(|code| code < 0), "{codes:?}");
+    }
+    for (error, is_over) in [
+        (ErrorObject::new(-32004, "Message too large"), true),
+        (ErrorObject::new(-32600, "at most 7 bytes"), true),
+        (ErrorObject::new(-32600, "Invalid Request"), false),
+        (ErrorObject::new(7, "at most 7 bytes"), false),
+    ] {
+        assert_eq!(error.is_over_limit(), is_over, "{error}");
+    }
+}
+
+/// An error over a limit without an id fails the one call that can be meant; a reply without an id
+/// settles its exchange.
+fn answers_that_name_no_call() {
+    let over = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"at most 9 bytes"},"id":null}"#;
+    for calls in [1, 2] {
+        let mut conn: Connection<u64> = Connection::new(Config::new());
+        for call in 0..calls {
+            conn.call("m", (), None, call).expect("there is room");
+        }
+        conn.consume_transmit(usize::MAX);
+        let mut input = Input::text(over);
+        let event = conn.poll_event(&mut input).expect("it is told");
+        in_words(&event);
+        assert_eq!(matches!(event, Event::Response(_)), calls == 1);
+    }
+    for config in [
+        Config::new().for_client_exchange(),
+        Config::lsp().for_client_exchange(),
+    ] {
+        let mut conn: Connection<u64> = Connection::new(config);
+        conn.call("m", (), None, 0).expect("there is room");
+        conn.consume_transmit(usize::MAX);
+        let mut input = Input::text(r#"{"jsonrpc":"2.0","error":{"code":429,"message":"limit"}}"#);
+        let event = conn.poll_event(&mut input).expect("it is told");
+        in_words(&event);
+        assert!(matches!(event, Event::Response(_)));
+        assert!(config.error_profile.timeout().code() < 0);
+    }
+    // What was said is kept, cut between two characters.
+    let mut conn: Connection<u64> = Connection::new(Config::new());
+    let number = conn.call("m", (), None, 0).expect("there is room").number();
+    let long = "€ä ".repeat(200);
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{number},"error":"{long}"}}"#);
+    let mut input = Input::text(&text);
+    in_words(&conn.poll_event(&mut input).expect("it is told"));
+    let bare = antiphon::OwnedInvalid::from(antiphon::InvalidReason::NoOutcome);
+    assert!(bare.text().is_empty() && !bare.to_string().is_empty());
+}
+
+/// A format that knows nothing of raw JSON refuses it.
+fn raw_json_in_another_format() {
+    struct Printed<'a>(Json<'a>);
+    impl fmt::Display for Printed<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.serialize(f)
+        }
+    }
+    use fmt::Write;
+    assert!(write!(String::new(), "{}", Printed(Json::NULL)).is_err());
 }
 
 fn id(text: &str) -> Id<'_> {

@@ -11,11 +11,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 /// stream in non-blocking mode, or of a socket with a timeout. Only Windows calls the latter a
 /// timeout; elsewhere that is a connection whose other side answers nothing any more.
 pub fn is_later(error: &io::Error) -> bool {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => true,
-        io::ErrorKind::TimedOut => cfg!(windows),
-        _ => false,
-    }
+    let kind = error.kind();
+    kind == io::ErrorKind::WouldBlock || (cfg!(windows) && kind == io::ErrorKind::TimedOut)
 }
 
 /// The pauses between the questions to a stream that cannot be waited for.
