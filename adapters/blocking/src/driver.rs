@@ -261,7 +261,7 @@ fn next_work(session: &Session, taken: &mut Taken) -> Next {
             return Next::Closed(why);
         }
         if !state.queue.is_empty() {
-            // What is next waits until all before it has begun. Whoever begins it wakes this thread.
+            // What is next waits until all before it has begun. The thread that begins it wakes this one.
             session.want_reader(&mut state);
             state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
             continue;

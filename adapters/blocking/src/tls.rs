@@ -130,7 +130,7 @@ impl Acceptor {
         self.accept_prepared(stream)
     }
 
-    /// The same for a stream that is set as it is to be.
+    /// Goes through the handshake over a stream whose options are already set.
     pub(crate) fn accept_prepared(&self, stream: TcpStream) -> io::Result<Link> {
         let mut context = Context::new();
         context.peer_addr = stream.peer_addr().ok();

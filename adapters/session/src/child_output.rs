@@ -158,7 +158,7 @@ mod exit {
             let child = i32::try_from(child).ok().and_then(Pid::from_raw);
             let child = child.ok_or(io::ErrorKind::InvalidInput)?;
             let body = move || {
-                // It stays to be reaped by whoever asks for its status.
+                // It is not reaped: its status is asked for later.
                 let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                 while let Err(Errno::INTR) = waitid(WaitId::Pid(child), how) {}
                 drop(held);

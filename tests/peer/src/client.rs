@@ -81,7 +81,7 @@ fn drive(endpoint: &Endpoint, reached: Reached, desk: &Desk) -> Result<u8, Failu
         is_silent: endpoint.config.cancel_answer == CancelAnswer::Silent,
         ended: &|| reached.child.as_ref().and_then(StartedChild::how_ended),
     };
-    // Also in non-blocking mode, which whoever drives us may have set for its own ends.
+    // Also in non-blocking mode, which the driver of this program may have set for its own ends.
     let mut input = BufReader::new(stdin());
     let ended = stdout_unbuffered().and_then(|output| {
         let mut output = LineWriter::new(output);

@@ -149,7 +149,7 @@ impl Changes {
     fn assert_all_lost_with(&self, word: &str) {
         let seen = self.0.lock().unwrap();
         let lost = seen.iter().filter(|(state, _)| *state == LinkState::Closed);
-        // Whoever waits is woken a moment before the last one is told.
+        // A caller who waits is woken a moment before the last one is told.
         assert!(lost.count() >= ATTEMPTS as usize);
         for (state, error) in &*seen {
             let is_told = error.as_ref().is_some_and(|error| error.contains(word));

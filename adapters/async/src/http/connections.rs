@@ -108,7 +108,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Under the lock of the line, so that whoever finds the desk no longer idle finds the job. Gives
+    /// Under the lock of the line, so that a caller who finds the desk no longer idle finds the job. Gives
     /// the task to be woken; no job is taken where the connection is over.
     fn hand(&self, job: &Arc<Job>) -> Result<Option<Waker>, Option<Waker>> {
         let mut state = self.lock();

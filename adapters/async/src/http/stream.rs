@@ -218,7 +218,7 @@ impl HyperIo {
         }
     }
 
-    /// The same for a client, which is told where each request begins. A read or write fails with what
+    /// Begins a client's side, which is told where each request begins. A read or write fails with what
     /// [`is_unprocessed`](antiphon_session::http::is_unprocessed) knows if the server cannot have
     /// read the request that is under way.
     #[must_use]

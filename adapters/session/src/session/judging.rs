@@ -120,7 +120,7 @@ impl Judging {
         self.not_before.unwrap_or(present)
     }
 
-    /// The same for a thread that keeps time.
+    /// When a thread that keeps time is to come back.
     pub(super) fn look_again(&self, wake_at: Instant) -> Instant {
         match &self.looking {
             Some(looking) => wake_at.max(looking.quiet_at),
