@@ -505,6 +505,7 @@ fn work_that_is_cancelled_while_it_waits_for_a_thread_never_starts() {
         );
         hand.say(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#);
         assert!(matches!(log.next(), Told::Opened));
+        assert!(matches!(log.report(), Report::PoolFull(about) if about.method == "is too much"));
         assert!(matches!(log.next(), Told::Cancelled(..)));
         release.send(()).unwrap();
         assert_eq!(hand.hear(), r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
