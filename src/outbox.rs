@@ -305,7 +305,10 @@ impl<S: Settings> Outbox<S> {
     pub(crate) fn fail(&mut self) -> Option<(u64, u64)> {
         let front = *self.parts.front()?;
         let before = self.gone_call;
+        // What is dropped has not left.
+        let begun = self.begun_call;
         self.advance(usize::try_from(front.end - self.done).ok()?);
+        self.begun_call = begun;
         front.has_calls().then_some((before, front.last_call))
     }
 

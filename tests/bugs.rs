@@ -213,3 +213,20 @@ fn a_message_behind_one_that_was_skipped_has_a_time_of_its_own() {
         assert_eq!(show(&mut conn, end, 50), second, "{framing:?}");
     }
 }
+
+// CLI-28 USE-25: its peer has not seen the call, so the error is about another message
+#[test]
+fn an_error_over_a_limit_does_not_settle_a_call_that_was_not_delivered() {
+    let mut conn: Connection<u64> = Connection::new(Config::new().with_framing(Framing::Messages));
+    conn.call("m", (), None, 7).expect("there is room");
+    conn.fail_transmit();
+    let error =
+        r#"{"jsonrpc":"2.0","error":{"code":-32004,"message":"Request too large"},"id":null}"#;
+    let mut input = Input::text(error);
+    let event = conn.poll_event(&mut input);
+    assert!(matches!(event, Some(Event::Stray(_))), "{event:?}");
+    let Some(Event::Response(settled)) = conn.poll_event(&mut input) else {
+        panic!("the call is over");
+    };
+    assert!(matches!(settled.outcome, Outcome::Unsent), "{settled:?}");
+}
