@@ -124,7 +124,7 @@ impl fmt::Display for Outcome<'_> {
         match self {
             Self::Ok(result) => write!(f, "a result of {} bytes", result.len()),
             Self::Err(error) => write!(f, "the error {error}"),
-            Self::Invalid(invalid) => write!(f, "an invalid answer: {invalid}"),
+            Self::Invalid(invalid) => write!(f, "{INVALID_ANSWER}{invalid}"),
             Self::TimedOut => f.write_str("no answer in time"),
             Self::Missing => f.write_str("left out of the answer"),
             Self::Unsent => f.write_str("not sent"),
@@ -132,6 +132,9 @@ impl fmt::Display for Outcome<'_> {
         }
     }
 }
+
+/// What is said before the rule that an invalid answer breaks.
+pub(crate) const INVALID_ANSWER: &str = "an invalid answer: ";
 
 /// An answer with the id of one of our calls that is no valid response.
 #[derive(Clone, Debug)]
@@ -386,11 +389,11 @@ impl fmt::Display for StrayKind<'_> {
                 write!(f, "an answer with an id that was never sent: {outcome}")
             }
             Self::NullId(outcome) => {
-                write!(f, "an answer without an id: {outcome}")?;
-                match outcome {
-                    Outcome::Err(error) if error.is_over_limit() => f.write_str(OVER_LIMIT),
-                    _ => Ok(()),
-                }
+                let over = match outcome {
+                    Outcome::Err(error) if error.is_over_limit() => OVER_LIMIT,
+                    _ => "",
+                };
+                write!(f, "an answer without an id: {outcome}{over}")
             }
             Self::Cancel => f.write_str("a cancel for a request that is not open"),
         }

@@ -8,7 +8,9 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::error_object::OwnedError;
-use crate::event::{InvalidReason, InvalidResponse, Notification, Origin, Outcome, Request};
+use crate::event::{
+    INVALID_ANSWER, InvalidReason, InvalidResponse, Notification, Origin, Outcome, Request,
+};
 use crate::id::{Id, ReplyToken, RequestKey};
 use crate::json::{Json, Kept, OwnedJson, TextFlags};
 
@@ -196,10 +198,9 @@ impl fmt::Debug for OwnedInvalid {
 
 impl fmt::Display for OwnedInvalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.fmt(f)?;
         match &*self.text {
-            "" => Ok(()),
-            text => write!(f, ": {text}"),
+            "" => self.reason.fmt(f),
+            text => write!(f, "{}: {text}", self.reason),
         }
     }
 }
@@ -241,16 +242,35 @@ pub enum OwnedOutcome {
     Aborted,
 }
 
+impl OwnedOutcome {
+    /// Lends the outcome, for code that reads an [`Outcome`].
+    ///
+    /// ```
+    /// use antiphon::{Outcome, OwnedOutcome};
+    /// let owned = Outcome::TimedOut.into_owned();
+    /// assert!(matches!(owned.as_outcome(), Ok(Outcome::TimedOut)));
+    /// ```
+    ///
+    /// # Errors
+    /// The answer is invalid. Only its first bytes were kept, so it cannot be lent whole.
+    pub fn as_outcome(&self) -> Result<Outcome<'_>, &OwnedInvalid> {
+        Ok(match self {
+            Self::Ok(result) => Outcome::Ok(result.as_json()),
+            Self::Err(error) => Outcome::Err(error.as_error()),
+            Self::Invalid(invalid) => return Err(invalid),
+            Self::TimedOut => Outcome::TimedOut,
+            Self::Missing => Outcome::Missing,
+            Self::Unsent => Outcome::Unsent,
+            Self::Aborted => Outcome::Aborted,
+        })
+    }
+}
+
 impl fmt::Display for OwnedOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ok(result) => write!(f, "a result of {} bytes", result.as_str().len()),
-            Self::Err(error) => write!(f, "the error {error}"),
-            Self::Invalid(invalid) => write!(f, "an invalid answer: {invalid}"),
-            Self::TimedOut => f.write_str("no answer in time"),
-            Self::Missing => f.write_str("left out of the answer"),
-            Self::Unsent => f.write_str("not sent"),
-            Self::Aborted => f.write_str("the connection ended before the answer came"),
+        match self.as_outcome() {
+            Ok(outcome) => outcome.fmt(f),
+            Err(invalid) => write!(f, "{INVALID_ANSWER}{invalid}"),
         }
     }
 }

@@ -393,19 +393,19 @@ impl<T, S: Settings> Connection<T, S> {
         if has_id {
             return None;
         }
+        let oldest = self.calls.oldest()?;
+        let one = Rest::Fanout {
+            low: oldest - 1,
+            high: oldest,
+        };
         let error = match &response.outcome {
             Outcome::Err(error) => error,
             // On an exchange a result, or a broken error, can only be the answer to its one call.
             outcome if response.id.is_none() && self.is_meant_without_id(outcome) => {
-                let number = self.calls.oldest()?;
-                return Some(Rest::Fanout {
-                    low: number - 1,
-                    high: number,
-                });
+                return Some(one);
             }
             _ => return None,
         };
-        let oldest = self.calls.oldest()?;
         let all = Rest::Fanout {
             low: 0,
             high: self.calls.next() - 1,
@@ -415,10 +415,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
         match self.config.null_id_error {
             NullIdError::Report => {
-                (error.is_over_limit() && self.is_last_sent(oldest)).then_some(Rest::Fanout {
-                    low: oldest - 1,
-                    high: oldest,
-                })
+                (error.is_over_limit() && self.is_last_sent(oldest)).then_some(one)
             }
             NullIdError::FailAll => Some(all),
             NullIdError::FailSole => {

@@ -103,28 +103,19 @@ pub enum StrayReport {
 
 impl fmt::Display for StrayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Late(outcome) => write!(f, "an answer to a call that is over: {outcome}"),
-            Self::Unknown(outcome) => {
-                write!(f, "an answer with an id that was never sent: {outcome}")
-            }
-            Self::NullId(outcome) => {
-                write!(f, "an answer without an id: {outcome}")?;
-                match outcome {
-                    OwnedOutcome::Err(error) if error.as_error().is_over_limit() => {
-                        f.write_str(OVER_LIMIT)
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Self::Cancel => f.write_str("a cancel for a request that is not open"),
+        let kind = match self {
+            Self::Late(outcome) => outcome.as_outcome().map(StrayKind::Late),
+            Self::Unknown(outcome) => outcome.as_outcome().map(StrayKind::Unknown),
+            Self::NullId(outcome) => outcome.as_outcome().map(StrayKind::NullId),
+            Self::Cancel => Ok(StrayKind::Cancel),
+        };
+        match kind {
+            Ok(kind) => kind.fmt(f),
+            // Only its first bytes were kept: they are said as they are.
+            Err(invalid) => invalid.fmt(f),
         }
     }
 }
-
-/// What an over-limit error without an id means for a call of ours.
-const OVER_LIMIT: &str = "; the peer skipped a message of ours as too large, and if that was a \
-    call, the call will time out";
 
 impl Report {
     /// The report, and how many of the peer's bytes it holds.
