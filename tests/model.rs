@@ -10,7 +10,7 @@ mod rendering;
 #[path = "model/run.rs"]
 mod run;
 
-use antiphon::{Framing, NullIdError, Role};
+use antiphon::{ErrorProfile, Framing, MissingResponseId, NullIdError, Role};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof};
 use proptest::test_runner::{
     Config as ProptestConfig, FileFailurePersistence, TestError, TestRunner,
@@ -25,6 +25,8 @@ fn said() -> impl Strategy<Value = Said> {
     prop_oneof![
         6 => (any::<u8>(), any::<u8>()).prop_map(|(call, body)| Said::Answer { call, body }),
         2 => (any::<u8>(), any::<u8>()).prop_map(|(id, body)| Said::AnswerId { id, body }),
+        3 => (any::<bool>(), any::<u8>())
+            .prop_map(|(is_null, body)| Said::AnswerUnnamed { is_null, body }),
         6 => (any::<u8>(), any::<u8>()).prop_map(|(id, params)| Said::Request { id, params }),
         2 => any::<u8>().prop_map(|params| Said::Notification { params }),
         3 => (any::<u8>(), prop::option::weighted(0.2, any::<u8>()))
@@ -71,13 +73,14 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
+    // Messages are drawn more often: only these can be exchanges.
     let framing = prop_oneof![
-        Just(Framing::Newline),
-        Just(Framing::ContentLength),
-        Just(Framing::Concatenated),
-        Just(Framing::Messages),
+        1 => Just(Framing::Newline),
+        1 => Just(Framing::ContentLength),
+        1 => Just(Framing::Concatenated),
+        2 => Just(Framing::Messages),
     ];
-    let role = prop_oneof![3 => Just(Role::Peer), 1 => Just(Role::Client), 1 => Just(Role::Server)];
+    let role = prop_oneof![3 => Just(Role::Peer), 2 => Just(Role::Client), 1 => Just(Role::Server)];
     let cancel = prop_oneof![
         Just((Some(("$/cancelRequest", "id")), Some(-32001))),
         Just((Some(("$/cancelRequest", "id")), Some(-32800))),
@@ -91,31 +94,47 @@ fn rules() -> impl Strategy<Value = Rules> {
         Just(NullIdError::FailAll),
     ];
     let null_ids = (null_id_error, prop::bool::weighted(0.3));
+    let missing_response_id = prop_oneof![
+        3 => Just(MissingResponseId::SoleExchange),
+        1 => Just(MissingResponseId::Invalid),
+    ];
+    let error_profile = prop_oneof![
+        Just(ErrorProfile::Antiphon),
+        Just(ErrorProfile::WebSocketDraft),
+        Just(ErrorProfile::Lsp),
+        Just(ErrorProfile::Mcp),
+    ];
+    let dialect = (missing_response_id, error_profile);
     let limits = (1..12usize, 1..6usize, 1..4usize, 40..2000usize);
     let times = (prop::option::of(1..3000u64), prop::option::of(1..3000u64));
-    (framing, role, cancel, knobs, null_ids, limits, times).prop_map(
-        |(framing, role, cancel, knobs, null_ids, limits, times)| Rules {
-            framing,
-            role,
-            exchange: knobs[0] && framing == Framing::Messages && role != Role::Peer,
-            cancel: cancel.0,
-            cancel_code: cancel.1,
-            sends_cancels: knobs[1],
-            cancel_on_timeout: knobs[2],
-            repeated_ids: knobs[3],
-            null_ids: knobs[4],
-            echo_ids: knobs[5],
-            null_id_error: null_ids.0,
-            prefixed: null_ids.1,
-            batches: knobs[6] || role == Role::Peer,
-            calls_max: limits.0,
-            requests_max: limits.1,
-            batch_items_max: limits.2,
-            soft: limits.3,
-            write_time: times.0,
-            drain_time: times.1,
-        },
+    (
+        framing, role, cancel, knobs, null_ids, dialect, limits, times,
     )
+        .prop_map(
+            |(framing, role, cancel, knobs, null_ids, dialect, limits, times)| Rules {
+                framing,
+                role,
+                exchange: knobs[0] && framing == Framing::Messages && role != Role::Peer,
+                cancel: cancel.0,
+                cancel_code: cancel.1,
+                sends_cancels: knobs[1],
+                cancel_on_timeout: knobs[2],
+                repeated_ids: knobs[3],
+                null_ids: knobs[4],
+                echo_ids: knobs[5],
+                null_id_error: null_ids.0,
+                missing_response_id: dialect.0,
+                error_profile: dialect.1,
+                prefixed: null_ids.1,
+                batches: knobs[6] || role == Role::Peer,
+                calls_max: limits.0,
+                requests_max: limits.1,
+                batch_items_max: limits.2,
+                soft: limits.3,
+                write_time: times.0,
+                drain_time: times.1,
+            },
+        )
 }
 
 fn settings(path: &'static str) -> ProptestConfig {

@@ -1,6 +1,6 @@
 //! Invariant: whatever a driver, its program and its peer do, in any order, a connection says and writes what the reference model says.
 
-use antiphon::{Framing, NullIdError, Role};
+use antiphon::{ErrorProfile, Framing, MissingResponseId, NullIdError, Role};
 
 use crate::bytes::Bytes;
 use crate::reference::Rules;
@@ -69,6 +69,16 @@ fn rules(bytes: &mut Bytes<'_>) -> Rules {
             NullIdError::FailSole,
             NullIdError::FailAll,
         ]),
+        missing_response_id: match knob(8) {
+            false => MissingResponseId::SoleExchange,
+            true => MissingResponseId::Invalid,
+        },
+        error_profile: [
+            ErrorProfile::Antiphon,
+            ErrorProfile::WebSocketDraft,
+            ErrorProfile::Lsp,
+            ErrorProfile::Mcp,
+        ][usize::from(knobs >> 9) % 4],
         calls_max: 1 + bytes.below(11),
         requests_max: 1 + bytes.below(5),
         batch_items_max: 1 + bytes.below(3),
@@ -148,9 +158,12 @@ fn said(bytes: &mut Bytes<'_>, hot: u8) -> Said {
             call: bytes.place(hot),
             body: bytes.byte(),
         },
-        4 => Said::AnswerId {
-            id: bytes.place(hot),
-            body: bytes.byte(),
+        4 => match (bytes.place(hot), bytes.byte()) {
+            (id, body @ 0x80..) => Said::AnswerUnnamed {
+                is_null: id % 2 == 1,
+                body,
+            },
+            (id, body) => Said::AnswerId { id, body },
         },
         5..=8 => Said::Request {
             id: bytes.place(hot),

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use antiphon::{
-    CloseReason, Closed, ConnectionError, Framing, InvalidReason, NullIdError, Role, SendError,
+    CloseReason, Closed, ConnectionError, ErrorProfile, Framing, InvalidReason, MissingResponseId,
+    NullIdError, Role, SendError,
 };
 
 use crate::rendering;
@@ -29,6 +30,9 @@ pub(crate) struct Rules {
     pub(crate) echo_ids: bool,
     /// What an error without id does to our calls.
     pub(crate) null_id_error: NullIdError,
+    /// What an answer without id does on an exchange of ours.
+    pub(crate) missing_response_id: MissingResponseId,
+    pub(crate) error_profile: ErrorProfile,
     /// Whether our ids are `"srv-1"`, … instead of numbers.
     pub(crate) prefixed: bool,
     pub(crate) batches: bool,
@@ -43,8 +47,9 @@ pub(crate) struct Rules {
 /// One object from the peer.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
+    /// An answer; none for one that leaves its id out.
     Answer {
-        id: String,
+        id: Option<String>,
         body: Body,
     },
     Request {
@@ -73,7 +78,8 @@ pub(crate) enum Item {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Body {
     Ok(String),
-    Error(i64, String),
+    /// The code as it is written, and the message.
+    Error(&'static str, &'static str),
     Both,
     BadError,
     NoVersion,
@@ -104,17 +110,23 @@ impl Item {
                 .map_or(String::new(), |p| format!(r#","params":{p}"#))
         };
         match self {
-            Item::Answer { id, body } => match body {
-                Body::Ok(result) => format!(r#"{{"jsonrpc":"2.0","result":{result},"id":{id}}}"#),
-                Body::Error(code, message) => format!(
-                    r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{message}"}},"id":{id}}}"#
-                ),
-                Body::Both => format!(
-                    r#"{{"jsonrpc":"2.0","result":1,"error":{{"code":1,"message":""}},"id":{id}}}"#
-                ),
-                Body::BadError => format!(r#"{{"jsonrpc":"2.0","error":7,"id":{id}}}"#),
-                Body::NoVersion => format!(r#"{{"result":1,"id":{id}}}"#),
-            },
+            Item::Answer { id, body } => {
+                let id = id
+                    .as_ref()
+                    .map_or(String::new(), |id| format!(r#","id":{id}"#));
+                let said = match body {
+                    Body::Ok(result) => format!(r#""jsonrpc":"2.0","result":{result}"#),
+                    Body::Error(code, message) => format!(
+                        r#""jsonrpc":"2.0","error":{{"code":{code},"message":"{message}"}}"#
+                    ),
+                    Body::Both => {
+                        r#""jsonrpc":"2.0","result":1,"error":{"code":1,"message":""}"#.to_string()
+                    }
+                    Body::BadError => r#""jsonrpc":"2.0","error":7"#.to_string(),
+                    Body::NoVersion => r#""result":1"#.to_string(),
+                };
+                format!("{{{said}{id}}}")
+            }
             Item::Request { id, params: p } => {
                 format!(
                     r#"{{"jsonrpc":"2.0","method":"ask"{},"id":{id}}}"#,
@@ -229,6 +241,8 @@ pub(crate) struct Model {
     now: u64,
     calls: BTreeMap<u64, Call>,
     last_number: u64,
+    /// Whether the last message that was queued has calls.
+    ends_in_calls: bool,
     undelivered: Vec<u64>,
     slots: Vec<Option<Request>>,
     free: Vec<usize>,
@@ -258,6 +272,7 @@ impl Model {
             now: 0,
             calls: BTreeMap::new(),
             last_number: 0,
+            ends_in_calls: false,
             undelivered: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -485,6 +500,7 @@ impl Model {
 
     pub(crate) fn queue(&mut self, body: String, calls: Vec<u64>) {
         let bytes = framed(self.rules.framing, &body);
+        self.ends_in_calls = !calls.is_empty();
         self.frames.push_back(Frame {
             bytes,
             taken: 0,
@@ -732,17 +748,15 @@ impl Model {
                 Some(format!("malformed syntax answered {answered:?}"))
             }
             Message::One(item) => {
-                let null_error = match &item {
-                    Item::Answer {
-                        id,
-                        body: body @ Body::Error(..),
-                    } if key(id) == Key::Null => Some(body.clone()),
-                    _ => None,
-                };
-                let all = self.is_for_all();
-                if let Some(body) = null_error.filter(|_| all && !self.calls.is_empty()) {
-                    self.fanout = Some((self.last_number, body));
-                    return None;
+                if let Item::Answer { id, body } = &item {
+                    let settles = match id {
+                        None => self.settles_without_id(body),
+                        Some(id) => key(id) == Key::Null && self.settles_with_null(body),
+                    };
+                    if settles && !self.calls.is_empty() {
+                        self.fanout = Some((self.last_number, body.clone()));
+                        return None;
+                    }
                 }
                 Some(self.deliver(item, None))
             }
@@ -750,11 +764,50 @@ impl Model {
         }
     }
 
-    /// Whether an error without id settles what is open: all of it, or the one message that is.
+    fn is_our_exchange(&self) -> bool {
+        self.rules.exchange && self.rules.role == Role::Client
+    }
+
+    /// Whether an answer that leaves its id out is taken for the reply to an exchange of ours.
+    fn is_reply_without_id(&self) -> bool {
+        self.is_our_exchange() && self.rules.missing_response_id == MissingResponseId::SoleExchange
+    }
+
+    /// Whether an answer that leaves its id out settles what is open: an error all of it, what else
+    /// could be an answer the one call that is.
+    fn settles_without_id(&self, body: &Body) -> bool {
+        self.is_reply_without_id()
+            && match body {
+                Body::Error(..) => true,
+                Body::Ok(_) | Body::BadError => self.calls.len() == 1,
+                Body::Both | Body::NoVersion => false,
+            }
+    }
+
+    /// Whether an answer with a null id settles what is open: all of it, or the one message that is.
+    fn settles_with_null(&self, body: &Body) -> bool {
+        let Body::Error(code, message) = body else {
+            return false;
+        };
+        let is_over_limit = match integer(code) {
+            -32004 => true,
+            -32600 => message.contains("bytes"),
+            _ => false,
+        };
+        self.is_for_all() || (is_over_limit && self.is_last_sent())
+    }
+
+    /// Whether the one call that is open has begun to leave, and nothing was sent behind it.
+    fn is_last_sent(&self) -> bool {
+        let is_last = |(number, call): (&u64, &Call)| *number == self.last_number && call.sent;
+        let is_only = self.calls.len() == 1 && self.calls.iter().all(is_last);
+        self.rules.null_id_error == NullIdError::Report && is_only && self.ends_in_calls
+    }
+
+    /// Whether an error with a null id settles what is open, whatever it says.
     fn is_for_all(&self) -> bool {
         let messages: BTreeSet<u64> = self.calls.values().map(|call| call.message).collect();
-        let is_exchange = self.rules.exchange && self.rules.role == Role::Client;
-        is_exchange
+        self.is_our_exchange()
             || match self.rules.null_id_error {
                 NullIdError::Report => false,
                 NullIdError::FailSole => messages.len() == 1,
@@ -764,7 +817,7 @@ impl Model {
 
     fn read_array(&mut self, items: Vec<Item>) -> Option<String> {
         let reason = if items.is_empty() {
-            if self.rules.exchange && self.rules.role == Role::Client {
+            if self.is_our_exchange() {
                 return None;
             }
             Some(InvalidReason::EmptyBatch)
@@ -920,7 +973,8 @@ impl Model {
                 format!("notification tell {} at {index:?}", or_dash(&params))
             }
             Item::Cancel { target, id } => self.deliver_cancel(&target, id, at),
-            Item::Answer { id, body } => self.deliver_answer(&id, &body),
+            Item::Answer { id: Some(id), body } => self.deliver_answer(&id, &body),
+            Item::Answer { id: None, body } => self.deliver_without_id(&body, at.is_some()),
             Item::Scalar => self.invalid(InvalidReason::NotAnObject, None, at),
             Item::Bare { id } => match self.open_call(&id) {
                 Some(number) => {
@@ -993,13 +1047,7 @@ impl Model {
             let call = self.retire(number).expect("it is open");
             return format!("response {number} tag {} {}", call.tag, shown(body));
         }
-        let reason = match body {
-            Body::Ok(_) | Body::Error(..) => None,
-            Body::Both => Some(InvalidReason::BothOutcomes),
-            Body::BadError => Some(InvalidReason::ErrorShape),
-            Body::NoVersion => Some(InvalidReason::Version),
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = broken(body) {
             return format!("malformed Response({reason:?}) answered None id {id}");
         }
         let used = |n: u64| key(&self.rules.spell(n)) == key(id);
@@ -1009,6 +1057,18 @@ impl Model {
             _ => "unknown",
         };
         format!("stray {kind} {} id {id}", shown(body))
+    }
+
+    /// An answer that leaves its id out and settles nothing.
+    fn deliver_without_id(&self, body: &Body, is_in_batch: bool) -> String {
+        let is_reply = !is_in_batch && self.is_reply_without_id();
+        let reason = match body {
+            Body::NoVersion => InvalidReason::Version,
+            Body::Error(..) if is_reply => return format!("stray null {} id -", shown(body)),
+            Body::Both | Body::BadError if is_reply => broken(body).expect("it is broken"),
+            _ => InvalidReason::IdMissing,
+        };
+        format!("malformed Response({reason:?}) answered None")
     }
 
     fn invalid(
@@ -1049,9 +1109,13 @@ impl Model {
         if !self.rules.null_ids && key(id) == Key::Null {
             Some(("NullId", -32600, "Invalid Request"))
         } else if self.draining {
-            Some(("Draining", -32002, "Server busy"))
+            let code = match self.rules.error_profile {
+                ErrorProfile::WebSocketDraft => -32009,
+                _ => self.busy_code(),
+            };
+            Some(("Draining", code, "Server busy"))
         } else if self.requests_open() >= self.rules.requests_max {
-            Some(("Busy", -32002, "Server busy"))
+            Some(("Busy", self.busy_code(), "Server busy"))
         } else if !self.rules.repeated_ids
             && self
                 .slots
@@ -1063,6 +1127,25 @@ impl Model {
         } else {
             None
         }
+    }
+
+    fn busy_code(&self) -> i64 {
+        match self.rules.error_profile {
+            ErrorProfile::Antiphon => -32002,
+            ErrorProfile::WebSocketDraft => -32007,
+            ErrorProfile::Lsp => -32803,
+            ErrorProfile::Mcp => -32603,
+        }
+    }
+
+    /// The code of an answer that says that a request was given up.
+    pub(crate) fn cancelled_code(&self) -> i64 {
+        let given_up = match self.rules.error_profile {
+            ErrorProfile::Antiphon | ErrorProfile::WebSocketDraft => -32001,
+            ErrorProfile::Lsp => -32800,
+            ErrorProfile::Mcp => -32603,
+        };
+        self.rules.cancel_code.unwrap_or(given_up)
     }
 
     // ---- tables ------------------------------------------------------------------------------
@@ -1230,11 +1313,26 @@ fn request_id(item: &Item) -> Option<(String, bool)> {
 fn shown(body: &Body) -> String {
     match body {
         Body::Ok(result) => format!("ok {result}"),
-        Body::Error(code, message) => format!("error {code} {message} -"),
-        Body::Both => format!("invalid {:?}", InvalidReason::BothOutcomes),
-        Body::BadError => format!("invalid {:?}", InvalidReason::ErrorShape),
-        Body::NoVersion => format!("invalid {:?}", InvalidReason::Version),
+        Body::Error(code, message) => format!("error {} {message} -", integer(code)),
+        Body::Both | Body::BadError | Body::NoVersion => {
+            format!("invalid {:?}", broken(body).expect("it is broken"))
+        }
     }
+}
+
+/// The rule that an answer breaks, its id apart.
+fn broken(body: &Body) -> Option<InvalidReason> {
+    match body {
+        Body::Ok(_) | Body::Error(..) => None,
+        Body::Both => Some(InvalidReason::BothOutcomes),
+        Body::BadError => Some(InvalidReason::ErrorShape),
+        Body::NoVersion => Some(InvalidReason::Version),
+    }
+}
+
+/// The value of a small whole number, however it is written.
+fn integer(code: &str) -> i64 {
+    code.parse::<f64>().expect("the generator writes numbers") as i64
 }
 
 fn or_dash(params: &Option<String>) -> &str {

@@ -63,14 +63,37 @@ pub(crate) enum Op {
 /// One object of the peer's, before it is known which ids are open.
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
-    Answer { call: u8, body: u8 },
-    AnswerId { id: u8, body: u8 },
-    Request { id: u8, params: u8 },
-    Notification { params: u8 },
-    Cancel { target: u8, id: Option<u8> },
+    Answer {
+        call: u8,
+        body: u8,
+    },
+    AnswerId {
+        id: u8,
+        body: u8,
+    },
+    /// With a null id, or with none.
+    AnswerUnnamed {
+        is_null: bool,
+        body: u8,
+    },
+    Request {
+        id: u8,
+        params: u8,
+    },
+    Notification {
+        params: u8,
+    },
+    Cancel {
+        target: u8,
+        id: Option<u8>,
+    },
     Scalar,
-    Bare { call: u8 },
-    ScalarParams { id: u8 },
+    Bare {
+        call: u8,
+    },
+    ScalarParams {
+        id: u8,
+    },
     ArrayId,
 }
 
@@ -93,6 +116,14 @@ const PARAMS: [Option<&str>; 4] = [
     Some("[1,{\"a\":null}]"),
     Some("{\"k\":1.50}"),
     Some("[]"),
+];
+/// Codes as they are written, and messages; the last two say that a message was over a limit.
+const ERRORS: [(&str, &str); 5] = [
+    ("-32000", "busy"),
+    ("-32000.0", "busy"),
+    ("-3.26e4", "Invalid Request"),
+    ("-32004", "Request too large"),
+    ("-32600.0", "at most 9 bytes"),
 ];
 const GARBAGE: [&str; 4] = [
     "{nope}",
@@ -132,6 +163,8 @@ fn config(rules: &Rules) -> Config {
         false => InvalidRequestId::AlwaysNull,
     };
     config.null_id_error = rules.null_id_error;
+    config.missing_response_id = rules.missing_response_id;
+    config.error_profile = rules.error_profile;
     if rules.prefixed {
         config.id_scheme = IdScheme::Prefixed("srv-");
     }
@@ -533,19 +566,28 @@ impl Run {
             .tokens
             .remove(&serial)
             .ok_or("a token that was just listed")?;
-        let (result, reply) = match how % 4 {
-            0 => (self.conn.respond(token, ()), r#""result":null"#),
-            1 => (self.conn.respond(token, "done"), r#""result":"done""#),
+        let error =
+            |code: i64, message| format!(r#""error":{{"code":{code},"message":"{message}"}}"#);
+        let (result, reply) = match how % 5 {
+            0 => (self.conn.respond(token, ()), r#""result":null"#.to_string()),
+            1 => (
+                self.conn.respond(token, "done"),
+                r#""result":"done""#.to_string(),
+            ),
             2 => (
                 self.conn.respond_err(token, &ErrorObject::new(7, "no")),
-                r#""error":{"code":7,"message":"no"}"#,
+                error(7, "no"),
+            ),
+            3 => (
+                self.conn.respond_unknown_method(token, "ask"),
+                error(-32601, "Method not found"),
             ),
             _ => (
-                self.conn.respond_unknown_method(token, "ask"),
-                r#""error":{"code":-32601,"message":"Method not found"}"#,
+                self.conn.respond_cancelled(token),
+                error(self.model.cancelled_code(), "Request cancelled"),
             ),
         };
-        let wanted = self.model.respond(serial, reply);
+        let wanted = self.model.respond(serial, &reply);
         let result = result.map_err(|rejected| {
             // A token that comes back is still the only one.
             self.tokens.insert(serial, rejected.value);
@@ -591,14 +633,18 @@ impl Run {
                 call: which,
                 body: how,
             } => Item::Answer {
-                id: call(which),
+                id: Some(call(which)),
                 body: body(*how),
             },
             Said::AnswerId {
                 id: which,
                 body: how,
             } => Item::Answer {
-                id: id(which),
+                id: Some(id(which)),
+                body: body(*how),
+            },
+            Said::AnswerUnnamed { is_null, body: how } => Item::Answer {
+                id: is_null.then(|| "null".to_string()),
                 body: body(*how),
             },
             Said::Request {
@@ -814,7 +860,10 @@ fn params(which: u8) -> Result<Option<&'static str>, SendError> {
 fn body(how: u8) -> Body {
     match how % 10 {
         0..=4 => Body::Ok("{\"x\":[1e2,null]}".to_string()),
-        5 | 6 => Body::Error(-32000, "busy".to_string()),
+        5 | 6 => {
+            let (code, message) = ERRORS[how as usize / 10 % ERRORS.len()];
+            Body::Error(code, message)
+        }
         7 => Body::Both,
         8 => Body::BadError,
         _ => Body::NoVersion,
