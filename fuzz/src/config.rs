@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use antiphon::{
     AcpVersion, BatchOrder, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds,
-    ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision, NullIdError,
-    NullParams, Role, UnknownId, V1NullId, VersionPolicy,
+    ErrorProfile, Framing, IdScheme, InvalidRequestId, LimitErrors, McpRevision, MissingResponseId,
+    NullIdError, NullParams, Role, UnknownId, V1NullId, VersionPolicy,
 };
 
 use crate::bytes::Bytes;
@@ -68,7 +68,11 @@ fn knob(config: &mut Config, which: u8, value: u8) {
     let span = || (value > 0).then(|| Duration::from_millis(u64::from(value)));
     match which % 48 {
         0 => config.role = [Role::Peer, Role::Client, Role::Server][of(3)],
-        1 => config.exchange = on,
+        1 => {
+            config.exchange = on;
+            config.missing_response_id =
+                [MissingResponseId::SoleExchange, MissingResponseId::Invalid][of(4) / 2];
+        }
         2 => {
             config.version = [
                 VersionPolicy::V2Only,
@@ -112,7 +116,14 @@ fn knob(config: &mut Config, which: u8, value: u8) {
                 LimitErrors::FirstCall,
             ][of(3)];
         }
-        20 => config.error_profile = [ErrorProfile::Antiphon, ErrorProfile::WebSocketDraft][of(2)],
+        20 => {
+            config.error_profile = [
+                ErrorProfile::Antiphon,
+                ErrorProfile::WebSocketDraft,
+                ErrorProfile::Lsp,
+                ErrorProfile::Mcp,
+            ][of(4)];
+        }
         21 => config.check_app_codes = on,
         22 => config.echo_method_names = on,
         23 => config.cancel_send = cancel_style(value),

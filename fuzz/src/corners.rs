@@ -8,24 +8,20 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use antiphon::{
-    CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Cut, ErrorObject,
-    ErrorProfile, Event, FixedConfig, Framer, Framing, FramingError, Id, IdScheme, Input, Instant,
-    Json, NullIdError, Outcome, RefusedCause, SendError, Settings,
+    CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Cut,
+    ErrorObject, ErrorProfile, Event, FixedConfig, Framer, Framing, FramingError, Id, IdScheme,
+    Input, Instant, Json, MissingResponseId, NullIdError, Outcome, OwnedJson, RefusedCause,
+    SendError, Settings,
 };
 use serde::{Serialize, Serializer};
 
 pub(crate) fn run(which: u8) {
-    match which % 15 {
+    match which % 19 {
         0 => {}
         1 => draining(),
         2 => huge_exponents(),
         3 => half_a_frame(),
-        4 => {
-            shown_otherwise();
-            said_in_words();
-            answers_that_name_no_call();
-            raw_json_in_another_format();
-        }
+        4 => shown_otherwise(),
         5 => an_exchange_without_an_answer(),
         6 => the_last_numbers(),
         7 => unwritable(),
@@ -35,7 +31,11 @@ pub(crate) fn run(which: u8) {
         11 => a_mark_cut_short(),
         12 => known_when_built(),
         13 => limits_without_end(),
-        _ => large_texts_in_place(),
+        14 => large_texts_in_place(),
+        15 => said_in_words(),
+        16 => answers_that_name_no_call(),
+        17 => raw_json_elsewhere(),
+        _ => a_pause_while_a_message_comes(),
     }
 }
 
@@ -43,13 +43,17 @@ pub(crate) fn run(which: u8) {
 pub(crate) fn in_words<T>(event: &Event<'_, T>) {
     let said = match event {
         Event::Response(response) => {
-            let owned = response.outcome.clone().into_owned();
+            let (lent, owned) = (&response.outcome, response.outcome.clone().into_owned());
             assert_eq!(owned, owned.clone());
-            if let antiphon::OwnedOutcome::Invalid(invalid) = &owned {
-                assert!(*invalid == invalid.reason() && invalid.text().len() <= 260);
-                assert!(!format!("{invalid:?}").is_empty());
+            match owned.as_outcome() {
+                Ok(outcome) => assert_eq!(outcome.to_string(), lent.to_string()),
+                Err(invalid) => {
+                    assert!(*invalid == invalid.reason() && invalid.text().len() <= 260);
+                    assert!(!format!("{invalid:?}").is_empty());
+                }
             }
-            format!("{}; {owned}", response.outcome)
+            assert!(owned.to_string().starts_with(&lent.to_string()));
+            owned.to_string()
         }
         Event::Malformed(malformed) => malformed.cause.to_string(),
         Event::Refused(refused) => refused.cause.to_string(),
@@ -127,13 +131,38 @@ fn said_in_words() {
         (ErrorObject::new(-32600, "at most 7 bytes"), true),
         (ErrorObject::new(-32600, "Invalid Request"), false),
         (ErrorObject::new(7, "at most 7 bytes"), false),
+        (with_data("\"at most 7 bytes\""), true),
+        (with_data("\"at most 7\""), false),
+        (with_data("7"), false),
     ] {
         assert_eq!(error.is_over_limit(), is_over, "{error}");
     }
+    // A handler that gives up what nobody has cancelled says so in its dialect.
+    for (profile, code) in [
+        (ErrorProfile::Antiphon, -32001),
+        (ErrorProfile::WebSocketDraft, -32001),
+        (ErrorProfile::Lsp, -32800),
+        (ErrorProfile::Mcp, -32603),
+    ] {
+        let mut config = Config::new();
+        (config.error_profile, config.cancel_answer) = (profile, CancelAnswer::Silent);
+        let mut conn: Connection<u64> = Connection::new(config);
+        let mut asked = Input::text(r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
+        let Some(Event::Request(request)) = conn.poll_event(&mut asked) else {
+            panic!("it is a request");
+        };
+        assert!(conn.respond_cancelled(request.token).is_ok());
+        let sent = String::from_utf8_lossy(conn.poll_transmit().expect("it is sent"));
+        assert!(sent.contains(&format!("{{\"code\":{code},")), "{sent}");
+    }
+}
+
+fn with_data(data: &str) -> ErrorObject<'_> {
+    ErrorObject::invalid_request().with_data(Json::parse_str(data).expect("JSON"))
 }
 
 /// An error over a limit without an id fails the one call that can be meant; a reply without an id
-/// settles its exchange.
+/// settles its exchange, if the configuration lets it.
 fn answers_that_name_no_call() {
     let over = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"at most 9 bytes"},"id":null}"#;
     for calls in [1, 2] {
@@ -147,40 +176,84 @@ fn answers_that_name_no_call() {
         in_words(&event);
         assert_eq!(matches!(event, Event::Response(_)), calls == 1);
     }
-    for config in [
-        Config::new().for_client_exchange(),
-        Config::lsp().for_client_exchange(),
+    for reply in [
+        r#"{"jsonrpc":"2.0","error":{"code":429,"message":"limit"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-4.29e2,"message":"limit"}}"#,
+        r#"{"jsonrpc":"2.0","error":"limit"}"#,
+        r#"{"jsonrpc":"2.0","result":7}"#,
     ] {
-        let mut conn: Connection<u64> = Connection::new(config);
-        conn.call("m", (), None, 0).expect("there is room");
-        conn.consume_transmit(usize::MAX);
-        let mut input = Input::text(r#"{"jsonrpc":"2.0","error":{"code":429,"message":"limit"}}"#);
-        let event = conn.poll_event(&mut input).expect("it is told");
-        in_words(&event);
-        assert!(matches!(event, Event::Response(_)));
-        assert!(config.error_profile.timeout().code() < 0);
+        for meaning in [MissingResponseId::SoleExchange, MissingResponseId::Invalid] {
+            let mut config = Config::new().for_client_exchange();
+            config.missing_response_id = meaning;
+            let mut conn: Connection<u64> = Connection::new(config);
+            conn.call("m", (), None, 0).expect("there is room");
+            conn.consume_transmit(usize::MAX);
+            let mut input = Input::text(reply);
+            let event = conn.poll_event(&mut input).expect("it is told");
+            in_words(&event);
+            let is_settled = meaning == MissingResponseId::SoleExchange;
+            assert_eq!(matches!(event, Event::Response(_)), is_settled, "{reply}");
+        }
     }
-    // What was said is kept, cut between two characters.
-    let mut conn: Connection<u64> = Connection::new(Config::new());
-    let number = conn.call("m", (), None, 0).expect("there is room").number();
-    let long = "€ä ".repeat(200);
-    let text = format!(r#"{{"jsonrpc":"2.0","id":{number},"error":"{long}"}}"#);
-    let mut input = Input::text(&text);
-    in_words(&conn.poll_event(&mut input).expect("it is told"));
+    // What was said is kept, on one line and cut between two characters, wherever they fall.
+    for blanks in 0..6 {
+        let mut conn: Connection<u64> = Connection::new(Config::new());
+        let number = conn.call("m", (), None, 0).expect("there is room").number();
+        let long = "\u{20ac}\u{e4} ".repeat(200);
+        let between = format!("\n{}", " ".repeat(blanks));
+        let text = format!("{{\"jsonrpc\":\"2.0\",{between}\"id\":{number},\"error\":\"{long}\"}}");
+        let mut input = Input::text(&text);
+        in_words(&conn.poll_event(&mut input).expect("it is told"));
+    }
     let bare = antiphon::OwnedInvalid::from(antiphon::InvalidReason::NoOutcome);
     assert!(bare.text().is_empty() && !bare.to_string().is_empty());
 }
 
-/// A format that knows nothing of raw JSON refuses it.
-fn raw_json_in_another_format() {
+/// A format that knows nothing of raw JSON refuses it, and no key is raw JSON. Keys that serde_json
+/// treats in secret ways are refused wherever they stand, and only there.
+fn raw_json_elsewhere() {
     struct Printed<'a>(Json<'a>);
     impl fmt::Display for Printed<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             self.0.serialize(f)
         }
     }
-    use fmt::Write;
+    struct Keyed<K>(K);
+    impl<K: Serialize> Serialize for Keyed<K> {
+        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            to.collect_map([(&self.0, 1)])
+        }
+    }
+    use fmt::Write as _;
     assert!(write!(String::new(), "{}", Printed(Json::NULL)).is_err());
+    assert!(serde_json::to_string(&Keyed(Json::NULL)).is_err());
+    let key = "$serde_json::private::Number";
+    let refused = OwnedJson::from_value(&Keyed(key)).expect_err("it is a secret key");
+    assert!(refused.to_string().contains("reserved key"), "{refused}");
+    let text = format!("{{\"a\":{{\"{key}\":\"1\"}},\"b\":{{\"b\":\"{key}\"}}}}");
+    let json = Json::parse_str(&text).expect("it is JSON");
+    for (member, is_secret) in [("a", true), ("b", false)] {
+        let value = json.get(member).expect("it is there");
+        let decoded = value.decode::<std::collections::BTreeMap<String, String>>();
+        assert_eq!(decoded.is_err(), is_secret, "{value}");
+    }
+}
+
+/// What was not read for a while has its time for a message anew.
+fn a_pause_while_a_message_comes() {
+    let mut config = Config::new();
+    config.frame_time_max = Some(Duration::from_millis(5));
+    let mut conn: Connection<u64> = Connection::new(config);
+    assert!(conn.poll_event(&mut Input::stream(b"{")).is_none());
+    conn.handle_time(Instant::from_millis(9));
+    conn.restart_frame_time();
+    for (now, is_over) in [(9, false), (13, false), (14, true)] {
+        conn.handle_timeout(Instant::from_millis(now));
+        let event = conn.poll_event(&mut Input::stream(b"{"));
+        let why = Closed::Failed(ConnectionError::FrameTimedOut);
+        assert_eq!(event.is_some(), is_over, "at {now}");
+        assert!(event.is_none_or(|event| matches!(event, Event::Closed(closed) if closed == why)));
+    }
 }
 
 fn id(text: &str) -> Id<'_> {

@@ -44,16 +44,16 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: [Target; 10] = [
-    target("json", json::run, 649),
+    target("json", json::run, 651),
     target("frames", frames::run, 248),
     target("client", client::run, 1179),
-    target("server", server::run, 1092),
+    target("server", server::run, 1100),
     target("encode", encode::run, 789),
-    target("operations", operations::run, 665),
+    target("operations", operations::run, 706),
     target("peers", peers::run, 264),
     target("drivers", drivers::run, 331),
     target("conversations", conversations::run, 307),
-    target("values", values::run, 879),
+    target("values", values::run, 883),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), cases_min: usize) -> Target {
