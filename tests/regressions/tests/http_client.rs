@@ -2,6 +2,9 @@
 //!
 //! Each server here answers every request, and ends its connections in a way of its own. A call that
 //! is given such a connection must take another one, whatever moment it comes at.
+//!
+//! How many calls were answered in each run is printed: `-- --nocapture after_each_reply` shows it for
+//! servers that close after each reply, ten runs on every runtime.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -190,29 +193,56 @@ fn tls() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     (server, client)
 }
 
+/// The answers of one run, up to the first call that has none.
+#[derive(Default)]
+struct Run {
+    answers: u64,
+    failed: Option<HttpCallError>,
+}
+
+impl Run {
+    /// Takes the outcome of the next call. Gives whether to go on.
+    fn take(&mut self, called: Result<u64, HttpCallError>) -> bool {
+        match called {
+            Ok(result) => {
+                self.answers += 1;
+                assert_eq!(result, self.answers);
+            }
+            Err(error) => self.failed = Some(error),
+        }
+        self.failed.is_none() && self.answers < CALLS
+    }
+
+    /// Prints how many there were, and sees that it is all of them, and that none was served twice.
+    fn check(self, on: &str, ending: Ending, served: &AtomicUsize) {
+        let answers = self.answers;
+        println!("{on}, {ending:?}: {answers} of {CALLS} calls answered");
+        if let Some(error) = self.failed {
+            panic!("{on} {ending:?}: call {} of {CALLS}: {error}", answers + 1);
+        }
+        assert_eq!(answers, CALLS);
+        assert_eq!(served.load(Ordering::SeqCst) as u64, CALLS);
+    }
+}
+
 fn every_call_is_answered(rt: Rt, ending: Ending, is_secure: bool) {
     let (tls_server, tls_client) = tls();
-    let (port, answered) = server(ending, is_secure.then_some(tls_server));
-    rt.run(|_| async {
+    let (port, served) = server(ending, is_secure.then_some(tls_server));
+    let run = rt.run(|_| async {
         let client = match is_secure {
             false => client(rt, port),
             true => client_with_tls(rt, port, tls_client),
         };
-        for id in 1..=CALLS {
-            let called = client.call_timeout::<u64>("m", (), Some(LONG / 3)).await;
-            match called {
-                Ok(result) => assert_eq!(result, id),
-                Err(error) => panic!("{rt:?} {ending:?}: call {id} of {CALLS}: {error}"),
-            }
-        }
+        let mut run = Run::default();
+        while run.take(client.call_timeout("m", (), Some(LONG / 3)).await) {}
+        run
     });
-    // None was served twice.
-    assert_eq!(answered.load(Ordering::SeqCst) as u64, CALLS);
+    run.check(&format!("{rt:?}"), ending, &served);
 }
 
 fn every_call_is_answered_on_threads(ending: Ending, is_secure: bool) {
     let (tls_server, tls_client) = tls();
-    let (port, answered) = server(ending, is_secure.then_some(tls_server));
+    let (port, served) = server(ending, is_secure.then_some(tls_server));
     let client = match is_secure {
         false => client_on_threads(port),
         true => {
@@ -221,13 +251,29 @@ fn every_call_is_answered_on_threads(ending: Ending, is_secure: bool) {
             client.expect("a client")
         }
     };
-    for id in 1..=CALLS {
-        match client.call_timeout::<u64>("m", (), Some(LONG / 3)) {
-            Ok(result) => assert_eq!(result, id),
-            Err(error) => panic!("threads {ending:?}: call {id} of {CALLS}: {error}"),
-        }
+    let mut run = Run::default();
+    while run.take(client.call_timeout("m", (), Some(LONG / 3))) {}
+    run.check("threads", ending, &served);
+}
+
+/// How often 200 calls are made against a server that closes after each reply.
+const RUNS: usize = 10;
+
+/// Said and not said.
+const CLOSING: [Ending; 2] = [Ending::Said, Ending::Silent];
+
+fn calls_to_a_server_that_closes_after_each_reply_timed_out(rt: Rt) {
+    for ending in CLOSING {
+        (0..RUNS).for_each(|_| every_call_is_answered(rt, ending, false));
     }
-    assert_eq!(answered.load(Ordering::SeqCst) as u64, CALLS);
+}
+
+// USE-18 HTP-05
+#[test]
+fn calls_to_a_server_that_closes_after_each_reply_timed_out_on_threads() {
+    for ending in CLOSING {
+        (0..RUNS).for_each(|_| every_call_is_answered_on_threads(ending, false));
+    }
 }
 
 /// One test of each runtime and of threads for each ending.
@@ -266,6 +312,9 @@ endings! {
 enum Then {
     Close,
     EndWriting,
+    /// It ends its direction when another request has come, and closes a while later without having
+    /// read it: the end of the stream comes first, and the reset behind it.
+    EndThenReset,
     /// It reads another request, and closes without an answer.
     ReadAndClose,
 }
@@ -295,6 +344,13 @@ fn scripted(then: Then) -> (u16, Receiver<()>, Arc<AtomicUsize>) {
                     Some(Then::EndWriting) => {
                         socket.shutdown(Shutdown::Write).expect("a client");
                     }
+                    Some(Then::EndThenReset) => {
+                        let peeked = socket.peek(&mut [0]);
+                        assert_eq!(peeked.expect("another request"), 1);
+                        socket.shutdown(Shutdown::Write).expect("a client");
+                        // As long as the way there and back may take.
+                        thread::sleep(Duration::from_millis(20));
+                    }
                     Some(Then::ReadAndClose) => {
                         request(&mut socket, &handle, LONG).expect("another request");
                         count.fetch_add(1, Ordering::SeqCst);
@@ -304,7 +360,7 @@ fn scripted(then: Then) -> (u16, Receiver<()>, Arc<AtomicUsize>) {
                 break;
             }
             drop(socket);
-            if matches!(then, Then::ReadAndClose) {
+            if matches!(then, Then::ReadAndClose | Then::EndThenReset) {
                 held.clear();
             }
             let _ = done.send(());
@@ -338,6 +394,29 @@ fn an_end_that_the_runtime_had_not_looked_at_cost_a_call_on_threads() {
         let called = client.call_timeout::<u64>("m", (), Some(LONG / 3));
         assert_eq!(called.expect("an answer"), 2, "{then:?}");
     }
+}
+
+/// A reset that comes behind the end of the stream says that the call was not read.
+fn an_end_that_came_before_its_reset_cost_a_call(rt: Rt) {
+    let (port, _done, requests) = scripted(Then::EndThenReset);
+    rt.run(|_| async {
+        let client = client(rt, port);
+        assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
+        let called = client.call_timeout::<u64>("m", (), Some(LONG / 3)).await;
+        assert_eq!(called.expect("an answer"), 2, "{rt:?}");
+    });
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
+}
+
+// USE-18 HTP-05
+#[test]
+fn an_end_that_came_before_its_reset_cost_a_call_on_threads() {
+    let (port, _done, requests) = scripted(Then::EndThenReset);
+    let client = client_on_threads(port);
+    assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
+    let called = client.call_timeout::<u64>("m", (), Some(LONG / 3));
+    assert_eq!(called.expect("an answer"), 2);
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
 }
 
 /// A call that the server has read is never made again by itself: it may be a payment.
@@ -377,6 +456,10 @@ mod without_a_race {
     on_every_runtime! {
         // USE-18 HTP-05
         an_end_that_the_runtime_had_not_looked_at_cost_a_call;
+        // USE-18 HTP-05
+        calls_to_a_server_that_closes_after_each_reply_timed_out;
+        // USE-18 HTP-05
+        an_end_that_came_before_its_reset_cost_a_call;
         // USE-18 CON-06
         a_call_that_was_read_is_lost_with_its_connection;
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use antiphon::Instant;
 use antiphon::http::HeadScan;
 use antiphon_session::grace;
-use antiphon_session::http::{Kept, unprocessed};
+use antiphon_session::http::{Kept, RESET_LOOK_INTERVAL, RESET_TIME_MAX, unprocessed};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::io::Io;
@@ -152,6 +152,8 @@ pub(crate) struct HyperIo {
     runtime: SharedRuntime,
     /// What is known of the request under way, where this side asks.
     client: Option<(NextRequest, Kept)>,
+    /// An end that is not told yet, for a reset may come behind it, and until when that is awaited.
+    unjudged: Option<(io::Result<usize>, Instant)>,
     /// None where this side asks, and keeps the time itself.
     phases: Option<Arc<Phases>>,
     /// Until when the phase may last: known from the first time on that nothing more is there, for mostly all is.
@@ -198,6 +200,7 @@ impl HyperIo {
             io,
             runtime,
             client: None,
+            unjudged: None,
             until: None,
             is_granted: false,
             ended_at: None,
@@ -356,6 +359,29 @@ impl HyperIo {
         }
     }
 
+    /// The end once a reset has come behind it, and whether one has, which is awaited until then.
+    fn poll_reset(
+        &mut self,
+        cx: &mut Context<'_>,
+        end: io::Result<usize>,
+        until: Instant,
+    ) -> Poll<(io::Result<usize>, bool)> {
+        loop {
+            if self.io.was_reset() {
+                return Poll::Ready((end, true));
+            }
+            let now = self.runtime.now();
+            if now >= until {
+                return Poll::Ready((end, false));
+            }
+            let look = until.min(now + RESET_LOOK_INTERVAL);
+            if poll_timer(&mut self.read_timer, &self.runtime, look, cx).is_pending() {
+                self.unjudged = Some((end, until));
+                return Poll::Pending;
+            }
+        }
+    }
+
     fn read_once(
         &mut self,
         cx: &mut Context<'_>,
@@ -376,9 +402,21 @@ impl HyperIo {
     ) -> Poll<io::Result<()>> {
         let room = buf.remaining().min(SCRATCH_BYTES);
         scratch.resize(SCRATCH_BYTES, 0);
-        let read = ready!(self.io.poll_read(cx, &mut scratch[..room]));
+        let (read, was_reset) = match self.unjudged.take() {
+            Some((end, until)) => ready!(self.poll_reset(cx, end, until)),
+            None => {
+                let read = ready!(self.io.poll_read(cx, &mut scratch[..room]));
+                match &self.client {
+                    Some((_, kept)) if kept.may_be_reset(&read) => {
+                        let until = self.runtime.now() + RESET_TIME_MAX;
+                        ready!(self.poll_reset(cx, read, until))
+                    }
+                    _ => (read, false),
+                }
+            }
+        };
         let n = match &mut self.client {
-            Some((_, kept)) => kept.read(read, || self.io.was_reset())?,
+            Some((_, kept)) => kept.read(read, || was_reset || self.io.was_reset())?,
             None => read?,
         };
         buf.put_slice(&scratch[..n.min(room)]);

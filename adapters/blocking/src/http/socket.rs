@@ -6,9 +6,10 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon_session::http::Kept;
+use antiphon_session::http::{Kept, RESET_LOOK_INTERVAL, RESET_TIME_MAX};
 use ureq::Error;
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
@@ -105,6 +106,21 @@ fn was_reset(stream: &TcpStream) -> bool {
     matches!(stream.take_error(), Ok(Some(_)))
 }
 
+/// Whether a reset comes behind the end within `span`.
+fn reset_follows(stream: &TcpStream, span: Duration) -> bool {
+    let until = Instant::now() + span;
+    loop {
+        if was_reset(stream) {
+            return true;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        thread::sleep(left.min(RESET_LOOK_INTERVAL));
+    }
+}
+
 impl Transport for Socket {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
@@ -143,8 +159,12 @@ impl Transport for Socket {
                 read => break read,
             }
         };
+        let span = match self.kept.may_be_reset(&read) {
+            true => RESET_TIME_MAX,
+            false => Duration::ZERO,
+        };
         let stream = &self.stream;
-        let read = self.kept.read(read, || was_reset(stream));
+        let read = self.kept.read(read, || reset_follows(stream, span));
         let n = read.map_err(|error| explain(error, timeout))?;
         self.buffers.input_appended(n);
         Ok(n > 0)

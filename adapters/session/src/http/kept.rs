@@ -3,7 +3,7 @@
 //! ```text
 //!   begin ──▶ sent ──▶ first byte of the reply ──▶ begin
 //!     │        │                  └ the connection ends: lost
-//!     │        ├ it is reset: unprocessed
+//!     │        ├ it is reset, or soon after its end: unprocessed
 //!     │        └ it ends otherwise: lost
 //!     └ there is something to be read already: unprocessed
 //! ```
@@ -14,9 +14,20 @@
 //! it after that. A program that has read a request and then closes or crashes ends the connection
 //! without a reset, and that call is lost. On a new connection nothing speaks for a server that was
 //! done with it, so a reset proves nothing there.
+//!
+//! A connection that is closed while a request is on its way ends first, and is reset when the request
+//! gets there: the reset comes behind the end, by as long as the way there and back takes. So an end
+//! is not judged at once.
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
+
+/// For how long a reset is awaited behind an end ([`Kept::may_be_reset`]).
+pub const RESET_TIME_MAX: Duration = Duration::from_millis(200);
+
+/// How often to look whether it has come: a socket that has ended tells nobody.
+pub const RESET_LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// What a client's connection knows of the request that it carries.
 #[derive(Debug, Default)]
@@ -52,8 +63,18 @@ impl Kept {
         })
     }
 
+    /// Whether what was read is an end behind which a reset may come and say that the server did not
+    /// read the request. Then it is awaited for [`RESET_TIME_MAX`], before [`read`](Self::read) is told.
+    pub fn may_be_reset(&self, read: &io::Result<usize>) -> bool {
+        let is_end = match read {
+            Ok(n) => *n == 0,
+            Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+        };
+        is_end && self.has_sent && self.has_no_reply()
+    }
+
     /// Something was read, the end (0 bytes) included, or could not be. `was_reset` tells whether the
-    /// system knows of a reset that came with an end.
+    /// system knows of a reset that came with an end or behind it.
     ///
     /// # Errors
     /// As [`written`](Self::written), for an end, too.
@@ -138,9 +159,15 @@ mod tests {
         assert!(!is_to_be_sent_again(kept.read(Err(RESET.into()), || true)));
         assert!(!is_to_be_sent_again(kept.read(Ok(0), || true)));
         assert_eq!(kept.read(Ok(1), || true).unwrap(), 1);
+        assert!(!kept.may_be_reset(&Ok(0)));
         // On a kept one it is a reset that counts.
         assert!(kept.begin());
+        assert!(!kept.may_be_reset(&Ok(0)));
         kept.written(Ok(())).unwrap();
+        assert!(kept.may_be_reset(&Ok(0)));
+        assert!(kept.may_be_reset(&Err(io::ErrorKind::UnexpectedEof.into())));
+        assert!(!kept.may_be_reset(&Err(RESET.into())));
+        assert!(!kept.may_be_reset(&Ok(1)));
         assert!(is_to_be_sent_again(kept.read(Err(RESET.into()), || false)));
         assert!(is_to_be_sent_again(kept.read(Ok(0), || true)));
         assert!(!is_to_be_sent_again(kept.read(Ok(0), || false)));
