@@ -19,7 +19,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::http::MEDIA_TYPE;
-use antiphon_session::http::{HttpError, HttpRequest, HttpResponse, HttpUrl, is_unprocessed};
+use antiphon_session::http::{
+    HttpError, HttpRequest, HttpResponse, HttpUrl, idle_time_said, is_unprocessed,
+};
 use bytes::Buf;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -56,10 +58,6 @@ pub(super) enum Reuse {
     No,
 }
 
-/// How much earlier than the server a connection is given up of which it said how long it keeps it: a
-/// request sent later might meet its end.
-const KEPT_SHORTER: Duration = Duration::from_secs(1);
-
 impl Reuse {
     fn after(response: &Response<Incoming>) -> Self {
         let headers = response.headers();
@@ -73,12 +71,11 @@ impl Reuse {
         if ends_by_itself || has_no_end || has_token(headers, CONNECTION, "close") {
             return Self::No;
         }
-        match headers.get("keep-alive").and_then(timeout_of) {
+        let keep_alive = headers.get("keep-alive");
+        match keep_alive.and_then(|value| idle_time_said(value.to_str().ok()?)) {
             None => Self::Yes,
-            Some(span) => match span.saturating_sub(KEPT_SHORTER) {
-                Duration::ZERO => Self::No,
-                span => Self::For(span),
-            },
+            Some(Duration::ZERO) => Self::No,
+            Some(span) => Self::For(span),
         }
     }
 }
@@ -89,17 +86,6 @@ fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','));
     tokens.any(|found| found.trim().eq_ignore_ascii_case(token))
-}
-
-/// What a header `Keep-Alive: timeout=5, max=100` says of time.
-fn timeout_of(value: &HeaderValue) -> Option<Duration> {
-    let mut params = value.to_str().ok()?.split(',');
-    let seconds = params.find_map(|param| {
-        let (name, value) = param.split_once('=')?;
-        let is_it = name.trim().eq_ignore_ascii_case("timeout");
-        is_it.then(|| value.trim().parse().ok()).flatten()
-    })?;
-    Some(Duration::from_secs(seconds))
 }
 
 /// Where requests go, and how their heads say so.

@@ -29,6 +29,21 @@ pub const RESET_TIME_MAX: Duration = Duration::from_millis(200);
 /// How often to look whether it has come: a socket that has ended tells nobody.
 pub const RESET_LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
+/// How much earlier than the server a connection is given up of which it said how long it keeps it: a
+/// request sent later might meet its end.
+const KEPT_SHORTER: Duration = Duration::from_secs(1);
+
+/// For how long a connection may be idle after a reply with a header `Keep-Alive: timeout=5, max=100`: a
+/// second less than the server says, so not at all if that is one. None if it does not say.
+pub fn idle_time_said(keep_alive: &str) -> Option<Duration> {
+    let seconds = keep_alive.split(',').find_map(|param| {
+        let (name, value) = param.split_once('=')?;
+        let is_it = name.trim().eq_ignore_ascii_case("timeout");
+        is_it.then(|| value.trim().parse().ok()).flatten()
+    })?;
+    Some(Duration::from_secs(seconds).saturating_sub(KEPT_SHORTER))
+}
+
 /// What a client's connection knows of the request that it carries.
 #[derive(Debug, Default)]
 pub struct Kept {
@@ -141,12 +156,33 @@ impl std::error::Error for Unprocessed {
 mod tests {
     use std::io;
 
-    use super::{Kept, is_unprocessed};
+    use std::time::Duration;
+
+    use super::{Kept, idle_time_said, is_unprocessed};
 
     const RESET: io::ErrorKind = io::ErrorKind::ConnectionReset;
 
     fn is_to_be_sent_again(read: io::Result<usize>) -> bool {
         read.is_err_and(|error| is_unprocessed(&error))
+    }
+
+    #[test]
+    fn a_connection_is_kept_a_second_shorter_than_the_server_says() {
+        let seconds = |text| idle_time_said(text).map(|span| span.as_secs());
+        assert_eq!(seconds(" timeout=5, max=100"), Some(4));
+        assert_eq!(seconds("max=100,TIMEOUT = 2"), Some(1));
+        assert_eq!(seconds("timeout=1"), Some(0));
+        assert_eq!(idle_time_said("timeout=0"), Some(Duration::ZERO));
+        for nothing in [
+            "",
+            "max=100",
+            "timeout",
+            "timeout=",
+            "timeout=-1",
+            "timeout=soon",
+        ] {
+            assert_eq!(seconds(nothing), None, "{nothing}");
+        }
     }
 
     // CON-06
