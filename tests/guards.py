@@ -430,7 +430,7 @@ HTTP_CLIENT = [
      "threads: a reply declared too large is not read", "http::what_came_back"),
     (BLOCKING + "http/send.rs", "body.limit(limit.saturating_add(1))", "body.limit(u64::MAX)",
      "threads: a reply has only so many bytes", "http::a_reply_of_unknown_length"),
-    (BLOCKING + "http/send.rs", ".timeout_global(left)", "",
+    (BLOCKING + "http/send.rs", ".timeout_global(timeout)", "",
      "threads: a call has a deadline", "http::everything_that_waits"),
     (BLOCKING + "http/send.rs", ".max_redirects(0)", ".max_redirects(5)",
      "threads: redirects are followed by our rules alone", "http::what_came_back"),

@@ -294,36 +294,84 @@ fn a_long_answer_that_found_no_room_while_the_process_was_stopped_counts() {
     });
 }
 
-const REPLY: &str = r#"{"jsonrpc":"2.0","result":"in time","id":1}"#;
-
-fn http_reply() -> String {
+fn http_reply(result: &str) -> String {
+    let body = format!(r#"{{"jsonrpc":"2.0","result":"{result}","id":1}}"#);
+    let length = body.len();
     format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{REPLY}",
-        REPLY.len()
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     )
+}
+
+/// A program that calls over HTTP, and the connection on which its request has come.
+fn calling_over_http(runtime: &str) -> (Program, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let client = calling(runtime, &url);
+    // The program looks first whether anybody is there.
+    drop(listener.accept().expect("it connects"));
+    let mut stream = listener.accept().expect("it connects").0;
+    frames::read_head(&mut stream).expect("a head");
+    (client, stream)
 }
 
 // USE-04
 #[test]
 fn a_reply_of_http_that_arrived_while_the_process_was_stopped_counts() {
     on_each_runtime(|runtime| {
-        // There ureq keeps the time, and looks at the clock before it reads.
-        if runtime == "blocking" {
-            return;
-        }
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/", listener.local_addr().expect("an address"));
-        let mut client = calling(runtime, &url);
-        // The program looks first whether anybody is there.
-        drop(listener.accept().expect("it connects"));
-        let mut stream: TcpStream = listener.accept().expect("it connects").0;
-        frames::read_head(&mut stream).expect("a head");
+        let (mut client, mut stream) = calling_over_http(runtime);
         stopped(&client, || {
-            stream
-                .write_all(http_reply().as_bytes())
-                .expect("it is taken")
+            let reply = http_reply("in time");
+            stream.write_all(reply.as_bytes()).expect("it is taken");
         });
         assert_eq!(client.object(), r#"{"result":"in time"}"#);
+    });
+}
+
+// USE-04
+#[test]
+fn a_long_reply_of_http_that_found_no_room_while_the_process_was_stopped_counts() {
+    on_each_runtime(|runtime| {
+        let (mut client, mut stream) = calling_over_http(runtime);
+        // Longer than what waits in two sockets on one machine.
+        let reply = http_reply(&"x".repeat(8 << 20));
+        let sending = thread::spawn(move || {
+            let sent = stream.write_all(reply.as_bytes());
+            // Not closed, for the body of the request has not been read.
+            sent.map(|()| stream)
+        });
+        stopped(&client, || {});
+        let said = client.object();
+        assert!(said.starts_with(r#"{"result":"xxx"#), "{runtime}: {said}");
+        let sent = sending.join().expect("it ends");
+        drop(sent.expect("all is taken"));
+    });
+}
+
+// USE-04
+#[test]
+fn a_reply_of_http_that_the_jump_of_the_clock_delayed_counts() {
+    on_each_runtime(|runtime| {
+        let (mut client, mut stream) = calling_over_http(runtime);
+        // The whole machine slept: nobody has said anything meanwhile.
+        stopped(&client, || {});
+        thread::sleep(DEADLINE / 5);
+        // The head and the body by themselves.
+        let reply = http_reply("in time");
+        let (head, body) = reply.split_at(reply.find("{").expect("a body"));
+        stream.write_all(head.as_bytes()).expect("it is taken");
+        thread::sleep(DEADLINE / 5);
+        stream.write_all(body.as_bytes()).expect("it is taken");
+        assert_eq!(client.object(), r#"{"result":"in time"}"#);
+    });
+}
+
+// USE-04
+#[test]
+fn a_reply_of_http_that_never_comes_is_given_up_after_the_process_was_stopped() {
+    on_each_runtime(|runtime| {
+        let (mut client, _stream) = calling_over_http(runtime);
+        stopped(&client, || {});
+        assert_eq!(client.object(), r#"{"timeout":true}"#);
     });
 }
 

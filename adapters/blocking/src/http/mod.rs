@@ -32,6 +32,7 @@
 //! ```
 
 mod client;
+mod deadline;
 #[cfg(feature = "tls")]
 mod secure;
 mod send;

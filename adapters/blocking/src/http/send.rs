@@ -12,10 +12,10 @@ use antiphon::http::ReplyError;
 use antiphon_session::http::{
     HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse, is_unprocessed,
 };
-use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, Error, Timeout};
 
-use super::socket::{Sockets, Unconnected};
+use super::deadline::ahead;
+use super::socket::{Names, Sockets, Unconnected};
 
 /// What sends requests: [`Ureq`], or any HTTP client that a program has already. A dozen lines
 /// with most of them: post `request.body` to `request.url` with `request.content_type` and
@@ -53,6 +53,8 @@ impl HttpSend for HttpMock {
 /// Sends with ureq.
 pub struct Ureq {
     agent: Agent,
+    /// The agent ends a call at its deadline, for its sockets are not ours.
+    keeps_time: bool,
     places: Places,
     /// How many connections may be found closed before a request counts as not sent: each that may
     /// have been idle.
@@ -114,22 +116,25 @@ impl Ureq {
         let agent = Agent::config_builder()
             // Where the server is, is for the caller to say.
             .proxy(None)
-            .timeout_connect(Some(options.connect_time_max))
-            .timeout_resolve(Some(options.connect_time_max))
             .max_response_header_size(options.header_bytes_max)
             .max_idle_connections(connections_max)
             .max_idle_connections_per_host(connections_max)
             .max_idle_age(options.idle_time_max)
             .build();
-        let agent = Agent::with_parts(agent, Sockets, DefaultResolver::default());
-        Self::from_agent(agent, options)
+        let time_max = options.connect_time_max;
+        let agent = Agent::with_parts(agent, Sockets { time_max }, Names { time_max });
+        let mut ureq = Self::from_agent(agent, options)?;
+        ureq.keeps_time = false;
+        Ok(ureq)
     }
 
     /// Sends with an agent that the caller has made: with TLS, a proxy, another resolver. Its
     /// limits and deadlines are its own, but for the reply's size and the call's timeout, and for
     /// `connections_max`. Statuses are not errors to it and redirects are not followed, whatever
     /// it was told. A call that meets the end of an idle connection of the agent is lost: only the
-    /// sockets of [`new`](Self::new) tell that the server cannot have read it.
+    /// sockets of [`new`](Self::new) tell that the server cannot have read it. Nor does the agent read
+    /// what came while the process was stopped, once the call's timeout is over, or know for how long
+    /// the server says that it keeps a connection.
     ///
     /// # Errors
     /// [`HttpError::Header`] for one that cannot be sent.
@@ -146,6 +151,7 @@ impl Ureq {
         }
         Ok(Self {
             agent,
+            keeps_time: true,
             tries_max: options.connections_max.max(1),
             places: Places {
                 free: Mutex::new(options.connections_max.max(1)),
@@ -184,6 +190,10 @@ impl Ureq {
         if left == Some(Duration::ZERO) {
             return Err(HttpError::TimedOut);
         }
+        let timeout = match self.keeps_time {
+            true => left,
+            false => left.map(ahead),
+        };
         let mut post = self
             .agent
             .post(request.url.to_string())
@@ -203,7 +213,7 @@ impl Ureq {
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .timeout_global(left)
+            .timeout_global(timeout)
             .build();
         let sent = post.send(&request.body[..]);
         let mut response = sent.map_err(|error| failed(error, request))?;

@@ -1,4 +1,4 @@
-//! TCP sockets for ureq, which know whether a request can have reached the server.
+//! TCP sockets for ureq, which know whether a request can have reached the server and keep the deadlines.
 //!
 //! ureq's own sockets tell that an idle connection is over when it is taken up again, and not what
 //! became of a request that met its end.
@@ -10,17 +10,42 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon_session::http::{Kept, RESET_LOOK_INTERVAL, RESET_TIME_MAX};
-use ureq::Error;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
+use ureq::{Error, Timeout};
+
+use super::deadline::{Deadline, left};
 
 /// The shortest time that one of several addresses is tried for.
 const ADDRESS_TIME_MIN: Duration = Duration::from_millis(10);
 
-/// Makes the connections.
+/// Looks names up, for so long at the most.
 #[derive(Debug)]
-pub(super) struct Sockets;
+pub(super) struct Names {
+    pub(super) time_max: Duration,
+}
+
+impl Resolver for Names {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let timeout = within(timeout, self.time_max, Timeout::Resolve);
+        DefaultResolver::default().resolve(uri, config, timeout)
+    }
+}
+
+/// Makes the connections, each for so long at the most.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    pub(super) time_max: Duration,
+}
 
 impl Connector for Sockets {
     type Out = Socket;
@@ -31,35 +56,44 @@ impl Connector for Sockets {
         _: Option<()>,
     ) -> Result<Option<Socket>, Error> {
         let config = details.config;
+        let timeout = within(details.timeout, self.time_max, Timeout::Connect);
+        let stream = connect(&details.addrs, *timeout.after);
         Ok(Some(Socket {
-            stream: connect(details).map_err(|error| match error.kind() {
-                io::ErrorKind::TimedOut => Error::Timeout(details.timeout.reason),
+            stream: stream.map_err(|error| match error.kind() {
+                io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
                 _ => Error::Other(Unconnected(error).into()),
             })?,
             buffers: LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size()),
             kept: Kept::default(),
+            deadline: Deadline::default(),
             is_new_request: true,
         }))
     }
 }
 
+/// What is left of the caller's timeout, or `time_max` if that is less.
+fn within(mut timeout: NextTimeout, time_max: Duration, reason: Timeout) -> NextTimeout {
+    let after = match left(timeout) {
+        Some(left) if left < time_max => left,
+        _ => {
+            timeout.reason = reason;
+            time_max
+        }
+    };
+    timeout.after = after.into();
+    timeout
+}
+
 /// Connects to the first address that answers. Each is tried for half of the time that is left, the
 /// last for all of it.
-fn connect(details: &ConnectionDetails<'_>) -> io::Result<TcpStream> {
-    let total = details.timeout.not_zero().map(|span| *span);
-    let deadline = total.map(|span| Instant::now() + span);
+fn connect(addresses: &ResolvedSocketAddrs, time_max: Duration) -> io::Result<TcpStream> {
+    let start = Instant::now();
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    let count = details.addrs.len();
-    for (at, address) in details.addrs.iter().enumerate() {
-        let connected = match deadline {
-            None => TcpStream::connect(address),
-            Some(deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                let span = if at + 1 < count { left / 2 } else { left };
-                TcpStream::connect_timeout(address, span.max(ADDRESS_TIME_MIN))
-            }
-        };
-        match connected {
+    let count = addresses.len();
+    for (at, address) in addresses.iter().enumerate() {
+        let left = time_max.saturating_sub(start.elapsed());
+        let span = if at + 1 < count { left / 2 } else { left };
+        match TcpStream::connect_timeout(address, span.max(ADDRESS_TIME_MIN)) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
@@ -87,6 +121,7 @@ pub(super) struct Socket {
     stream: TcpStream,
     buffers: LazyBuffers,
     kept: Kept,
+    deadline: Deadline,
     /// What is sent next begins a request.
     is_new_request: bool,
 }
@@ -98,6 +133,33 @@ impl Socket {
         let peeked = self.stream.peek(&mut [0]);
         self.stream.set_nonblocking(false)?;
         Ok(peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
+    }
+
+    /// Reads once. Gives none if nothing has come by the deadline.
+    fn read(&mut self) -> Option<io::Result<usize>> {
+        let buffer = self.buffers.input_append_buf();
+        let once = |mut stream: &TcpStream| stream.read(buffer);
+        let read = (self.deadline).wait(&self.stream, TcpStream::set_read_timeout, once)?;
+        let span = match self.kept.may_be_reset(&read) {
+            true => RESET_TIME_MAX,
+            false => Duration::ZERO,
+        };
+        let stream = &self.stream;
+        Some(self.kept.read(read, || reset_follows(stream, span)))
+    }
+
+    /// Writes so many bytes of the output. Gives none if they were not taken by the deadline.
+    fn write(&mut self, amount: usize) -> Option<io::Result<()>> {
+        let mut rest = &self.buffers.output()[..amount];
+        while !rest.is_empty() {
+            let once = |mut stream: &TcpStream| stream.write(rest);
+            match (self.deadline).wait(&self.stream, TcpStream::set_write_timeout, once)? {
+                Ok(0) => return Some(Err(io::ErrorKind::WriteZero.into())),
+                Ok(n) => rest = &rest[n..],
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(()))
     }
 }
 
@@ -127,45 +189,22 @@ impl Transport for Socket {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        let timeout = timeout.for_write();
-        let span = span_of(timeout)?;
         if self.is_new_request {
             // A kept one was asked by `is_open` just now.
             self.is_new_request = false;
             self.kept.begin();
+            self.deadline = Deadline::default();
         }
-        self.stream.set_write_timeout(span)?;
-        let written = self.stream.write_all(&self.buffers.output()[..amount]);
-        let written = self.kept.written(written);
-        written.map_err(|error| explain(error, timeout))
+        self.deadline.set(timeout);
+        let written = self.write(amount);
+        let written = written.ok_or(Error::Timeout(timeout.reason))?;
+        self.kept.written(written).map_err(Error::Io)
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        let timeout = timeout.for_read();
-        let span = span_of(timeout)?;
-        let deadline = span.map(|span| Instant::now() + span);
-        self.stream.set_read_timeout(span)?;
-        let read = loop {
-            match self.stream.read(self.buffers.input_append_buf()) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    if let Some(deadline) = deadline {
-                        let left = deadline.saturating_duration_since(Instant::now());
-                        if left.is_zero() {
-                            return Err(Error::Timeout(timeout.reason));
-                        }
-                        self.stream.set_read_timeout(Some(left))?;
-                    }
-                }
-                read => break read,
-            }
-        };
-        let span = match self.kept.may_be_reset(&read) {
-            true => RESET_TIME_MAX,
-            false => Duration::ZERO,
-        };
-        let stream = &self.stream;
-        let read = self.kept.read(read, || reset_follows(stream, span));
-        let n = read.map_err(|error| explain(error, timeout))?;
+        self.deadline.set(timeout);
+        let read = self.read().ok_or(Error::Timeout(timeout.reason))?;
+        let n = read.map_err(Error::Io)?;
         self.buffers.input_appended(n);
         Ok(n > 0)
     }
@@ -174,21 +213,6 @@ impl Transport for Socket {
     fn is_open(&mut self) -> bool {
         self.is_new_request = true;
         self.is_quiet().unwrap_or(false)
-    }
-}
-
-/// How long to wait; none for ever.
-fn span_of(timeout: NextTimeout) -> Result<Option<Duration>, Error> {
-    if timeout.after.is_zero() {
-        return Err(Error::Timeout(timeout.reason));
-    }
-    Ok(timeout.not_zero().map(|span| *span))
-}
-
-fn explain(error: io::Error, timeout: NextTimeout) -> Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
-        _ => Error::Io(error),
     }
 }
 
