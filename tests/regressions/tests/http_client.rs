@@ -307,6 +307,74 @@ endings! {
     a_tls_connection_closed_after_some_replies_was_given_the_next_call: EveryThird, true;
 }
 
+/// A server that says how long it keeps a connection, and counts them.
+fn keeping(says: &'static str) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let connections = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&connections);
+    thread::spawn(move || {
+        while let Ok((mut socket, _)) = listener.accept() {
+            count.fetch_add(1, Ordering::SeqCst);
+            thread::spawn(move || {
+                let handle = socket.try_clone().expect("a handle");
+                while let Some(id) = request(&mut socket, &handle, LONG) {
+                    let body = format!(r#"{{"jsonrpc":"2.0","result":{id},"id":{id}}}"#);
+                    let length = body.len();
+                    let reply = format!(
+                        "HTTP/1.1 200 OK\r\n{says}\r\ncontent-length: {length}\r\n\r\n{body}"
+                    );
+                    // The head may come in parts.
+                    let (first, rest) = reply.split_at(20);
+                    socket.write_all(first.as_bytes()).expect("a client");
+                    socket.write_all(rest.as_bytes()).expect("a client");
+                }
+            });
+        }
+    });
+    (port, connections)
+}
+
+/// What a server says, how long the next call waits, and how many connections two calls take. A
+/// connection is given up a second earlier than the server says.
+const KEPT: [(&str, u64, usize); 6] = [
+    ("Keep-Alive: timeout=1", 0, 2),
+    ("keep-alive: max=100, Timeout = 0", 0, 2),
+    ("keep-alive: timeout=2", 1100, 2),
+    ("keep-alive: timeout=100", 0, 1),
+    ("keep-alive: max=1", 0, 1),
+    ("x-keep-alive: timeout=1", 0, 1),
+];
+
+fn a_connection_was_used_for_longer_than_its_server_keeps_it(rt: Rt) {
+    for (says, millis, wanted) in KEPT {
+        let (port, connections) = keeping(says);
+        rt.run(|runtime| async move {
+            let client = client(rt, port);
+            assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
+            let later = runtime.now() + Duration::from_millis(millis);
+            runtime.sleep_until(later).await;
+            assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 2);
+        });
+        let taken = connections.load(Ordering::SeqCst);
+        assert_eq!(taken, wanted, "{rt:?} {says}");
+    }
+}
+
+// USE-18 HTP-05
+#[test]
+fn a_connection_was_used_for_longer_than_its_server_keeps_it_on_threads() {
+    for (says, millis, wanted) in KEPT {
+        let (port, connections) = keeping(says);
+        let client = client_on_threads(port);
+        assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
+        thread::sleep(Duration::from_millis(millis));
+        assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 2);
+        let taken = connections.load(Ordering::SeqCst);
+        assert_eq!(taken, wanted, "{says}");
+    }
+}
+
 /// What the scripted server below does once it has answered the first request.
 #[derive(Clone, Copy, Debug)]
 enum Then {
@@ -454,6 +522,8 @@ mod without_a_race {
     use super::*;
 
     on_every_runtime! {
+        // USE-18 HTP-05
+        a_connection_was_used_for_longer_than_its_server_keeps_it;
         // USE-18 HTP-05
         an_end_that_the_runtime_had_not_looked_at_cost_a_call;
         // USE-18 HTP-05

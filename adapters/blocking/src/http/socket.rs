@@ -1,4 +1,5 @@
-//! TCP sockets for ureq, which know whether a request can have reached the server and keep the deadlines.
+//! TCP sockets for ureq, which know whether a request can have reached the server, keep the deadlines, and
+//! are idle for no longer than the server says.
 //!
 //! ureq's own sockets tell that an idle connection is over when it is taken up again, and not what
 //! became of a request that met its end.
@@ -9,7 +10,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon_session::http::{Kept, RESET_LOOK_INTERVAL, RESET_TIME_MAX};
+use antiphon_session::http::{Kept, RESET_LOOK_INTERVAL, RESET_TIME_MAX, idle_time_said};
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
@@ -67,6 +68,8 @@ impl Connector for Sockets {
             kept: Kept::default(),
             deadline: Deadline::default(),
             is_new_request: true,
+            is_head_over: false,
+            idle_until: None,
         }))
     }
 }
@@ -124,6 +127,10 @@ pub(super) struct Socket {
     deadline: Deadline,
     /// What is sent next begins a request.
     is_new_request: bool,
+    /// The head of the reply has come.
+    is_head_over: bool,
+    /// The server may close it then, if it is idle.
+    idle_until: Option<Instant>,
 }
 
 impl Socket {
@@ -161,6 +168,46 @@ impl Socket {
         }
         Some(Ok(()))
     }
+
+    /// Looks into the head of the reply, if it has come, for how long the server keeps the connection.
+    fn read_head(&mut self) {
+        if self.is_head_over {
+            return;
+        }
+        if let Some(said) = idle_time_in(self.buffers.input()) {
+            self.is_head_over = true;
+            self.idle_until = said.map(|span| Instant::now() + span);
+        }
+    }
+}
+
+/// What the head of a reply says of the time that the connection may be idle; none while the head is not
+/// complete.
+fn idle_time_in(input: &[u8]) -> Option<Option<Duration>> {
+    let (mut said, mut is_first, mut is_interim) = (None, true, false);
+    for line in input.split_inclusive(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\n")?.trim_ascii();
+        match (is_first, line.is_empty()) {
+            (true, true) => {}
+            (true, false) => {
+                // A reply may come behind others that only say `100 Continue` or the like.
+                let status = line.split(|byte| *byte == b' ').nth(1);
+                is_interim = status.is_some_and(|status| status.starts_with(b"1"));
+                (said, is_first) = (None, false);
+            }
+            (false, true) if is_interim => is_first = true,
+            (false, true) => return Some(said),
+            (false, false) => said = said.or_else(|| idle_time_of(line)),
+        }
+    }
+    None
+}
+
+/// What one line of a head says of that.
+fn idle_time_of(line: &[u8]) -> Option<Duration> {
+    let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
+    let is_it = name.eq_ignore_ascii_case("keep-alive");
+    is_it.then(|| idle_time_said(value)).flatten()
 }
 
 /// Whether the system knows of a reset that reading does not show.
@@ -194,6 +241,7 @@ impl Transport for Socket {
             self.is_new_request = false;
             self.kept.begin();
             self.deadline = Deadline::default();
+            (self.is_head_over, self.idle_until) = (false, None);
         }
         self.deadline.set(timeout);
         let written = self.write(amount);
@@ -206,13 +254,15 @@ impl Transport for Socket {
         let read = self.read().ok_or(Error::Timeout(timeout.reason))?;
         let n = read.map_err(Error::Io)?;
         self.buffers.input_appended(n);
+        self.read_head();
         Ok(n > 0)
     }
 
     /// Asked when a connection becomes idle, and when it is taken up again.
     fn is_open(&mut self) -> bool {
         self.is_new_request = true;
-        self.is_quiet().unwrap_or(false)
+        let is_over = self.idle_until.is_some_and(|until| until <= Instant::now());
+        !is_over && self.is_quiet().unwrap_or(false)
     }
 }
 
@@ -221,5 +271,34 @@ impl fmt::Debug for Socket {
         f.debug_struct("Socket")
             .field("kept", &self.kept)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::idle_time_in;
+
+    #[test]
+    fn the_head_of_the_reply_itself_says_how_long_a_connection_is_kept() {
+        let seconds =
+            |head: &str| idle_time_in(head.as_bytes()).map(|said| said.map(|s| s.as_secs()));
+        let head =
+            "HTTP/1.1 200 OK\r\nA: b\r\nKEEP-ALIVE: timeout=5\r\nKeep-Alive: timeout=9\r\n\r\n{}";
+        assert_eq!(seconds(head), Some(Some(4)));
+        assert_eq!(
+            seconds("HTTP/1.1 200 OK\r\n\r\nkeep-alive: timeout=5\r\n\r\n"),
+            Some(None)
+        );
+        // Not complete yet.
+        for end in 0..head.find("{").unwrap() {
+            assert_eq!(seconds(&head[..end]), None, "{end}");
+        }
+        let interim = "HTTP/1.1 100 Continue\r\nKeep-Alive: timeout=2\r\n\r\n";
+        assert_eq!(seconds(interim), None);
+        assert_eq!(seconds(&format!("{interim}{head}")), Some(Some(4)));
+        assert_eq!(
+            seconds(&format!("{interim}HTTP/1.1 204 \r\n\r\n")),
+            Some(None)
+        );
     }
 }
