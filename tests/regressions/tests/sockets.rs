@@ -149,6 +149,15 @@ fn sockets_are_without_keep_alive_on_threads() {
     assert!(peer.call::<bool>("m", ()).unwrap());
     assert_both_ends_keep_alive(address);
     drop(running);
+
+    let server = TcpServer::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let running = server.start_http(Config::new(), |_| Yes).unwrap();
+    let there = format!("http://{address}/");
+    let client = antiphon_blocking::http::connect(&there, Config::new()).unwrap();
+    assert!(client.call::<bool>("m", ()).unwrap());
+    assert_both_ends_keep_alive(address);
+    drop(running);
 }
 
 /// What a hook has seen: whether keep-alive was on, and nothing delayed.

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon_session::http::{Kept, RESET_LOOK_INTERVAL, RESET_TIME_MAX, idle_time_said};
+use antiphon_session::keep_alive;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
@@ -99,6 +100,7 @@ fn connect(addresses: &ResolvedSocketAddrs, time_max: Duration) -> io::Result<Tc
         match TcpStream::connect_timeout(address, span.max(ADDRESS_TIME_MIN)) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
+                keep_alive(&stream);
                 return Ok(stream);
             }
             Err(error) => last = error,
