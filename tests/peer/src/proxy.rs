@@ -207,7 +207,8 @@ impl Proxy {
     }
 
     fn kill_by(&mut self, span: Duration) {
-        self.kill_at.get_or_insert(StdInstant::now() + span);
+        // A time that no clock reaches is never.
+        self.kill_at = self.kill_at.or(StdInstant::now().checked_add(span));
     }
 
     /// The code to exit with, once the server has exited and all it said is passed on.

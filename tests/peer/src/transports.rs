@@ -81,9 +81,23 @@ impl Web {
     }
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio => f.write_str("standard streams"),
+            Self::Child(_) => f.write_str("a child process"),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+            Self::Unix(path) => write!(f, "unix:{path}"),
+            Self::Web(web) => f.write_str(&web.url()),
+        }
+    }
+}
+
 impl Place {
+    /// The error where an address is needed, and this is none.
     fn unfit(&self) -> io::Error {
-        io::Error::new(io::ErrorKind::Unsupported, format!("not over {self:?}"))
+        let why = format!("{self}: an address is needed here");
+        io::Error::new(io::ErrorKind::Unsupported, why)
     }
 }
 
@@ -279,4 +293,20 @@ fn http_client(options: &Options) -> HttpClientOptions {
 
 fn web_error(error: antiphon_session::http::HttpError) -> io::Error {
     io::Error::other(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn a_place_without_an_address_is_refused_in_words() {
+        let child = Place::Child(vec!["secret".to_string()]);
+        for (place, words) in [
+            (Place::Stdio, "standard streams: an address is needed here"),
+            (child, "a child process: an address is needed here"),
+        ] {
+            assert_eq!(place.unfit().to_string(), words);
+        }
+    }
 }

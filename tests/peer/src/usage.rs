@@ -269,10 +269,12 @@ fn read_runtime(name: Option<String>) -> Result<Runtime, Failure> {
 }
 
 fn read_millis(text: Option<String>) -> Result<Duration, Failure> {
-    let millis = text.as_deref().and_then(|text| text.parse().ok());
-    millis
-        .map(Duration::from_millis)
-        .ok_or(Failure::new("--grace-ms needs a number of milliseconds"))
+    let text = text.ok_or(Failure::new("--grace-ms needs a number; see --help"))?;
+    let millis = text.parse().map(Duration::from_millis);
+    millis.map_err(|_| {
+        let text = shown(&text);
+        Failure::new(format!("--grace-ms {text}: not a number of milliseconds"))
+    })
 }
 
 /// The framing of both sides of the proxy, by the environment: the editor that starts us decides.

@@ -86,6 +86,10 @@ fn main() -> ExitCode {
         wrong_usage_panics_where_nobody_listens,
     );
     add(
+        "a_grace_that_is_no_time_is_refused_in_one_line",
+        a_grace_that_is_no_time_is_refused_in_one_line,
+    );
+    add(
         "a_program_or_an_example_prints_with_a_macro_that_panics",
         a_program_or_an_example_prints_with_a_macro_that_panics,
     );
@@ -434,6 +438,27 @@ fn wrong_usage_panics_where_nobody_listens() {
         let child = command.stdout(dead()).stderr(dead()).spawn().unwrap();
         assert_eq!(status_of(child).code(), Some(code), "{arguments:?}");
     }
+}
+
+// USE-17
+fn a_grace_that_is_no_time_is_refused_in_one_line() {
+    let too_large = "18446744073709551616";
+    for grace in ["soon", "", "-1", "1.5", "1s", too_large] {
+        let mut command = program(&["--grace-ms", grace, "proxy", "true"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ended = command.output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{grace:?}: {said}");
+        assert!(ended.stdout.is_empty(), "{grace:?}");
+        assert_eq!(said.lines().count(), 1, "{grace:?}: {said}");
+        assert!(said.contains("--grace-ms"), "{grace:?}: {said}");
+        // The user has to see which word it was.
+        assert!(said.contains(grace), "{grace:?}: {said}");
+    }
+    // The largest time there is passes for never.
+    let largest = "18446744073709551615";
+    let mut command = program(&["--grace-ms", largest, "proxy", "true"]);
+    assert_eq!(status_of(command.spawn().unwrap()).code(), Some(0));
 }
 
 /// The process of the next case: exits with 0 if `serve_stdio` is content, and with 3 if it says
