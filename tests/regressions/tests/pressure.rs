@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon_regressions::board::{Server, notification, request};
+use antiphon_regressions::frames::{OPENING, PING, PONG, TEXT, masked, read, read_head};
+use antiphon_regressions::raw::Raw;
 use antiphon_regressions::served::EVERYWHERE;
 use antiphon_session::Options;
+use antiphon_session::websocket::WebSocketOptions;
 
 const KIB: usize = 1024;
 
@@ -27,12 +30,19 @@ fn change(bytes: usize) -> String {
 }
 
 /// Sends messages, and counts them, until all are sent or the other side has gone.
-fn flood(mut to: TcpStream, message: String, times: usize) -> (Arc<AtomicUsize>, JoinHandle<()>) {
+fn flood(to: TcpStream, message: String, times: usize) -> (Arc<AtomicUsize>, JoinHandle<()>) {
+    flood_with(to, std::iter::repeat_n(message.into_bytes(), times))
+}
+
+fn flood_with(
+    mut to: TcpStream,
+    pieces: impl Iterator<Item = Vec<u8>> + Send + 'static,
+) -> (Arc<AtomicUsize>, JoinHandle<()>) {
     let sent = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&sent);
     let sending = thread::spawn(move || {
-        for _ in 0..times {
-            if to.write_all(message.as_bytes()).is_err() {
+        for piece in pieces {
+            if to.write_all(&piece).is_err() {
                 return;
             }
             count.fetch_add(1, Ordering::SeqCst);
@@ -139,5 +149,54 @@ fn with_a_call_open_the_queue_ran_over_without_a_word() {
         server.board.wait_note(report, 1);
         let closed = r#"closed: Local(Other("too much waits for the service"))"#;
         server.board.wait_note(closed, 1);
+    }
+}
+
+// USE-02 WSK-03
+#[test]
+fn pings_that_came_while_reading_was_paused_are_answered_afterwards() {
+    for on in EVERYWHERE {
+        let options = options(64 * KIB).with_websocket(WebSocketOptions::server());
+        let server = Server::start(on, options);
+        let mut peer = Raw::connect(server.address());
+        peer.send(OPENING);
+        let mut stream = peer.sender();
+        let head = read_head(&mut stream).expect("an answer");
+        assert!(head.starts_with("HTTP/1.1 101"), "{on:?} {head}");
+        peer.send(masked(TEXT, notification("slowly").as_bytes()));
+        server.board.wait_note("slowly begun", 1);
+        // Each message is followed by a ping, and far more comes than the socket holds.
+        let times = 400;
+        let text = masked(TEXT, change(60 * KIB).as_bytes());
+        let pieces = (0..times).map(move |n| {
+            let ping = masked(PING, n.to_string().as_bytes());
+            [text.as_slice(), &ping].concat()
+        });
+        let (sent, sending) = flood_with(peer.sender(), pieces);
+        wait_stalled(&sent, &sending);
+        assert!(!sending.is_finished(), "{on:?}: reading pauses");
+        server.board.open();
+        // RFC 6455 clause 5.5.3: of several pings, only the last need be answered.
+        let mut answered = None;
+        while answered != Some(times - 1) {
+            let (first, payload) = read(&mut stream).expect("the connection lives");
+            assert_eq!(first, PONG, "{on:?} after {answered:?}");
+            let text = String::from_utf8(payload).expect("digits");
+            let ping = text.parse::<usize>().expect("digits");
+            assert!(answered < Some(ping), "{on:?}: {ping} after {answered:?}");
+            answered = Some(ping);
+        }
+        sending.join().expect("it does not panic");
+        server.board.wait_note("change", times);
+        // And it goes on.
+        peer.send(masked(TEXT, request("version", 1).as_bytes()));
+        let (first, answer) = read(&mut stream).expect("an answer");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(
+            first == TEXT && answer.contains(r#""id":1"#),
+            "{on:?} {answer}"
+        );
+        let notes = server.board.notes();
+        assert!(!notes.iter().any(|note| note.contains("report")), "{on:?}");
     }
 }
