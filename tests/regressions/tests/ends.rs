@@ -1,20 +1,25 @@
 //! Ends: of one direction, of a peer that does not read, of standard streams.
 #![cfg(unix)]
 
+use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{CloseReason, Config, Framing, OwnedNotification};
+use antiphon_async::{Io, Link, Queue, QueueTransport, SharedRuntime, drive, sleep_until};
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{Executor, Tasks};
 use antiphon_peer::on_threads::Threads;
 use antiphon_peer::runtime::Runtime;
-use antiphon_regressions::LONG;
+use antiphon_regressions::board::{Board, request};
 use antiphon_regressions::frames::{self, CLOSE, OPENING, TEXT, masked};
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
 use antiphon_regressions::raw::Raw;
+use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use antiphon_session::{Options, Request, Responder};
 
 /// The program under test: the peer of the contract, a server on standard streams that leaves on `exit`, or one whose
@@ -359,4 +364,124 @@ mod rustls_stream {
             self.0.flush()
         }
     }
+}
+
+on_every_runtime! {
+    a_request_in_memory_is_answered_though_its_client_has_ended_its_direction;
+    a_request_in_a_queue_is_answered_though_its_client_has_ended_its_direction;
+}
+
+const SLOW: &str = r#"{"jsonrpc":"2.0","result":["slow"],"id":1}"#;
+
+/// How long a server has for seeing the end of its input before its handler goes on.
+const A_WHILE: Duration = Duration::from_millis(20);
+
+/// Serves the board over a link in the background.
+fn serve_board(link: Link, board: &Board, runtime: &SharedRuntime) {
+    let service = Arc::new(board.clone());
+    let (peer, driver) = drive(link, Options::from(Config::new()), service, runtime);
+    runtime.spawn(Box::pin(async {
+        drop(driver.await);
+        drop(peer);
+    }));
+}
+
+/// Lets the handler go on, once it runs and the end of the input has been seen.
+async fn open_behind_the_end(board: &Board, runtime: &SharedRuntime) {
+    while !board.notes().iter().any(|note| note == "slow") {
+        sleep_until(&**runtime, runtime.now() + Duration::from_millis(1)).await;
+    }
+    sleep_until(&**runtime, runtime.now() + A_WHILE).await;
+    board.open();
+}
+
+// USE-11
+fn a_request_in_memory_is_answered_though_its_client_has_ended_its_direction(rt: Rt) {
+    rt.run(|runtime| async move {
+        let (board, (near, mut far)) = (Board::default(), antiphon_async::duplex(1000));
+        serve_board(Link::new(near), &board, &runtime);
+        let line = request("slow", 1) + "\n";
+        let mut far = Pin::new(&mut far);
+        let written = poll_fn(|cx| far.poll_write(cx, line.as_bytes())).await;
+        assert_eq!(written.expect("it reads"), line.len());
+        poll_fn(|cx| far.poll_close(cx)).await.expect("an end");
+        open_behind_the_end(&board, &runtime).await;
+        let (mut heard, mut buf) = (Vec::new(), [0; 100]);
+        loop {
+            let n = poll_fn(|cx| far.poll_read(cx, &mut buf)).await;
+            match n.expect("it writes") {
+                0 => break,
+                n => heard.extend_from_slice(&buf[..n]),
+            }
+        }
+        assert_eq!(String::from_utf8_lossy(&heard), format!("{SLOW}\n"));
+    });
+}
+
+// USE-11
+fn a_request_in_a_queue_is_answered_though_its_client_has_ended_its_direction(rt: Rt) {
+    rt.run(|runtime| async move {
+        let (requests, responses) = (Queue::new(4), Queue::new(4));
+        let transport = QueueTransport::new(requests.clone(), responses.clone()).owning();
+        let board = Board::default();
+        serve_board(Link::messages(transport), &board, &runtime);
+        let asked = request("slow", 1);
+        let put = poll_fn(|cx| requests.poll_put(cx, asked.as_bytes())).await;
+        put.expect("there is room");
+        requests.end();
+        open_behind_the_end(&board, &runtime).await;
+        let answer = poll_fn(|cx| responses.poll_take(cx)).await;
+        let answer = answer.expect("an answer before the end");
+        assert_eq!(String::from_utf8_lossy(&answer), SLOW);
+        assert_eq!(poll_fn(|cx| responses.poll_take(cx)).await, None);
+    });
+}
+
+// USE-11
+#[test]
+fn threads_answer_a_request_in_memory_though_its_client_has_ended_its_direction() {
+    let (near, far) = antiphon_blocking::duplex(1000);
+    let board = Board::default();
+    let service = board.clone();
+    let serving = thread::spawn(|| antiphon_blocking::serve(near, Config::new(), service));
+    let (mut reader, mut writer) = far.split();
+    let line = request("slow", 1) + "\n";
+    writer.write_all(line.as_bytes()).expect("it reads");
+    drop(writer);
+    board.wait_note("slow", 1);
+    thread::sleep(A_WHILE);
+    board.open();
+    let mut heard = String::new();
+    reader.read_to_string(&mut heard).expect("it writes");
+    assert_eq!(heard, format!("{SLOW}\n"));
+    assert!(serving.join().expect("no panic").is_ok());
+}
+
+// USE-11
+#[test]
+fn threads_answer_a_message_though_its_client_has_ended_its_direction() {
+    let (requests, received) = mpsc::channel::<Vec<u8>>();
+    let (responses, answers) = mpsc::channel();
+    let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+    let link = antiphon_blocking::Link::messages(
+        move || Ok(received.recv().ok()),
+        move |message| responses.send(message.to_vec()).map_err(gone),
+    );
+    let board = Board::default();
+    let service = board.clone();
+    let serving = thread::spawn(|| antiphon_blocking::serve(link, Config::new(), service));
+    requests
+        .send(request("slow", 1).into_bytes())
+        .expect("it reads");
+    drop(requests);
+    board.wait_note("slow", 1);
+    thread::sleep(A_WHILE);
+    board.open();
+    let answer = answers
+        .recv_timeout(LONG)
+        .expect("an answer before the end");
+    assert_eq!(String::from_utf8_lossy(&answer), SLOW);
+    let end = answers.recv_timeout(LONG);
+    assert_eq!(end, Err(mpsc::RecvTimeoutError::Disconnected));
+    assert!(serving.join().expect("no panic").is_ok());
 }
