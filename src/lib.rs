@@ -108,6 +108,7 @@ mod presets;
 mod reader;
 mod reconnect;
 mod requests;
+pub mod session;
 mod shutdown;
 mod target;
 mod time;

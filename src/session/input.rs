@@ -1,0 +1,265 @@
+//! What comes in: bytes become messages, answers settle their calls, and everything else waits for
+//! the service.
+//!
+//! All that one read has brought is taken before anything of it begins: a cancel finds its request
+//! still waiting if both came together.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use super::machine::{Session, Settled};
+use super::phase::Phase;
+use super::report::{Report, RequestReport};
+use super::wire::{Layer, LayerEnd, LayerEvent, Wire};
+use crate::event::{CloseReason, Event, Outcome, Response};
+use crate::http::{Opening, opening};
+use crate::input::Input;
+use crate::websocket::Heartbeat;
+
+/// How much memory for unfinished input stays with a session that has none.
+const REST_BYTES_KEPT: usize = 64 * 1024;
+
+impl<W> Session<W> {
+    /// Takes what came in: any bytes of a stream, or one whole message. Takes all of it; after the
+    /// end it is thrown away.
+    pub fn handle_input(&mut self, bytes: &[u8]) {
+        if self.is_paused() {
+            self.restart_times();
+        }
+        match &self.wire {
+            Wire::Layered(_) if !self.phase.is_over() => self.handle_layer(bytes),
+            _ if !self.phase.is_listening() => {}
+            Wire::Messages => self.pump(&mut Input::message(bytes)),
+            _ => self.handle_stream(bytes),
+        }
+        self.advance();
+    }
+
+    fn handle_stream(&mut self, bytes: &[u8]) {
+        if self.rest.is_empty() {
+            let consumed = self.take_stream(bytes);
+            self.rest.extend_from_slice(&bytes[consumed..]);
+            return;
+        }
+        let mut rest = mem::take(&mut self.rest);
+        rest.extend_from_slice(bytes);
+        let consumed = self.take_stream(&rest);
+        rest.drain(..consumed);
+        if !rest.is_empty() || rest.capacity() <= REST_BYTES_KEPT {
+            self.rest = rest;
+        }
+    }
+
+    /// Takes the messages that `bytes` begins with, and says how many bytes they had.
+    fn take_stream(&mut self, bytes: &[u8]) -> usize {
+        let safe = if self.is_at_start {
+            self.look_at_start(bytes)
+        } else {
+            bytes.len()
+        };
+        let mut input = Input::stream(&bytes[..safe]);
+        self.pump(&mut input);
+        match self.phase.is_listening() {
+            true => input.consumed(),
+            // Nothing more is read.
+            false => bytes.len(),
+        }
+    }
+
+    /// How many of the first bytes of a stream may be read as messages. A stream that begins like
+    /// an HTTP request is closed.
+    fn look_at_start(&mut self, bytes: &[u8]) -> usize {
+        match opening(bytes) {
+            // A frame that is as long as any can be is waited for no longer.
+            Opening::Undecided(safe) if bytes.len() < self.config.config.input_bytes_max() => safe,
+            Opening::Undecided(_) | Opening::Other => {
+                self.is_at_start = false;
+                bytes.len()
+            }
+            Opening::Http => {
+                self.is_at_start = false;
+                self.report(Report::HttpRequest);
+                self.close_now(CloseReason::PeerMisbehaved);
+                0
+            }
+        }
+    }
+
+    /// Gives bytes to the layer, and takes what comes of them and of the time.
+    pub(super) fn handle_layer(&mut self, mut bytes: &[u8]) {
+        // It is put back below: its messages are taken by the rest of the session.
+        let Wire::Layered(mut layer) = mem::replace(&mut self.wire, Wire::Messages) else {
+            return;
+        };
+        layer.handle_time(self.now);
+        while let Some(event) = layer.poll_event(&mut bytes) {
+            match event {
+                LayerEvent::Opened(handshake) => {
+                    if self.phase == Phase::Opening {
+                        self.phase = Phase::Open;
+                    }
+                    self.queue.push_opened(handshake);
+                }
+                LayerEvent::Message(text) => {
+                    self.pump_layered(&mut *layer, &mut Input::text(&text));
+                }
+                LayerEvent::Oversize(bytes) => {
+                    self.pump(&mut Input::oversize(bytes));
+                    self.close_now(CloseReason::PeerMisbehaved);
+                }
+                LayerEvent::Notify(method) => {
+                    // Output that is full, or an end, shows by itself.
+                    let _ = self.conn.notify(method, ());
+                }
+                LayerEvent::Ended(end) => self.end_with_layer(end),
+            }
+        }
+        self.wire = Wire::Layered(layer);
+    }
+
+    fn end_with_layer(&mut self, end: LayerEnd) {
+        let reason = match end {
+            LayerEnd::Local => CloseReason::Done,
+            LayerEnd::Peer(failure) => {
+                if let Some(failure) = failure {
+                    self.report(Report::Layer(failure));
+                }
+                // Nothing more can be said to the peer, and its end is an end of input.
+                self.conn.handle_eof();
+                self.pump(&mut Input::none());
+                CloseReason::Done
+            }
+            LayerEnd::Misbehaved(fault) => {
+                self.report(Report::Layer(fault));
+                CloseReason::PeerMisbehaved
+            }
+            LayerEnd::Lost(fault) => {
+                self.note_fault(fault);
+                CloseReason::TransportFailed
+            }
+        };
+        self.close_now(reason);
+        while self.conn.poll_transmit().is_some() {
+            self.conn.fail_transmit();
+        }
+        self.pump(&mut Input::none());
+    }
+
+    /// Takes every event that `input` and the time hold.
+    pub(super) fn pump(&mut self, input: &mut Input<'_>) {
+        while let Some(event) = self.conn.poll_event(input) {
+            self.take(event);
+        }
+        self.look_at_queue();
+    }
+
+    /// The same for a message of a layer, which keeps its heartbeats to itself.
+    fn pump_layered(&mut self, layer: &mut dyn Layer, input: &mut Input<'_>) {
+        while let Some(event) = self.conn.poll_event(input) {
+            let heartbeat = match &event {
+                Event::Notification(notification) => layer.hear(&notification.method),
+                _ => Heartbeat::Deliver,
+            };
+            match heartbeat {
+                Heartbeat::Deliver => self.take(event),
+                Heartbeat::Heard => self.has_heard = true,
+                Heartbeat::Answer(method) => {
+                    self.has_heard = true;
+                    // Output that is full, or an end, shows by itself.
+                    let _ = self.conn.notify(method, ());
+                }
+            }
+        }
+        self.look_at_queue();
+    }
+
+    /// Closes the session if far too much waits although a call is open.
+    fn look_at_queue(&mut self) {
+        if self.queue.is_overflowing() && !self.is_paused() && self.phase.is_listening() {
+            self.report(Report::QueueOverflow);
+            self.close_now(CloseReason::Other("too much waits for the service"));
+        }
+    }
+
+    fn take(&mut self, event: Event<'_, W>) {
+        self.has_heard |= is_of_the_peer(&event);
+        match event {
+            Event::Request(request) => {
+                if let Err(request) = self.queue.push_request(request) {
+                    let id = request.id.into();
+                    let about = RequestReport::new(&request.method, id, Default::default());
+                    let busy = self.conn.config().error_profile.busy();
+                    // It is refused only where nobody waits for an answer any more.
+                    let _ = self.conn.respond_err(request.token, &busy);
+                    self.report(Report::QueueFull(about));
+                }
+            }
+            Event::Notification(notification) => self.queue.push_notification(notification),
+            Event::Response(Response {
+                call, tag, outcome, ..
+            }) => self.settled.push_back(Settled {
+                call,
+                waiter: tag,
+                outcome: outcome.into_owned(),
+            }),
+            Event::Cancelled(cancelled) => {
+                if let Some(request) = self.queue.remove_request(cancelled.key) {
+                    if cancelled.answer_owed {
+                        // It is refused only where nobody waits for an answer any more.
+                        let _ = self.conn.respond_cancelled(request.into_token());
+                    }
+                } else if !self.cancelled.contains(&cancelled.key) {
+                    self.cancelled.push(cancelled.key);
+                    let reason = cancelled.reason.map(|reason| reason.to_owned_json());
+                    self.queue.push_cancelled(cancelled.key, reason);
+                }
+            }
+            Event::Malformed(malformed) => self.queue.push_report(Report::malformed(malformed)),
+            Event::Refused(refused) => self.queue.push_report(Report::refused(refused)),
+            Event::Stray(stray) => self.queue.push_report(Report::stray(stray)),
+            Event::Closed(why) => self.note_closed(why),
+        }
+    }
+
+    /// Whether nothing is to be read: too much waits for the service, and no answer is awaited.
+    pub(super) fn is_paused(&self) -> bool {
+        let is_reading = matches!(self.phase, Phase::Opening | Phase::Open | Phase::Draining);
+        is_reading && self.queue.is_full() && self.conn.calls_open() == 0
+    }
+
+    /// Gives the peer time anew if it was not listened to until now.
+    pub(super) fn resume_after(&mut self, was_paused: bool) {
+        if was_paused && !self.is_paused() {
+            self.restart_times();
+        }
+    }
+
+    /// Has everything that the peer is given time for begin anew.
+    pub(super) fn restart_times(&mut self) {
+        self.conn.restart_frame_time();
+        match &mut self.wire {
+            Wire::Layered(layer) => layer.restart_times(self.now),
+            // A frame's time begins when its beginning is seen.
+            Wire::Stream if !self.rest.is_empty() => self.handle_stream(&[]),
+            Wire::Stream | Wire::Messages => {}
+        }
+    }
+
+    /// The bytes that were left when the input ended.
+    pub(super) fn take_rest(&mut self) -> Vec<u8> {
+        mem::take(&mut self.rest)
+    }
+}
+
+/// Whether an event shows that the peer has sent a message that is one.
+fn is_of_the_peer<W>(event: &Event<'_, W>) -> bool {
+    match event {
+        Event::Malformed(_) | Event::Closed(_) => false,
+        // A call may also settle by itself.
+        Event::Response(response) => !matches!(
+            response.outcome,
+            Outcome::TimedOut | Outcome::Aborted | Outcome::Unsent
+        ),
+        _ => true,
+    }
+}

@@ -1,0 +1,510 @@
+//! The session itself: what it holds, what can be asked of it, and what its owner can have it do.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::options::SessionConfig;
+use super::phase::Phase;
+use super::queue::{Next, Queue, Work};
+use super::report::{Fault, Report, RequestReport};
+use super::ticket::{Method, Ticket};
+use super::wire::{Handshake, Wire};
+use crate::config::Config;
+use crate::connection::{Batch, Connection, Rejected, SendError};
+use crate::encode::Payload;
+use crate::error_object::ErrorObject;
+use crate::event::{CloseReason, Closed, ConnectionError};
+use crate::id::{CallId, ReplyToken, RequestKey};
+use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
+use crate::time::Instant;
+
+/// A [`Connection`] with everything that a driver needs around it, whatever runs the driver.
+///
+/// `W` is what a shell keeps for a call until it settles: a slot, a channel, a continuation.
+///
+/// A session takes all input and keeps what is not a whole message yet; hands work out in the order
+/// of arrival and within limits; answers for what handlers forget; and leads the conversation to its
+/// end, one [`Phase`] after another. It has no lock, clock, waker or I/O in it. A shell reads, writes,
+/// waits and runs handlers, and tells the session of each:
+///
+/// ```
+/// use antiphon::session::{Session, SessionConfig, Wire, Work};
+/// use antiphon::{Config, Instant};
+///
+/// let mut session: Session<()> = Session::new(Config::new().into(), Wire::Stream, Instant::ZERO);
+/// session.handle_input(b"{\"jsonrpc\":\"2.0\",\"method\":\"add\",\"params\":[1,2],\"id\":1}\n");
+/// while let Some(work) = session.poll_work(true) {
+///     if let Work::Request(request, ticket) = work {
+///         let [a, b]: [i32; 2] = request.params().unwrap().decode()?;
+///         session.respond(ticket, &(a + b))?;
+///     }
+/// }
+/// let mut output = Vec::new();
+/// assert!(session.take_transmit(&mut output));
+/// assert_eq!(output, b"{\"jsonrpc\":\"2.0\",\"result\":3,\"id\":1}\n");
+/// session.handle_written();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Session<W> {
+    pub(super) conn: Connection<W>,
+    pub(super) config: SessionConfig,
+    pub(super) wire: Wire,
+    pub(super) phase: Phase,
+    /// Input that is not a whole message yet.
+    pub(super) rest: Vec<u8>,
+    /// The first bytes may still begin an HTTP request.
+    pub(super) is_at_start: bool,
+    pub(super) queue: Queue,
+    /// The service was given work and has not asked for more since.
+    pub(super) is_serving: bool,
+    pub(super) settled: VecDeque<Settled<W>>,
+    /// Requests that the service has begun and the peer has given up.
+    pub(super) cancelled: Vec<RequestKey>,
+    pub(super) writing: Writing,
+    /// How much of the output has been taken to be written, and how much has been written, in the
+    /// connection's marks.
+    pub(super) taken: u64,
+    pub(super) written: u64,
+    /// What broke the transport.
+    pub(super) fault: Option<Fault>,
+    /// The latest time told.
+    pub(super) now: Instant,
+    /// Deadlines that are due end nothing before this, because the clock has jumped over them.
+    pub(super) granted: Option<Instant>,
+    /// The peer has sent a message that is one.
+    pub(super) has_heard: bool,
+}
+
+/// A call that has settled, for the shell to pass on.
+#[derive(Debug)]
+pub struct Settled<W> {
+    /// The call.
+    pub call: CallId,
+    /// What the shell had kept for it.
+    pub waiter: W,
+    /// How it ended.
+    pub outcome: OwnedOutcome,
+}
+
+/// What is under way in the direction of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writing {
+    /// Nothing: output may be taken.
+    Idle,
+    /// Output was taken, and the write last got on at this time.
+    Busy(Instant),
+    /// A write has failed. What else there is to write is thrown away.
+    Failed,
+}
+
+impl<W> Session<W> {
+    /// Begins a conversation over `wire`. Spans begin at `now`.
+    pub fn new(config: SessionConfig, wire: Wire, now: Instant) -> Self {
+        let mut conn = Connection::new(config.config);
+        conn.handle_time(now);
+        let mut queue = Queue::new(&config);
+        let phase = match wire {
+            Wire::Layered(_) => Phase::Opening,
+            Wire::Stream | Wire::Messages => {
+                queue.push_opened(Handshake::new());
+                Phase::Open
+            }
+        };
+        Self {
+            conn,
+            is_at_start: config.refuse_http && matches!(wire, Wire::Stream),
+            config,
+            wire,
+            phase,
+            rest: Vec::new(),
+            queue,
+            is_serving: true,
+            settled: VecDeque::new(),
+            cancelled: Vec::new(),
+            writing: Writing::Idle,
+            taken: 0,
+            written: 0,
+            fault: None,
+            now,
+            granted: None,
+            has_heard: false,
+        }
+    }
+
+    /// The next thing for the service to do, in the order of arrival; a request only if
+    /// `may_begin_request`. Not to be called while a notification is being served. When it gives
+    /// `None`, the service is taken to have nothing to do: until then the end of the input is kept
+    /// from the connection, so that the service can still call and notify.
+    pub fn poll_work(&mut self, may_begin_request: bool) -> Option<Work> {
+        let was_paused = self.is_paused();
+        let next = match self.phase {
+            // Nothing waits for anything any more.
+            Phase::Over(_) => self.queue.pop(),
+            _ => self.queue.pop_in_order(may_begin_request),
+        };
+        self.is_serving = !self.queue.is_empty() || next.is_some();
+        self.resume_after(was_paused);
+        match next {
+            Some(Next::Request(request)) => {
+                let (message, ticket) = self.ticket(request);
+                Some(Work::Request(message, ticket))
+            }
+            Some(Next::Work(work)) => Some(work),
+            None => {
+                self.advance();
+                None
+            }
+        }
+    }
+
+    fn ticket(&self, request: OwnedRequest) -> (OwnedNotification, Ticket) {
+        let bytes = request.origin().bytes;
+        let method = Method::new(request.method());
+        let (token, message) = request.split();
+        let ticket = Ticket {
+            token,
+            bytes,
+            method,
+            begun: self.now,
+        };
+        (message, ticket)
+    }
+
+    /// The next call that has settled.
+    pub fn poll_settled(&mut self) -> Option<Settled<W>> {
+        self.settled.pop_front()
+    }
+
+    /// Calls a method: see [`Connection::call`].
+    ///
+    /// # Errors
+    /// As [`Connection::call`]; the waiter comes back.
+    pub fn call(
+        &mut self,
+        method: &str,
+        params: impl Payload,
+        deadline: Option<Instant>,
+        waiter: W,
+    ) -> Result<CallId, Rejected<W>> {
+        let was_paused = self.is_paused();
+        let called = self.conn.call(method, params, deadline, waiter);
+        self.resume_after(was_paused);
+        called
+    }
+
+    /// Sends a notification: see [`Connection::notify`].
+    ///
+    /// # Errors
+    /// As [`Connection::notify`].
+    pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
+        self.conn.notify(method, params)
+    }
+
+    /// Begins a batch: see [`Connection::batch`].
+    pub fn batch(&mut self, deadline: Option<Instant>) -> Batch<'_, W> {
+        self.conn.batch(deadline)
+    }
+
+    /// Moves the deadline of an open call: see [`Connection::set_deadline`].
+    ///
+    /// # Errors
+    /// As [`Connection::set_deadline`].
+    pub fn set_deadline(
+        &mut self,
+        call: CallId,
+        deadline: Option<Instant>,
+    ) -> Result<(), SendError> {
+        self.conn.set_deadline(call, deadline)
+    }
+
+    /// Gives a call up, and tells the peer where the dialect does: see [`Connection::cancel`].
+    pub fn cancel(&mut self, call: CallId) -> Option<W> {
+        self.conn.cancel(call)
+    }
+
+    /// Tells the peer that a call is no longer wanted; its answer still settles the call: see
+    /// [`Connection::ask_cancel`].
+    ///
+    /// # Errors
+    /// As [`Connection::ask_cancel`].
+    pub fn ask_cancel(&mut self, call: CallId) -> Result<(), SendError> {
+        self.conn.ask_cancel(call)
+    }
+
+    /// Answers a request with a result.
+    ///
+    /// # Errors
+    /// [`SendError::Closed`] or [`SendError::NotOpen`] if nobody waits for the answer any more,
+    /// except that silence is right for a request that the peer has cancelled under a dialect that
+    /// wants none. Otherwise what was wrong with the result: the peer gets *internal error* instead,
+    /// and a report says so.
+    pub fn respond(&mut self, ticket: Ticket, result: impl Payload) -> Result<(), SendError> {
+        self.answer(ticket, |conn, token| conn.respond(token, result))
+    }
+
+    /// Answers a request with an error.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_err(
+        &mut self,
+        ticket: Ticket,
+        error: &ErrorObject<'_>,
+    ) -> Result<(), SendError> {
+        self.answer(ticket, |conn, token| conn.respond_err(token, error))
+    }
+
+    /// Answers that nobody serves the request's method.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_unknown_method(
+        &mut self,
+        ticket: Ticket,
+        method: &str,
+    ) -> Result<(), SendError> {
+        self.answer(ticket, |conn, token| {
+            conn.respond_unknown_method(token, method)
+        })
+    }
+
+    /// Answers that the request was cancelled, as the dialect says it.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_cancelled(&mut self, ticket: Ticket) -> Result<(), SendError> {
+        self.answer(ticket, |conn, token| conn.respond_cancelled(token))
+    }
+
+    /// Answers *busy*, as the dialect says it, because the shell has no room to begin the request.
+    pub fn refuse(&mut self, ticket: Ticket) {
+        let about = self.about(&ticket);
+        let busy = self.conn.config().error_profile.busy();
+        // It is refused only where nobody waits for an answer any more.
+        let _ = self.respond_err(ticket, &busy);
+        if let Some(about) = about {
+            self.report(Report::NoCapacity(about));
+        }
+    }
+
+    /// Answers for a handler that gave no answer: *internal error*, or that the request was
+    /// cancelled if the peer has given it up. A report says so.
+    pub fn abandon(&mut self, ticket: Ticket) {
+        if let Some(about) = self.answer_for(ticket) {
+            self.report(Report::Unanswered(about));
+        }
+    }
+
+    /// Answers for a handler that panicked, as [`abandon`](Self::abandon) does, and reports the
+    /// panic. None for one that served no request.
+    pub fn handle_panic(&mut self, ticket: Option<Ticket>) {
+        let about = ticket.and_then(|ticket| self.answer_for(ticket));
+        self.report(Report::Panicked(about));
+    }
+
+    /// Tells that a request which the shell has taken waits for a thread: notifications behind it
+    /// are kept back until it [begins](Self::handle_begun).
+    pub fn postpone(&mut self) {
+        self.queue.postpone();
+    }
+
+    /// Tells that a request which had to wait has begun, or never will.
+    pub fn handle_begun(&mut self) {
+        self.queue.begin_postponed();
+    }
+
+    /// Puts a report of the shell's among the service's work.
+    pub fn report(&mut self, report: Report) {
+        self.queue.push_report((report, 0));
+    }
+
+    fn answer(
+        &mut self,
+        ticket: Ticket,
+        write: impl FnOnce(&mut Connection<W>, ReplyToken) -> Result<(), Rejected<ReplyToken>>,
+    ) -> Result<(), SendError> {
+        let Ticket {
+            token,
+            bytes,
+            method,
+            begun,
+        } = ticket;
+        let key = token.key();
+        let rejected = match write(&mut self.conn, token) {
+            Ok(()) => {
+                self.let_go(key, bytes);
+                self.poll_end();
+                return Ok(());
+            }
+            Err(rejected) => rejected,
+        };
+        let (token, error) = (rejected.value, rejected.error);
+        let ticket = Ticket {
+            token,
+            bytes,
+            method,
+            begun,
+        };
+        if error == SendError::NotOpen && self.is_silenced(key) {
+            // The dialect answers a cancelled request with silence.
+            self.let_go(key, bytes);
+            return Ok(());
+        }
+        self.abandon(ticket);
+        Err(error)
+    }
+
+    /// Answers for a handler. Gives what a report says of the request; none if nobody waits for
+    /// its answer any more.
+    fn answer_for(&mut self, ticket: Ticket) -> Option<RequestReport> {
+        let about = self.about(&ticket);
+        let key = ticket.key();
+        let is_cancelled = self.is_cancelled(key);
+        self.let_go(key, ticket.bytes);
+        // Each is refused only where nobody waits for an answer any more.
+        if is_cancelled {
+            let _ = self.conn.respond_cancelled(ticket.token);
+        } else {
+            self.conn.abandon(key);
+        }
+        self.poll_end();
+        about
+    }
+
+    /// What a report says of an open request.
+    fn about(&self, ticket: &Ticket) -> Option<RequestReport> {
+        if self.is_cancelled(ticket.key()) {
+            return None;
+        }
+        let id = self.conn.request_id(ticket.key())?;
+        let duration = self.now.saturating_since(ticket.begun);
+        let method = ticket.method.as_str();
+        Some(RequestReport::new(method, id.into(), duration))
+    }
+
+    /// Forgets a request that is answered, or that nobody will answer.
+    fn let_go(&mut self, request: RequestKey, bytes: usize) {
+        let was_paused = self.is_paused();
+        self.cancelled.retain(|cancelled| *cancelled != request);
+        self.queue.release(bytes);
+        self.resume_after(was_paused);
+    }
+
+    /// Whether the peer has given a request up, and is right to hear nothing more of it.
+    fn is_silenced(&self, request: RequestKey) -> bool {
+        let is_answered = matches!(self.phase.closed(), None | Some(Closed::EndOfInput));
+        is_answered && !self.phase.is_over() && self.cancelled.contains(&request)
+    }
+
+    /// Whether nobody waits for the answer to a request any more.
+    pub fn is_cancelled(&self, request: RequestKey) -> bool {
+        self.phase.is_over() || self.cancelled.contains(&request)
+    }
+
+    /// Where the session is in its life.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether more should be read now. False while too much waits for the service.
+    pub fn may_read(&self) -> bool {
+        !self.is_paused()
+    }
+
+    /// Whether reading is still of use. For a while after the end it is: what comes in is thrown
+    /// away, so that a peer that is still writing sees the end.
+    pub fn wants_input(&self) -> bool {
+        match self.phase {
+            Phase::InputEnded { .. } | Phase::Over(_) => false,
+            Phase::Closing { why, since } => {
+                let is_lingering = self.now < since + self.config.linger;
+                let is_layered = matches!(self.wire, Wire::Layered(_));
+                !is_unread(why) && (is_layered || is_lingering)
+            }
+            _ => true,
+        }
+    }
+
+    /// What broke the transport, if anything did before the session was meant to end.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
+    /// Whether the peer has sent a message that is one.
+    pub fn has_heard(&self) -> bool {
+        self.has_heard
+    }
+
+    /// Whether new output would be refused for want of room.
+    pub fn is_full(&self) -> bool {
+        let waiting = self.conn.transmit_queued() - self.conn.transmit_done();
+        waiting > self.config.config.outbox_bytes_soft as u64
+    }
+
+    /// Bytes ever queued: a mark for [`is_written`](Self::is_written).
+    pub fn transmit_queued(&self) -> u64 {
+        self.conn.transmit_queued()
+    }
+
+    /// Whether all that was queued up to `mark` has been written; none if it never will be.
+    pub fn is_written(&self, mark: u64) -> Option<bool> {
+        match self.writing {
+            _ if self.written >= mark => Some(true),
+            Writing::Failed => None,
+            _ if self.phase.is_over() => None,
+            _ => Some(false),
+        }
+    }
+
+    /// How many calls of ours wait for an answer.
+    pub fn calls_open(&self) -> usize {
+        self.conn.calls_open()
+    }
+
+    /// How many requests of the peer's wait for ours.
+    pub fn requests_open(&self) -> usize {
+        self.conn.requests_open()
+    }
+
+    /// The protocol's configuration.
+    pub fn config(&self) -> &Config {
+        self.conn.config()
+    }
+
+    /// Ends the conversation in good order: takes nothing new from either side, answers what is
+    /// open, and closes.
+    pub fn drain(&mut self) {
+        if matches!(self.phase, Phase::Opening | Phase::Open) {
+            self.phase = Phase::Draining;
+        }
+        self.conn.drain();
+        self.poll_end();
+        self.advance();
+    }
+
+    /// Ends the conversation at once. What is queued is still written.
+    pub fn close(&mut self, reason: CloseReason) {
+        self.close_now(reason);
+        self.advance();
+    }
+}
+
+/// Whether it ended since the peer does not read: nothing more can be said to it, and nothing it says
+/// is of use.
+pub(super) fn is_unread(why: Closed) -> bool {
+    matches!(
+        why,
+        Closed::Failed(ConnectionError::OutboxFull | ConnectionError::WriteTimedOut)
+    )
+}
+
+impl<W> fmt::Debug for Session<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("phase", &self.phase)
+            .field("queue", &self.queue)
+            .field("wire", &self.wire)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,39 @@
+//! A connection with everything a driver needs around it, whatever runs the driver.
+//!
+//! A [`Session`] is to a shell what a [`Connection`](crate::Connection) is to a protocol: the part
+//! that every shell needs and that needs no shell. Threads, tasks and tests drive the same one.
+//!
+//! | file | has |
+//! |---|---|
+//! | `machine` | the session: work, calls, answers, and what can be asked of it |
+//! | `phase` | the states of its life |
+//! | `input` | bytes to messages, messages to callers and to the service |
+//! | `output` | what is written next, and what became of it |
+//! | `ending` | ends, and when a deadline may end something |
+//! | `queue` | what waits for the service, in order and within limits |
+//! | `ticket` | the right to answer one request |
+//! | `wire` | what carries the messages: a stream, whole messages, a layer such as WebSocket |
+//! | `report` | what went wrong, for a log |
+//! | `options` | the limits |
+
+mod ending;
+mod input;
+mod machine;
+mod options;
+mod output;
+mod phase;
+mod queue;
+mod report;
+#[cfg(test)]
+mod tests;
+mod ticket;
+mod wire;
+
+pub use ending::grace;
+pub use machine::{Session, Settled};
+pub use options::{SessionConfig, WhenFull};
+pub use phase::Phase;
+pub use queue::Work;
+pub use report::{Fault, Report, RequestReport, StrayReport};
+pub use ticket::Ticket;
+pub use wire::{Handshake, Layer, LayerEnd, LayerEvent, Wire};

@@ -1,0 +1,269 @@
+//! What waits for the service, in the order of arrival.
+//!
+//! What would grow without bound stops the reader, or is dropped and counted where the
+//! configuration asks for that. A request that is cancelled while it waits is never begun.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::fmt;
+use core::mem;
+
+use super::options::{SessionConfig, WhenFull};
+use super::report::Report;
+use super::ticket::Ticket;
+use super::wire::Handshake;
+use crate::event::{Notification, Request};
+use crate::id::RequestKey;
+use crate::json::OwnedJson;
+use crate::owned::{OwnedNotification, OwnedRequest};
+
+/// One thing for the service to do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Work {
+    /// Messages can be exchanged. Always the first.
+    Opened(Handshake),
+    /// Answer it. What was asked, and the right to answer.
+    Request(OwnedNotification, Ticket),
+    /// Take note of it.
+    Notification(OwnedNotification),
+    /// The peer gave up a request that the service has begun.
+    Cancelled(RequestKey, Option<OwnedJson>),
+    /// Something for a log.
+    Report(Report),
+}
+
+/// An entry of the queue.
+enum Item {
+    Request(OwnedRequest),
+    Notification(OwnedNotification),
+    /// Something rare, and how many of the peer's bytes it holds.
+    Other(Box<Other>, usize),
+}
+
+enum Other {
+    Opened(Handshake),
+    Cancelled(RequestKey, Option<OwnedJson>),
+    Report(Report),
+    /// Stands where the first of the dropped messages would have stood.
+    Dropped,
+}
+
+/// What is taken out of the queue.
+pub(super) enum Next {
+    Request(OwnedRequest),
+    Work(Work),
+}
+
+/// The work that waits, and how many of the peer's bytes it holds.
+pub(super) struct Queue {
+    items: VecDeque<Item>,
+    /// Notifications and reports among them.
+    messages: usize,
+    /// Bytes of the messages among them, and of the requests that are being served.
+    bytes: usize,
+    /// Messages dropped since the service was last told.
+    dropped: u64,
+    /// Cancels among them, which may go past what waits.
+    cancels: usize,
+    /// Requests that the shell has taken and that wait for a thread to begin on.
+    unbegun: usize,
+    max_messages: usize,
+    max_bytes: usize,
+    when_full: WhenFull,
+}
+
+impl Queue {
+    pub(super) fn new(config: &SessionConfig) -> Self {
+        Self {
+            items: VecDeque::new(),
+            messages: 0,
+            bytes: 0,
+            dropped: 0,
+            cancels: 0,
+            unbegun: 0,
+            max_messages: config.max_queued_messages,
+            max_bytes: config.max_queued_bytes,
+            when_full: config.when_full,
+        }
+    }
+
+    pub(super) fn push_opened(&mut self, handshake: Handshake) {
+        self.push_other(Other::Opened(handshake), 0);
+    }
+
+    /// Copies a request, or gives it back if too many bytes wait already. How many requests there
+    /// can be is bounded by the connection. Its bytes count until it is
+    /// [released](Self::release).
+    pub(super) fn push_request<'a>(&mut self, request: Request<'a>) -> Result<(), Request<'a>> {
+        let bytes = request.origin.bytes;
+        if self.when_full == WhenFull::Drop && !self.fits(bytes) {
+            return Err(request);
+        }
+        self.bytes += bytes;
+        self.items.push_back(Item::Request(request.into_owned()));
+        Ok(())
+    }
+
+    /// Lets go of the bytes of a request that has been answered.
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    pub(super) fn push_notification(&mut self, notification: Notification<'_>) {
+        if self.may_take_message(notification.origin.bytes) {
+            let item = Item::Notification(notification.into_owned());
+            self.items.push_back(item);
+        }
+    }
+
+    /// Takes a report that holds `bytes` of the peer's words.
+    pub(super) fn push_report(&mut self, (report, bytes): (Report, usize)) {
+        if self.may_take_message(bytes) {
+            self.push_other(Other::Report(report), bytes);
+        }
+    }
+
+    /// Takes the cancel of a request that the service has begun.
+    pub(super) fn push_cancelled(&mut self, key: RequestKey, reason: Option<OwnedJson>) {
+        // The reason is for a log; the cancel itself is not lost.
+        let reason = reason.filter(|reason| self.fits(reason.as_str().len()));
+        let bytes = reason.as_ref().map_or(0, |reason| reason.as_str().len());
+        self.bytes += bytes;
+        self.cancels += 1;
+        self.push_other(Other::Cancelled(key, reason), bytes);
+    }
+
+    /// Takes a request out that has not begun.
+    pub(super) fn remove_request(&mut self, key: RequestKey) -> Option<OwnedRequest> {
+        let is_wanted =
+            |item: &Item| matches!(item, Item::Request(request) if request.key() == key);
+        let position = self.items.iter().position(is_wanted)?;
+        let Item::Request(request) = self.items.remove(position)? else {
+            return None;
+        };
+        self.release(request.origin().bytes);
+        Some(request)
+    }
+
+    /// The next thing to do, whatever waits.
+    pub(super) fn pop(&mut self) -> Option<Next> {
+        self.items.pop_front().map(|item| self.take_out(item))
+    }
+
+    /// The next thing to do, for a service that begins requests only if `may_begin`. What is behind
+    /// something that waits for others waits, too, but for cancels: what is waited for may be
+    /// waiting for them.
+    pub(super) fn pop_in_order(&mut self, may_begin: bool) -> Option<Next> {
+        let is_next_free = match self.items.front()? {
+            Item::Request(_) => may_begin,
+            Item::Notification(_) => self.unbegun == 0,
+            Item::Other(..) => true,
+        };
+        if is_next_free {
+            return self.pop();
+        }
+        if self.cancels == 0 {
+            return None;
+        }
+        let is_cancel = |item: &Item| matches!(item, Item::Other(other, _) if matches!(**other, Other::Cancelled(..)));
+        let position = self.items.iter().position(is_cancel)?;
+        let item = self.items.remove(position)?;
+        Some(self.take_out(item))
+    }
+
+    /// A request waits for a thread to begin on: notifications behind it wait, too.
+    pub(super) fn postpone(&mut self) {
+        self.unbegun += 1;
+    }
+
+    /// It has begun, or never will.
+    pub(super) fn begin_postponed(&mut self) {
+        self.unbegun = self.unbegun.saturating_sub(1);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Whether nothing more should be read.
+    pub(super) fn is_full(&self) -> bool {
+        self.when_full == WhenFull::Pause && self.is_beyond(1)
+    }
+
+    /// Whether so much waits that not even the answer to a call is read for.
+    pub(super) fn is_overflowing(&self) -> bool {
+        self.when_full == WhenFull::Pause && self.is_beyond(2)
+    }
+
+    /// Whether so many times what may wait does.
+    fn is_beyond(&self, times: usize) -> bool {
+        let max_messages = self.max_messages.saturating_mul(times);
+        let max_bytes = self.max_bytes.saturating_mul(times);
+        self.messages >= max_messages.max(1) || self.bytes >= max_bytes.max(1)
+    }
+
+    /// One message always fits.
+    fn fits(&self, bytes: usize) -> bool {
+        self.bytes == 0 || self.bytes.saturating_add(bytes) <= self.max_bytes
+    }
+
+    /// Whether there is room for a notification or report, which is then counted. If not, the
+    /// service is told of it.
+    fn may_take_message(&mut self, bytes: usize) -> bool {
+        let is_kept = self.when_full == WhenFull::Pause;
+        if is_kept || (self.messages < self.max_messages && self.fits(bytes)) {
+            self.messages += 1;
+            self.bytes += bytes;
+            return true;
+        }
+        if self.dropped == 0 {
+            self.push_other(Other::Dropped, 0);
+        }
+        self.dropped += 1;
+        false
+    }
+
+    fn push_other(&mut self, other: Other, bytes: usize) {
+        self.items.push_back(Item::Other(Box::new(other), bytes));
+    }
+
+    fn take_out(&mut self, item: Item) -> Next {
+        Next::Work(match item {
+            // Its bytes count until it is answered.
+            Item::Request(request) => return Next::Request(request),
+            Item::Notification(notification) => {
+                self.messages -= 1;
+                self.bytes -= notification.origin().bytes;
+                Work::Notification(notification)
+            }
+            Item::Other(other, bytes) => {
+                self.bytes -= bytes;
+                match *other {
+                    Other::Opened(handshake) => Work::Opened(handshake),
+                    Other::Cancelled(key, reason) => {
+                        self.cancels -= 1;
+                        Work::Cancelled(key, reason)
+                    }
+                    Other::Report(report) => {
+                        self.messages -= 1;
+                        Work::Report(report)
+                    }
+                    Other::Dropped => {
+                        let messages = mem::take(&mut self.dropped);
+                        Work::Report(Report::Dropped { messages })
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("items", &self.items.len())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}

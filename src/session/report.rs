@@ -1,0 +1,246 @@
+//! What went wrong without the peer being told, or fully told, for a log.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
+
+use crate::event::{Malformed, MalformedCause, Refused, RefusedCause, Stray, StrayKind};
+use crate::id::OwnedId;
+use crate::owned::OwnedOutcome;
+
+/// The most bytes of a malformed message that a report keeps.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// An error of the transport, or of a layer above it, as the shell has it.
+#[derive(Clone)]
+pub struct Fault(Arc<dyn Error + Send + Sync>);
+
+impl Fault {
+    /// The error itself.
+    pub fn as_error(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.0
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Something that went wrong, for a log.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Report {
+    /// A message was not valid. See [`Malformed`].
+    Malformed {
+        /// What was wrong.
+        cause: MalformedCause,
+        /// The message, or its first 1024 bytes.
+        text: Vec<u8>,
+        /// Where in the message the cause was found, in bytes from its start.
+        offset: usize,
+        /// The id, where one was readable.
+        id: Option<OwnedId>,
+        /// The code of the error sent to the peer, if one was.
+        answered: Option<i64>,
+    },
+    /// A valid message was over a limit. See [`Refused`].
+    Refused {
+        /// The limit.
+        cause: RefusedCause,
+        /// The method, where there was one.
+        method: Option<String>,
+        /// The id, where there was one.
+        id: Option<OwnedId>,
+        /// The code of the error sent to the peer, if one was.
+        answered: Option<i64>,
+    },
+    /// A message fitted nothing open. See [`Stray`].
+    Stray {
+        /// Why it fitted nothing.
+        kind: StrayReport,
+        /// Its id, where it had one.
+        id: Option<OwnedId>,
+    },
+    /// A request was answered *busy*, because too many bytes wait for the service, under
+    /// [`WhenFull::Drop`](super::WhenFull::Drop).
+    QueueFull(RequestReport),
+    /// A request was answered *busy*, because the shell had no room to begin it.
+    NoCapacity(RequestReport),
+    /// A handler gave its request up without an answer. It has been answered *internal error*.
+    Unanswered(RequestReport),
+    /// A handler panicked. Its request, if it served one, has been answered *internal error*.
+    Panicked(Option<RequestReport>),
+    /// The session was closed, because twice as much waits for the service as may, while a call of
+    /// ours was open: see [`WhenFull::Pause`](super::WhenFull::Pause).
+    QueueOverflow,
+    /// The service was too slow: this many notifications and reports were dropped here, under
+    /// [`WhenFull::Drop`](super::WhenFull::Drop).
+    Dropped {
+        /// How many.
+        messages: u64,
+    },
+    /// The transport failed before the session was meant to end.
+    Transport(Fault),
+    /// The peer broke a rule of the layer below the messages, as of WebSocket.
+    Layer(Fault),
+    /// A stream began like an HTTP request, and was closed before anything of it ran. See
+    /// [`SessionConfig::refuse_http`](super::SessionConfig::refuse_http).
+    HttpRequest,
+}
+
+/// The request that a report is about.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RequestReport {
+    /// The method asked for.
+    pub method: String,
+    /// The request's id as the peer wrote it.
+    pub id: OwnedId,
+    /// How long the service has had it; zero if it never had it.
+    pub duration: Duration,
+}
+
+impl RequestReport {
+    pub(super) fn new(method: &str, id: OwnedId, duration: Duration) -> Self {
+        Self {
+            method: method.into(),
+            id,
+            duration,
+        }
+    }
+}
+
+impl fmt::Display for RequestReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.duration.as_millis();
+        write!(f, "{} (id {}) after {millis} ms", self.method, self.id)
+    }
+}
+
+/// Why a message fitted nothing open. See [`StrayKind`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum StrayReport {
+    /// An answer to a call that had settled.
+    Late(OwnedOutcome),
+    /// An answer with an id that was never sent.
+    Unknown(OwnedOutcome),
+    /// An answer without an id.
+    NullId(OwnedOutcome),
+    /// A cancel for nothing.
+    Cancel,
+}
+
+impl Report {
+    /// The report, and how many of the peer's bytes it holds.
+    pub(super) fn malformed(malformed: Malformed<'_>) -> (Self, usize) {
+        let bytes = malformed.text.len().min(TEXT_BYTES_MAX);
+        let report = Self::Malformed {
+            cause: malformed.cause,
+            text: malformed.text[..bytes].to_vec(),
+            offset: malformed.offset,
+            id: malformed.id.map(Into::into),
+            answered: malformed.answered,
+        };
+        (report, malformed.origin.bytes.min(2 * TEXT_BYTES_MAX))
+    }
+
+    /// The report, and how many of the peer's bytes it holds.
+    pub(super) fn refused(refused: Refused<'_>) -> (Self, usize) {
+        let method = refused.method.as_ref().map_or(0, |method| method.len());
+        let id = refused.id.map_or(0, |id| id.text().len());
+        let report = Self::Refused {
+            cause: refused.cause,
+            method: refused.method.map(|method| method.into_owned()),
+            id: refused.id.map(Into::into),
+            answered: refused.answered,
+        };
+        (report, method + id)
+    }
+
+    /// The report, and how many of the peer's bytes it holds.
+    pub(super) fn stray(stray: Stray<'_>) -> (Self, usize) {
+        let kind = match stray.kind {
+            StrayKind::Late(outcome) => StrayReport::Late(outcome.into_owned()),
+            StrayKind::Unknown(outcome) => StrayReport::Unknown(outcome.into_owned()),
+            StrayKind::NullId(outcome) => StrayReport::NullId(outcome.into_owned()),
+            StrayKind::Cancel => StrayReport::Cancel,
+        };
+        let report = Self::Stray {
+            kind,
+            id: stray.id.map(Into::into),
+        };
+        (report, stray.origin.bytes)
+    }
+}
+
+impl fmt::Display for StrayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, outcome) = match self {
+            Self::Late(outcome) => ("an answer to a call that is over", outcome),
+            Self::Unknown(outcome) => ("an answer with an id that was never sent", outcome),
+            Self::NullId(outcome) => ("an answer without an id", outcome),
+            Self::Cancel => return f.write_str("a cancel for a request that is not open"),
+        };
+        write!(f, "{what}: {outcome}")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed { cause, offset, .. } => {
+                write!(f, "a malformed message: {cause}, at byte {offset}")
+            }
+            Self::Refused { cause, method, .. } => {
+                write!(f, "a refused message: {cause}")?;
+                match method {
+                    Some(method) => write!(f, " ({method})"),
+                    None => Ok(()),
+                }
+            }
+            Self::Stray { kind, id } => {
+                write!(f, "a stray message: {kind}")?;
+                match id {
+                    Some(id) => write!(f, " (id {id})"),
+                    None => Ok(()),
+                }
+            }
+            Self::QueueFull(request) => {
+                write!(f, "a request was refused, because too many bytes wait: {request}")
+            }
+            Self::NoCapacity(request) => {
+                write!(f, "a request was refused, because too much waits for a thread: {request}")
+            }
+            Self::Unanswered(request) => write!(f, "a handler gave no answer: {request}"),
+            Self::Panicked(None) => f.write_str("the service panicked"),
+            Self::Panicked(Some(request)) => write!(f, "the service panicked: {request}"),
+            Self::QueueOverflow => f.write_str(
+                "too much waits for the service while a call is open: the connection was ended",
+            ),
+            Self::Dropped { messages } => write!(f, "{messages} messages dropped"),
+            Self::Transport(fault) => write!(f, "the transport failed: {fault}"),
+            Self::Layer(fault) => fault.fmt(f),
+            Self::HttpRequest => f.write_str(
+                "an HTTP request where no HTTP is spoken: the connection was ended, and nothing of it ran",
+            ),
+        }
+    }
+}

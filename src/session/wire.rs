@@ -1,0 +1,128 @@
+//! How messages become bytes: one behind another, each by itself, or through a layer such as
+//! WebSocket.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::report::Fault;
+use crate::event::Closed;
+use crate::time::Instant;
+use crate::websocket::Heartbeat;
+
+/// What carries the messages.
+#[derive(Debug)]
+pub enum Wire {
+    /// A stream of bytes, cut into messages by the configured framing.
+    Stream,
+    /// Whole messages, as a queue or an HTTP exchange has them. Needs
+    /// [`Framing::Messages`](crate::Framing::Messages).
+    Messages,
+    /// A stream of bytes in which another protocol carries whole messages. Needs
+    /// [`Framing::Messages`](crate::Framing::Messages).
+    Layered(Box<dyn Layer>),
+}
+
+/// A protocol between messages and bytes, with a handshake and a close of its own, as WebSocket is.
+/// Pure, like a session: bytes go in, events come out.
+pub trait Layer: fmt::Debug + Send {
+    /// Tells the present, and lets nothing end.
+    fn handle_time(&mut self, now: Instant);
+
+    /// Tells the present, and that all that had arrived by now has been given.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// Tells that nothing was read for a while: what the peer is given time for begins anew.
+    fn restart_times(&mut self, now: Instant);
+
+    /// Takes the next event out of `input`, and moves its start past what was taken. `None` once
+    /// there is nothing more to say.
+    fn poll_event(&mut self, input: &mut &[u8]) -> Option<LayerEvent>;
+
+    /// The peer has ended its direction while it waits for answers. Gives what the end is to be
+    /// called, if the answers may still be written; otherwise [`handle_eof`](Self::handle_eof)
+    /// follows.
+    fn handle_half_close(&mut self) -> Option<Fault>;
+
+    /// Nothing more comes in.
+    fn handle_eof(&mut self);
+
+    /// Whether the end of the stream, or its failure, is no fault: the layer was closed before.
+    fn is_closed(&self) -> bool;
+
+    /// Says what a notification is: a heartbeat of the layer's own is not given to the service.
+    fn hear(&mut self, method: &str) -> Heartbeat;
+
+    /// Whether a message may be sent now.
+    fn may_send(&self) -> bool;
+
+    /// Appends a message as bytes. False if it can no longer be sent.
+    fn send(&mut self, message: &[u8], into: &mut Vec<u8>) -> bool;
+
+    /// Begins to close, once all messages have been sent. Called again, it does nothing.
+    fn close(&mut self, why: Closed);
+
+    /// Appends what the layer itself has to say.
+    fn take_transmit(&mut self, into: &mut Vec<u8>);
+
+    /// Whether the layer itself has something to say.
+    fn has_transmit(&self) -> bool;
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Whether the stream can be let go.
+    fn is_over(&self) -> bool;
+}
+
+/// What a [`Layer`] has to say.
+#[derive(Debug)]
+pub enum LayerEvent {
+    /// The handshake is done.
+    Opened(Handshake),
+    /// A whole message.
+    Message(String),
+    /// A message of this many bytes, or more, that is over the limit. The layer closes.
+    Oversize(u64),
+    /// The layer wants this notification sent, without params.
+    Notify(&'static str),
+    /// It has ended.
+    Ended(LayerEnd),
+}
+
+/// How a [`Layer`] has ended.
+#[derive(Debug)]
+pub enum LayerEnd {
+    /// This side closed, and the peer agreed.
+    Local,
+    /// The peer closed; with a reason for a report, if it was a failure.
+    Peer(Option<Fault>),
+    /// The peer broke a rule.
+    Misbehaved(Fault),
+    /// The stream was lost, or the peer let a deadline pass.
+    Lost(Fault),
+}
+
+/// What a handshake has told. Empty where there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Handshake {
+    /// The request's path and query.
+    pub target: Option<String>,
+    /// The peer's header lines, as they came.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The subprotocol that both sides agreed on.
+    pub subprotocol: Option<String>,
+}
+
+impl Handshake {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self {
+            target: None,
+            headers: Vec::new(),
+            subprotocol: None,
+        }
+    }
+}
