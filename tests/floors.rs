@@ -27,7 +27,7 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
 /// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 says what is public.
-const HOUSE: [Room; 34] = [
+const HOUSE: [Room; 35] = [
     room(0, "target", &[]),
     room(0, "time", &[]),
     // What is built small depends on what it is built for.
@@ -75,6 +75,8 @@ const HOUSE: [Room; 34] = [
     room(4, "lifecycle", &[]),
     room(4, "reader", &[]),
     room(4, "reconnect", &[]),
+    // A stream may begin like HTTP, and heartbeats are what a WebSocket's rules say.
+    room(4, "session", &["http", "websocket"]),
     room(4, "shutdown", &[]),
     // Part of what a WebSocket can be told is when to ping.
     room(4, "websocket", &["keepalive"]),

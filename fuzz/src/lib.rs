@@ -25,6 +25,7 @@ mod rendering;
 #[path = "../../tests/model/run.rs"]
 mod run;
 pub mod server;
+pub mod sessions;
 pub mod values;
 
 /// Whether each target has its fault, for showing that it would be found. The faults stand between
@@ -43,7 +44,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     target("json", json::run, 651),
     target("frames", frames::run, 248),
     target("client", client::run, 1179),
@@ -54,6 +55,7 @@ pub const TARGETS: [Target; 10] = [
     target("drivers", drivers::run, 331),
     target("conversations", conversations::run, 307),
     target("values", values::run, 883),
+    target("sessions", sessions::run, 570),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), cases_min: usize) -> Target {

@@ -60,8 +60,13 @@ impl<W> Session<W> {
             layer.handle_timeout(now);
             self.handle_layer(&[]);
         }
-        if self.phase_due() <= now {
+        // One end may be the beginning of another that is due as well.
+        while self.phase_due() <= now {
+            let before = self.phase;
             self.end_phase();
+            if self.phase == before {
+                break;
+            }
         }
         self.pump(&mut Input::none());
         self.advance();

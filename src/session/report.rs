@@ -227,7 +227,7 @@ impl fmt::Display for Report {
                 write!(f, "a request was refused, because too many bytes wait: {request}")
             }
             Self::NoCapacity(request) => {
-                write!(f, "a request was refused, because too much waits for a thread: {request}")
+                write!(f, "a request was refused, because the service has no capacity: {request}")
             }
             Self::Unanswered(request) => write!(f, "a handler gave no answer: {request}"),
             Self::Panicked(None) => f.write_str("the service panicked"),

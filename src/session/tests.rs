@@ -437,7 +437,7 @@ fn a_handler_that_gives_no_answer_is_answered_for_and_reported() {
     assert!(output(&mut session).contains("-32002"));
     let seen = work(&mut session);
     assert!(
-        seen[0].ends_with("a thread: m (id 1) after 0 ms"),
+        seen[0].ends_with("no capacity: m (id 1) after 0 ms"),
         "{seen:?}"
     );
 }
