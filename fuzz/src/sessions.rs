@@ -244,7 +244,7 @@ impl World {
                 }
             }
             10 => {
-                self.now = self.now + Duration::from_millis(u64::from(bytes.byte()) * 4);
+                self.now += Duration::from_millis(u64::from(bytes.byte()) * 4);
                 match bytes.below(4) {
                     0 => side.session.handle_time(self.now),
                     1 => side.session.handle_write_progress(self.now),
@@ -321,7 +321,7 @@ impl World {
                 return;
             }
             if turn > 20 {
-                self.now = self.now + Duration::from_secs(1);
+                self.now += Duration::from_secs(1);
             }
         }
         let [one, two] = &self.sides;

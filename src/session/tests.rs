@@ -373,7 +373,7 @@ fn what_is_dropped_is_counted_and_a_request_is_answered_busy() {
     assert_eq!(seen.len(), 4);
 }
 
-// USE-07
+// USE-04
 #[test]
 fn what_has_arrived_wins_over_its_deadline() {
     let mut session = idle(Config::new());
@@ -388,7 +388,7 @@ fn what_has_arrived_wins_over_its_deadline() {
     ));
 }
 
-// USE-07
+// USE-04
 #[test]
 fn a_clock_that_has_jumped_over_a_deadline_grants_as_much_again_once() {
     let mut session = idle(Config::new());
@@ -522,7 +522,7 @@ fn nothing_new_is_taken_before_the_last_is_written() {
     assert_eq!(taken.iter().filter(|byte| **byte == b'\n').count(), 2);
 }
 
-// USE-23
+// USE-06
 #[test]
 fn a_stream_that_begins_like_http_is_closed_before_anything_runs() {
     let post = format!("POST / HTTP/1.1\r\nHost: a\r\n\r\n{M1}\n");
@@ -839,7 +839,7 @@ fn a_peer_that_never_closes_its_layer_is_let_go_of() {
     assert!(session.phase().is_over());
 }
 
-// USE-12
+// USE-11
 #[test]
 fn a_peer_that_ends_its_direction_below_a_layer_gets_its_answer() {
     let mut session = layered(Bytes::default());
