@@ -384,24 +384,28 @@ pub enum StrayKind<'a> {
 impl fmt::Display for StrayKind<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Late(outcome) => write!(f, "an answer to a call that is over: {outcome}"),
-            Self::Unknown(outcome) => {
-                write!(f, "an answer with an id that was never sent: {outcome}")
-            }
+            Self::Late(outcome) => write!(f, "{LATE}{outcome}"),
+            Self::Unknown(outcome) => write!(f, "{UNKNOWN}{outcome}"),
             Self::NullId(outcome) => {
                 let over = match outcome {
                     Outcome::Err(error) if error.is_over_limit() => OVER_LIMIT,
                     _ => "",
                 };
-                write!(f, "an answer without an id: {outcome}{over}")
+                write!(f, "{NULL_ID}{outcome}{over}")
             }
-            Self::Cancel => f.write_str("a cancel for a request that is not open"),
+            Self::Cancel => f.write_str(STRAY_CANCEL),
         }
     }
 }
 
+/// What is said of each kind of stray message, before its outcome.
+pub(crate) const LATE: &str = "an answer to a call that is over: ";
+pub(crate) const UNKNOWN: &str = "an answer with an id that was never sent: ";
+pub(crate) const NULL_ID: &str = "an answer without an id: ";
+pub(crate) const STRAY_CANCEL: &str = "a cancel for a request that is not open";
+
 /// What an over-limit error without an id means for a call of ours.
-const OVER_LIMIT: &str = "; the peer skipped a message of ours as too large, and if \
+pub(crate) const OVER_LIMIT: &str = "; the peer skipped a message of ours as too large, and if \
     that was a call, the call will time out";
 
 /// Why the connection takes nothing more in.

@@ -153,7 +153,7 @@ impl<W> Session<W> {
         self.look_at_queue();
     }
 
-    /// The same for a message of a layer, which keeps its heartbeats to itself.
+    /// Takes the events of a layer's message. The layer keeps its heartbeats to itself.
     fn pump_layered(&mut self, layer: &mut dyn Layer, input: &mut Input<'_>) {
         while let Some(event) = self.conn.poll_event(input) {
             let heartbeat = match &event {

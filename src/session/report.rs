@@ -7,7 +7,10 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use crate::event::{Malformed, MalformedCause, Refused, RefusedCause, Stray, StrayKind};
+use crate::event::{
+    LATE, Malformed, MalformedCause, NULL_ID, OVER_LIMIT, Refused, RefusedCause, STRAY_CANCEL,
+    Stray, StrayKind, UNKNOWN,
+};
 use crate::id::OwnedId;
 use crate::owned::OwnedOutcome;
 
@@ -177,29 +180,39 @@ impl Report {
 
     /// The report, and how many of the peer's bytes it holds.
     pub(super) fn stray(stray: Stray<'_>) -> (Self, usize) {
-        let kind = match stray.kind {
-            StrayKind::Late(outcome) => StrayReport::Late(outcome.into_owned()),
-            StrayKind::Unknown(outcome) => StrayReport::Unknown(outcome.into_owned()),
-            StrayKind::NullId(outcome) => StrayReport::NullId(outcome.into_owned()),
-            StrayKind::Cancel => StrayReport::Cancel,
-        };
         let report = Self::Stray {
-            kind,
+            kind: stray.kind.into(),
             id: stray.id.map(Into::into),
         };
         (report, stray.origin.bytes)
     }
 }
 
+impl From<StrayKind<'_>> for StrayReport {
+    fn from(kind: StrayKind<'_>) -> Self {
+        match kind {
+            StrayKind::Late(outcome) => Self::Late(outcome.into_owned()),
+            StrayKind::Unknown(outcome) => Self::Unknown(outcome.into_owned()),
+            StrayKind::NullId(outcome) => Self::NullId(outcome.into_owned()),
+            StrayKind::Cancel => Self::Cancel,
+        }
+    }
+}
+
 impl fmt::Display for StrayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, outcome) = match self {
-            Self::Late(outcome) => ("an answer to a call that is over", outcome),
-            Self::Unknown(outcome) => ("an answer with an id that was never sent", outcome),
-            Self::NullId(outcome) => ("an answer without an id", outcome),
-            Self::Cancel => return f.write_str("a cancel for a request that is not open"),
-        };
-        write!(f, "{what}: {outcome}")
+        match self {
+            Self::Late(outcome) => write!(f, "{LATE}{outcome}"),
+            Self::Unknown(outcome) => write!(f, "{UNKNOWN}{outcome}"),
+            Self::NullId(outcome) => {
+                let over = match outcome {
+                    OwnedOutcome::Err(error) if error.as_error().is_over_limit() => OVER_LIMIT,
+                    _ => "",
+                };
+                write!(f, "{NULL_ID}{outcome}{over}")
+            }
+            Self::Cancel => f.write_str(STRAY_CANCEL),
+        }
     }
 }
 
@@ -242,5 +255,37 @@ impl fmt::Display for Report {
                 "an HTTP request where no HTTP is spoken: the connection was ended, and nothing of it ran",
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::StrayReport;
+    use crate::event::InvalidReason;
+    use crate::{ErrorObject, Outcome, OwnedOutcome, StrayKind};
+
+    #[test]
+    fn a_stray_message_is_told_in_the_words_of_its_event() {
+        let over = ErrorObject::new(-32600, "at most 7 bytes");
+        for outcome in [Outcome::TimedOut, Outcome::Err(over)] {
+            for kind in [
+                StrayKind::Late(outcome.clone()),
+                StrayKind::Unknown(outcome.clone()),
+                StrayKind::NullId(outcome.clone()),
+                StrayKind::Cancel,
+            ] {
+                let said = kind.to_string();
+                assert_eq!(StrayReport::from(kind).to_string(), said);
+            }
+        }
+        // Only the first bytes of an invalid answer are kept; what it was is still said.
+        let invalid = OwnedOutcome::Invalid(InvalidReason::ErrorShape.into());
+        let said = StrayReport::Late(invalid).to_string();
+        assert!(
+            said.starts_with("an answer to a call that is over: an invalid answer: "),
+            "{said}"
+        );
     }
 }

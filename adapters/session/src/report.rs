@@ -3,10 +3,8 @@
 use std::fmt;
 use std::io;
 
-use antiphon::{
-    Malformed, MalformedCause, NoRoom, OwnedId, OwnedOutcome, Refused, RefusedCause, Stray,
-    StrayKind,
-};
+pub use antiphon::session::StrayReport;
+use antiphon::{Malformed, MalformedCause, NoRoom, OwnedId, Refused, RefusedCause, Stray};
 
 use crate::reported::ReportedRequest;
 #[cfg(feature = "websocket")]
@@ -87,36 +85,6 @@ pub enum Report {
     },
 }
 
-/// [`antiphon::StrayKind`] with its own parts.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum StrayReport {
-    /// An answer to a call that had settled.
-    Late(OwnedOutcome),
-    /// An answer with an id that was never sent.
-    Unknown(OwnedOutcome),
-    /// An answer without an id.
-    NullId(OwnedOutcome),
-    /// A cancel for nothing.
-    Cancel,
-}
-
-impl fmt::Display for StrayReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self {
-            Self::Late(outcome) => outcome.as_outcome().map(StrayKind::Late),
-            Self::Unknown(outcome) => outcome.as_outcome().map(StrayKind::Unknown),
-            Self::NullId(outcome) => outcome.as_outcome().map(StrayKind::NullId),
-            Self::Cancel => Ok(StrayKind::Cancel),
-        };
-        match kind {
-            Ok(kind) => kind.fmt(f),
-            // Only its first bytes were kept: they are said as they are.
-            Err(invalid) => invalid.fmt(f),
-        }
-    }
-}
-
 impl Report {
     /// The report, and how many of the peer's bytes it holds.
     pub(crate) fn malformed(malformed: Malformed<'_>) -> (Self, usize) {
@@ -149,14 +117,8 @@ impl Report {
 
     /// The report, and how many of the peer's bytes it holds.
     pub(crate) fn stray(stray: Stray<'_>) -> (Self, usize) {
-        let kind = match stray.kind {
-            StrayKind::Late(outcome) => StrayReport::Late(outcome.into_owned()),
-            StrayKind::Unknown(outcome) => StrayReport::Unknown(outcome.into_owned()),
-            StrayKind::NullId(outcome) => StrayReport::NullId(outcome.into_owned()),
-            _ => StrayReport::Cancel,
-        };
         let report = Self::Stray {
-            kind,
+            kind: stray.kind.into(),
             id: stray.id.map(Into::into),
         };
         (report, stray.origin.bytes)

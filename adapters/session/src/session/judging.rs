@@ -11,17 +11,11 @@
 use std::time::Duration;
 
 use antiphon::Instant;
+pub use antiphon::session::grace;
 
 use super::ending::after;
 use super::{Session, Signal, State};
 use crate::rare::rare;
-
-/// How late a deadline is seen if the process, or this thread of it, did not run. An ordinary timer is late by a few
-/// milliseconds.
-const STALL_MIN: Duration = Duration::from_millis(100);
-
-/// The most time that is granted after the clock has jumped.
-const GRACE_MAX: Duration = Duration::from_secs(10);
 
 /// For how long nothing may come in before a reading thread is taken to have read all that had arrived. Others leave
 /// input unread for up to 16 ms.
@@ -42,15 +36,6 @@ const FLOOD_TIME_MAX: Duration = Duration::from_secs(1);
 pub(crate) enum Arrived {
     Read,
     Unread,
-}
-
-/// How long more is granted, once, to something whose deadline is seen so `late`: as much time again if the clock has
-/// jumped over it, 10 s at the most. The process may have been stopped, and what it waited for with it.
-pub fn grace(late: Duration) -> Duration {
-    if late < STALL_MIN {
-        return Duration::ZERO;
-    }
-    late.min(GRACE_MAX)
 }
 
 /// How long a thread waits: until a deadline, and longer if the clock has jumped over it.
