@@ -4,8 +4,8 @@
 //! `world` has the state and the links, `delivery` how input reaches an end, `end` and `digest` one
 //! connection with its driver, `steps` the safety phase, `healing` the
 //! liveness phase. `settings`, `wire`, `hostile`, `commands` and `handlers` are what can go wrong.
-//! `book`, `observer`, `skim` and `checks` are the oracle; `plant` proves that it sees. `README.md`
-//! says how to run it.
+//! `book`, `observer`, `skim` and `checks` are the oracle; `plant` proves that it sees. `sessions`
+//! does the same with whole sessions. `README.md` says how to run it.
 //!
 //! The rule guarded here: a run follows from its seed alone, and the oracle from what went in and
 //! came out, never from the connection's own state.
@@ -25,6 +25,7 @@ pub mod observer;
 pub mod plant;
 pub mod rng;
 pub mod run;
+pub mod sessions;
 pub mod settings;
 pub mod skim;
 pub mod steps;

@@ -2,9 +2,12 @@
 //!
 //!   antiphon-sim [--seeds N] [--first SEED] [--threads N]     many seeds, and what occurred in them
 //!   antiphon-sim --seed SEED [--steps N] [--without BITS] [--plant NAME] [--trace]
+//!   antiphon-sim --sessions …                                 the same with sessions instead of connections
 //!
 //! Exit code 0: every invariant held, and everything in the catalogue occurred. 1: something did
 //! not. 2: wrong usage.
+
+mod run_sessions;
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -75,6 +78,9 @@ fn arguments() -> Result<Arguments, String> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().any(|word| word == "--sessions") {
+        return run_sessions::main();
+    }
     let arguments = match arguments() {
         Ok(arguments) => arguments,
         Err(why) => {

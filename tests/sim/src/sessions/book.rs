@@ -1,0 +1,211 @@
+//! What a session was told and what it said, kept apart from it: the oracle.
+//!
+//! Messages carry numbers that grow in the order in which a side hands them over, so whatever
+//! begins out of order, twice, or without having been sent shows by its number.
+
+use std::collections::BTreeMap;
+
+use antiphon::session::Phase;
+use antiphon::{CallId, Instant, OwnedOutcome};
+
+use super::checks::{Check, Checked};
+use super::pipe::{Ears, WireKind};
+use crate::observer::{Item, ItemKind};
+use crate::skim;
+
+/// A request or a notification that has arrived and has not begun.
+#[derive(Debug)]
+struct Arrived {
+    /// The id of a request.
+    id: Option<String>,
+}
+
+/// What became of a request that has arrived.
+#[derive(Debug, Default)]
+struct Asked {
+    answers: usize,
+    is_cancelled: bool,
+}
+
+/// A call that has not settled.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) call: Option<CallId>,
+    pub(super) deadline: Option<Instant>,
+    /// The peer was asked to give it up.
+    pub(super) is_unwanted: bool,
+}
+
+/// How a call has settled: what the rest of the simulation needs of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Ok(Option<u64>),
+    Err,
+    TimedOut,
+    Unsent,
+    Aborted,
+    Other,
+}
+
+impl From<&OwnedOutcome> for Ending {
+    fn from(outcome: &OwnedOutcome) -> Self {
+        match outcome {
+            OwnedOutcome::Ok(result) => Self::Ok(skim::mark(result.as_str().as_bytes())),
+            OwnedOutcome::Err(_) => Self::Err,
+            OwnedOutcome::TimedOut => Self::TimedOut,
+            OwnedOutcome::Unsent => Self::Unsent,
+            OwnedOutcome::Aborted => Self::Aborted,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Book {
+    pub(super) open: BTreeMap<u64, Open>,
+    heard: Ears,
+    said: Ears,
+    /// What arrives is not known any more: something was put in that the other side did not say.
+    pub(super) is_deaf: bool,
+    /// The connection takes nothing new.
+    pub(super) is_draining: bool,
+    arrived: BTreeMap<u64, Arrived>,
+    asked: BTreeMap<String, Asked>,
+    last_begun: u64,
+    pub(super) dropped: u64,
+    pub(super) may_drop: bool,
+    cancel_is_silent: bool,
+}
+
+impl Book {
+    pub(super) fn new(wire: WireKind, may_drop: bool, cancel_is_silent: bool) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            heard: Ears::new(wire),
+            said: Ears::new(wire),
+            is_deaf: false,
+            is_draining: false,
+            arrived: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            last_begun: 0,
+            dropped: 0,
+            may_drop,
+            cancel_is_silent,
+        }
+    }
+
+    /// A call has settled, when the session had been told this time.
+    pub(super) fn settle(&mut self, number: u64, how: Ending, told: Instant) -> Checked {
+        let Some(open) = self.open.remove(&number) else {
+            return Err(Check::SettlesOnce.broken(format!("call {number} was not open: {how:?}")));
+        };
+        let is_own = !matches!(how, Ending::Ok(mark) if mark != Some(number));
+        Check::RightAnswer.that(is_own, || format!("call {number} got {how:?}"))?;
+        let is_late = open.deadline.is_some_and(|deadline| deadline <= told);
+        Check::NotEarly.that(how != Ending::TimedOut || is_late, || {
+            format!(
+                "call {number}, due {:?}, timed out at {told:?}",
+                open.deadline
+            )
+        })
+    }
+
+    /// Input that the session is about to take.
+    pub(super) fn hear(&mut self, bytes: &[u8], phase: Phase) {
+        if self.is_deaf {
+            return;
+        }
+        match self.heard.hear(bytes) {
+            Ok(items) => self.note(items, phase),
+            Err(_) => self.is_deaf = true,
+        }
+    }
+
+    pub(super) fn hear_end(&mut self, phase: Phase) {
+        if !self.is_deaf {
+            self.note(self.heard.hear_end(), phase);
+        }
+    }
+
+    fn note(&mut self, items: Vec<Item>, phase: Phase) {
+        let is_taken = matches!(
+            phase,
+            Phase::Opening | Phase::Open | Phase::Draining | Phase::LastWords { .. }
+        );
+        for item in items {
+            let is_cancel = item.method.contains("ancel");
+            match (item.kind, item.mark) {
+                (ItemKind::Notification, Some(mark)) if is_cancel => {
+                    if let Some(asked) = self.asked.get_mut(&mark.to_string()) {
+                        asked.is_cancelled = true;
+                    }
+                }
+                (ItemKind::Request | ItemKind::Notification, Some(mark)) if is_taken => {
+                    if let Some(id) = &item.id {
+                        self.asked.insert(id.clone(), Asked::default());
+                    }
+                    if !self.is_draining {
+                        self.arrived.insert(mark, Arrived { id: item.id });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// How many notifications have arrived and were not handed out; none if nobody knows.
+    pub(super) fn waiting(&self) -> usize {
+        let is_known = !self.is_deaf && !self.may_drop;
+        let waiting = self.arrived.values().filter(|arrived| arrived.id.is_none());
+        waiting.count() * usize::from(is_known)
+    }
+
+    /// A request or notification is handed out to be served.
+    pub(super) fn begin(&mut self, number: u64) -> Checked {
+        let last = std::mem::replace(&mut self.last_begun, number);
+        self.arrived.remove(&number);
+        Check::OrderKept.that(last < number, || format!("{number} began after {last}"))
+    }
+
+    /// Output that has left the session.
+    pub(super) fn say(&mut self, bytes: &[u8]) -> Checked {
+        let items = self.said.hear(bytes);
+        for item in items.map_err(|why| Check::OutputReadable.broken(why))? {
+            let (ItemKind::Ok | ItemKind::Err(_), Some(id)) = (item.kind, item.id) else {
+                continue;
+            };
+            // An id that is a text was made up by the network.
+            if self.is_deaf || id == "null" || id.starts_with('"') {
+                continue;
+            }
+            let Some(asked) = self.asked.get_mut(&id) else {
+                return Err(Check::AnsweredOnce.broken(format!("{id} was not asked")));
+            };
+            asked.answers += 1;
+            let is_first = asked.answers == 1;
+            Check::AnsweredOnce.that(is_first, || format!("{id} was answered twice"))?;
+        }
+        Ok(())
+    }
+
+    /// All is at rest and the session goes on: everything that has arrived was dealt with.
+    pub(super) fn nothing_is_lost(&self) -> Checked {
+        if self.is_deaf {
+            return Ok(());
+        }
+        let is_answered = |id: &String| {
+            let asked = &self.asked[id];
+            asked.answers == 1 || (asked.is_cancelled && self.cancel_is_silent)
+        };
+        if let Some(id) = self.asked.keys().find(|id| !is_answered(id)) {
+            return Err(Check::NothingLost.broken(format!("request {id} has no answer")));
+        }
+        let is_notification = |(_, arrived): &(&u64, &Arrived)| arrived.id.is_none();
+        let lost = self.arrived.iter().filter(is_notification);
+        let lost: Vec<u64> = lost.map(|(number, _)| *number).collect();
+        let is_counted = self.may_drop && lost.len() as u64 <= self.dropped;
+        Check::NothingLost.that(lost.is_empty() || is_counted, || {
+            format!("{lost:?} never began, and {} were dropped", self.dropped)
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! What is held of sessions, each with a name, and what a broken one looks like.
+
+use std::fmt;
+
+/// One invariant of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Check {
+    /// Every call settles exactly once.
+    SettlesOnce,
+    /// A result settles the call it was made for.
+    RightAnswer,
+    /// No call times out before its deadline.
+    NotEarly,
+    /// No request is answered twice, and nothing is answered that was not asked.
+    AnsweredOnce,
+    /// While a session goes on, everything that has arrived is begun, refused with an answer,
+    /// cancelled, or counted as dropped.
+    NothingLost,
+    /// Work is begun in the order in which it was sent.
+    OrderKept,
+    /// A request is begun only if the shell allows it, and no notification while a request before
+    /// it waits to begin.
+    BegunWhenAllowed,
+    /// Once the time has been told, the next wake-up lies in the future.
+    NextWakeUp,
+    /// No output is handed out before the last is told written.
+    OneWrite,
+    /// A mark is written exactly when all bytes up to it are.
+    MarksTrue,
+    /// What leaves can be read by somebody else.
+    OutputReadable,
+    /// A life goes along the picture in `phase.rs`, and what a phase says of its end stays.
+    PhaseForward,
+    /// Nothing is open, written or waited for once a session is over, and it stays so.
+    OverIsOver,
+    /// Reading pauses only while no call waits for an answer.
+    PausesRightly,
+    /// A session holds no more memory than its limits come to.
+    MemoryBounded,
+    /// Once all is healed every call settles within the bound.
+    SettlesInTime,
+    /// A session that is drained, closed or cut is over within the bound.
+    EndsInTime,
+    /// The same seed gives the same run.
+    Deterministic,
+    /// Nothing panics.
+    NoPanic,
+}
+
+impl Check {
+    /// All of them.
+    pub const ALL: [Check; 19] = [
+        Check::SettlesOnce,
+        Check::RightAnswer,
+        Check::NotEarly,
+        Check::AnsweredOnce,
+        Check::NothingLost,
+        Check::OrderKept,
+        Check::BegunWhenAllowed,
+        Check::NextWakeUp,
+        Check::OneWrite,
+        Check::MarksTrue,
+        Check::OutputReadable,
+        Check::PhaseForward,
+        Check::OverIsOver,
+        Check::PausesRightly,
+        Check::MemoryBounded,
+        Check::SettlesInTime,
+        Check::EndsInTime,
+        Check::Deterministic,
+        Check::NoPanic,
+    ];
+
+    pub(super) fn broken(self, why: impl Into<String>) -> Broken {
+        let why = why.into();
+        Broken { check: self, why }
+    }
+
+    pub(super) fn that(self, holds: bool, why: impl FnOnce() -> String) -> Checked {
+        match holds {
+            true => Ok(()),
+            false => Err(self.broken(why())),
+        }
+    }
+}
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// Which.
+    pub check: Check,
+    /// What was seen.
+    pub why: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.check, self.why)
+    }
+}
+
+pub(super) type Checked = Result<(), Broken>;

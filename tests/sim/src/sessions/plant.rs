@@ -1,0 +1,68 @@
+//! Faults planted in the shell, the application or the network, so that every check can be seen
+//! failing. Each is something that a broken session would do. None is ever on unless asked for.
+
+use super::checks::Check;
+
+macro_rules! plants {
+    ($($(#[$doc:meta])* $name:ident => $check:ident,)*) => {
+        /// A planted fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Plant { $($(#[$doc])* $name,)* }
+
+        impl Plant {
+            /// All of them.
+            pub const ALL: &[Plant] = &[$(Plant::$name,)*];
+
+            /// The check that has to find it.
+            pub const fn check(self) -> Check {
+                match self { $(Plant::$name => Check::$check,)* }
+            }
+
+            /// The fault of that name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $(stringify!($name) => Some(Plant::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+plants! {
+    /// An application hears of a settled call twice.
+    SettledTwice => SettlesOnce,
+    /// A handler answers with the result of another request.
+    ForeignResult => RightAnswer,
+    /// The session is told a time that is yet to come.
+    ClockAhead => NotEarly,
+    /// An answer leaves twice.
+    AnswerTwice => AnsweredOnce,
+    /// A notification gets lost between the session and the service.
+    WorkLost => NothingLost,
+    /// Two pieces of work change places.
+    WorkSwapped => OrderKept,
+    /// The session is told that the shell has a place for a request when it has none.
+    PlaceInvented => BegunWhenAllowed,
+    /// The session is not told the time.
+    TimeNotTold => NextWakeUp,
+    /// The session is told that output is written before it is.
+    WrittenEarly => OneWrite,
+    /// A byte that was written is not counted.
+    ByteUncounted => MarksTrue,
+    /// A byte that leaves is damaged.
+    OutputDamaged => OutputReadable,
+    /// A session says that it is open after it has begun to end.
+    LifeRegained => PhaseForward,
+    /// A call is left over when the session is over.
+    CallLeft => OverIsOver,
+    /// Reading pauses although a call waits.
+    PausedWaiting => PausesRightly,
+    /// The limits come to less than they do.
+    LimitsLess => MemoryBounded,
+    /// The network does not heal.
+    StaysStalled => SettlesInTime,
+    /// Nobody tells the session of time and of ends.
+    EndUntold => EndsInTime,
+    /// Something of the run before shines through.
+    Leftover => Deterministic,
+    /// A handler takes the process down.
+    Panics => NoPanic,
+}

@@ -1,0 +1,319 @@
+//! What a side does with its work: handlers of every kind, and what they answer.
+
+use std::collections::BTreeMap;
+
+use antiphon::session::{Report, Session, StrayReport, Ticket, Work};
+use antiphon::{ErrorObject, RequestKey};
+
+use super::book::Ending;
+use super::checks::{Broken, Check, Checked};
+use super::plant::Plant;
+use super::side::Side;
+use crate::rng::Rng;
+use crate::skim;
+
+/// How many requests a shell serves at once.
+const HANDLERS_MAX: usize = 4;
+
+/// What a handler is going to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    Answer,
+    Error,
+    UnknownMethod,
+    Unserialisable,
+    Abandon,
+    Panic,
+    Refuse,
+    Never,
+    CallBack,
+    /// Asks another link, and answers what that answers.
+    Relay,
+    /// Waits for what it has asked.
+    Relayed(u64),
+}
+
+/// A request that is being served.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) ticket: Ticket,
+    pub(super) number: u64,
+    pub(super) plan: Plan,
+    is_postponed: bool,
+    is_cancelled: bool,
+}
+
+/// What a handler wants of the world around it.
+pub(super) enum Wish {
+    Nothing,
+    /// To call the peer that asked.
+    CallBack,
+    /// To ask another link for the request of this number.
+    Relay(u64),
+}
+
+/// What was handed out, without what it holds: that is counted to the session until it is dropped.
+enum Seen {
+    Opened,
+    Request(Option<u64>, Ticket),
+    Notification(Option<u64>),
+    Cancelled(RequestKey),
+    Report(&'static str, u64),
+    Nothing,
+}
+
+impl Side {
+    /// Asks for work once. False if there is none for now.
+    pub(super) fn work(&mut self, rng: &mut Rng, is_healed: bool) -> Result<bool, Broken> {
+        if self.is_serving {
+            return Ok(false);
+        }
+        let may_begin = self.running.len() < HANDLERS_MAX;
+        let asked = may_begin || self.plant == Some(Plant::PlaceInvented);
+        let mut seen = self.poll_work(asked)?;
+        let is_notification = matches!(seen, Seen::Notification(Some(_)));
+        if is_notification && self.plant == Some(Plant::WorkSwapped) {
+            let next = self.poll_work(false)?;
+            if let Seen::Notification(Some(number)) = next {
+                self.book.begin(number)?;
+            }
+        }
+        if is_notification && self.plant == Some(Plant::WorkLost) {
+            seen = Seen::Report("report: panicked", 0);
+        }
+        match seen {
+            Seen::Nothing => return Ok(false),
+            Seen::Opened => self.counts.add("work: opened"),
+            Seen::Report(name, dropped) => {
+                self.counts.add(name);
+                self.book.dropped += dropped;
+            }
+            Seen::Cancelled(key) => {
+                self.counts.add("work: cancelled");
+                let is_it = |running: &&mut Running| running.ticket.key() == key;
+                if let Some(running) = self.running.iter_mut().find(is_it) {
+                    running.is_cancelled = true;
+                }
+            }
+            Seen::Notification(number) => {
+                self.counts.add("work: notification");
+                let waits = self.running.iter().any(|running| running.is_postponed);
+                Check::BegunWhenAllowed.that(!waits || self.is_over(), || {
+                    "a notification while a request before it waits".into()
+                })?;
+                if let Some(number) = number {
+                    self.book.begin(number)?;
+                }
+                self.is_serving = !is_healed && rng.chance(50);
+            }
+            Seen::Request(number, ticket) => {
+                self.begin(number, ticket, may_begin, is_healed, rng)?
+            }
+        }
+        Ok(true)
+    }
+
+    fn begin(
+        &mut self,
+        number: Option<u64>,
+        ticket: Ticket,
+        may_begin: bool,
+        is_healed: bool,
+        rng: &mut Rng,
+    ) -> Checked {
+        self.counts.add("work: request");
+        Check::BegunWhenAllowed.that(may_begin || self.is_over(), || {
+            "a request without a place".into()
+        })?;
+        if let Some(number) = number {
+            self.book.begin(number)?;
+        }
+        let is_postponed = !is_healed && rng.chance(15);
+        if is_postponed {
+            self.counts.add("handler: postponed");
+            self.tell(Session::postpone)?;
+        }
+        if self.plant == Some(Plant::Panics) && rng.chance(2) {
+            panic!("planted");
+        }
+        let plan = match rng.below(24) {
+            0 | 1 => Plan::Error,
+            2 => Plan::UnknownMethod,
+            3 => Plan::Unserialisable,
+            4 | 5 => Plan::Abandon,
+            6 => Plan::Panic,
+            7 => Plan::Refuse,
+            8 => Plan::Never,
+            9 | 10 => Plan::CallBack,
+            11..=13 => Plan::Relay,
+            _ => Plan::Answer,
+        };
+        self.running.push(Running {
+            ticket,
+            number: number.unwrap_or_default(),
+            plan,
+            is_postponed,
+            is_cancelled: false,
+        });
+        Ok(())
+    }
+
+    fn poll_work(&mut self, may_begin: bool) -> Result<Seen, Broken> {
+        self.tell(|session| {
+            let mark = |params: Option<antiphon::Json<'_>>| skim::mark(params?.as_bytes());
+            match session.poll_work(may_begin) {
+                Some(Work::Opened(_)) => Seen::Opened,
+                Some(Work::Request(message, ticket)) if message.method() == "m" => {
+                    Seen::Request(mark(message.params()), ticket)
+                }
+                Some(Work::Request(_, ticket)) => Seen::Request(None, ticket),
+                Some(Work::Notification(message)) if message.method() == "n" => {
+                    Seen::Notification(mark(message.params()))
+                }
+                Some(Work::Notification(_)) => Seen::Notification(None),
+                Some(Work::Cancelled(key, _)) => Seen::Cancelled(key),
+                Some(Work::Report(report)) => {
+                    let dropped = match &report {
+                        Report::Dropped { messages } => *messages,
+                        _ => 0,
+                    };
+                    Seen::Report(name_of_report(&report), dropped)
+                }
+                _ => Seen::Nothing,
+            }
+        })
+    }
+
+    /// The service has done with a notification.
+    pub(super) fn finish_notification(&mut self, rng: &mut Rng) -> Checked {
+        if std::mem::take(&mut self.is_serving) && rng.chance(10) {
+            self.tell(|session| session.handle_panic(None))?;
+        }
+        Ok(())
+    }
+
+    /// Has one handler go on. Healed, it ends.
+    pub(super) fn serve(&mut self, rng: &mut Rng, is_healed: bool) -> Result<Wish, Broken> {
+        if self.running.is_empty() {
+            return Ok(Wish::Nothing);
+        }
+        let at = rng.below(self.running.len() as u64) as usize;
+        let running = &mut self.running[at];
+        if std::mem::take(&mut running.is_postponed) {
+            self.tell(Session::handle_begun)?;
+        }
+        let running = &mut self.running[at];
+        match running.plan {
+            Plan::Never if !is_healed => {
+                self.counts.add("handler: never");
+                return Ok(Wish::Nothing);
+            }
+            Plan::Relay => return Ok(Wish::Relay(running.number)),
+            Plan::Relayed(_) => return Ok(Wish::Nothing),
+            Plan::CallBack => {
+                running.plan = Plan::Answer;
+                self.counts.add("handler: calls back");
+                return Ok(Wish::CallBack);
+            }
+            Plan::Answer if !is_healed && rng.chance(40) => {
+                self.counts.add("handler: late");
+                return Ok(Wish::Nothing);
+            }
+            _ => {}
+        }
+        self.answer_at(at, rng)?;
+        Ok(Wish::Nothing)
+    }
+
+    /// Answers for the handler that has asked another link.
+    pub(super) fn finish_relay(&mut self, asked: u64, how: Ending, rng: &mut Rng) -> Checked {
+        let is_it = |running: &Running| running.plan == Plan::Relayed(asked);
+        if let Some(at) = self.running.iter().position(is_it) {
+            self.counts.add("handler: relays");
+            self.running[at].plan = match how {
+                Ending::Ok(_) => Plan::Answer,
+                _ => Plan::Error,
+            };
+            self.answer_at(at, rng)?;
+        }
+        Ok(())
+    }
+
+    fn answer_at(&mut self, at: usize, rng: &mut Rng) -> Checked {
+        let Running {
+            ticket,
+            number,
+            plan,
+            is_postponed,
+            is_cancelled,
+        } = self.running.swap_remove(at);
+        if is_postponed {
+            self.tell(Session::handle_begun)?;
+        }
+        if self.is_over() {
+            self.counts.add("handler: answers after the end");
+        }
+        if is_cancelled && rng.chance(60) {
+            self.counts.add("handler: cancelled code");
+            let _ = self.tell(|session| session.respond_cancelled(ticket))?;
+            return Ok(());
+        }
+        if is_cancelled {
+            self.counts.add("handler: answers after a cancel");
+        }
+        let number = number + u64::from(self.plant == Some(Plant::ForeignResult));
+        self.counts.add(match plan {
+            Plan::Error => "handler: error",
+            Plan::UnknownMethod => "handler: unknown method",
+            Plan::Unserialisable => "handler: unserialisable",
+            Plan::Abandon => "handler: abandoned",
+            Plan::Panic => "handler: panicked",
+            Plan::Refuse => "handler: refused for capacity",
+            _ => "handler: at once",
+        });
+        let odd = BTreeMap::from([((1, 2), 3)]);
+        // Each may find that nobody waits for it.
+        let _ = self.tell(|session| match plan {
+            Plan::Error => session.respond_err(ticket, &ErrorObject::invalid_params()),
+            Plan::UnknownMethod => session.respond_unknown_method(ticket, "m"),
+            Plan::Unserialisable => session.respond(ticket, &odd),
+            Plan::Abandon => {
+                session.abandon(ticket);
+                Ok(())
+            }
+            Plan::Panic => {
+                session.handle_panic(Some(ticket));
+                Ok(())
+            }
+            Plan::Refuse => {
+                session.refuse(ticket);
+                Ok(())
+            }
+            _ => session.respond(ticket, &[number]),
+        })?;
+        Ok(())
+    }
+}
+
+fn name_of_report(report: &Report) -> &'static str {
+    match report {
+        Report::Malformed { .. } => "report: malformed",
+        Report::Refused { .. } => "report: refused",
+        Report::Stray { kind, .. } => match kind {
+            StrayReport::Late(_) => "report: stray, late",
+            StrayReport::Unknown(_) => "report: stray, unknown",
+            StrayReport::NullId(_) => "report: stray, null id",
+            _ => "report: stray, cancel",
+        },
+        Report::QueueFull(_) => "report: queue full",
+        Report::NoCapacity(_) => "report: no capacity",
+        Report::Unanswered(_) => "report: unanswered",
+        Report::Panicked(Some(_)) => "report: panicked in a request",
+        Report::Panicked(None) => "report: panicked",
+        Report::QueueOverflow => "report: queue overflow",
+        Report::Dropped { .. } => "report: dropped",
+        Report::Transport(_) => "report: transport",
+        Report::Layer(_) => "report: layer",
+        _ => "report: http request",
+    }
+}

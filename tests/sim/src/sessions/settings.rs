@@ -1,0 +1,111 @@
+//! What differs between one link and another, drawn by the seed.
+
+use std::time::Duration;
+
+use antiphon::session::{Session, SessionConfig, WhenFull, Wire};
+use antiphon::{CancelAnswer, CancelStyle, Config, Framing, Instant};
+
+use super::layer::Frames;
+use super::pipe::WireKind;
+use crate::rng::Rng;
+
+/// The most bytes that one read brings.
+pub(super) const READ_BYTES_MAX: usize = 1500;
+/// No notification is shorter.
+pub(super) const NOTIFICATION_BYTES_MIN: usize = 40;
+pub(super) const MESSAGE_BYTES_MAX: usize = 600;
+
+/// What both ends of a link agree on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) wire: WireKind,
+    cancels: CancelStyle,
+    answer: CancelAnswer,
+    /// The network puts in what nobody said.
+    pub(super) is_rough: bool,
+}
+
+impl Settings {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        let wire = match rng.below(6) {
+            0 | 1 => WireKind::Stream(Framing::Newline),
+            2 => WireKind::Stream(Framing::ContentLength),
+            3 => WireKind::Stream(Framing::Concatenated),
+            4 => WireKind::Messages,
+            _ => WireKind::Layered,
+        };
+        let (cancels, answer) = match rng.below(3) {
+            0 => (CancelStyle::None, CancelAnswer::RequestCancelled),
+            1 => (CancelStyle::Lsp, CancelAnswer::Lsp),
+            _ => (CancelStyle::Mcp, CancelAnswer::Silent),
+        };
+        let is_rough = rng.chance(25);
+        Self {
+            wire,
+            cancels,
+            answer,
+            is_rough,
+        }
+    }
+
+    pub(super) fn cancel_is_silent(&self) -> bool {
+        self.answer == CancelAnswer::Silent
+    }
+
+    /// The limits of one end.
+    pub(super) fn config(&self, rng: &mut Rng) -> SessionConfig {
+        let millis = Duration::from_millis;
+        let mut config = Config::new();
+        config.framing = match self.wire {
+            WireKind::Stream(framing) => framing,
+            WireKind::Messages | WireKind::Layered => Framing::Messages,
+        };
+        (config.cancel_send, config.cancel_receive) = (self.cancels, self.cancels);
+        config.cancel_answer = self.answer;
+        config.cancel_on_timeout = rng.chance(50);
+        config.message_bytes_max = MESSAGE_BYTES_MAX;
+        config.calls_max = rng.size(2, 16);
+        config.requests_max = rng.size(2, 10);
+        config.batch_items_max = 6;
+        config.batch_reply_bytes_max = 1000;
+        config.id_bytes_max = 40;
+        config.outbox_bytes_soft = rng.size(100, 2000);
+        config.outbox_bytes_max = rng.size(2000, 8000);
+        config.frame_time_max = rng.chance(50).then(|| millis(rng.within(300, 3000)));
+        config.write_time_max = rng.chance(70).then(|| millis(rng.within(300, 3000)));
+        config.drain_time_max = Some(millis(rng.within(500, 3000)));
+        let mut session = SessionConfig::from(config);
+        session.max_queued_messages = rng.size(1, 12);
+        session.max_queued_bytes = rng.size(60, 1500);
+        session.linger = millis(rng.within(100, 1000));
+        session.refuse_http = rng.chance(40);
+        if rng.chance(35) {
+            session.when_full = WhenFull::Drop;
+        }
+        session
+    }
+
+    pub(super) fn session(&self, config: SessionConfig, now: Instant) -> Session<u64> {
+        let wire = match self.wire {
+            WireKind::Stream(_) => Wire::Stream,
+            WireKind::Messages => Wire::Messages,
+            WireKind::Layered => Wire::Layered(Box::new(Frames::new(MESSAGE_BYTES_MAX, now))),
+        };
+        Session::new(config, wire, now)
+    }
+}
+
+/// What a session of these limits may hold. A message is counted with what is around it: twice its
+/// bytes, for a text may be copied while it grows, and some hundred for each piece of work.
+pub(super) fn memory_bytes_max(config: &SessionConfig) -> isize {
+    const WORK_BYTES: usize = 600;
+    let core = config.config.memory_bytes_max_for::<u64>();
+    let input = 3 * config.config.input_bytes_max() + 3 * READ_BYTES_MAX;
+    // Twice the limits while a call is open, and what the last read has brought.
+    let messages = 2 * config.max_queued_messages + READ_BYTES_MAX / 3;
+    let bytes = 2 * config.max_queued_bytes + 2 * READ_BYTES_MAX;
+    let requests = 2 * config.config.requests_max;
+    let queue = (messages + requests + config.config.calls_max) * WORK_BYTES + 2 * bytes;
+    // The layer's pending input and output, and what a session is made of.
+    (core + input + queue + 4 * READ_BYTES_MAX + 16_384) as isize
+}
