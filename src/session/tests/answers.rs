@@ -1,0 +1,94 @@
+//! Answers: of handlers, for handlers, and after a cancel.
+
+use super::*;
+
+#[test]
+fn a_silent_cancel_makes_an_answer_right_and_unsaid() {
+    let mut session = idle(Config::mcp(McpRevision::V2025_06_18));
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    line(
+        &mut session,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+    );
+    assert_eq!(work(&mut session), ["cancelled"]);
+    assert_eq!(session.respond(ticket, &1), Ok(()));
+    assert_eq!(output(&mut session), "");
+}
+
+// USE-17 SRV-26
+#[test]
+fn a_handler_that_gives_no_answer_is_answered_for_and_reported() {
+    let mut session = idle(Config::new());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    session.handle_time(at(1500));
+    session.abandon(ticket);
+    assert!(output(&mut session).contains("-32603"));
+    assert_eq!(
+        work(&mut session),
+        ["report: a handler gave no answer: m (id 1) after 1500 ms"]
+    );
+    line(&mut session, M2);
+    let ticket = request(&mut session);
+    session.handle_panic(Some(ticket));
+    session.handle_panic(None);
+    assert!(output(&mut session).contains("-32603"));
+    assert_eq!(
+        work(&mut session),
+        [
+            "report: the service panicked: m (id 2) after 0 ms",
+            "report: the service panicked"
+        ]
+    );
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    session.refuse(ticket);
+    assert!(output(&mut session).contains("-32002"));
+    let seen = work(&mut session);
+    assert!(
+        seen[0].ends_with("no capacity: m (id 1) after 0 ms"),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn a_result_that_is_refused_is_answered_internal_error() {
+    let mut session = idle(Config::new());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    let keys = alloc::collections::BTreeMap::from([((1, 2), 3)]);
+    let refused = session.respond(ticket, &keys);
+    assert!(matches!(refused, Err(SendError::Encode(_))), "{refused:?}");
+    assert!(output(&mut session).contains("-32603"));
+    assert!(work(&mut session)[0].starts_with("report: a handler gave no answer"));
+}
+
+#[test]
+fn an_answer_of_an_error_and_one_of_no_such_method() {
+    let mut session = idle(Config::new());
+    line(&mut session, M1);
+    line(&mut session, M2);
+    let (one, two) = (request(&mut session), request(&mut session));
+    let error = ErrorObject::invalid_params();
+    session.respond_err(one, &error).unwrap();
+    session.respond_unknown_method(two, "m").unwrap();
+    let written = output(&mut session);
+    assert!(written.contains("-32602") && written.contains("-32601"));
+}
+
+#[test]
+fn a_key_is_forgotten_once_its_request_is_answered() {
+    let mut session = idle(lsp_cancels());
+    for _ in 0..3 {
+        line(&mut session, M1);
+        let ticket = request(&mut session);
+        let key: RequestKey = ticket.key();
+        line(&mut session, CANCEL_1);
+        assert!(session.is_cancelled(key));
+        session.respond(ticket, &1).unwrap();
+        assert!(!session.is_cancelled(key));
+        assert!(session.cancelled.is_empty());
+    }
+    assert_eq!(work(&mut session), ["cancelled"]);
+}

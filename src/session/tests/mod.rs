@@ -1,0 +1,104 @@
+//! Sessions driven by hand, in virtual time.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use std::io;
+
+use super::*;
+use crate::{
+    CancelStyle, CloseReason, Closed, Config, ConnectionError, ErrorObject, Framing, Instant,
+    McpRevision, OwnedOutcome, RequestKey, SendError,
+};
+
+mod answers;
+mod ends;
+mod layer;
+mod order;
+mod queue;
+mod time;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+fn session(config: impl Into<SessionConfig>) -> Session<u32> {
+    Session::new(config.into(), Wire::Stream, at(0))
+}
+
+/// A session that has been asked for work once and has none.
+fn idle(config: impl Into<SessionConfig>) -> Session<u32> {
+    let mut session = session(config);
+    assert_eq!(work(&mut session), ["opened"]);
+    session
+}
+
+fn lsp_cancels() -> Config {
+    let mut config = Config::new();
+    config.cancel_receive = CancelStyle::Lsp;
+    config.cancel_send = CancelStyle::Lsp;
+    config
+}
+
+/// What came in, one word or two for each.
+fn describe(work: Work) -> (String, Option<Ticket>) {
+    match work {
+        Work::Opened(_) => ("opened".into(), None),
+        Work::Request(message, ticket) => (format!("request {}", message.method()), Some(ticket)),
+        Work::Notification(message) => (format!("notification {}", message.method()), None),
+        Work::Cancelled(..) => ("cancelled".into(), None),
+        Work::Report(report) => (format!("report: {report}"), None),
+    }
+}
+
+/// All work there is, without an answer to anything; tickets are kept nowhere.
+fn work(session: &mut Session<u32>) -> Vec<String> {
+    let mut seen = Vec::new();
+    while let Some(work) = session.poll_work(true) {
+        seen.push(describe(work).0);
+    }
+    seen
+}
+
+/// The next work, which has to be a request.
+fn request(session: &mut Session<u32>) -> Ticket {
+    loop {
+        match session.poll_work(true).map(describe) {
+            Some((_, Some(ticket))) => return ticket,
+            Some(_) => {}
+            None => panic!("there is no request"),
+        }
+    }
+}
+
+/// All output, told to be written.
+fn output(session: &mut Session<u32>) -> String {
+    let mut written = Vec::new();
+    while session.take_transmit(&mut written) {
+        session.handle_written();
+    }
+    String::from_utf8(written).unwrap()
+}
+
+fn line(session: &mut Session<u32>, text: &str) {
+    session.handle_input(text.as_bytes());
+    session.handle_input(b"\n");
+}
+
+fn outcomes(session: &mut Session<u32>) -> Vec<(u32, OwnedOutcome)> {
+    let mut settled = Vec::new();
+    while let Some(one) = session.poll_settled() {
+        settled.push((one.waiter, one.outcome));
+    }
+    settled
+}
+
+const M1: &str = r#"{"jsonrpc":"2.0","method":"m","id":1}"#;
+const M2: &str = r#"{"jsonrpc":"2.0","method":"m","id":2}"#;
+const N: &str = r#"{"jsonrpc":"2.0","method":"n"}"#;
+const CANCEL_1: &str = r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#;

@@ -1,0 +1,124 @@
+//! What comes in is begun in order, and what goes out leaves piece by piece.
+
+use super::*;
+
+#[test]
+fn however_the_input_is_split_work_and_output_are_the_same() {
+    let input = format!("{M1}\n{N}\ngarbage\n[{M1},{N},{M2}]\n{CANCEL_1}\n{M2}\n");
+    let play = |cuts: &[usize]| {
+        let mut session = session(lsp_cancels());
+        let (mut seen, mut start) = (Vec::new(), 0);
+        for &cut in cuts {
+            session.handle_input(&input.as_bytes()[start..cut]);
+            start = cut;
+        }
+        session.handle_input(&input.as_bytes()[start..]);
+        session.handle_eof();
+        while let Some(work) = session.poll_work(true) {
+            let (word, ticket) = describe(work);
+            seen.push(word);
+            if let Some(ticket) = ticket {
+                session.respond(ticket, &7).unwrap();
+            }
+        }
+        let written = output(&mut session);
+        assert_eq!(session.phase(), Phase::Over(Closed::EndOfInput), "{cuts:?}");
+        (seen, written)
+    };
+    let whole = play(&[]);
+    assert!(whole.0.len() > 5 && whole.1.len() > 100, "{whole:?}");
+    let bytewise: Vec<_> = (1..input.len()).collect();
+    assert_eq!(play(&bytewise), whole);
+    for cut in 1..input.len() {
+        assert_eq!(play(&[cut]), whole, "cut at {cut}");
+    }
+}
+
+// USE-01
+#[test]
+fn what_waits_behind_a_request_without_a_slot_keeps_its_order() {
+    let mut session = idle(Config::new());
+    line(&mut session, M1);
+    line(&mut session, N);
+    assert!(session.poll_work(false).is_none());
+    let ticket = request(&mut session);
+    // A request that waits for a thread keeps notifications back, and nothing else.
+    session.postpone();
+    line(&mut session, M2);
+    assert!(session.poll_work(true).is_none());
+    session.handle_begun();
+    assert_eq!(work(&mut session), ["notification n", "request m"]);
+    session.respond(ticket, &1).unwrap();
+}
+
+// USE-01
+#[test]
+fn a_cancel_goes_past_what_waits_and_a_request_that_waits_never_begins() {
+    let mut session = idle(lsp_cancels());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    line(&mut session, M2);
+    line(&mut session, CANCEL_1);
+    assert!(!matches!(session.poll_work(false), Some(Work::Request(..))));
+    assert!(session.is_cancelled(ticket.key()));
+    session.respond_cancelled(ticket).unwrap();
+    assert!(output(&mut session).contains("-32001"));
+    line(
+        &mut session,
+        r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#,
+    );
+    assert_eq!(work(&mut session), [""; 0]);
+    assert!(output(&mut session).contains(r#""id":2"#));
+}
+
+#[test]
+fn nothing_new_is_taken_before_the_last_is_written() {
+    let mut session = idle(Config::new());
+    session.notify("a", ()).unwrap();
+    let mut taken = Vec::new();
+    assert!(session.take_transmit(&mut taken));
+    session.notify("b", ()).unwrap();
+    assert!(!session.has_transmit() && !session.take_transmit(&mut taken));
+    session.handle_written();
+    assert!(session.has_transmit() && session.take_transmit(&mut taken));
+    assert_eq!(taken.iter().filter(|byte| **byte == b'\n').count(), 2);
+}
+
+#[test]
+fn one_message_at_a_time_where_the_transport_has_messages() {
+    let mut config = Config::new();
+    config.framing = Framing::Messages;
+    let mut session: Session<u32> = Session::new(config.into(), Wire::Messages, at(0));
+    session.handle_input(M1.as_bytes());
+    session.handle_input(M2.as_bytes());
+    let (one, two) = (request(&mut session), request(&mut session));
+    session.respond(one, &1).unwrap();
+    session.respond(two, &2).unwrap();
+    let mut taken = Vec::new();
+    assert!(session.take_transmit(&mut taken));
+    assert_eq!(taken, br#"{"jsonrpc":"2.0","result":1,"id":1}"#);
+    session.handle_written();
+    taken.clear();
+    assert!(session.take_transmit(&mut taken));
+    assert_eq!(taken, br#"{"jsonrpc":"2.0","result":2,"id":2}"#);
+    session.handle_eof();
+    session.handle_written();
+    assert_eq!(work(&mut session).len(), 0);
+    assert_eq!(session.phase(), Phase::Over(Closed::EndOfInput));
+}
+
+#[test]
+fn large_input_leaves_no_large_buffer_behind() {
+    let mut session = idle(Config::new());
+    let large = format!(
+        r#"{{"jsonrpc":"2.0","method":"n","params":["{}"]}}"#,
+        "x".repeat(200_000)
+    );
+    for piece in large.as_bytes().chunks(1000) {
+        session.handle_input(piece);
+    }
+    assert!(session.rest.capacity() >= large.len());
+    session.handle_input(b"\n");
+    assert_eq!(work(&mut session), ["notification n"]);
+    assert_eq!(session.rest.capacity(), 0);
+}

@@ -1,0 +1,76 @@
+//! Deadlines in virtual time.
+
+use super::*;
+
+#[test]
+fn a_write_that_hangs_is_given_up_and_keeps_its_fault() {
+    let mut config = Config::new();
+    config.write_time_max = Some(SECOND);
+    let mut session = idle(config);
+    session.notify("n", ()).unwrap();
+    session.take_transmit(&mut Vec::new());
+    session.handle_write_progress(at(500));
+    session.handle_timeout(at(1499));
+    assert_eq!(session.phase(), Phase::Open);
+    session.handle_timeout(at(1500));
+    assert!(matches!(session.phase(), Phase::LastWords { .. }));
+    let fault = session.fault().expect("a fault").as_error();
+    assert_eq!(
+        fault.downcast_ref::<ConnectionError>(),
+        Some(&ConnectionError::WriteTimedOut)
+    );
+}
+
+#[test]
+fn a_frame_is_not_late_by_the_time_for_which_nothing_was_read() {
+    let mut config = SessionConfig::from(Config::new());
+    config.config.frame_time_max = Some(SECOND);
+    config.max_queued_messages = 1;
+    let mut session = idle(config);
+    line(&mut session, N);
+    session.handle_input(b"{");
+    assert!(!session.may_read());
+    for second in 1..10 {
+        session.handle_timeout(at(1000 * second));
+    }
+    assert_eq!(session.phase(), Phase::Open);
+    assert_eq!(work(&mut session).len(), 1);
+    session.handle_timeout(at(9900));
+    assert_eq!(session.phase(), Phase::Open);
+    // The grace for a clock that has jumped over a deadline counts from when that is seen.
+    session.handle_timeout(at(10_001));
+    assert!(session.phase().closed().is_some());
+}
+
+// USE-04
+#[test]
+fn what_has_arrived_wins_over_its_deadline() {
+    let mut session = idle(Config::new());
+    session.call("c", (), Some(at(1000)), 1).unwrap();
+    output(&mut session);
+    session.handle_time(at(5000));
+    line(&mut session, r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
+    session.handle_timeout(at(5000));
+    assert!(matches!(
+        outcomes(&mut session)[..],
+        [(1, OwnedOutcome::Ok(_))]
+    ));
+}
+
+// USE-04
+#[test]
+fn a_clock_that_has_jumped_over_a_deadline_grants_as_much_again_once() {
+    let mut session = idle(Config::new());
+    session.call("c", (), Some(at(1000)), 1).unwrap();
+    output(&mut session);
+    session.handle_timeout(at(4000));
+    assert_eq!(outcomes(&mut session), []);
+    assert_eq!(session.poll_timeout(), Some(at(7000)));
+    session.handle_timeout(at(6999));
+    assert_eq!(outcomes(&mut session), []);
+    session.handle_timeout(at(7000));
+    assert_eq!(outcomes(&mut session), [(1, OwnedOutcome::TimedOut)]);
+    // A little late is no jump, and 10 s is the most.
+    assert_eq!(grace(Duration::from_millis(99)), Duration::ZERO);
+    assert_eq!(grace(100 * SECOND), 10 * SECOND);
+}
