@@ -159,6 +159,10 @@ impl<W> Session<W> {
         if self.writing == Writing::Failed {
             self.throw_output_away();
         }
+        if self.phase == Phase::Draining {
+            // What was open to the last may just have been answered, written or given up.
+            self.pump(&mut Input::none());
+        }
         if let Phase::InputEnded { .. } = self.phase {
             // What came in is served first, so that the service can still speak of it; but what
             // waits for an answer of the peer's is not kept waiting.

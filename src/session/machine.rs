@@ -220,7 +220,9 @@ impl<W> Session<W> {
 
     /// Gives a call up, and tells the peer where the dialect does: see [`Connection::cancel`].
     pub fn cancel(&mut self, call: CallId) -> Option<W> {
-        self.conn.cancel(call)
+        let waiter = self.conn.cancel(call);
+        self.advance();
+        waiter
     }
 
     /// Tells the peer that a call is no longer wanted; its answer still settles the call: see
@@ -480,7 +482,6 @@ impl<W> Session<W> {
         }
         self.conn.drain();
         self.poll_end();
-        self.advance();
     }
 
     /// Ends the conversation at once. What is queued is still written.

@@ -116,9 +116,8 @@ fn a_drain_takes_nothing_new_and_ends_when_all_is_answered_and_written() {
     session.respond(ticket, &1).unwrap();
     assert!(!session.phase().is_over());
     output(&mut session);
-    assert_eq!(work(&mut session).len(), 1, "the refused request is told");
-    session.handle_timeout(at(0));
     assert_eq!(session.phase(), Phase::Over(Closed::Drained));
+    assert_eq!(work(&mut session).len(), 1, "the refused request is told");
 }
 
 // CAN-12
@@ -202,4 +201,24 @@ fn an_abort_is_over_whatever_waits() {
     session.abort(None);
     session.handle_read_failed(io::Error::from(io::ErrorKind::Other));
     assert_eq!(work(&mut session).len(), 1);
+}
+
+#[test]
+fn a_drain_with_nothing_open_is_over_at_once() {
+    let mut session = idle(Config::new());
+    session.drain();
+    assert_eq!(session.phase(), Phase::Over(Closed::Drained));
+    session.drain();
+    assert_eq!(session.phase(), Phase::Over(Closed::Drained));
+}
+
+#[test]
+fn a_drain_is_over_when_its_last_call_is_given_up() {
+    let mut session = idle(Config::new());
+    let call = session.call("c", (), None, 1).unwrap();
+    output(&mut session);
+    session.drain();
+    assert_eq!(session.phase(), Phase::Draining);
+    assert_eq!(session.cancel(call), Some(1));
+    assert_eq!(session.phase(), Phase::Over(Closed::Drained));
 }

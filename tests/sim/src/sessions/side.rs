@@ -157,6 +157,7 @@ impl Side {
             self.settled.push((number, how));
         }
         self.check_phase()?;
+        self.check_drain()?;
         self.check_queue()?;
         let (live, most) = (self.live, self.live_max);
         Check::MemoryBounded.that(live <= most, || format!("{live} bytes, not {most}"))?;
@@ -169,6 +170,17 @@ impl Side {
             Check::PausesRightly.that(is_right, || format!("{calls} calls in {:?}", self.phase))?;
         }
         self.check_marks()
+    }
+
+    /// A drain ends with the last that is open, and waits for no deadline.
+    fn check_drain(&self) -> Checked {
+        let is_done = self.phase == Phase::Draining
+            && self.session.calls_open() == 0
+            && self.session.requests_open() == 0
+            && self.writing.is_none()
+            && !self.session.has_transmit()
+            && self.session.is_written(self.session.transmit_queued()) == Some(true);
+        Check::EndsInTime.that(!is_done, || "nothing is open, and it still drains".into())
     }
 
     /// While more may come in, less waits than the limits say. With a call open, and for last words,

@@ -455,7 +455,10 @@ impl World {
             has_moved = true;
             side.take_output()?;
         }
-        side.handle_timeout(self.now)?;
+        // A shell sleeps until it is woken.
+        if side.wake_up_at().is_some_and(|due| due <= self.now) {
+            side.handle_timeout(self.now)?;
+        }
         self.after(link)?;
         Ok(has_moved)
     }
