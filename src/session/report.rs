@@ -269,7 +269,8 @@ mod tests {
     #[test]
     fn a_stray_message_is_told_in_the_words_of_its_event() {
         let over = ErrorObject::new(-32600, "at most 7 bytes");
-        for outcome in [Outcome::TimedOut, Outcome::Err(over)] {
+        let other = ErrorObject::new(1, "none");
+        for outcome in [Outcome::TimedOut, Outcome::Err(over), Outcome::Err(other)] {
             for kind in [
                 StrayKind::Late(outcome.clone()),
                 StrayKind::Unknown(outcome.clone()),

@@ -92,3 +92,67 @@ fn a_key_is_forgotten_once_its_request_is_answered() {
     }
     assert_eq!(work(&mut session), ["cancelled"]);
 }
+
+#[test]
+fn an_answer_that_came_too_late_is_an_error_and_one_that_is_unwanted_is_none() {
+    let mut session = idle(Config::mcp(McpRevision::V2025_06_18));
+    line(&mut session, M1);
+    line(&mut session, M2);
+    let (one, two) = (request(&mut session), request(&mut session));
+    line(
+        &mut session,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+    );
+    session.notify("n", ()).unwrap();
+    session.take_transmit(&mut Vec::new());
+    session.close(CloseReason::Done);
+    // Nobody is left to whom silence would be an answer.
+    let late = session.respond(one, &1);
+    assert!(
+        matches!(late, Err(SendError::Closed | SendError::NotOpen)),
+        "{late:?}"
+    );
+    assert_eq!(session.respond(two, &1), Err(SendError::Closed));
+    assert!(!session.phase().is_over());
+
+    // A result that cannot be written is an error, though the peer wants none.
+    let mut session = idle(lsp_cancels());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    line(&mut session, CANCEL_1);
+    let keys = alloc::collections::BTreeMap::from([((1, 2), 3)]);
+    let refused = session.respond(ticket, &keys);
+    assert!(matches!(refused, Err(SendError::Encode(_))), "{refused:?}");
+}
+
+#[test]
+fn calls_can_be_moved_given_up_and_asked_to_be_given_up() {
+    let mut session = idle(lsp_cancels());
+    let one = session.call("c", (), None, 7).unwrap();
+    let two = session.call("c", (), None, 8).unwrap();
+    output(&mut session);
+    session.set_deadline(one, Some(at(500))).unwrap();
+    assert_eq!(session.poll_timeout(), Some(at(500)));
+    session.ask_cancel(two).unwrap();
+    assert!(output(&mut session).contains("cancelRequest"));
+    assert_eq!(session.calls_open(), 2);
+    assert_eq!(session.cancel(one), Some(7));
+    assert!(output(&mut session).contains("cancelRequest"));
+    assert_eq!(session.cancel(one), None);
+    assert_eq!(session.ask_cancel(one), Err(SendError::NotOpen));
+    assert_eq!(session.set_deadline(one, None), Err(SendError::NotOpen));
+    assert_eq!(session.calls_open(), 1);
+}
+
+#[test]
+fn a_ticket_of_another_session_answers_nothing() {
+    let mut config = Config::new();
+    config.connection = 1;
+    let (mut one, mut two) = (idle(config), idle(Config::new()));
+    line(&mut one, M1);
+    line(&mut two, M1);
+    let (ticket, _own) = (request(&mut one), request(&mut two));
+    assert_eq!(two.respond(ticket, &1), Err(SendError::NotOpen));
+    assert_eq!(two.requests_open(), 1);
+    assert_eq!(output(&mut two), "");
+}

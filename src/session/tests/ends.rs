@@ -204,6 +204,36 @@ fn an_abort_is_over_whatever_waits() {
 }
 
 #[test]
+fn a_phase_that_is_late_takes_the_next_with_it() {
+    let mut config = Config::new();
+    config.drain_time_max = Some(2 * SECOND);
+    let mut session = session(config);
+    line(&mut session, M1);
+    session.handle_time(at(5));
+    session.handle_eof();
+    assert_eq!(session.phase(), Phase::InputEnded { since: at(5) });
+    assert_eq!(session.poll_timeout(), Some(at(2005)));
+    // Nobody has asked for work, so the end was never told.
+    session.handle_timeout(at(2005));
+    assert_eq!(session.phase(), Phase::Over(Closed::EndOfInput));
+}
+
+#[test]
+fn an_end_counts_from_when_the_input_ended() {
+    let mut config = Config::new();
+    config.drain_time_max = Some(2 * SECOND);
+    let mut session = session(config);
+    line(&mut session, M1);
+    session.handle_time(at(5));
+    session.handle_eof();
+    session.handle_time(at(9));
+    assert_eq!(work(&mut session), ["opened", "request m"]);
+    let (why, since) = (Closed::EndOfInput, at(5));
+    assert_eq!(session.phase(), Phase::Closing { why, since });
+    assert_eq!(session.poll_timeout(), Some(at(2005)));
+}
+
+#[test]
 fn a_drain_with_nothing_open_is_over_at_once() {
     let mut session = idle(Config::new());
     session.drain();
@@ -221,4 +251,88 @@ fn a_drain_is_over_when_its_last_call_is_given_up() {
     assert_eq!(session.phase(), Phase::Draining);
     assert_eq!(session.cancel(call), Some(1));
     assert_eq!(session.phase(), Phase::Over(Closed::Drained));
+}
+
+#[test]
+fn the_end_of_input_waits_while_a_notification_is_served() {
+    let mut session = idle(Config::new());
+    line(&mut session, N);
+    assert!(session.poll_work(true).is_some());
+    session.handle_eof();
+    assert_eq!(session.phase(), Phase::InputEnded { since: at(0) });
+    // What follows an end is nothing.
+    line(&mut session, N);
+    session.notify("last words", ()).unwrap();
+    assert_eq!(work(&mut session), [""; 0]);
+    assert!(output(&mut session).contains("last words"));
+    assert_eq!(session.phase(), Phase::Over(Closed::EndOfInput));
+}
+
+#[test]
+fn nothing_waits_for_a_request_without_a_thread_once_it_is_over() {
+    let mut session = idle(Config::new());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    session.postpone();
+    line(&mut session, N);
+    assert!(session.poll_work(true).is_none());
+    session.abort(None);
+    assert_eq!(work(&mut session), ["notification n", "cancelled"]);
+    assert_eq!(session.respond(ticket, &1), Err(SendError::Closed));
+}
+
+#[test]
+fn what_was_not_written_when_writing_failed_never_will_be() {
+    let mut session = idle(Config::new());
+    session.notify("n", ()).unwrap();
+    let mark = session.transmit_queued();
+    output(&mut session);
+    session.notify("n", ()).unwrap();
+    session.take_transmit(&mut Vec::new());
+    session.handle_write_failed(io::Error::from(io::ErrorKind::BrokenPipe));
+    assert_eq!(session.phase(), Phase::LastWords { since: at(0) });
+    assert_eq!(session.is_written(mark), Some(true));
+    assert_eq!(session.is_written(2 * mark), None);
+    // A failure in the middle of last words changes nothing.
+    session.handle_write_failed(io::Error::from(io::ErrorKind::BrokenPipe));
+    assert_eq!(session.phase(), Phase::LastWords { since: at(0) });
+
+    let mut config = Config::new();
+    config.drain_time_max = Some(SECOND);
+    let mut session = idle(config);
+    session.notify("n", ()).unwrap();
+    session.take_transmit(&mut Vec::new());
+    session.close(CloseReason::Done);
+    session.handle_timeout(at(1000));
+    assert!(session.phase().is_over());
+    assert_eq!(session.is_written(mark), None);
+}
+
+#[test]
+fn a_stream_that_may_begin_like_http_is_read_where_that_is_no_matter() {
+    let mut session = idle(Config::new());
+    line(&mut session, "POST / HTTP/1.1");
+    assert_eq!(session.phase(), Phase::Open);
+    let seen = work(&mut session);
+    assert!(
+        seen[0].starts_with("report: a malformed message"),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn a_first_frame_that_says_too_little_is_not_waited_for_for_ever() {
+    let mut config = SessionConfig::from(Config::new());
+    config.refuse_http = true;
+    config.config.message_bytes_max = 30;
+    config.config.header_bytes_max = 10;
+    let max = config.config.input_bytes_max();
+    // Blank lines could all stand before a request.
+    let blanks = |len: usize| " ".repeat(len);
+    let mut session = idle(config.clone());
+    session.handle_input(blanks(max - 1).as_bytes());
+    assert!(session.is_at_start);
+    let mut session = idle(config);
+    session.handle_input(blanks(max).as_bytes());
+    assert!(!session.is_at_start);
 }

@@ -286,3 +286,71 @@ fn what_a_layer_may_not_take_closes_it_with_a_report() {
     let why = Closed::Local(CloseReason::PeerMisbehaved);
     assert_eq!(session.phase().closed(), Some(why));
 }
+
+#[test]
+fn an_end_below_a_layer_waits_only_for_what_was_asked_or_is_being_written() {
+    let mut session = layered(Bytes::default());
+    session.handle_input(b"O");
+    assert_eq!(session.phase(), Phase::Open);
+    session.handle_eof();
+    let lost = Closed::Local(CloseReason::TransportFailed);
+    assert_eq!(session.phase().closed(), Some(lost));
+
+    let mut session = layered(Bytes::default());
+    session.handle_input(b"O");
+    session.notify("n", ()).unwrap();
+    assert!(session.take_transmit(&mut Vec::new()));
+    session.handle_eof();
+    assert_eq!(session.phase(), Phase::InputEnded { since: at(0) });
+    session.handle_written();
+    assert!(session.fault().is_some());
+}
+
+#[test]
+fn a_handshake_during_a_drain_does_not_open_again() {
+    let mut session = layered(Bytes::default());
+    session.notify("n", ()).unwrap();
+    session.drain();
+    assert_eq!(session.phase(), Phase::Draining);
+    session.handle_input(b"O");
+    assert!(session.phase().closed().is_none());
+    assert_eq!(session.phase(), Phase::Draining);
+    // Nothing of a layer is heard once the session is over.
+    let mut session = layered(Bytes::default());
+    session.abort(None);
+    session.handle_input(b"O");
+    assert_eq!(work(&mut session), [""; 0]);
+}
+
+#[test]
+fn a_layer_is_listened_to_for_as_long_as_its_close_is_awaited() {
+    let mut session = layered(Bytes::default());
+    session.handle_input(b"O");
+    session.close(CloseReason::Done);
+    raw_output(&mut session);
+    session.handle_time(at(20_000));
+    assert!(session.wants_input());
+}
+
+#[test]
+fn messages_through_a_layer_are_written_together_up_to_a_limit() {
+    let mut config = Config::new();
+    config.framing = Framing::Messages;
+    let wire = Wire::Layered(Box::new(Bytes::default()));
+    let mut session: Session<u32> = Session::new(config.into(), wire, at(0));
+    session.handle_input(b"O");
+    let text = "x".repeat(200);
+    for _ in 0..500 {
+        session.notify("n", &[&text]).unwrap();
+    }
+    let size = format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{text}"]}}"#).len() + 1;
+    let full = (64 * 1024usize).next_multiple_of(size);
+    // What stood there before counts for nothing.
+    let mut into = alloc::vec![0; 50_000];
+    assert!(session.take_transmit(&mut into));
+    assert_eq!(into.len(), 50_000 + full);
+    session.handle_written();
+    into.clear();
+    assert!(session.take_transmit(&mut into));
+    assert_eq!(into.len(), 500 * size - full);
+}

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
@@ -19,6 +19,7 @@ mod ends;
 mod layer;
 mod order;
 mod queue;
+mod state;
 mod time;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -122,3 +122,15 @@ fn large_input_leaves_no_large_buffer_behind() {
     assert_eq!(work(&mut session), ["notification n"]);
     assert_eq!(session.rest.capacity(), 0);
 }
+
+#[test]
+fn an_empty_message_is_a_message_and_nothing_in_a_stream() {
+    let mut config = Config::new();
+    config.framing = Framing::Messages;
+    let mut session: Session<u32> = Session::new(config.into(), Wire::Messages, at(0));
+    session.handle_input(b"");
+    assert_eq!(work(&mut session).len(), 2);
+    let mut session = idle(Config::new());
+    session.handle_input(b"");
+    assert_eq!(work(&mut session).len(), 0);
+}

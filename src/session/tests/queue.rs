@@ -53,3 +53,137 @@ fn what_is_dropped_is_counted_and_a_request_is_answered_busy() {
     assert!(seen[3].ends_with("too many bytes wait: m (id 1) after 0 ms"));
     assert_eq!(seen.len(), 4);
 }
+
+/// A session whose queue pauses reading or drops at these limits.
+fn limited(when_full: WhenFull, messages: usize, bytes: usize) -> Session<u32> {
+    let mut config = SessionConfig::from(Config::mcp(McpRevision::V2025_06_18));
+    config.when_full = when_full;
+    config.max_queued_messages = messages;
+    config.max_queued_bytes = bytes;
+    idle(config)
+}
+
+#[test]
+fn reading_pauses_on_the_limit_of_bytes_and_not_before() {
+    let mut session = limited(WhenFull::Pause, 100, N.len());
+    line(&mut session, N);
+    assert!(!session.may_read());
+    let mut session = limited(WhenFull::Pause, 100, N.len() + 1);
+    for _ in 0..3 {
+        line(&mut session, N);
+        assert!(session.may_read());
+        assert_eq!(work(&mut session), ["notification n"]);
+    }
+}
+
+#[test]
+fn the_bytes_of_a_request_count_until_it_is_answered() {
+    let mut session = limited(WhenFull::Pause, 100, M1.len());
+    line(&mut session, M1);
+    // Nothing is lost where reading pauses.
+    line(&mut session, M2);
+    let (one, two) = (request(&mut session), request(&mut session));
+    assert!(!session.may_read());
+    session.respond(one, &1).unwrap();
+    assert!(!session.may_read());
+    session.respond(two, &1).unwrap();
+    assert!(session.may_read());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    session.abandon(ticket);
+    work(&mut session);
+    assert!(session.may_read());
+}
+
+#[test]
+fn the_bytes_of_reports_count_until_they_are_taken() {
+    let long = "x".repeat(5000);
+    let mut session = limited(WhenFull::Pause, 100, 2048);
+    for _ in 0..3 {
+        line(&mut session, &long);
+        assert!(!session.may_read());
+        assert_eq!(work(&mut session).len(), 1);
+        assert!(session.may_read());
+    }
+    let mut session = limited(WhenFull::Pause, 100, 2049);
+    line(&mut session, &long);
+    assert!(session.may_read());
+    // A report is a message.
+    let mut session = limited(WhenFull::Pause, 2, 10_000);
+    for _ in 0..3 {
+        line(&mut session, "x");
+        assert!(session.may_read());
+        work(&mut session);
+    }
+}
+
+#[test]
+fn a_refused_request_counts_with_its_method_and_its_id() {
+    let refused = |bytes: usize| {
+        let mut config = SessionConfig::from(Config::new());
+        config.config.requests_max = 0;
+        config.max_queued_bytes = bytes;
+        let mut session = idle(config);
+        line(
+            &mut session,
+            r#"{"jsonrpc":"2.0","method":"twenty letters long.","id":1234567890}"#,
+        );
+        session.may_read()
+    };
+    assert_eq!((refused(30), refused(31)), (false, true));
+}
+
+#[test]
+fn the_reason_of_a_cancel_counts_and_a_cancel_that_waits_is_found_once() {
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"no more"}}"#;
+    let reason = r#""no more""#.len();
+    for (more, may_read) in [(0, false), (1, true)] {
+        let mut session = limited(WhenFull::Pause, 100, M1.len() + reason + more);
+        line(&mut session, M1);
+        let ticket = request(&mut session);
+        line(&mut session, cancel);
+        assert_eq!(session.may_read(), may_read);
+        let work = session.poll_work(true);
+        let Some(Work::Cancelled(key, Some(text))) = work else {
+            panic!("{work:?}");
+        };
+        assert_eq!((key, text.as_str()), (ticket.key(), r#""no more""#));
+        assert!(session.may_read());
+        // Nothing goes past what waits any more.
+        line(&mut session, M2);
+        line(&mut session, N);
+        assert!(session.poll_work(false).is_none());
+        session.respond(ticket, &1).unwrap();
+    }
+    // A reason for which there is no room is left out, the cancel is not.
+    let mut session = limited(WhenFull::Pause, 100, M1.len() + reason - 1);
+    line(&mut session, M1);
+    let _ticket = request(&mut session);
+    line(&mut session, cancel);
+    let work = session.poll_work(true);
+    assert!(matches!(work, Some(Work::Cancelled(_, None))), "{work:?}");
+}
+
+#[test]
+fn what_fits_exactly_is_not_dropped() {
+    let mut session = limited(WhenFull::Drop, 100, 2 * N.len());
+    for _ in 0..3 {
+        line(&mut session, N);
+    }
+    let wanted = [
+        "notification n",
+        "notification n",
+        "report: 1 messages dropped",
+    ];
+    assert_eq!(work(&mut session), wanted);
+    let mut session = limited(WhenFull::Drop, 2, 10_000);
+    for _ in 0..3 {
+        line(&mut session, N);
+    }
+    assert_eq!(work(&mut session), wanted);
+    // It counts anew.
+    for _ in 0..4 {
+        line(&mut session, N);
+    }
+    assert_eq!(work(&mut session)[2], "report: 2 messages dropped");
+}

@@ -74,3 +74,45 @@ fn a_clock_that_has_jumped_over_a_deadline_grants_as_much_again_once() {
     assert_eq!(grace(Duration::from_millis(99)), Duration::ZERO);
     assert_eq!(grace(100 * SECOND), 10 * SECOND);
 }
+
+#[test]
+fn a_frame_has_its_time_anew_when_reading_goes_on() {
+    let mut config = SessionConfig::from(Config::new());
+    config.config.frame_time_max = Some(SECOND);
+    config.max_queued_messages = 1;
+    let mut session = idle(config);
+    line(&mut session, N);
+    session.handle_input(b"{");
+    assert!(!session.may_read());
+    session.handle_time(at(9900));
+    assert_eq!(work(&mut session).len(), 1);
+    assert_eq!(session.poll_timeout(), Some(at(10_900)));
+    // It has it once: work alone gives it none.
+    session.handle_time(at(10_400));
+    assert_eq!(work(&mut session).len(), 0);
+    session.call("c", (), None, 1).unwrap();
+    assert_eq!(session.poll_timeout(), Some(at(10_900)));
+}
+
+#[test]
+fn a_grace_that_was_not_needed_is_not_used_up() {
+    assert_eq!(
+        grace(Duration::from_millis(100)),
+        Duration::from_millis(100)
+    );
+    let mut config = Config::new();
+    config.write_time_max = Some(SECOND);
+    let mut session = idle(config);
+    session.notify("n", ()).unwrap();
+    session.take_transmit(&mut Vec::new());
+    session.handle_timeout(at(4000));
+    assert_eq!(session.poll_timeout(), Some(at(7000)));
+    session.handle_write_progress(at(4500));
+    session.handle_timeout(at(5000));
+    assert_eq!(session.poll_timeout(), Some(at(5500)));
+    session.handle_timeout(at(5700));
+    assert_eq!(session.phase(), Phase::Open);
+    assert_eq!(session.poll_timeout(), Some(at(5900)));
+    session.handle_timeout(at(5900));
+    assert!(matches!(session.phase(), Phase::LastWords { .. }));
+}
