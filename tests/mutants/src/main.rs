@@ -22,8 +22,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
 
-/// The last floor that is mutated.
+/// The last floor that is mutated as a whole.
 const FLOOR_MAX: u8 = 3;
+
+/// The rooms above it that are, too.
+const ABOVE: [&str; 1] = ["session"];
 
 /// What the copy asks whether a mutant is awake.
 const AWAKE: &str = include_str!("awake.rs.in");
@@ -64,8 +67,9 @@ fn mutate(
         let name = path.strip_prefix(source).unwrap_or(&path);
         let name = name.to_string_lossy().into_owned();
         let text = read(&path)?;
-        let floor = floors.get(module(&name));
-        let Some(floor) = floor.filter(|&&floor| floor <= FLOOR_MAX && !is_test(&name)) else {
+        let is_mutated = |floor: &&u8| **floor <= FLOOR_MAX || ABOVE.contains(&module(&name));
+        let floor = floors.get(module(&name)).filter(is_mutated);
+        let Some(floor) = floor.filter(|_| !is_test(&name)) else {
             let is_root = name == "src/lib.rs";
             write(&name, &if is_root { crate_root(&text)? } else { text })?;
             continue;
