@@ -150,14 +150,11 @@ impl Batches {
     /// Notes one request fewer; true if that was the last thing the batch waited for. Then comes
     /// [`write`](Self::write) or [`end`](Self::end).
     pub(crate) fn release(&mut self, batch: u32) -> bool {
-        match self.slots.get_mut(batch as usize) {
-            Some(batch) => {
-                batch.forget_unfinished();
-                batch.waiting = batch.waiting.saturating_sub(1);
-                batch.waiting == 0
-            }
-            None => false,
-        }
+        self.slots.get_mut(batch as usize).is_some_and(|batch| {
+            batch.forget_unfinished();
+            batch.waiting = batch.waiting.saturating_sub(1);
+            batch.waiting == 0
+        })
     }
 
     /// Whether one thing fewer would leave the batch open.

@@ -83,8 +83,8 @@ BUGS = [
       ("slot.filter(|slot| slot.is(number))", "slot")]),
     ("response lane", "reading stops while all requests are taken, so the answers they wait for never arrive: LSP#12, jrpc2#20",
      "src/connection/receive.rs",
-     [("if self.ended.is_some() {\n                return None;",
-       "if self.ended.is_some() || self.requests.open() >= self.config.requests_max.max(1) {\n                return None;")]),
+     [("if self.phase.has_ended() {\n                return None;",
+       "if self.phase.has_ended() || self.requests.open() >= self.config.requests_max.max(1) {\n                return None;")]),
     ("encoding", "an id that comes back with other escapes is taken for another id",
      "src/id.rs", [("ours.code_points().eq(theirs.code_points())", "ours.raw() == theirs.raw()")]),
 ]

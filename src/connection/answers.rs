@@ -185,7 +185,7 @@ impl<T, S: Settings> Connection<T, S> {
     ) -> Result<(), Rejected<ReplyToken>> {
         self.forget_builder();
         let key = to.key;
-        if self.closed {
+        if self.phase.is_shut() {
             rare();
             return Err(Rejected::new(to, SendError::Closed));
         }
@@ -253,7 +253,7 @@ impl<T, S: Settings> Connection<T, S> {
         if !batches.release(batch) {
             return;
         }
-        if batches.has_replies(batch) && !self.closed {
+        if batches.has_replies(batch) && !self.phase.is_shut() {
             let frame = self.outbox.begin(batches.reply_bytes(batch));
             let start = self.outbox.body().len();
             batches.write(batch, self.config.batch_order, self.outbox.body());

@@ -6,11 +6,11 @@
 use core::fmt;
 
 use super::Connection;
+use super::phase::Phase;
 use crate::calls::Calls;
 use crate::config::{CancelStyle, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload, Style, WriteError};
-use crate::event::Closed;
 use crate::frame::write::FrameStart;
 use crate::id::{CallId, Id};
 use crate::json::{self, EncodeError, Json, JsonKind, TextFlags};
@@ -277,7 +277,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// # Errors
     /// [`SendError`] for a limit, a closed connection, or params without a JSON form.
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        if self.at_end && self.is_finishing() {
+        if self.phase.is_finishing() && self.has_requests() {
             rare();
             self.may_push()?;
             check_method(method)?;
@@ -361,7 +361,7 @@ impl<T, S: Settings> Connection<T, S> {
         };
         // 1.0 has no params by name, and every dialect's cancel has them.
         let can_be_said = self.own_style() == Style::V2 || self.config.v1_named_params;
-        if self.ended.is_some()
+        if self.phase.has_ended()
             || self.config.exchange
             || !can_be_said
             || self.outbox.len() > self.config.outbox_bytes_max
@@ -408,18 +408,17 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     pub(super) fn may_queue(&self) -> Result<(), SendError> {
-        if !self.open {
+        if self.phase != Phase::Open {
             rare();
             return Err(SendError::Closed);
         }
         self.may_push()
     }
 
-    /// Whether an input that has ended did so in good order, and requests are still to be answered.
-    fn is_finishing(&mut self) -> bool {
+    /// Whether requests are still to be answered.
+    fn has_requests(&mut self) -> bool {
         self.forget_builder();
-        let in_order = matches!(self.ended, None | Some(Closed::EndOfInput));
-        in_order && !self.draining && !self.closed && self.requests.open() > 0
+        self.requests.open() > 0
     }
 
     fn may_push(&self) -> Result<(), SendError> {

@@ -20,6 +20,7 @@ mod commands;
 mod deliver;
 mod items;
 mod memory;
+mod phase;
 mod plain;
 mod receive;
 mod refuse;
@@ -48,6 +49,7 @@ use crate::requests::Requests;
 use crate::target::{SMALL, rare};
 use crate::time::Instant;
 
+use phase::Phase;
 use plain::Ready;
 
 pub use batch::{Batch, Handle};
@@ -97,19 +99,8 @@ pub struct Connection<T = (), S = Config> {
     deadlines: OwnDeadlines,
     /// The first call number of a batch builder that has neither been sent nor dropped.
     building: Option<NonZeroU64>,
-    /// None of the following has happened yet, nor has it ended.
-    open: bool,
-    /// The driver has reported the end of input.
-    at_end: bool,
-    /// Nothing new is taken; the connection ends when all is answered and written.
-    draining: bool,
-    /// Open requests are given up and nothing more is accepted from the caller.
-    closed: bool,
-    /// `Event::Closed` has been given.
-    told: bool,
+    phase: Phase,
     outbox: Outbox<S>,
-    /// Why nothing more is read.
-    ended: Option<Closed>,
     /// The latest time that the driver told.
     now: Instant,
     /// The latest time up to which deadlines may end something: the present, unless the driver has more to read first.
@@ -248,12 +239,7 @@ impl<T, S: Settings> Connection<T, S> {
             deadlines: OwnDeadlines::NONE,
             strays: 0,
             malformed: 0,
-            open: true,
-            at_end: false,
-            draining: false,
-            ended: None,
-            closed: false,
-            told: false,
+            phase: Phase::Open,
         }
     }
 }
@@ -285,7 +271,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Whether what comes next is read from a stream, and a frame of it.
     #[inline(always)]
     fn is_between(&self, input: &Input<'_>) -> bool {
-        self.open
+        self.phase == Phase::Open
             && self.building.is_none()
             && !self.is_reading()
             && input.kind() == InputKind::Stream
@@ -318,18 +304,18 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(never)]
     fn poll_any<'a>(&mut self, input: &mut Input<'a>, ready: Ready<'a>) -> Option<Event<'a, T>> {
         self.forget_builder();
-        if self.closed {
+        if self.phase.is_shut() {
             if let Some(event) = self.cancel_next() {
                 return Some(event);
             }
         }
-        if self.ended.is_none() {
+        if !self.phase.has_ended() {
             let event = self.read(input, ready);
             if event.is_some() {
                 return event;
             }
         }
-        if self.ended.is_some() {
+        if self.phase.has_ended() {
             // Nothing more is read, and nothing may pile up.
             input.take(usize::MAX);
         }
@@ -343,15 +329,14 @@ impl<T, S: Settings> Connection<T, S> {
     /// last line may lack its line feed, and half a message is a
     /// [`Truncated`](ConnectionError::Truncated) end.
     pub fn handle_eof(&mut self) {
-        (self.open, self.at_end) = (false, true);
+        self.phase.input_ends();
     }
 
     /// Ends the conversation in good order: takes nothing new from either side, and closes once
     /// all that is open is answered and all that is queued is written, or when `drain_time_max`
     /// has passed.
     pub fn drain(&mut self) {
-        if self.ended.is_none() && !self.draining {
-            (self.open, self.draining) = (false, true);
+        if self.phase.drain() {
             self.deadlines.drain = self.after(self.config.drain_time_max);
         }
     }
@@ -360,8 +345,9 @@ impl<T, S: Settings> Connection<T, S> {
     /// calls settle, calls that no byte has left of are taken out of the queue. What else is
     /// queued still drains.
     pub fn close(&mut self, reason: CloseReason) {
-        self.end(Closed::Local(reason));
-        self.shut();
+        let why = Closed::Local(reason);
+        self.end(why);
+        self.shut(why);
     }
 
     /// The bytes to write next, if any: everything that is queued, or exactly one message under
@@ -457,7 +443,7 @@ impl<T, S: Settings> Connection<T, S> {
     /// Whether the driver should read on. False while so much output waits that new requests would
     /// only add to it, and no answer is awaited: then the peer has to read first.
     pub fn wants_input(&self) -> bool {
-        self.ended.is_none()
+        !self.phase.has_ended()
             && (self.outbox.len() <= self.config.outbox_bytes_soft || self.calls.open() > 0)
     }
 
@@ -473,19 +459,21 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Whether all is over: nothing more is read, nothing is open, nothing waits to be written.
     pub fn is_closed(&self) -> bool {
-        self.told && self.requests.open() == 0 && self.calls.open() == 0 && self.outbox.len() == 0
+        self.phase.is_told()
+            && self.requests.open() == 0
+            && self.calls.open() == 0
+            && self.outbox.len() == 0
     }
 
     /// Whether nothing more is read, for whatever reason. [`Event::Closed`] says which, and may still be
     /// waiting to be polled for: a command can be the end as well, as an answer that finds the output full.
     pub fn has_ended(&self) -> bool {
-        self.ended.is_some()
+        self.phase.has_ended()
     }
 
     /// Remembers why nothing more is read; the first reason holds.
     fn end(&mut self, why: Closed) {
-        if self.ended.is_none() {
-            (self.open, self.ended) = (false, Some(why));
+        if self.phase.end(why) {
             self.abandon_reading();
             self.drop_unsent_calls();
             self.deadlines.frame = NEVER;
@@ -503,16 +491,16 @@ impl<T, S: Settings> Connection<T, S> {
             // The peer does not read, or did not end in time: nothing more can be said.
             ConnectionError::OutboxFull | ConnectionError::WriteTimedOut => {
                 self.outbox.clear();
-                self.shut();
+                self.shut(Closed::Failed(error));
             }
-            ConnectionError::DrainTimedOut => self.shut(),
+            ConnectionError::DrainTimedOut => self.shut(Closed::Failed(error)),
             _ => {}
         }
     }
 
     /// Takes nothing more from the caller and gives open requests up.
-    fn shut(&mut self) {
-        (self.open, self.closed) = (false, true);
+    fn shut(&mut self, why: Closed) {
+        self.phase.shut(why);
         self.deadlines.drain = NEVER;
         self.abandon_reading();
         self.drop_unsent_calls();
@@ -560,7 +548,7 @@ impl<T, S: Settings> fmt::Debug for Connection<T, S> {
             .field("calls_open", &self.calls.open())
             .field("requests_open", &self.requests.open())
             .field("transmit_waiting", &self.outbox.len())
-            .field("ended", &self.ended)
+            .field("phase", &self.phase)
             .finish_non_exhaustive()
     }
 }

@@ -40,8 +40,7 @@ impl<T, S: Settings> Connection<T, S> {
         &mut self,
         input: &mut Input<'a>,
     ) -> Result<Event<'a, T>, Ready<'a>> {
-        let reads_on = self.open || (!self.closed && self.ended.is_none());
-        if self.building.is_some() || !reads_on {
+        if self.building.is_some() || self.phase.has_ended() {
             rare();
             return Err(Ready::Nothing);
         }
@@ -60,7 +59,7 @@ impl<T, S: Settings> Connection<T, S> {
                     InputKind::Message if rest.len() <= self.config.message_bytes_max => {
                         Frame::whole(rest.len())
                     }
-                    InputKind::Stream if rest.is_empty() && !self.at_end => {
+                    InputKind::Stream if rest.is_empty() && !self.phase.is_at_end() => {
                         return Err(Ready::Drained);
                     }
                     InputKind::Stream => match self.whole_frame(rest) {
@@ -74,7 +73,7 @@ impl<T, S: Settings> Connection<T, S> {
                                 self.deadlines.frame = NEVER;
                                 Frame::terminated(body, taken)
                             }
-                            Ok(Cut::Incomplete { taken }) if !self.at_end => {
+                            Ok(Cut::Incomplete { taken }) if !self.phase.is_at_end() => {
                                 self.await_more(input, taken);
                                 return Err(Ready::Drained);
                             }
@@ -276,7 +275,7 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(always)]
     fn has_room_for(&self, id: Id<'_>) -> bool {
         id.text().len() <= self.config.id_bytes_max
-            && !self.draining
+            && !self.phase.is_draining()
             && self.requests.open() < self.config.requests_max
             && self.config.duplicate_ids == DuplicateIds::Allow
     }

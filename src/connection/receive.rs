@@ -91,7 +91,7 @@ impl<T, S: Settings> Connection<T, S> {
                     return event;
                 }
             }
-            if self.ended.is_some() {
+            if self.phase.has_ended() {
                 return None;
             }
             let (frame, scanned) = match mem::replace(&mut ready, Ready::Nothing) {
@@ -171,7 +171,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
             Ok(Cut::Incomplete { taken }) => {
                 self.await_more(input, taken);
-                if self.at_end {
+                if self.phase.is_at_end() {
                     self.fail(ConnectionError::Truncated);
                 }
                 Err(None)
@@ -206,7 +206,9 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(always)]
     pub(super) fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
         let limits = self.config.frame_limits();
-        let cut = self.cutter.cut(S::FRAMING, limits, rest, self.at_end);
+        let cut = self
+            .cutter
+            .cut(S::FRAMING, limits, rest, self.phase.is_at_end());
         if self.config.framing == Framing::Detect {
             self.outbox.set_framing(self.cutter.framing());
         }
@@ -340,7 +342,7 @@ impl<T, S: Settings> Connection<T, S> {
             return true;
         };
         let is_message = input.kind() != InputKind::Stream;
-        if !is_message && input.rest().len() < reading.taken && !self.at_end {
+        if !is_message && input.rest().len() < reading.taken && !self.phase.is_at_end() {
             return false;
         }
         if reading.shown_by(input).is_none() {

@@ -32,7 +32,7 @@ impl<T, S: Settings> Connection<T, S> {
         if id.is_null() && !self.config.null_ids {
             return Some(RefusedCause::NullId);
         }
-        if self.draining {
+        if self.phase.is_draining() {
             return Some(RefusedCause::Draining);
         }
         if self.requests.open() >= self.config.requests_max {

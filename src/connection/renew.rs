@@ -4,6 +4,7 @@
 
 use alloc::vec::Vec;
 
+use super::phase::Phase;
 use super::{Connection, OwnDeadlines, kept_bytes};
 use crate::config::Settled;
 use crate::frame::Cutter;
@@ -50,12 +51,7 @@ impl<T> Connection<T> {
             deadlines,
             strays,
             malformed,
-            open,
-            at_end,
-            draining,
-            ended,
-            closed,
-            told,
+            phase,
         } = self;
         (config.connection, config.first_call) = (connection, first_call);
         *cutter = Cutter::new(config.framing);
@@ -68,7 +64,6 @@ impl<T> Connection<T> {
         (*parts, *building, *failed) = (None, None, None);
         *deadlines = OwnDeadlines::NONE;
         (*strays, *malformed) = (0, 0);
-        (*open, *at_end, *draining) = (true, false, false);
-        (*ended, *closed, *told) = (None, false, false);
+        *phase = Phase::Open;
     }
 }

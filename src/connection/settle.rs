@@ -18,7 +18,7 @@ impl<T, S: Settings> Connection<T, S> {
             return self.settle(number, Outcome::Unsent);
         }
         let now = self.judged.as_nanos();
-        if self.ended.is_none() {
+        if !self.phase.has_ended() {
             if let Some(number) = self.calls.due(now) {
                 if self.config.cancel_on_timeout {
                     self.send_cancel(number, None);
@@ -27,11 +27,11 @@ impl<T, S: Settings> Connection<T, S> {
             }
         }
         self.check_deadlines(now);
-        if self.draining && self.is_idle() {
+        if self.phase.is_draining() && self.is_idle() {
             self.end(Closed::Drained);
         }
-        let why = self.ended?;
-        if self.closed {
+        let why = self.phase.ended()?;
+        if self.phase.is_shut() {
             // A close that has just been decided here gives open requests up first, like any other.
             if let Some(event) = self.cancel_next() {
                 return Some(event);
@@ -40,17 +40,17 @@ impl<T, S: Settings> Connection<T, S> {
         if let Some(number) = self.calls.oldest() {
             return self.settle(number, self.last_outcome(number));
         }
-        if self.told {
+        if self.phase.is_told() {
             return None;
         }
-        self.told = true;
+        self.phase.tell();
         Some(Event::Closed(why))
     }
 
     /// Whether `settle_next` would find nothing to tell and nothing to change: mostly so.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
-        let has_ended = self.failed.is_some() || self.ended.is_some() || self.draining;
+        let has_ended = self.failed.is_some() || !self.phase.is_steady();
         let has_begun = self.deadlines.frame != NEVER;
         if has_ended || self.is_due() || has_begun != self.cutter.is_inside_frame(S::FRAMING) {
             rare();
@@ -71,7 +71,7 @@ impl<T, S: Settings> Connection<T, S> {
     fn last_outcome<'a>(&self, number: u64) -> Outcome<'a> {
         if number > self.outbox.begun_call() {
             Outcome::Unsent
-        } else if self.config.exchange && self.ended == Some(Closed::EndOfInput) {
+        } else if self.config.exchange && self.phase.ended() == Some(Closed::EndOfInput) {
             Outcome::Missing
         } else {
             Outcome::Aborted
@@ -141,14 +141,14 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Acts on the deadlines that are not of calls.
     fn check_deadlines(&mut self, now: u64) {
-        if self.ended.is_none() && self.cutter.is_inside_frame(S::FRAMING) {
+        if !self.phase.has_ended() && self.cutter.is_inside_frame(S::FRAMING) {
             if self.deadlines.frame == NEVER {
                 self.deadlines.frame = self.after(self.config.frame_time_max);
             }
         } else {
             self.deadlines.frame = NEVER;
         }
-        if self.ended.is_some() && self.is_idle() {
+        if self.phase.has_ended() && self.is_idle() {
             self.deadlines.drain = NEVER;
         }
         if self.deadlines.write <= now {

@@ -244,7 +244,7 @@ fn a_connection_shows_how_much_is_open_and_waits() {
     assert_eq!(
         format!("{conn:?}"),
         format!(
-            "Connection {{ calls_open: 1, requests_open: 1, transmit_waiting: {waiting}, ended: None, .. }}"
+            "Connection {{ calls_open: 1, requests_open: 1, transmit_waiting: {waiting}, phase: Open, .. }}"
         )
     );
 }
@@ -314,7 +314,7 @@ fn draining_again_does_not_begin_its_time_anew() {
     let mut conn: Connection<u32> = Connection::new(Config::new());
     conn.close(crate::CloseReason::Done);
     conn.drain();
-    assert!(!conn.draining);
+    assert!(!conn.phase.is_draining());
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! The life of a connection: one enum, and what each state allows.
+
+use crate::event::Closed;
+
+/// Where a connection is in its life.
+///
+/// ```text
+///  Open ──handle_eof──▶ InputEnded ──input read──▶ Finishing ─┐
+///   │ │                     │                                 │
+///   │ │                   drain                               │
+///   │ │                     ▼                                 ▼
+///   │ └─drain─▶ Draining ──handle_eof──▶ DrainingAtEnd ──▶ Ended ──close, or late──▶ Shut
+///   └──────────────────────────close, or a fault────────────▲
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Both sides may begin anything.
+    Open,
+    /// The driver has reported the end of input, and what it had read before is still to be shown.
+    InputEnded,
+    /// Nothing new is taken; it ends when all is answered and written.
+    Draining,
+    /// Both of these.
+    DrainingAtEnd,
+    /// The input has ended in order. Open requests may still be answered, and their handlers may
+    /// notify.
+    Finishing {
+        /// `Event::Closed` has been given.
+        is_told: bool,
+    },
+    /// Nothing more is read, and nothing but answers is taken from the caller.
+    Ended {
+        /// The first reason.
+        why: Closed,
+        /// `Event::Closed` has been given.
+        is_told: bool,
+    },
+    /// Open requests are given up, and nothing more is taken from the caller.
+    Shut {
+        /// The first reason.
+        why: Closed,
+        /// `Event::Closed` has been given.
+        is_told: bool,
+    },
+}
+
+impl Phase {
+    /// Why nothing more is read; none while something is.
+    #[inline]
+    pub(super) const fn ended(self) -> Option<Closed> {
+        match self {
+            Self::Open | Self::InputEnded | Self::Draining | Self::DrainingAtEnd => None,
+            Self::Finishing { .. } => Some(Closed::EndOfInput),
+            Self::Ended { why, .. } | Self::Shut { why, .. } => Some(why),
+        }
+    }
+
+    /// Whether nothing more is read.
+    #[inline(always)]
+    pub(super) const fn has_ended(self) -> bool {
+        matches!(
+            self,
+            Self::Finishing { .. } | Self::Ended { .. } | Self::Shut { .. }
+        )
+    }
+
+    /// Whether no more input follows what is shown.
+    #[inline(always)]
+    pub(super) const fn is_at_end(self) -> bool {
+        matches!(self, Self::InputEnded | Self::DrainingAtEnd)
+    }
+
+    /// Whether nothing new is taken, although something is read.
+    #[inline(always)]
+    pub(super) const fn is_draining(self) -> bool {
+        matches!(self, Self::Draining | Self::DrainingAtEnd)
+    }
+
+    /// Whether nothing of an end has begun, but perhaps the end of input.
+    #[inline(always)]
+    pub(super) const fn is_steady(self) -> bool {
+        matches!(self, Self::Open | Self::InputEnded)
+    }
+
+    /// Whether open requests are given up.
+    #[inline(always)]
+    pub(super) const fn is_shut(self) -> bool {
+        matches!(self, Self::Shut { .. })
+    }
+
+    /// Whether the input ends, or has ended, in order, so that handlers may still notify.
+    pub(super) const fn is_finishing(self) -> bool {
+        matches!(self, Self::InputEnded | Self::Finishing { .. })
+    }
+
+    /// Whether `Event::Closed` has been given.
+    pub(super) const fn is_told(self) -> bool {
+        match self {
+            Self::Finishing { is_told }
+            | Self::Ended { is_told, .. }
+            | Self::Shut { is_told, .. } => is_told,
+            _ => false,
+        }
+    }
+
+    pub(super) fn input_ends(&mut self) {
+        match self {
+            Self::Open => *self = Self::InputEnded,
+            Self::Draining => *self = Self::DrainingAtEnd,
+            _ => {}
+        }
+    }
+
+    /// Begins to drain. False if that makes no difference.
+    pub(super) fn drain(&mut self) -> bool {
+        match self {
+            Self::Open => *self = Self::Draining,
+            Self::InputEnded => *self = Self::DrainingAtEnd,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Ends reading. False if it has ended before: the first reason holds.
+    pub(super) fn end(&mut self, why: Closed) -> bool {
+        if self.has_ended() {
+            return false;
+        }
+        let (is_told, is_in_order) = (false, why == Closed::EndOfInput && self.is_steady());
+        *self = match is_in_order {
+            true => Self::Finishing { is_told },
+            false => Self::Ended { why, is_told },
+        };
+        true
+    }
+
+    /// Gives open requests up; it ends for this reason unless it has [ended](Self::end) before.
+    pub(super) fn shut(&mut self, why: Closed) {
+        let why = self.ended().unwrap_or(why);
+        let is_told = self.is_told();
+        *self = Self::Shut { why, is_told };
+    }
+
+    /// Notes that `Event::Closed` has been given.
+    pub(super) fn tell(&mut self) {
+        match self {
+            Self::Finishing { is_told }
+            | Self::Ended { is_told, .. }
+            | Self::Shut { is_told, .. } => {
+                *is_told = true;
+            }
+            _ => {}
+        }
+    }
+}
