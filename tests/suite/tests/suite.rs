@@ -1,7 +1,8 @@
 //! Plays every script of `scripts/` over every adapter and transport, and prints how many passed in
 //! each cell.
 //!
-//! Knows the arguments of a test binary that matter: a filter on the scripts' names, `--list`. Each
+//! Knows the arguments of a test binary that matter: a filter on the scripts' names, `--list`; and
+//! `--runtime=NAME`, which plays over one adapter only. Each
 //! adapter runs in a process of its own, for smol and async-std cannot share one; that is also
 //! where a script over standard streams finds its server, which is this program again.
 
@@ -67,9 +68,19 @@ fn every_script_passes_on_every_adapter_and_transport(arguments: &[String]) -> E
         }
         return ExitCode::SUCCESS;
     }
+    let named = arguments
+        .iter()
+        .find_map(|argument| argument.strip_prefix("--runtime="));
+    if let Some(unknown) = named.filter(|name| Runtime::named(name).is_none()) {
+        eprintln!("no adapter {unknown}");
+        return ExitCode::from(2);
+    }
     let began = Instant::now();
-    let (played, mut failures) = play_everywhere(&filters);
-    let is_whole = filters.is_empty();
+    let (played, mut failures) = play_everywhere(named, &filters);
+    let is_whole = filters.is_empty() && named.is_none();
+    if played.is_empty() && filters.is_empty() {
+        failures.push("nothing was played".to_owned());
+    }
     let passed = played.iter().filter(|played| played.failed.is_none());
     println!(
         "\nscripts passed, per adapter and transport, of {}:",
@@ -150,11 +161,13 @@ fn is_chosen(script: &Script, filters: &[String]) -> bool {
     filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
 }
 
-/// One process for each adapter. Gives what was played, and which process did not end well.
-fn play_everywhere(filters: &[String]) -> (Vec<Played>, Vec<String>) {
+/// One process for each adapter, or for the one that is named. Gives what was played, and which
+/// process did not end well.
+fn play_everywhere(named: Option<&str>, filters: &[String]) -> (Vec<Played>, Vec<String>) {
     let (all, failures) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for runtime in Runtime::ALL {
+        let is_named = |runtime: &Runtime| named.is_none_or(|name| runtime.name() == name);
+        for runtime in Runtime::ALL.into_iter().filter(is_named) {
             let (all, failures) = (&all, &failures);
             scope.spawn(move || match play_on(runtime, filters) {
                 Ok(played) => all.lock().expect("no panic").extend(played),
