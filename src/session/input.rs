@@ -35,6 +35,15 @@ impl<W> Session<W> {
         self.advance();
     }
 
+    /// Takes a whole message, or the size of one that nobody wanted to assemble, under
+    /// [`Wire::Messages`].
+    pub fn handle_message(&mut self, mut message: Input<'_>) {
+        if self.phase.is_listening() {
+            self.pump(&mut message);
+        }
+        self.advance();
+    }
+
     fn handle_stream(&mut self, bytes: &[u8]) {
         if self.rest.is_empty() {
             let consumed = self.take_stream(bytes);
@@ -98,7 +107,8 @@ impl<W> Session<W> {
                     if self.phase == Phase::Opening {
                         self.phase = Phase::Open;
                     }
-                    self.queue.push_opened(handshake);
+                    self.handshake = Some(handshake);
+                    self.queue.push_opened();
                 }
                 LayerEvent::Message(text) => {
                     self.pump_layered(&mut *layer, &mut Input::text(&text));
@@ -197,7 +207,7 @@ impl<W> Session<W> {
             Event::Notification(notification) => self.queue.push_notification(notification),
             Event::Response(Response {
                 call, tag, outcome, ..
-            }) => self.settled.push_back(Settled {
+            }) => self.settle(Settled {
                 call,
                 waiter: tag,
                 outcome: outcome.into_owned(),
@@ -218,6 +228,14 @@ impl<W> Session<W> {
             Event::Refused(refused) => self.queue.push_report(Report::refused(refused)),
             Event::Stray(stray) => self.queue.push_report(Report::stray(stray)),
             Event::Closed(why) => self.note_closed(why),
+        }
+    }
+
+    fn settle(&mut self, settled: Settled<W>) {
+        if !self.in_order.is_empty() && self.in_order.remove(&settled.call.number()) {
+            self.queue.push_settled(settled);
+        } else {
+            self.settled.push_back(settled);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The session itself: what it holds, what can be asked of it, and what its owner can have it do.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -13,9 +13,8 @@ use super::wire::{Handshake, Wire};
 use crate::config::Config;
 use crate::connection::{Batch, Connection, Rejected, SendError};
 use crate::encode::Payload;
-use crate::error_object::ErrorObject;
 use crate::event::{CloseReason, Closed, ConnectionError};
-use crate::id::{CallId, ReplyToken, RequestKey};
+use crate::id::{CallId, RequestKey};
 use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
 use crate::time::Instant;
 
@@ -55,10 +54,16 @@ pub struct Session<W> {
     pub(super) rest: Vec<u8>,
     /// The first bytes may still begin an HTTP request.
     pub(super) is_at_start: bool,
-    pub(super) queue: Queue,
+    pub(super) queue: Queue<W>,
     /// The service was given work and has not asked for more since.
     pub(super) is_serving: bool,
     pub(super) settled: VecDeque<Settled<W>>,
+    /// Open calls whose end keeps its place among the service's work.
+    pub(super) in_order: BTreeSet<u64>,
+    /// What the handshake has told; none before messages can be exchanged.
+    pub(super) handshake: Option<Handshake>,
+    /// A request whose answer was lost when writing it panicked.
+    pub(super) lost: Option<RequestReport>,
     /// Requests that the service has begun and the peer has given up.
     pub(super) cancelled: Vec<RequestKey>,
     pub(super) writing: Writing,
@@ -104,11 +109,11 @@ impl<W> Session<W> {
         let mut conn = Connection::new(config.config);
         conn.handle_time(now);
         let mut queue = Queue::new(&config);
-        let phase = match wire {
-            Wire::Layered(_) => Phase::Opening,
+        let (phase, handshake) = match wire {
+            Wire::Layered(_) => (Phase::Opening, None),
             Wire::Stream | Wire::Messages => {
-                queue.push_opened(Handshake::new());
-                Phase::Open
+                queue.push_opened();
+                (Phase::Open, Some(Handshake::new()))
             }
         };
         Self {
@@ -117,10 +122,13 @@ impl<W> Session<W> {
             config,
             wire,
             phase,
+            handshake,
             rest: Vec::new(),
             queue,
             is_serving: true,
             settled: VecDeque::new(),
+            in_order: BTreeSet::new(),
+            lost: None,
             cancelled: Vec::new(),
             writing: Writing::Idle,
             taken: 0,
@@ -136,11 +144,13 @@ impl<W> Session<W> {
     /// `may_begin_request`. Not to be called while a notification is being served. When it gives
     /// `None`, the service is taken to have nothing to do: until then the end of the input is kept
     /// from the connection, so that the service can still call and notify.
-    pub fn poll_work(&mut self, may_begin_request: bool) -> Option<Work> {
+    pub fn poll_work(&mut self, may_begin_request: bool) -> Option<Work<W>> {
         let was_paused = self.is_paused();
         let next = match self.phase {
             // Nothing waits for anything any more.
             Phase::Over(_) => self.queue.pop(),
+            // The service is told that the session is open before anything else.
+            Phase::Opening => None,
             _ => self.queue.pop_in_order(may_begin_request),
         };
         self.is_serving = !self.queue.is_empty() || next.is_some();
@@ -156,6 +166,37 @@ impl<W> Session<W> {
                 None
             }
         }
+    }
+
+    /// The next cancel, past everything else that waits. For a service that is at work on a
+    /// notification, when [`poll_work`](Self::poll_work) is not to be called.
+    pub fn poll_cancelled(&mut self) -> Option<Work<W>> {
+        match self.queue.pop_cancelled()? {
+            Next::Work(work) => Some(work),
+            // Only cancels are looked for.
+            Next::Request(_) => None,
+        }
+    }
+
+    /// Whether anything waits for the service.
+    pub fn has_work(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Whether anything waits for a service that has asked for work and was given none.
+    pub fn wants_service(&self) -> bool {
+        self.has_work() && !self.is_serving
+    }
+
+    /// Whether a cancel waits for the service.
+    pub fn has_cancels(&self) -> bool {
+        self.queue.has_cancels()
+    }
+
+    /// What the handshake has told, empty where there is none; `None` before messages could be
+    /// exchanged.
+    pub fn handshake(&self) -> Option<&Handshake> {
+        self.handshake.as_ref()
     }
 
     fn ticket(&self, request: OwnedRequest) -> (OwnedNotification, Ticket) {
@@ -193,6 +234,24 @@ impl<W> Session<W> {
         called
     }
 
+    /// Calls a method, like [`call`](Self::call). The end of the call comes out of
+    /// [`poll_work`](Self::poll_work) as [`Work::Settled`], in its place among what the peer has
+    /// sent before and after it.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn call_in_order(
+        &mut self,
+        method: &str,
+        params: impl Payload,
+        deadline: Option<Instant>,
+        waiter: W,
+    ) -> Result<CallId, Rejected<W>> {
+        let call = self.call(method, params, deadline, waiter)?;
+        self.in_order.insert(call.number());
+        Ok(call)
+    }
+
     /// Sends a notification: see [`Connection::notify`].
     ///
     /// # Errors
@@ -220,6 +279,7 @@ impl<W> Session<W> {
 
     /// Gives a call up, and tells the peer where the dialect does: see [`Connection::cancel`].
     pub fn cancel(&mut self, call: CallId) -> Option<W> {
+        self.in_order.remove(&call.number());
         let waiter = self.conn.cancel(call);
         self.advance();
         waiter
@@ -232,77 +292,6 @@ impl<W> Session<W> {
     /// As [`Connection::ask_cancel`].
     pub fn ask_cancel(&mut self, call: CallId) -> Result<(), SendError> {
         self.conn.ask_cancel(call)
-    }
-
-    /// Answers a request with a result.
-    ///
-    /// # Errors
-    /// [`SendError::Closed`] or [`SendError::NotOpen`] if nobody waits for the answer any more,
-    /// except that silence is right for a request that the peer has cancelled under a dialect that
-    /// wants none. Otherwise what was wrong with the result: the peer gets *internal error* instead,
-    /// and a report says so.
-    pub fn respond(&mut self, ticket: Ticket, result: impl Payload) -> Result<(), SendError> {
-        self.answer(ticket, |conn, token| conn.respond(token, result))
-    }
-
-    /// Answers a request with an error.
-    ///
-    /// # Errors
-    /// As [`respond`](Self::respond).
-    pub fn respond_err(
-        &mut self,
-        ticket: Ticket,
-        error: &ErrorObject<'_>,
-    ) -> Result<(), SendError> {
-        self.answer(ticket, |conn, token| conn.respond_err(token, error))
-    }
-
-    /// Answers that nobody serves the request's method.
-    ///
-    /// # Errors
-    /// As [`respond`](Self::respond).
-    pub fn respond_unknown_method(
-        &mut self,
-        ticket: Ticket,
-        method: &str,
-    ) -> Result<(), SendError> {
-        self.answer(ticket, |conn, token| {
-            conn.respond_unknown_method(token, method)
-        })
-    }
-
-    /// Answers that the request was cancelled, as the dialect says it.
-    ///
-    /// # Errors
-    /// As [`respond`](Self::respond).
-    pub fn respond_cancelled(&mut self, ticket: Ticket) -> Result<(), SendError> {
-        self.answer(ticket, |conn, token| conn.respond_cancelled(token))
-    }
-
-    /// Answers *busy*, as the dialect says it, because the shell has no room to begin the request.
-    pub fn refuse(&mut self, ticket: Ticket) {
-        let about = self.about(&ticket);
-        let busy = self.conn.config().error_profile.busy();
-        // It is refused only where nobody waits for an answer any more.
-        let _ = self.respond_err(ticket, &busy);
-        if let Some(about) = about {
-            self.report(Report::NoCapacity(about));
-        }
-    }
-
-    /// Answers for a handler that gave no answer: *internal error*, or that the request was
-    /// cancelled if the peer has given it up. A report says so.
-    pub fn abandon(&mut self, ticket: Ticket) {
-        if let Some(about) = self.answer_for(ticket) {
-            self.report(Report::Unanswered(about));
-        }
-    }
-
-    /// Answers for a handler that panicked, as [`abandon`](Self::abandon) does, and reports the
-    /// panic. None for one that served no request.
-    pub fn handle_panic(&mut self, ticket: Option<Ticket>) {
-        let about = ticket.and_then(|ticket| self.answer_for(ticket));
-        self.report(Report::Panicked(about));
     }
 
     /// Tells that a request which the shell has taken waits for a thread: notifications behind it
@@ -319,84 +308,6 @@ impl<W> Session<W> {
     /// Puts a report of the shell's among the service's work.
     pub fn report(&mut self, report: Report) {
         self.queue.push_report((report, 0));
-    }
-
-    fn answer(
-        &mut self,
-        ticket: Ticket,
-        write: impl FnOnce(&mut Connection<W>, ReplyToken) -> Result<(), Rejected<ReplyToken>>,
-    ) -> Result<(), SendError> {
-        let Ticket {
-            token,
-            bytes,
-            method,
-            begun,
-        } = ticket;
-        let key = token.key();
-        let rejected = match write(&mut self.conn, token) {
-            Ok(()) => {
-                self.let_go(key, bytes);
-                self.poll_end();
-                return Ok(());
-            }
-            Err(rejected) => rejected,
-        };
-        let (token, error) = (rejected.value, rejected.error);
-        let ticket = Ticket {
-            token,
-            bytes,
-            method,
-            begun,
-        };
-        if error == SendError::NotOpen && self.is_silenced(key) {
-            // The dialect answers a cancelled request with silence.
-            self.let_go(key, bytes);
-            return Ok(());
-        }
-        self.abandon(ticket);
-        Err(error)
-    }
-
-    /// Answers for a handler. Gives what a report says of the request; none if nobody waits for
-    /// its answer any more.
-    fn answer_for(&mut self, ticket: Ticket) -> Option<RequestReport> {
-        let about = self.about(&ticket);
-        let key = ticket.key();
-        let is_cancelled = self.is_cancelled(key);
-        self.let_go(key, ticket.bytes);
-        // Each is refused only where nobody waits for an answer any more.
-        if is_cancelled {
-            let _ = self.conn.respond_cancelled(ticket.token);
-        } else {
-            self.conn.abandon(key);
-        }
-        self.poll_end();
-        about
-    }
-
-    /// What a report says of an open request.
-    fn about(&self, ticket: &Ticket) -> Option<RequestReport> {
-        if self.is_cancelled(ticket.key()) {
-            return None;
-        }
-        let id = self.conn.request_id(ticket.key())?;
-        let duration = self.now.saturating_since(ticket.begun);
-        let method = ticket.method.as_str();
-        Some(RequestReport::new(method, id.into(), duration))
-    }
-
-    /// Forgets a request that is answered, or that nobody will answer.
-    fn let_go(&mut self, request: RequestKey, bytes: usize) {
-        let was_paused = self.is_paused();
-        self.cancelled.retain(|cancelled| *cancelled != request);
-        self.queue.release(bytes);
-        self.resume_after(was_paused);
-    }
-
-    /// Whether the peer has given a request up, and is right to hear nothing more of it.
-    fn is_silenced(&self, request: RequestKey) -> bool {
-        let is_answered = matches!(self.phase.closed(), None | Some(Closed::EndOfInput));
-        is_answered && !self.phase.is_over() && self.cancelled.contains(&request)
     }
 
     /// Whether nobody waits for the answer to a request any more.

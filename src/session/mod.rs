@@ -5,7 +5,8 @@
 //!
 //! | file | has |
 //! |---|---|
-//! | `machine` | the session: work, calls, answers, and what can be asked of it |
+//! | `machine` | the session: work, calls, and what can be asked of it |
+//! | `answer` | answers, by handlers and for them |
 //! | `phase` | the states of its life |
 //! | `input` | bytes to messages, messages to callers and to the service |
 //! | `output` | what is written next, and what became of it |
@@ -16,6 +17,7 @@
 //! | `report` | what went wrong, for a log |
 //! | `options` | the limits |
 
+mod answer;
 mod ending;
 mod input;
 mod machine;

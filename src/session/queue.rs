@@ -8,10 +8,10 @@ use alloc::collections::VecDeque;
 use core::fmt;
 use core::mem;
 
+use super::machine::Settled;
 use super::options::{SessionConfig, WhenFull};
 use super::report::Report;
 use super::ticket::Ticket;
-use super::wire::Handshake;
 use crate::event::{Notification, Request};
 use crate::id::RequestKey;
 use crate::json::OwnedJson;
@@ -20,52 +20,57 @@ use crate::owned::{OwnedNotification, OwnedRequest};
 /// One thing for the service to do.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Work {
-    /// Messages can be exchanged. Always the first.
-    Opened(Handshake),
+pub enum Work<W> {
+    /// Messages can be exchanged: see [`Session::handshake`](super::Session::handshake).
+    Opened,
     /// Answer it. What was asked, and the right to answer.
     Request(OwnedNotification, Ticket),
     /// Take note of it.
     Notification(OwnedNotification),
     /// The peer gave up a request that the service has begun.
     Cancelled(RequestKey, Option<OwnedJson>),
+    /// A call has settled that was to [keep its place](super::Session::call_in_order).
+    Settled(Settled<W>),
     /// Something for a log.
     Report(Report),
 }
 
 /// An entry of the queue.
-enum Item {
+enum Item<W> {
     Request(OwnedRequest),
     Notification(OwnedNotification),
     /// Something rare, and how many of the peer's bytes it holds.
-    Other(Box<Other>, usize),
+    Other(Box<Other<W>>, usize),
 }
 
-enum Other {
-    Opened(Handshake),
+enum Other<W> {
+    Opened,
     Cancelled(RequestKey, Option<OwnedJson>),
+    Settled(Settled<W>),
     Report(Report),
     /// Stands where the first of the dropped messages would have stood.
     Dropped,
 }
 
 /// What is taken out of the queue.
-pub(super) enum Next {
+pub(super) enum Next<W> {
     Request(OwnedRequest),
-    Work(Work),
+    Work(Work<W>),
 }
 
 /// The work that waits, and how many of the peer's bytes it holds.
-pub(super) struct Queue {
-    items: VecDeque<Item>,
+pub(super) struct Queue<W> {
+    items: VecDeque<Item<W>>,
     /// Notifications and reports among them.
     messages: usize,
     /// Bytes of the messages among them, and of the requests that are being served.
     bytes: usize,
     /// Messages dropped since the service was last told.
     dropped: u64,
-    /// Cancels among them, which may go past what waits.
+    /// Cancels among them.
     cancels: usize,
+    /// Cancels and ends of calls among them, which may go past what waits.
+    urgent: usize,
     /// Requests that the shell has taken and that wait for a thread to begin on.
     unbegun: usize,
     max_messages: usize,
@@ -73,7 +78,7 @@ pub(super) struct Queue {
     when_full: WhenFull,
 }
 
-impl Queue {
+impl<W> Queue<W> {
     pub(super) fn new(config: &SessionConfig) -> Self {
         Self {
             items: VecDeque::new(),
@@ -81,6 +86,7 @@ impl Queue {
             bytes: 0,
             dropped: 0,
             cancels: 0,
+            urgent: 0,
             unbegun: 0,
             max_messages: config.max_queued_messages,
             max_bytes: config.max_queued_bytes,
@@ -88,8 +94,16 @@ impl Queue {
         }
     }
 
-    pub(super) fn push_opened(&mut self, handshake: Handshake) {
-        self.push_other(Other::Opened(handshake), 0);
+    /// Puts the beginning before everything else.
+    pub(super) fn push_opened(&mut self) {
+        let opened = Item::Other(Box::new(Other::Opened), 0);
+        self.items.push_front(opened);
+    }
+
+    /// Takes the end of a call of ours, of which there are only so many.
+    pub(super) fn push_settled(&mut self, settled: Settled<W>) {
+        self.urgent += 1;
+        self.push_other(Other::Settled(settled), 0);
     }
 
     /// Copies a request, or gives it back if too many bytes wait already. How many requests there
@@ -131,13 +145,14 @@ impl Queue {
         let bytes = reason.as_ref().map_or(0, |reason| reason.as_str().len());
         self.bytes += bytes;
         self.cancels += 1;
+        self.urgent += 1;
         self.push_other(Other::Cancelled(key, reason), bytes);
     }
 
     /// Takes a request out that has not begun.
     pub(super) fn remove_request(&mut self, key: RequestKey) -> Option<OwnedRequest> {
         let is_wanted =
-            |item: &Item| matches!(item, Item::Request(request) if request.key() == key);
+            |item: &Item<W>| matches!(item, Item::Request(request) if request.key() == key);
         let position = self.items.iter().position(is_wanted)?;
         let Item::Request(request) = self.items.remove(position)? else {
             return None;
@@ -146,15 +161,27 @@ impl Queue {
         Some(request)
     }
 
+    /// Takes the cancel of a request out that was never begun.
+    pub(super) fn remove_cancelled(&mut self, key: RequestKey) {
+        let is_wanted = |item: &Item<W>| match item {
+            Item::Other(other, _) => matches!(**other, Other::Cancelled(found, _) if found == key),
+            _ => false,
+        };
+        let position = self.items.iter().position(is_wanted);
+        if let Some(item) = position.and_then(|at| self.items.remove(at)) {
+            self.take_out(item);
+        }
+    }
+
     /// The next thing to do, whatever waits.
-    pub(super) fn pop(&mut self) -> Option<Next> {
+    pub(super) fn pop(&mut self) -> Option<Next<W>> {
         self.items.pop_front().map(|item| self.take_out(item))
     }
 
     /// The next thing to do, for a service that begins requests only if `may_begin`. What is behind
-    /// something that waits for others waits, too, but for cancels: what is waited for may be
-    /// waiting for them.
-    pub(super) fn pop_in_order(&mut self, may_begin: bool) -> Option<Next> {
+    /// something that waits for others waits, too, but for cancels and the ends of calls: what is
+    /// waited for may be waiting for them.
+    pub(super) fn pop_in_order(&mut self, may_begin: bool) -> Option<Next<W>> {
         let is_next_free = match self.items.front()? {
             Item::Request(_) => may_begin,
             Item::Notification(_) => self.unbegun == 0,
@@ -163,11 +190,23 @@ impl Queue {
         if is_next_free {
             return self.pop();
         }
+        if self.urgent == 0 {
+            return None;
+        }
+        self.pop_first(|other| matches!(other, Other::Cancelled(..) | Other::Settled(_)))
+    }
+
+    /// The next cancel, past everything else.
+    pub(super) fn pop_cancelled(&mut self) -> Option<Next<W>> {
         if self.cancels == 0 {
             return None;
         }
-        let is_cancel = |item: &Item| matches!(item, Item::Other(other, _) if matches!(**other, Other::Cancelled(..)));
-        let position = self.items.iter().position(is_cancel)?;
+        self.pop_first(|other| matches!(other, Other::Cancelled(..)))
+    }
+
+    fn pop_first(&mut self, is_wanted: impl Fn(&Other<W>) -> bool) -> Option<Next<W>> {
+        let is_wanted = |item: &Item<W>| matches!(item, Item::Other(other, _) if is_wanted(other));
+        let position = self.items.iter().position(is_wanted)?;
         let item = self.items.remove(position)?;
         Some(self.take_out(item))
     }
@@ -180,6 +219,11 @@ impl Queue {
     /// It has begun, or never will.
     pub(super) fn begin_postponed(&mut self) {
         self.unbegun = self.unbegun.saturating_sub(1);
+    }
+
+    /// Whether a cancel waits.
+    pub(super) fn has_cancels(&self) -> bool {
+        self.cancels > 0
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -224,11 +268,11 @@ impl Queue {
         false
     }
 
-    fn push_other(&mut self, other: Other, bytes: usize) {
+    fn push_other(&mut self, other: Other<W>, bytes: usize) {
         self.items.push_back(Item::Other(Box::new(other), bytes));
     }
 
-    fn take_out(&mut self, item: Item) -> Next {
+    fn take_out(&mut self, item: Item<W>) -> Next<W> {
         Next::Work(match item {
             // Its bytes count until it is answered.
             Item::Request(request) => return Next::Request(request),
@@ -240,10 +284,15 @@ impl Queue {
             Item::Other(other, bytes) => {
                 self.bytes -= bytes;
                 match *other {
-                    Other::Opened(handshake) => Work::Opened(handshake),
+                    Other::Opened => Work::Opened,
                     Other::Cancelled(key, reason) => {
                         self.cancels -= 1;
+                        self.urgent -= 1;
                         Work::Cancelled(key, reason)
+                    }
+                    Other::Settled(settled) => {
+                        self.urgent -= 1;
+                        Work::Settled(settled)
                     }
                     Other::Report(report) => {
                         self.messages -= 1;
@@ -259,7 +308,7 @@ impl Queue {
     }
 }
 
-impl fmt::Debug for Queue {
+impl<W> fmt::Debug for Queue<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("items", &self.items.len())

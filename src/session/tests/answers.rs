@@ -152,3 +152,37 @@ fn a_ticket_of_another_session_answers_nothing() {
     assert_eq!(two.requests_open(), 1);
     assert_eq!(output(&mut two), "");
 }
+
+#[test]
+fn an_answer_that_panics_while_it_is_written_is_an_internal_error() {
+    struct Panics;
+    impl serde::Serialize for Panics {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            panic!("as the test wants it")
+        }
+    }
+    let mut session = idle(Config::new());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    let answer = std::panic::AssertUnwindSafe(|| session.respond(ticket, &Panics));
+    assert!(std::panic::catch_unwind(answer).is_err());
+    assert_eq!(
+        session.take_lost().map(|lost| lost.method).as_deref(),
+        Some("m")
+    );
+    assert_eq!(session.take_lost(), None);
+    assert!(output(&mut session).contains("-32603"));
+    assert_eq!(session.requests_open(), 0);
+}
+
+#[test]
+fn a_request_that_was_taken_and_never_begun_is_given_back_unseen() {
+    let mut session = idle(lsp_cancels());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    let ticket = session.give_back(ticket).unwrap_err();
+    line(&mut session, CANCEL_1);
+    session.give_back(ticket).unwrap();
+    assert!(output(&mut session).contains("error"));
+    assert_eq!(work(&mut session), [""; 0]);
+}

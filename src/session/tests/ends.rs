@@ -336,3 +336,17 @@ fn a_first_frame_that_says_too_little_is_not_waited_for_for_ever() {
     session.handle_input(blanks(max).as_bytes());
     assert!(!session.is_at_start);
 }
+
+#[test]
+fn a_drained_session_ends_when_its_last_answer_is_told_to_be_written() {
+    let mut session = idle(Config::new());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    session.drain();
+    session.respond(ticket, &1).unwrap();
+    let mut output = Vec::new();
+    assert!(session.take_transmit(&mut output));
+    assert_eq!(session.phase(), Phase::Draining);
+    session.handle_written();
+    assert_eq!(session.phase(), Phase::Over(Closed::Drained));
+}

@@ -47,12 +47,13 @@ fn lsp_cancels() -> Config {
 }
 
 /// What came in, one word or two for each.
-fn describe(work: Work) -> (String, Option<Ticket>) {
+fn describe(work: Work<u32>) -> (String, Option<Ticket>) {
     match work {
-        Work::Opened(_) => ("opened".into(), None),
+        Work::Opened => ("opened".into(), None),
         Work::Request(message, ticket) => (format!("request {}", message.method()), Some(ticket)),
         Work::Notification(message) => (format!("notification {}", message.method()), None),
         Work::Cancelled(..) => ("cancelled".into(), None),
+        Work::Settled(settled) => (format!("settled {}", settled.waiter), None),
         Work::Report(report) => (format!("report: {report}"), None),
     }
 }

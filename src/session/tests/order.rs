@@ -134,3 +134,41 @@ fn an_empty_message_is_a_message_and_nothing_in_a_stream() {
     session.handle_input(b"");
     assert_eq!(work(&mut session).len(), 0);
 }
+
+#[test]
+fn a_call_in_order_ends_in_its_place_and_goes_past_what_waits() {
+    let mut session = idle(Config::new());
+    session.call_in_order("c", (), None, 7).unwrap();
+    session.call("c", (), None, 8).unwrap();
+    line(&mut session, N);
+    line(&mut session, r#"{"jsonrpc":"2.0","id":1,"result":1}"#);
+    line(&mut session, r#"{"jsonrpc":"2.0","id":2,"result":2}"#);
+    line(&mut session, N);
+    assert_eq!(outcomes(&mut session).len(), 1);
+    let expected = ["notification n", "settled 7", "notification n"];
+    assert_eq!(work(&mut session), expected);
+
+    session.call_in_order("c", (), None, 9).unwrap();
+    line(&mut session, M1);
+    line(&mut session, r#"{"jsonrpc":"2.0","id":3,"result":1}"#);
+    let next = session.poll_work(false).map(|work| describe(work).0);
+    assert_eq!(next.as_deref(), Some("settled 9"));
+    assert!(session.poll_work(false).is_none());
+    assert!(session.has_work() && !session.has_cancels());
+}
+
+#[test]
+fn a_cancel_is_found_past_what_waits_for_a_notification() {
+    let mut session = idle(lsp_cancels());
+    line(&mut session, M1);
+    let ticket = request(&mut session);
+    line(&mut session, N);
+    line(&mut session, CANCEL_1);
+    assert!(session.has_cancels());
+    let cancelled = session.poll_cancelled().map(|work| describe(work).0);
+    assert_eq!(cancelled.as_deref(), Some("cancelled"));
+    assert!(session.poll_cancelled().is_none() && !session.has_cancels());
+    assert!(session.is_cancelled(ticket.key()));
+    assert_eq!(work(&mut session), ["notification n"]);
+    assert!(!session.wants_service());
+}

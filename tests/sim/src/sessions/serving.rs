@@ -162,7 +162,7 @@ impl Side {
         self.tell(|session| {
             let mark = |params: Option<antiphon::Json<'_>>| skim::mark(params?.as_bytes());
             match session.poll_work(may_begin) {
-                Some(Work::Opened(_)) => Seen::Opened,
+                Some(Work::Opened) => Seen::Opened,
                 Some(Work::Request(message, ticket)) if message.method() == "m" => {
                     Seen::Request(mark(message.params()), ticket)
                 }

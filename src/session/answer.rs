@@ -1,0 +1,216 @@
+//! Answers: by a handler, for a handler that gave none, and instead of one.
+
+use super::machine::Session;
+use super::report::{Report, RequestReport};
+use super::ticket::{Method, Ticket};
+use crate::connection::{Connection, Rejected, SendError};
+use crate::encode::Payload;
+use crate::error_object::ErrorObject;
+use crate::event::Closed;
+use crate::id::{ReplyToken, RequestKey};
+use crate::time::Instant;
+
+impl<W> Session<W> {
+    /// Answers a request with a result.
+    ///
+    /// # Errors
+    /// [`SendError::Closed`] or [`SendError::NotOpen`] if nobody waits for the answer any more,
+    /// except that silence is right for a request that the peer has cancelled under a dialect that
+    /// wants none. Otherwise what was wrong with the result: the peer gets *internal error* instead,
+    /// and a report says so.
+    pub fn respond(&mut self, ticket: Ticket, result: impl Payload) -> Result<(), SendError> {
+        self.answer(ticket, |conn, token| conn.respond(token, result))
+    }
+
+    /// Answers a request with an error.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_err(
+        &mut self,
+        ticket: Ticket,
+        error: &ErrorObject<'_>,
+    ) -> Result<(), SendError> {
+        self.answer(ticket, |conn, token| conn.respond_err(token, error))
+    }
+
+    /// Answers that nobody serves the request's method.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_unknown_method(
+        &mut self,
+        ticket: Ticket,
+        method: &str,
+    ) -> Result<(), SendError> {
+        self.answer(ticket, |conn, token| {
+            conn.respond_unknown_method(token, method)
+        })
+    }
+
+    /// Answers that the request was cancelled, as the dialect says it.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_cancelled(&mut self, ticket: Ticket) -> Result<(), SendError> {
+        self.answer(ticket, |conn, token| conn.respond_cancelled(token))
+    }
+
+    /// Answers *busy*, as the dialect says it, because the shell has no room to begin the request.
+    pub fn refuse(&mut self, ticket: Ticket) {
+        let about = self.about(ticket.key(), &ticket.method, ticket.begun);
+        let busy = self.conn.config().error_profile.busy();
+        // It is refused only where nobody waits for an answer any more.
+        let _ = self.respond_err(ticket, &busy);
+        if let Some(about) = about {
+            self.report(Report::NoCapacity(about));
+        }
+    }
+
+    /// Answers for a handler that gave no answer: *internal error*, or that the request was
+    /// cancelled if the peer has given it up. A report says so.
+    pub fn abandon(&mut self, ticket: Ticket) {
+        if let Some(about) = self.answer_for(ticket) {
+            self.report(Report::Unanswered(about));
+        }
+    }
+
+    /// Gives a request back that was cancelled before the shell could begin it: it is answered as
+    /// cancelled, and the service hears nothing of it.
+    ///
+    /// # Errors
+    /// It was not cancelled, and may begin.
+    pub fn give_back(&mut self, ticket: Ticket) -> Result<(), Ticket> {
+        if !self.is_cancelled(ticket.key()) {
+            return Err(ticket);
+        }
+        self.queue.remove_cancelled(ticket.key());
+        // It is refused only where nobody waits for an answer any more.
+        let _ = self.respond_cancelled(ticket);
+        Ok(())
+    }
+
+    /// Answers for a handler that panicked, as [`abandon`](Self::abandon) does, and reports the
+    /// panic. None for one that served no request.
+    pub fn handle_panic(&mut self, ticket: Option<Ticket>) {
+        let about = ticket.and_then(|ticket| self.answer_for(ticket));
+        self.report(Report::Panicked(about));
+    }
+
+    /// The request whose answer was lost because writing it panicked. It has been answered
+    /// *internal error*. Once.
+    pub fn take_lost(&mut self) -> Option<RequestReport> {
+        self.lost.take()
+    }
+
+    fn answer(
+        &mut self,
+        ticket: Ticket,
+        write: impl FnOnce(&mut Connection<W>, ReplyToken) -> Result<(), Rejected<ReplyToken>>,
+    ) -> Result<(), SendError> {
+        let Ticket {
+            token,
+            bytes,
+            method,
+            begun,
+        } = ticket;
+        let key = token.key();
+        let mut unwinding = Unwinding {
+            session: self,
+            request: Some((key, bytes, method, begun)),
+        };
+        let written = write(&mut unwinding.session.conn, token);
+        let method = unwinding.request.take().map(|(_, _, method, _)| method);
+        drop(unwinding);
+        let rejected = match written {
+            Ok(()) => {
+                self.let_go(key, bytes);
+                self.poll_end();
+                return Ok(());
+            }
+            Err(rejected) => rejected,
+        };
+        let (token, error) = (rejected.value, rejected.error);
+        if error == SendError::NotOpen && self.is_silenced(key) {
+            // The dialect answers a cancelled request with silence.
+            self.let_go(key, bytes);
+            return Ok(());
+        }
+        if let Some(method) = method {
+            self.abandon(Ticket {
+                token,
+                bytes,
+                method,
+                begun,
+            });
+        }
+        Err(error)
+    }
+
+    /// Answers for a handler that gave no answer, as [`abandon`](Self::abandon) does, but makes no
+    /// report. Gives what one would say of the request; none if nobody waits for its answer.
+    pub fn answer_for(&mut self, ticket: Ticket) -> Option<RequestReport> {
+        let about = self.about(ticket.key(), &ticket.method, ticket.begun);
+        let key = ticket.key();
+        let is_cancelled = self.is_cancelled(key);
+        self.let_go(key, ticket.bytes);
+        // Each is refused only where nobody waits for an answer any more.
+        if is_cancelled {
+            let _ = self.conn.respond_cancelled(ticket.token);
+        } else {
+            self.conn.abandon(key);
+        }
+        self.poll_end();
+        about
+    }
+
+    /// What a report says of an open request.
+    pub(super) fn about(
+        &self,
+        key: RequestKey,
+        method: &Method,
+        begun: Instant,
+    ) -> Option<RequestReport> {
+        if self.is_cancelled(key) {
+            return None;
+        }
+        let id = self.conn.request_id(key)?;
+        let duration = self.now.saturating_since(begun);
+        Some(RequestReport::new(method.as_str(), id.into(), duration))
+    }
+
+    /// Forgets a request that is answered, or that nobody will answer.
+    fn let_go(&mut self, request: RequestKey, bytes: usize) {
+        let was_paused = self.is_paused();
+        self.cancelled.retain(|cancelled| *cancelled != request);
+        self.queue.release(bytes);
+        self.resume_after(was_paused);
+    }
+
+    /// Whether the peer has given a request up, and is right to hear nothing more of it.
+    fn is_silenced(&self, request: RequestKey) -> bool {
+        let is_answered = matches!(self.phase.closed(), None | Some(Closed::EndOfInput));
+        is_answered && !self.phase.is_over() && self.cancelled.contains(&request)
+    }
+}
+
+/// Answers for a request if writing its answer panics.
+struct Unwinding<'s, W> {
+    session: &'s mut Session<W>,
+    /// None once the answer is written.
+    request: Option<(RequestKey, usize, Method, Instant)>,
+}
+
+impl<W> Drop for Unwinding<'_, W> {
+    fn drop(&mut self) {
+        let Some((key, bytes, method, begun)) = self.request.take() else {
+            return;
+        };
+        let session = &mut *self.session;
+        session.lost = session.about(key, &method, begun);
+        session.let_go(key, bytes);
+        // It is refused only where nobody waits for an answer any more.
+        session.conn.abandon(key);
+        session.poll_end();
+    }
+}
