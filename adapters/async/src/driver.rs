@@ -77,10 +77,6 @@ impl antiphon_session::Clock for RuntimeClock {
     fn now(&self) -> Instant {
         self.0.now()
     }
-
-    fn now_about(&self) -> Instant {
-        self.0.now_about()
-    }
 }
 
 /// Runs one connection; ready when it has ended, with the reason. Made by [`drive`]. Dropped
@@ -117,12 +113,7 @@ impl Future for Driver {
             match &mut this.stage {
                 Stage::Moving(pump) => {
                     let (dispatch, session) = (&mut this.dispatch, &this.session);
-                    let work = |cx: &mut Context<'_>| {
-                        let progress = dispatch.poll(cx, session);
-                        // An idle connection keeps next to nothing for the next request.
-                        dispatch.rest();
-                        progress
-                    };
+                    let work = |cx: &mut Context<'_>| dispatch.poll(cx, session);
                     if pump
                         .poll(cx, &*this.session, &*this.runtime, work)
                         .is_pending()
@@ -136,7 +127,7 @@ impl Future for Driver {
                 Stage::Serving(until, timer) => {
                     this.dispatch.poll(cx, &this.session);
                     let is_late = timer.poll_until(*until, cx).is_ready();
-                    let has_work = !this.session.lock().queue.is_empty();
+                    let has_work = this.session.lock().conn.has_work();
                     if (has_work || !this.dispatch.is_through()) && !is_late {
                         return Poll::Pending;
                     }

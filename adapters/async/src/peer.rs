@@ -37,12 +37,6 @@ impl Peer {
         Self { handle, runtime }
     }
 
-    /// See [`Handle::unshared`].
-    #[cfg(feature = "http")]
-    pub(crate) fn unshared(&mut self) -> Option<&mut antiphon_session::Session> {
-        self.handle.unshared()
-    }
-
     /// What the transport knows of the other side.
     pub fn context(&self) -> &Context {
         self.handle.context()
@@ -94,9 +88,7 @@ impl Peer {
         timeout: Option<Duration>,
     ) -> Result<OwnedJson, CallError> {
         let deadline = self.handle.deadline(timeout);
-        let (until, mut first) = (deadline.at(), Some(deadline));
-        let call = self.with_room(until, |room| {
-            let deadline = first.take().unwrap_or(until.into());
+        let call = self.with_room(deadline, |room| {
             self.handle.call_now(method, params, deadline, room)
         });
         let pending = call.await?;
@@ -114,7 +106,7 @@ impl Peer {
         params: impl Payload + Copy,
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
-        let deadline = self.handle.deadline(timeout).at();
+        let deadline = self.handle.deadline(timeout);
         let call = self.with_room(deadline, |room| {
             self.handle.call(method, params, deadline, room)
         });
@@ -128,10 +120,8 @@ impl Peer {
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
     pub async fn notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
         let deadline = self.handle.deadline(Some(CALL_TIMEOUT_DEFAULT));
-        self.with_room(deadline.at(), |room| {
-            self.handle.notify(method, params, room)
-        })
-        .await
+        self.with_room(deadline, |room| self.handle.notify(method, params, room))
+            .await
     }
 
     /// The same without waiting.
@@ -178,7 +168,7 @@ impl Peer {
         timeout: Option<Duration>,
         build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
-        let deadline = self.handle.deadline(timeout).at();
+        let deadline = self.handle.deadline(timeout);
         let mut build = Some(build);
         let sent = self.with_room(deadline, |room| {
             let Some(given) = build.take() else {
@@ -226,7 +216,7 @@ impl Peer {
     pub async fn flush(&self, timeout: Duration) -> io::Result<()> {
         let (mark, deadline) = (self.handle.mark(), self.handle.deadline(Some(timeout)));
         let written = poll_fn(|cx| self.handle.poll_flush(mark, cx.waker()));
-        let written = until(&*self.runtime, deadline.at(), written).await;
+        let written = until(&*self.runtime, deadline, written).await;
         written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -248,7 +238,7 @@ impl Peer {
     pub async fn wait_closed(&self, timeout: Duration) -> Option<Closed> {
         let deadline = self.handle.deadline(Some(timeout));
         let finished = poll_fn(|cx| self.handle.poll_finished(cx.waker()));
-        until(&*self.runtime, deadline.at(), finished).await
+        until(&*self.runtime, deadline, finished).await
     }
 
     /// Why the connection takes nothing more in; none while it does.

@@ -15,26 +15,22 @@
 //! nobody else.
 
 use std::io;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Closed, Framing, Instant, OwnedRequest};
+use antiphon::{Closed, Framing, Instant};
 use antiphon_session::{
-    Handle, Machine, Options, Report, Request, Session, Signal, Spare, SystemClock, Taken,
-    ThreadMachine, Work, unless_broken,
+    Handle, Machine, Options, Report, Request, Session, Signal, SystemClock, Tag, ThreadMachine,
+    Work, unless_broken,
 };
 
 use crate::link::Link;
 use crate::peer::Peer;
 use crate::pump::pump;
 use crate::service::Service;
-
-/// How many requests of a batch are taken from the session's queue behind one.
-const TAKEN_MAX: usize = 128;
 
 /// How long before it is looked again whether the service is done, should a nudge be missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -183,25 +179,11 @@ fn serve_beside(session: &Arc<Session>, service: Box<dyn Service>) -> io::Result
 /// The service thread.
 fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
     let peer = Peer::new(Handle::unowned(Arc::clone(session)));
-    if wait_open(session) {
-        let opened = catch_unwind(AssertUnwindSafe(|| service.opened(&peer)));
-        if opened.is_err() {
-            session.report(Report::Panicked { request: None });
-        }
-    }
-    let mut taken = Taken::default();
-    let _spare = Spare::keep(session);
     loop {
-        match next_work(session, &mut taken) {
-            Next::Requests => {
-                while let Some(request) = taken.pop() {
-                    session.set_taken(taken.len());
-                    begin(session, &mut *service, &peer, request);
-                }
-            }
+        match next_work(session) {
             Next::Work(work) => {
                 guarded(&mut *service, &peer, |service| {
-                    serve_one(service, &peer, work)
+                    serve_one(session, service, &peer, work);
                 });
             }
             Next::Closed(why) => {
@@ -224,81 +206,59 @@ fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn 
     }
 }
 
-/// Waits until messages can be exchanged. False if that will never be.
-fn wait_open(session: &Session) -> bool {
-    let mut state = session.lock();
-    while !state.is_open() && state.finished().is_none() {
-        state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
-    }
-    state.is_open()
-}
-
 /// What the service thread does next.
 enum Next {
-    /// What was taken.
-    Requests,
-    /// Anything but a request.
     Work(Work),
     /// The last word.
     Closed(Closed),
 }
 
-/// Waits for the next thing to do. Requests right behind a request in its batch are taken along with
-/// it: given up before they begin, they are answered when it is their turn, and no later than the
-/// batch is.
-fn next_work(session: &Session, taken: &mut Taken) -> Next {
+/// Waits for the next thing to do.
+fn next_work(session: &Session) -> Next {
     let mut state = session.lock();
     loop {
-        if state.queue.pop_batch(taken, TAKEN_MAX) {
-            state.is_serving = true;
-            return Next::Requests;
-        }
-        if let Some(work) = state.next_in_order(true) {
-            state.is_serving = true;
+        state.conn.handle_time(session.now());
+        let work = state.conn.poll_work(true);
+        session.wake(&mut state);
+        if let Some(work) = work {
             return Next::Work(work);
         }
         if let Some(why) = state.finished() {
             return Next::Closed(why);
         }
-        if !state.queue.is_empty() {
+        if state.conn.has_work() {
             // What is next waits until all before it has begun. The thread that begins it wakes this one.
             session.want_reader(&mut state);
             state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
             continue;
         }
-        if mem::replace(&mut state.is_serving, false) {
-            session.wake(&mut state);
-        }
-        state.queue.take_room(taken);
         let has_come;
         (state, has_come) = session.read_idle(state);
-        if !has_come && state.queue.is_empty() && state.finished().is_none() {
+        if !has_come && !state.conn.has_work() && state.finished().is_none() {
             state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
         }
     }
 }
 
-fn begin(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, request: OwnedRequest) {
-    if !session.may_begin(request.key()) {
-        Request::give_up(session, request);
-        return;
-    }
-    let (request, reply) = Request::split(session, request);
-    guarded(service, peer, |service| {
-        service.request(peer, request, reply)
-    });
-}
-
-fn serve_one(service: &mut dyn Service, peer: &Peer, work: Work) {
+fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, work: Work) {
     match work {
+        Work::Opened => service.opened(peer),
+        Work::Request(message, ticket) => {
+            let (request, reply) = Request::new(session, message, ticket);
+            service.request(peer, request, reply);
+        }
         Work::Notification(notification) => service.notification(peer, notification),
         Work::Cancelled(key, reason) => {
             let reason = reason.as_ref().map(|reason| reason.as_json());
             service.cancelled(peer, key, reason);
         }
-        Work::Settled(then, outcome) => then(outcome),
-        Work::Report(report) => service.report(peer, report),
-        // Requests are begun one by one; the queue tells what it dropped as a report.
-        Work::Request(_) | Work::Dropped => {}
+        Work::Settled(settled) => {
+            if let Tag::Then(then) = settled.waiter {
+                then(settled.outcome);
+            }
+        }
+        Work::Report(report) => service.report(peer, report.into()),
+        // What a later core may add is nothing we promise.
+        _ => {}
     }
 }

@@ -92,7 +92,7 @@ impl Peer {
         timeout: Option<Duration>,
     ) -> Result<OwnedOutcome, CallError> {
         let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline.at());
+        let room = Room::Wait(deadline);
         let ended = self.handle.call_and_wait(method, params, deadline, room);
         Ok(ended?)
     }
@@ -105,7 +105,7 @@ impl Peer {
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
         let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline.at());
+        let room = Room::Wait(deadline);
         let call = self.handle.call_now(method, params, deadline, room)?;
         Ok(PendingCall::new(call))
     }
@@ -122,7 +122,7 @@ impl Peer {
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
         let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline.at());
+        let room = Room::Wait(deadline);
         let call = self.handle.call(method, params, deadline, room)?;
         Ok(PendingCall::new(call))
     }
@@ -141,7 +141,7 @@ impl Peer {
         then: impl FnOnce(OwnedOutcome) + Send + 'static,
     ) -> Result<CallId, CallRefused> {
         let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline.at());
+        let room = Room::Wait(deadline);
         self.handle
             .call_then(method, params, deadline, room, Box::new(then))
     }
@@ -152,8 +152,7 @@ impl Peer {
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
     pub fn notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
         let deadline = self.handle.deadline(Some(CALL_TIMEOUT_DEFAULT));
-        self.handle
-            .notify(method, params, Room::Wait(deadline.at()))
+        self.handle.notify(method, params, Room::Wait(deadline))
     }
 
     /// The same without waiting.
@@ -203,7 +202,7 @@ impl Peer {
         build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
         let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline.at());
+        let room = Room::Wait(deadline);
         let sent = self.handle.batch(deadline, room, build);
         let (handles, pending) = sent.map_err(|(error, _)| CallError::Rejected(error))?;
         Ok((handles, pending.wait()))

@@ -16,7 +16,6 @@ use serde::de::DeserializeOwned;
 
 use crate::handle::Handle;
 use crate::places::{Place, Places};
-use crate::rare::rare;
 use crate::roster::NoConnection;
 use crate::session::{Guard, Patience, Session};
 
@@ -52,7 +51,7 @@ impl Pending {
     /// The same for `span` at most; the call stays open if it takes longer. The outcome is given
     /// once.
     pub fn wait_for(&mut self, span: Duration) -> Option<OwnedOutcome> {
-        self.wait_until(self.handle.deadline(Some(span)).at())
+        self.wait_until(self.handle.deadline(Some(span)))
     }
 
     /// None if it takes longer, or the outcome has been given.
@@ -172,7 +171,7 @@ pub(crate) fn wait_at<'s, R>(
     deadline: Instant,
     take: fn(&mut Places, &Place) -> Option<R>,
 ) -> Option<R> {
-    if session.is_to_write_first(&state) {
+    if state.conn.has_transmit() {
         state = session.write_out(state);
     }
     let mut is_reading = true;
@@ -183,7 +182,6 @@ pub(crate) fn wait_at<'s, R>(
             return Some(found);
         }
         if waiting.is_over(session) {
-            rare();
             session.leave_waiting(&mut state);
             return None;
         }
@@ -193,7 +191,6 @@ pub(crate) fn wait_at<'s, R>(
             // Whether anything came in or not, it may be there now.
             continue;
         }
-        rare();
         session.begin_waiting(&mut state);
         let condition = state.places.condition(place);
         state = session.wait_on(&condition, state, deadline);

@@ -1,13 +1,10 @@
-//! An error of the transport, for as many as ask for it.
-//!
-//! The rule guarded here: whoever asks gets what the transport said, with its kind, its text and its
-//! causes.
+//! An error of the transport, told to everybody who asks.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 
+use antiphon::session::Fault;
 use antiphon::{Closed, ConnectionError};
 
 /// How a connection ended, with an error if the peer or the stream broke it: then the stream can no
@@ -34,33 +31,33 @@ pub(crate) fn broken(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// An error that is told more than once.
-#[derive(Clone, Debug)]
-pub(crate) struct Fault(Arc<io::Error>);
-
-impl Fault {
-    pub(crate) fn new(error: io::Error) -> Self {
-        Self(Arc::new(error))
-    }
-
-    /// The error once more.
-    pub(crate) fn to_error(&self) -> io::Error {
-        match self.0.raw_os_error() {
+/// The error of a transport that a session has been told of, with its kind, its text and its causes.
+pub(crate) fn to_error(fault: &Fault) -> io::Error {
+    let error = fault.as_error();
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        return match error.raw_os_error() {
             Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::new(self.0.kind(), self.clone()),
-        }
+            None => io::Error::new(error.kind(), Told(fault.clone())),
+        };
+    }
+    match error.downcast_ref::<ConnectionError>() {
+        Some(error) => broken(*error),
+        None => io::Error::other(Told(fault.clone())),
     }
 }
 
-impl fmt::Display for Fault {
+/// An error that is told more than once. Its source is the error that the transport gave.
+#[derive(Debug)]
+struct Told(Fault);
+
+impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-/// Its source is the error that the transport gave.
-impl Error for Fault {
+impl Error for Told {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.0)
+        Some(self.0.as_error())
     }
 }

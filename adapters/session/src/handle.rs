@@ -10,15 +10,12 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, Outcome, OwnedOutcome, Payload,
-    SendError,
+    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, OwnedOutcome, Payload, SendError,
 };
 
 use crate::call::{CallRefused, Pending, PendingBatch, wait_at};
-use crate::clock::FAR_AHEAD;
 use crate::context::Context;
 use crate::places::{Place, Places};
-use crate::rare::rare;
 use crate::request::Responder;
 use crate::session::{Guard, Session, Signal, State, Tag, Then};
 
@@ -53,31 +50,6 @@ impl Drop for Owner {
     fn drop(&mut self) {
         self.session
             .when_free(|session| session.close(CloseReason::Done));
-    }
-}
-
-/// When a call is given up, as [`Handle::deadline`] reckons it for one that begins at once; any [`Instant`] is one, too.
-#[derive(Debug)]
-pub struct Deadline {
-    at: Instant,
-    /// What the clock showed, if that is good enough for the connection: it need not be asked again.
-    present: Option<Instant>,
-}
-
-impl Deadline {
-    /// The time; [`Instant::FAR_FUTURE`] for never.
-    pub fn at(&self) -> Instant {
-        self.at
-    }
-
-    fn due(&self) -> Option<Instant> {
-        (self.at != Instant::FAR_FUTURE).then_some(self.at)
-    }
-}
-
-impl From<Instant> for Deadline {
-    fn from(at: Instant) -> Self {
-        Self { at, present: None }
     }
 }
 
@@ -117,33 +89,14 @@ impl Handle {
         &self.session
     }
 
-    /// The connection itself, to [begin anew](Session::renew), if nobody else has a reference to it.
-    pub fn unshared(&mut self) -> Option<&mut Session> {
-        Arc::get_mut(&mut self.session)
-    }
-
     /// What the transport knows of the other side.
     pub fn context(&self) -> &Context {
         self.session.context()
     }
 
-    /// The time that lies `timeout` ahead; never for none. One that is far ahead is told by what the clock
-    /// [about](crate::Clock::now_about) shows. For a call that is begun now: to the connection the present is what the
-    /// clock shows here.
-    pub fn deadline(&self, timeout: Option<Duration>) -> Deadline {
-        let Some(span) = timeout else {
-            return Instant::FAR_FUTURE.into();
-        };
-        let is_far = span >= FAR_AHEAD;
-        let now = if is_far {
-            self.session.now_about()
-        } else {
-            self.session.now()
-        };
-        Deadline {
-            at: now + span,
-            present: (!is_far || self.session.is_patient()).then_some(now),
-        }
+    /// The time that lies `timeout` ahead; [`Instant::FAR_FUTURE`] for none.
+    pub fn deadline(&self, timeout: Option<Duration>) -> Instant {
+        timeout.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span)
     }
 
     /// Begins a call that settles by `deadline`.
@@ -154,10 +107,10 @@ impl Handle {
         &self,
         method: &str,
         params: impl Payload + Copy,
-        deadline: impl Into<Deadline>,
+        deadline: Instant,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
-        let (call, place, mut state) = self.begin(method, params, deadline.into(), room)?;
+        let (call, place, mut state) = self.begin(method, params, deadline, room)?;
         self.session.wake(&mut state);
         drop(state);
         Ok(Pending::new(self.to_unowned(), call, place))
@@ -172,10 +125,10 @@ impl Handle {
         &self,
         method: &str,
         params: impl Payload + Copy,
-        deadline: impl Into<Deadline>,
+        deadline: Instant,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
-        let (call, place, state) = self.begin(method, params, deadline.into(), room)?;
+        let (call, place, state) = self.begin(method, params, deadline, room)?;
         drop(self.session.write_out(state));
         Ok(Pending::new(self.to_unowned(), call, place))
     }
@@ -188,10 +141,10 @@ impl Handle {
         &self,
         method: &str,
         params: impl Payload + Copy,
-        deadline: impl Into<Deadline>,
+        deadline: Instant,
         room: Room<'_>,
     ) -> Result<OwnedOutcome, SendError> {
-        let (_, place, state) = self.begin(method, params, deadline.into(), room)?;
+        let (_, place, state) = self.begin(method, params, deadline, room)?;
         let state = self.session.write_out(state);
         // The deadline is the connection's to keep.
         let outcome = wait_at(
@@ -208,13 +161,12 @@ impl Handle {
         &self,
         method: &str,
         params: impl Payload + Copy,
-        deadline: Deadline,
+        deadline: Instant,
         room: Room<'_>,
     ) -> Result<(CallId, Place, Guard<'_>), SendError> {
-        let (due, present) = (deadline.due(), deadline.present);
-        let sent = self.with_room(present, room, (), |state, ()| {
+        let sent = self.with_room(room, (), |state, ()| {
             let tag = Tag::Once(state.places.next());
-            let sent = state.conn.call(method, params, due, tag);
+            let sent = state.conn.call(method, params, due(deadline), tag);
             sent.map(|call| (call, state.places.open()))
                 .map_err(|rejected| (rejected.error, Some(())))
         });
@@ -233,15 +185,13 @@ impl Handle {
         &self,
         method: &str,
         params: impl Payload + Copy,
-        deadline: impl Into<Deadline>,
+        deadline: Instant,
         room: Room<'_>,
         then: Then,
     ) -> Result<CallId, CallRefused> {
-        let deadline = deadline.into();
-        let (due, present) = (deadline.due(), deadline.present);
         let tag = Tag::Then(then);
-        let sent = self.with_room(present, room, tag, |state, tag| {
-            let sent = state.conn.call(method, params, due, tag);
+        let sent = self.with_room(room, tag, |state, tag| {
+            let sent = state.conn.call_in_order(method, params, due(deadline), tag);
             sent.map_err(|rejected| (rejected.error, Some(rejected.value)))
         });
         let (call, mut state) = sent.map_err(|(error, tag)| match tag {
@@ -265,7 +215,7 @@ impl Handle {
         params: impl Payload + Copy,
         room: Room<'_>,
     ) -> Result<(), SendError> {
-        let sent = self.with_room(None, room, (), |state, ()| {
+        let sent = self.with_room(room, (), |state, ()| {
             let sent = state.conn.notify(method, params);
             sent.map_err(|error| (error, Some(())))
         });
@@ -283,21 +233,19 @@ impl Handle {
     /// why `build` or the connection refused.
     pub fn batch<H, F>(
         &self,
-        deadline: impl Into<Deadline>,
+        deadline: Instant,
         room: Room<'_>,
         build: F,
     ) -> Result<(H, PendingBatch), (SendError, Option<F>)>
     where
         F: FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
     {
-        let deadline = deadline.into();
-        let (due, present) = (deadline.due(), deadline.present);
-        let ((handles, place), state) = self.with_room(present, room, build, |state, build| {
-            if state.is_full() {
+        let ((handles, place), state) = self.with_room(room, build, |state, build| {
+            if state.conn.is_full() {
                 return Err((SendError::Full, Some(build)));
             }
             let (place, mut calls) = (state.places.next(), Vec::new());
-            let mut batch = state.conn.batch(due);
+            let mut batch = state.conn.batch(due(deadline));
             let mut builder = BatchBuilder::new(&mut batch, place, &mut calls);
             let handles = build(&mut builder).map_err(|error| (error, None))?;
             batch.send().map_err(|error| (error, None))?;
@@ -307,25 +255,22 @@ impl Handle {
         Ok((handles, PendingBatch::new(self.to_unowned(), place)))
     }
 
-    /// Does `send`, and keeps the lock for what is to be done about it; if it is refused for want of room, as `room` says.
-    /// `present` is what the clock has just shown, if it was looked at.
+    /// Does `send`, and keeps the lock for what is to be done about it; if it is refused for want of
+    /// capacity, as `room` says.
     fn with_room<V, R>(
         &self,
-        present: Option<Instant>,
         room: Room<'_>,
         mut value: V,
         mut send: impl FnMut(&mut State, V) -> Result<R, (SendError, Option<V>)>,
     ) -> Result<(R, Guard<'_>), (SendError, Option<V>)> {
         let mut state = self.session.lock();
-        state.set_present(present);
         loop {
-            self.session.tell_time_to_output(&mut state);
+            state.conn.handle_time(self.session.now());
             let sent = self.session.lend(|| send(&mut state, value));
             let (error, back) = match sent {
                 Ok(done) => return Ok((done, state)),
                 Err(refused) => refused,
             };
-            rare();
             match (room, back) {
                 (Room::Wait(deadline), Some(back))
                     if error == SendError::Full && self.session.now() < deadline =>
@@ -434,17 +379,12 @@ impl Handle {
 
     /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
     pub fn cancel(&self, call: CallId) -> bool {
-        // What the tag holds is dropped without the lock: it may be a responder.
-        let tag = self.session.act(|state| {
-            let tag = state.conn.cancel(call);
-            match &tag {
-                Some(Tag::Once(place)) => state.settle(place, Outcome::Aborted),
-                Some(Tag::Batch(place)) => state.gather(place, call, Outcome::Aborted),
-                Some(Tag::Then(_)) | None => {}
-            }
-            tag
+        // What a function holds is dropped without the lock: it may be a responder.
+        let (is_open, _then) = self.session.act(|state| match state.conn.cancel(call) {
+            Some(tag) => (true, state.settle_cancelled(call, tag)),
+            None => (false, None),
         });
-        tag.is_some()
+        is_open
     }
 
     /// The same for a call that nobody waits for any more.
@@ -514,6 +454,11 @@ impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.session.fmt(f)
     }
+}
+
+/// A deadline as the conversation takes it.
+fn due(deadline: Instant) -> Option<Instant> {
+    (deadline != Instant::FAR_FUTURE).then_some(deadline)
 }
 
 /// Builds one batch. Made by [`Handle::batch`], for the function that fills it.

@@ -2,12 +2,12 @@
 //! service that answers, and callers who wait.
 //!
 //! Nothing here reads, writes, starts a thread or knows a runtime. A [`Session`] is one lock around
-//! an [`antiphon::Connection`]; whoever moves the bytes takes short turns with it, on threads
-//! (`antiphon-blocking`) or on a task (`antiphon-async` and the adapters over it). Programs use
-//! those crates; what they need from here is shown again there.
+//! an [`antiphon::session::Session`]; the code that moves the bytes takes short turns with it, on
+//! threads (`antiphon-blocking`) or on a task (`antiphon-async` and the adapters over it). Programs
+//! use those crates; what they need from here is shown again there.
 //!
 //! ```text
-//!   transport ─▶ receive ─▶ ┌─────────┐ ─▶ Queue ─▶ service ─▶ Responder ─┐
+//!   transport ─▶ receive ─▶ ┌─────────┐ ─▶ Work  ─▶ service ─▶ Responder ─┐
 //!                           │ Session │                                   │
 //!   transport ◀─ output  ◀─ └─────────┘ ◀─ Handle (call, notify, batch) ◀─┘
 //! ```
@@ -26,16 +26,12 @@ mod options;
 mod places;
 mod pool;
 mod process;
-mod queue;
-mod rare;
 mod refused;
 mod report;
-mod reported;
 mod request;
 mod roster;
 mod session;
 mod socket;
-mod spare;
 mod stdio;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -50,25 +46,22 @@ pub use child_output::{ChildExited, ChildOutput};
 pub use clock::{Clock, SystemClock};
 pub use context::{Context, Headers};
 pub use fault::unless_broken;
-pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Deadline, Handle, Room};
+pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
 pub use later::{Later, is_later, write_out};
 pub use machine::{Came, Inlet, Machine, Outlet, Receiver, ThreadMachine, Turn};
 pub use options::{Options, WhenFull};
 pub use places::Place;
 pub use pool::{Job, Pool};
 pub use process::{ChildOptions, Process};
-pub use queue::{Queue, Taken, Work};
 pub use refused::OnRefused;
-pub use report::{Report, StrayReport};
-pub use reported::ReportedRequest;
+pub use report::{Report, ReportedRequest, StrayReport};
 pub use request::{Request, Responder};
 pub use roster::{
     ClientOptions, ConnectionChange, NoConnection, OnChange, Roster, Waiting, is_sent_again,
     lost_because,
 };
-pub use session::{Guard, Session, Signal, State, Tag, Then, grace};
+pub use session::{Guard, Session, Signal, State, Tag, Then, Work, grace};
 pub use socket::{OnAccept, keep_alive};
-pub use spare::Spare;
 pub use stdio::{Stdin, Stdout, stdin, stdout_unbuffered};
 #[cfg(unix)]
 pub use unix::{UnixPath, bind_unix};

@@ -23,8 +23,7 @@ use crate::websocket::WebSocketOptions;
 #[non_exhaustive]
 pub struct Options {
     /// The protocol. Its `drain_time_max` is also how long requests may run on after the input has
-    /// ended, and its `write_time_max` how long one write may take. If both that and `frame_time_max` are ten seconds and
-    /// more, or not bounded, they may end as many milliseconds early as the clock is [about](crate::Clock::now_about) behind.
+    /// ended, and its `write_time_max` how long one write may take.
     pub config: Config,
     /// The most notifications and reports that wait for the service before
     /// [`when_full`](Self::when_full) says what is done. Default 16 384.

@@ -10,9 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar};
 use std::task::Waker;
 
-use antiphon::{CallId, Collector, Outcome, OwnedOutcome};
-
-use crate::rare::rare;
+use antiphon::{CallId, Collector, OwnedOutcome};
 
 /// As many free places are kept when nobody waits: 5 KiB.
 const KEPT_MAX: usize = 64;
@@ -131,12 +129,10 @@ impl Places {
         self.free.len() == self.places.len() && self.free.len() > KEPT_MAX
     }
 
-    /// Puts an outcome where it is awaited, and says who waits there already. It is made there: what is moved just after
-    /// it was written in parts waits for them.
-    #[inline]
-    pub(crate) fn settle(&mut self, place: &Place, outcome: Outcome<'_>) -> Option<Waiter> {
+    /// Puts an outcome where it is awaited, and says who waits there already.
+    pub(crate) fn settle(&mut self, place: &Place, outcome: OwnedOutcome) -> Option<Waiter> {
         let inside = self.places.get_mut(place.0)?;
-        outcome.put_into(&mut inside.outcome);
+        inside.outcome = Some(outcome);
         Waiter::of(inside.task.take(), inside.thread.take())
     }
 
@@ -146,11 +142,11 @@ impl Places {
         &mut self,
         place: &Place,
         call: CallId,
-        outcome: Outcome<'_>,
+        outcome: OwnedOutcome,
     ) -> Option<Waiter> {
         let inside = self.places.get_mut(place.0)?;
         let batch = inside.batch.as_mut()?;
-        batch.outcomes.put_copy(call, outcome);
+        batch.outcomes.put(call, outcome);
         batch.open -= 1;
         if batch.open > 0 {
             return None;
@@ -165,7 +161,6 @@ impl Places {
         (inside.task, inside.thread) = (None, None);
         self.free.push(place.0);
         if self.is_to_shrink() {
-            rare();
             return std::mem::take(self).places.get_mut(place.0)?.outcome.take();
         }
         // Last, so that it is moved once.

@@ -3,15 +3,13 @@
 use std::fmt;
 use std::io;
 
-pub use antiphon::session::StrayReport;
-use antiphon::{Malformed, MalformedCause, NoRoom, OwnedId, Refused, RefusedCause, Stray};
+use antiphon::session;
+pub use antiphon::session::{RequestReport as ReportedRequest, StrayReport};
+use antiphon::{MalformedCause, NoRoom, OwnedId, RefusedCause};
 
-use crate::reported::ReportedRequest;
+use crate::fault::to_error;
 #[cfg(feature = "websocket")]
 use crate::websocket::WebSocketEnd;
-
-/// The most bytes of a malformed message that a report keeps.
-const REPORT_TEXT_BYTES_MAX: usize = 1024;
 
 /// Something that went wrong, for a log.
 #[derive(Debug)]
@@ -85,43 +83,50 @@ pub enum Report {
     },
 }
 
-impl Report {
-    /// The report, and how many of the peer's bytes it holds.
-    pub(crate) fn malformed(malformed: Malformed<'_>) -> (Self, usize) {
-        let bytes = malformed.text.len().min(REPORT_TEXT_BYTES_MAX);
-        let report = Self::Malformed {
-            cause: malformed.cause,
-            text: malformed.text[..bytes].to_vec(),
-            offset: malformed.offset,
-            id: malformed.id.map(Into::into),
-            answered: malformed.answered,
-        };
-        (
-            report,
-            malformed.origin.bytes.min(2 * REPORT_TEXT_BYTES_MAX),
-        )
-    }
-
-    /// The report, and how many of the peer's bytes it holds.
-    pub(crate) fn refused(refused: Refused<'_>) -> (Self, usize) {
-        let method = refused.method.as_ref().map_or(0, |method| method.len());
-        let id = refused.id.map_or(0, |id| id.text().len());
-        let report = Self::Refused {
-            cause: refused.cause,
-            method: refused.method.map(|method| method.into_owned()),
-            id: refused.id.map(Into::into),
-            answered: refused.answered,
-        };
-        (report, method + id)
-    }
-
-    /// The report, and how many of the peer's bytes it holds.
-    pub(crate) fn stray(stray: Stray<'_>) -> (Self, usize) {
-        let report = Self::Stray {
-            kind: stray.kind.into(),
-            id: stray.id.map(Into::into),
-        };
-        (report, stray.origin.bytes)
+impl From<session::Report> for Report {
+    fn from(report: session::Report) -> Self {
+        match report {
+            session::Report::Malformed {
+                cause,
+                text,
+                offset,
+                id,
+                answered,
+            } => Self::Malformed {
+                cause,
+                text,
+                offset,
+                id,
+                answered,
+            },
+            session::Report::Refused {
+                cause,
+                method,
+                id,
+                answered,
+            } => Self::Refused {
+                cause,
+                method,
+                id,
+                answered,
+            },
+            session::Report::Stray { kind, id } => Self::Stray { kind, id },
+            session::Report::QueueFull(request) => Self::QueueFull(request),
+            session::Report::NoCapacity(request) => Self::PoolFull(request),
+            session::Report::Unanswered(request) => Self::Unanswered(request),
+            session::Report::Panicked(request) => Self::Panicked { request },
+            session::Report::QueueOverflow => Self::QueueOverflow,
+            session::Report::Dropped { messages } => Self::Dropped { messages },
+            #[cfg(feature = "websocket")]
+            session::Report::Layer(fault) => match fault.as_error().downcast_ref() {
+                Some(end) => Self::WebSocket(WebSocketEnd::clone(end)),
+                None => Self::Io(to_error(&fault)),
+            },
+            session::Report::Transport(fault) => Self::Io(to_error(&fault)),
+            session::Report::HttpRequest => Self::HttpRequest,
+            // What a later core may add is told as an error of its own.
+            other => Self::Io(io::Error::other(other.to_string())),
+        }
     }
 }
 

@@ -1,27 +1,22 @@
 //! A request in a handler's hands: what is asked, and the right to answer it.
 //!
-//! The rule guarded here: every request is answered exactly once, whatever the handler does. A
-//! responder that is dropped, in a panic or by an oversight, answers *internal error*; after the peer
+//! Every request is answered exactly once, whatever the handler does. A responder that is dropped, in a panic or by an oversight, answers *internal error*; after the peer
 //! has given the request up it answers that, as the dialect says it.
 
 use std::fmt;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
+use antiphon::session::{self, Ticket};
 use antiphon::{
-    Connection, ErrorObject, Instant, Json, Origin, OwnedNotification, OwnedOutcome, OwnedRequest,
-    Payload, Rejected, ReplyToken, RequestKey, SendError,
+    ErrorObject, Json, Origin, OwnedNotification, OwnedOutcome, Payload, RequestKey, SendError,
 };
 
 use crate::handle::Handle;
-use crate::report::Report;
-use crate::reported::MethodName;
-use crate::session::{Session, Signal, State, Tag};
-use crate::spare::Shared;
+use crate::session::{Conn, Session, State};
 
 /// What the peer asks: a request without the right to answer it, which the [`Responder`] has.
 #[derive(Clone, Debug)]
@@ -30,25 +25,18 @@ pub struct Request {
 }
 
 impl Request {
-    /// Takes a request apart: what is asked, and the right to answer it.
-    #[inline]
-    pub fn split(session: &Arc<Session>, request: OwnedRequest) -> (Self, Responder) {
-        let bytes = request.origin().bytes;
-        let method = MethodName::new(request.method());
-        let (token, message) = request.split();
-        let session = Shared::of(session);
-        (
-            Self { message },
-            Responder::new(session, token, bytes, method),
-        )
-    }
-
-    /// Answers a request that was given up before it has begun: as cancelled, and the service is not told.
-    #[cold]
-    pub fn give_up(session: &Arc<Session>, request: OwnedRequest) {
-        let (_, reply) = Self::split(session, request);
-        // A connection that has closed in the meantime awaits no answer.
-        let _ = reply.cancelled();
+    /// What is asked, and the right to answer it, of a session's work.
+    pub fn new(
+        session: &Arc<Session>,
+        message: OwnedNotification,
+        ticket: Ticket,
+    ) -> (Self, Responder) {
+        let reply = Responder {
+            session: Arc::clone(session),
+            key: ticket.key(),
+            ticket: Some(ticket),
+        };
+        (Self { message }, reply)
     }
 
     /// The method asked for.
@@ -75,30 +63,13 @@ impl Request {
 /// cancelled requests, as MCP is, answering one does nothing and is no error.
 #[must_use = "dropping a responder answers an internal error"]
 pub struct Responder {
-    session: Shared,
+    session: Arc<Session>,
     key: RequestKey,
-    token: Option<ReplyToken>,
-    is_answered: bool,
-    /// How many bytes the request had.
-    bytes: usize,
-    /// For a report: what was asked, and about when.
-    method: MethodName,
-    begun: Instant,
+    /// None once it is answered, or while the answer is written.
+    ticket: Option<Ticket>,
 }
 
 impl Responder {
-    fn new(session: Shared, token: ReplyToken, bytes: usize, method: MethodName) -> Self {
-        Self {
-            begun: session.now_about(),
-            method,
-            session,
-            key: token.key(),
-            token: Some(token),
-            is_answered: false,
-            bytes,
-        }
-    }
-
     /// Answers with a result. If that is refused, because the value has no JSON form or is too
     /// large, the peer gets *internal error* instead.
     ///
@@ -106,7 +77,7 @@ impl Responder {
     /// What was wrong with the result; [`SendError::Closed`] or [`SendError::NotOpen`] if nobody
     /// waits for it any more.
     pub fn ok(mut self, result: impl Payload) -> Result<(), SendError> {
-        self.answer(|conn, token| conn.respond(token, result))
+        self.answer(|conn, ticket| conn.respond(ticket, result))
     }
 
     /// Answers with an error.
@@ -114,7 +85,7 @@ impl Responder {
     /// # Errors
     /// As [`ok`](Self::ok).
     pub fn err(mut self, error: &ErrorObject<'_>) -> Result<(), SendError> {
-        self.answer(|conn, token| conn.respond_err(token, error))
+        self.answer(|conn, ticket| conn.respond_err(ticket, error))
     }
 
     /// Answers that nobody serves `method`.
@@ -122,7 +93,7 @@ impl Responder {
     /// # Errors
     /// As [`ok`](Self::ok).
     pub fn unknown_method(mut self, method: &str) -> Result<(), SendError> {
-        self.answer(|conn, token| conn.respond_unknown_method(token, method))
+        self.answer(|conn, ticket| conn.respond_unknown_method(ticket, method))
     }
 
     /// Answers that the request was cancelled, as the dialect says it.
@@ -130,7 +101,7 @@ impl Responder {
     /// # Errors
     /// As [`ok`](Self::ok).
     pub fn cancelled(mut self) -> Result<(), SendError> {
-        self.answer(|conn, token| conn.respond_cancelled(token))
+        self.answer(|conn, ticket| conn.respond_cancelled(ticket))
     }
 
     /// Passes on how a call to somebody else ended: a result and an error as they stood, anything
@@ -167,22 +138,13 @@ impl Responder {
             }
             if catch_unwind(AssertUnwindSafe(|| work(reply))).is_err() {
                 let request = session.take_panicked();
-                session.report(Report::Panicked { request });
+                session.report(session::Report::Panicked(request));
             }
         };
         if let Err(job) = session.options().pool.run(Box::new(job)) {
-            if let Some(reply) = take(&slot) {
-                let session = Arc::clone(&reply.session);
-                let duration = session.now_about().saturating_since(reply.begun);
-                let state = session.lock();
-                let profile = state.conn.config().error_profile;
-                let about = state.about(reply.key, reply.method.clone(), duration);
-                drop(state);
-                // A connection that has closed in the meantime awaits no answer.
-                let _ = reply.err(&profile.busy());
-                if let Some(about) = about {
-                    session.report(Report::PoolFull(about));
-                }
+            let reply = take(&slot);
+            if let Some(ticket) = reply.and_then(|mut reply| reply.ticket.take()) {
+                session.answer(|conn| conn.refuse(ticket));
             }
             drop(job);
         }
@@ -228,28 +190,14 @@ impl Responder {
 
     fn answer(
         &mut self,
-        write: impl FnOnce(&mut Connection<Tag>, ReplyToken) -> Result<(), Rejected<ReplyToken>>,
+        write: impl FnOnce(&mut Conn, Ticket) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
-        let Some(token) = self.token.take() else {
-            return Err(SendError::NotOpen);
-        };
-        // A panic in the result's `Serialize` leaves the answer to `drop`.
-        let (key, bytes) = (self.key, self.bytes);
-        let answered = self.session.answer(key, |state| {
-            let answered = match write(&mut state.conn, token) {
-                // The dialect answers a cancelled request with silence.
-                Err(rejected) if rejected.error == SendError::NotOpen && state.is_silenced(key) => {
-                    Ok(())
-                }
-                answered => answered,
-            };
-            if answered.is_ok() {
-                state.let_go(key, bytes);
-            }
-            answered
-        });
-        self.is_answered = answered.is_ok();
-        answered.map_err(|rejected| rejected.error)
+        let ticket = &mut self.ticket;
+        // If the result's `Serialize` panics, the session answers, and `drop` takes the report.
+        self.session.answer(|conn| match ticket.take() {
+            Some(ticket) => write(conn, ticket),
+            None => Err(SendError::NotOpen),
+        })
     }
 }
 
@@ -260,7 +208,7 @@ struct Unbegun {
 
 impl Unbegun {
     fn new(session: &Arc<Session>) -> Self {
-        session.lock().queue.begin_later();
+        session.lock().conn.postpone();
         Self {
             session: Arc::clone(session),
         }
@@ -271,9 +219,8 @@ impl Drop for Unbegun {
     fn drop(&mut self) {
         self.session.when_free(|session| {
             let mut state = session.lock();
-            if state.queue.note_begun() && !state.queue.is_empty() {
-                session.signal(&mut state, Signal::Work);
-            }
+            state.conn.handle_begun();
+            session.wake(&mut state);
         });
     }
 }
@@ -285,27 +232,21 @@ fn take(slot: &Mutex<Option<Responder>>) -> Option<Responder> {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        if self.is_answered {
+        let (ticket, is_panicking) = (self.ticket.take(), thread::panicking());
+        if ticket.is_none() && !is_panicking {
             return;
         }
-        let (key, bytes) = (self.key, self.bytes);
-        let token = self.token.take();
-        let method = mem::replace(&mut self.method, MethodName::new(""));
-        let (begun, is_panicking) = (self.begun, thread::panicking());
-        self.session.when_free(move |session| {
-            let duration = session.now_about().saturating_since(begun);
-            session.answer(key, |state| {
-                let is_cancelled = state.is_cancelled(key);
-                if let Some(about) = state.about(key, method, duration) {
-                    session.note_unanswered(state, about, is_panicking);
+        self.session.when_free(move |session| match ticket {
+            Some(ticket) if !is_panicking => session.answer(|conn| conn.abandon(ticket)),
+            Some(ticket) => session.act(|state| {
+                let request = state.conn.answer_for(ticket);
+                state.note_panicked(request);
+            }),
+            None => session.act(|state| {
+                if let Some(lost) = state.conn.take_lost() {
+                    state.note_panicked(Some(lost));
                 }
-                state.let_go(key, bytes);
-                // Each is refused only where nobody waits for it any more.
-                match token {
-                    Some(token) if is_cancelled => drop(state.conn.respond_cancelled(token)),
-                    _ => drop(state.conn.abandon(key)),
-                }
-            });
+            }),
         });
     }
 }

@@ -13,13 +13,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use antiphon::session::Fault;
 use antiphon::{
     CloseReason, Closed, Instant, InvalidStrategy, Lifecycle, LinkState, OwnedOutcome,
     RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
 };
 
 use crate::call::CallError;
-use crate::fault::{Fault, broken};
+use crate::fault::{broken, to_error};
 use crate::handle::Handle;
 
 /// How a client keeps its connections.
@@ -80,7 +81,7 @@ impl NoConnection {
     /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
     /// still under way. For a refused WebSocket handshake the text names the HTTP status.
     pub fn last_error(&self) -> Option<io::Error> {
-        self.last_error.as_ref().map(Fault::to_error)
+        self.last_error.as_ref().map(to_error)
     }
 }
 
@@ -100,7 +101,7 @@ impl fmt::Display for NoConnection {
 /// Its source is the last error.
 impl std::error::Error for NoConnection {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.last_error.as_ref().map(|error| error as _)
+        self.last_error.as_ref().map(|error| error.as_error() as _)
     }
 }
 
@@ -266,7 +267,7 @@ impl Roster {
                 on_change(&ConnectionChange {
                     connection: number,
                     state,
-                    error: error.map(Fault::to_error),
+                    error: error.map(to_error),
                 });
             }
         }
@@ -308,12 +309,12 @@ impl Roster {
     /// again; none for never.
     pub fn lost(&self, number: usize, now: Instant, error: Option<io::Error>) -> Option<Instant> {
         let is_closed = self.lock().is_closed;
-        let error = error.filter(|_| !is_closed).map(Fault::new);
+        let error = error.filter(|_| !is_closed).map(Fault::from);
         let (next, handle) = self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(LinkState::Closed);
             let handle = member.handle.take();
             // Until the peer has said something, nothing has succeeded.
-            let is_heard = |handle: &Handle| handle.session().lock().has_heard();
+            let is_heard = |handle: &Handle| handle.session().lock().conn.has_heard();
             if handle.as_ref().is_some_and(is_heard) {
                 member.reconnect.handle_message();
             }
@@ -387,7 +388,7 @@ impl Roster {
 
     /// Why a connection, or an attempt at one, failed last.
     pub fn last_error(&self) -> Option<io::Error> {
-        self.lock().last_error.as_ref().map(Fault::to_error)
+        self.lock().last_error.as_ref().map(to_error)
     }
 
     /// A place among those who wait for a connection.

@@ -1,73 +1,73 @@
-//! A connection between its transport, its service and its callers: one lock, and what is done
-//! under it.
+//! A session between its transport, its service and its callers: one lock around the pure
+//! [`antiphon::session::Session`], and who waits for what.
 //!
-//! Everybody takes a short turn: tell the time, do one thing, drain the events, wake whom it
-//! concerns. Nobody waits, writes or runs foreign code during a turn, but for the filling of a batch
-//! and the `Serialize` of what is being sent.
+//! A turn is short: take the lock, tell the time, do one thing, put outcomes where they are awaited,
+//! and wake those it concerns once the lock is free. Nothing waits, reads or writes under the lock.
+//! The only foreign code under it fills a batch or serialises what is being sent.
 //!
 //! | module | has |
 //! |---|---|
-//! | `state` | what the lock guards, and what can be asked of it |
 //! | `guard` | the lock, and the wakings that wait until it is free |
 //! | `signals` | who waits for what, and who is woken |
-//! | `events` | what comes in, on its way to callers and service |
-//! | `ending` | ends and faults, and how long each step of an end may take |
-//! | `judging` | when a deadline may end something |
-//! | `moving` | the session as what a pump moves bytes for |
+//! | `moving` | the session as a pump sees it |
+//! | `looking` | whether a reading thread has read all that arrived |
 //! | `lent` | user code under the lock, which may not take it again |
-//! | `inlet`, `outlet` | threads that read and write for themselves |
+//! | `inlet`, `outlet` | callers that read and write for themselves |
 
-mod ending;
-mod events;
 mod guard;
 mod inlet;
-mod judging;
 mod lent;
+mod looking;
 mod moving;
 mod outlet;
 mod signals;
-mod state;
 
-use std::collections::HashSet;
+use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::task::Waker;
-use std::time::Duration;
 
-use antiphon::{CloseReason, Closed, Connection, Input, Instant, OwnedOutcome, RequestKey};
+use antiphon::session::{Phase, SessionConfig, Settled, Ticket, Wire};
+use antiphon::{CloseReason, Closed, Framing, Input, Instant, Outcome, OwnedOutcome, RequestKey};
 
-use crate::clock::{Clock, FAR_AHEAD};
+use crate::clock::Clock;
 use crate::context::Context;
-use crate::fault::Fault;
-use crate::machine::{Outlet, Turn};
-use crate::options::Options;
+use crate::fault::to_error;
+use crate::machine::Outlet;
+use crate::options::{Options, WhenFull};
 use crate::places::{Place, Places};
-use crate::queue::{Queue, Taken, Work};
-use crate::rare::rare;
-use crate::report::Report;
-use crate::reported::ReportedRequest;
+use crate::report::ReportedRequest;
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
 
-use ending::after;
+pub use antiphon::session::grace;
 pub use guard::Guard;
 use guard::Wakes;
 use inlet::Reading;
-pub(crate) use judging::Patience;
-pub use judging::grace;
-use judging::{Arrived, Judging};
+use looking::Looking;
+pub(crate) use looking::Patience;
 use signals::SIGNALS;
 pub use signals::Signal;
 
+/// The pure session inside.
+pub(crate) type Conn = antiphon::session::Session<Tag>;
+
+/// One thing for the service to do.
+pub type Work = antiphon::session::Work<Tag>;
+
 /// Runs with the service's other work when a call has settled.
 pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
+
+/// The most work that is taken from a session at once.
+const WORK_MAX: usize = 128;
 
 /// Who waits for a call.
 pub enum Tag {
     /// One caller.
     Once(Place),
-    /// Whoever waits for a whole batch.
+    /// The caller of a batch, for all of its calls.
     Batch(Place),
     /// A function that goes on.
     Then(Then),
@@ -88,90 +88,42 @@ pub struct Session {
     state: Mutex<State>,
     /// Names the thread that runs user code under the lock; 0 for none.
     lent_to: AtomicUsize,
-    /// Where whoever has something to say may write it, where that is possible.
+    /// Where callers may write by themselves, if the transport lets them.
     outlet: OnceLock<Box<dyn Outlet>>,
-    /// False only while nothing waits for the service, for asking without the lock.
-    has_work: AtomicBool,
-    /// How many requests the service has taken and not begun yet.
-    taken: AtomicUsize,
     /// Nothing is to be read for now, for asking without the lock.
     is_paused: AtomicBool,
-    /// False only while no request in the service's hands was given up, for asking without the lock.
-    has_cancelled: AtomicBool,
-    /// Nothing more is read: it is over, and has been for a while.
+    /// Nothing more is read, for asking without the lock.
     is_deaf: AtomicBool,
+    /// The conversation has ended, for asking without the lock.
+    is_closed: AtomicBool,
     conditions: [Condvar; SIGNALS],
     options: Options,
     context: Arc<Context>,
     /// What is known since the connection opened, where that takes a handshake.
     learnt: OnceLock<Arc<Context>>,
     clock: Arc<dyn Clock>,
-    /// All spans that begin with what comes in or is written are so long that they may end some milliseconds early.
-    is_patient: bool,
 }
 
 /// What the lock of a [`Session`] guards.
 pub struct State {
     /// The conversation.
-    pub conn: Connection<Tag>,
-    /// What is between the messages and the bytes, if anything is.
-    #[cfg(feature = "websocket")]
-    pub(crate) layer: Option<Box<Layer>>,
-    /// The first bytes may begin an HTTP request, which is refused.
-    is_opening: bool,
-    /// Nothing is to be read until there is room in the queue, or a call is open.
-    pub(crate) is_paused: bool,
-    /// The connection was ended because the queue ran over.
-    is_overflown: bool,
+    pub conn: Conn,
     /// Where callers wait.
     pub(crate) places: Places,
-    /// What waits for the service.
-    pub queue: Queue,
-    /// Requests in the service's hands that were given up.
-    cancelled: HashSet<RequestKey>,
-    /// The mark in the output up to which bytes were taken to be written, and the one up to which
-    /// they have been written and flushed.
-    pub(crate) taken: u64,
-    written: u64,
     /// Who reads, where others than the reading thread may.
     reading: Reading,
-    /// Whether deadlines may end something.
-    judging: Judging,
-    /// When the write began, or last got on, that is under way; the far future while it has not had to wait. One writes
-    /// at a time.
-    pub(crate) writing_since: Option<Instant>,
-    /// What the writer is to go on with, of a write that somebody else began; otherwise empty.
+    /// Whether the reading thread has read all, while something is due.
+    looking: Looking,
+    /// What the writer is to go on with, of a write that a caller began; otherwise empty.
     left_over: Vec<u8>,
-    /// When writing failed. What else is queued is thrown away.
-    write_failed: Option<Instant>,
-    /// What broke the transport, if anything did.
-    fault: Option<Fault>,
-    /// When the input ended, and whether the connection has been told.
-    input_ended: Option<Instant>,
-    pub(crate) is_end_told: bool,
-    /// What was left over then.
-    input_rest: Vec<u8>,
-    /// The service has not begun, or is at work; not, in a task, with requests that were all there was.
-    pub is_serving: bool,
     /// The request whose handler panicked last, until that is reported.
     panicked: Option<ReportedRequest>,
-    /// The peer has sent a message that is one.
-    has_heard: bool,
-    /// Something has begun to end: time is looked at in every turn.
-    closing: bool,
-    /// The last event, and since when it is being waited for the rest.
-    closed: Option<Closed>,
-    ending_since: Option<Instant>,
-    /// Nobody writes any more.
-    pub is_writer_gone: bool,
-    /// All is over but for the service, which may have a last thing to do.
-    finished: Option<Closed>,
-    /// When whoever keeps time wakes by himself.
+    /// The phase that everybody has been woken for.
+    seen: Phase,
+    /// The transport has been let go.
+    is_let_go: bool,
+    /// When the one that keeps time wakes by itself.
     alarm: Instant,
-    /// The present, if whoever has the lock has asked for it.
-    present: Option<Instant>,
-    /// The connection was told the time since the last turn, in which case little can have become due.
-    is_told: bool,
     /// How many threads wait for each signal.
     waiting: [u32; SIGNALS],
     /// Which of those have been woken and have not come back yet.
@@ -192,59 +144,25 @@ impl Session {
             0 => context.connection = options.config.connection,
             number => options.config.connection = number,
         }
-        #[cfg(feature = "websocket")]
-        let (layer, failed) = match Layer::of(&options, &*clock) {
-            Ok(layer) => (layer, None),
-            Err(error) => (None, Some(error)),
-        };
-        let is_long = |span: Option<Duration>| span.is_none_or(|span| span >= FAR_AHEAD);
-        let config = &options.config;
-        let is_patient = is_long(config.frame_time_max) && is_long(config.write_time_max);
-        let session = Self {
-            state: Mutex::new(State::new(
-                Connection::new(options.config),
-                &options,
-                context.is_accepted,
-                #[cfg(feature = "websocket")]
-                layer,
-            )),
+        let now = clock.now();
+        let (wire, failed) = wire(&options, now);
+        let mut conn = Conn::new(session_config(&options, context.is_accepted), wire, now);
+        if failed.is_some() {
+            conn.abort(failed.map(Into::into));
+        }
+        Self {
+            state: Mutex::new(State::new(conn)),
             lent_to: AtomicUsize::new(0),
             outlet: OnceLock::new(),
-            has_work: AtomicBool::new(true),
-            taken: AtomicUsize::new(0),
             is_paused: AtomicBool::new(false),
-            has_cancelled: AtomicBool::new(false),
             is_deaf: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
             conditions: Default::default(),
             options,
             context: Arc::new(context),
             learnt: OnceLock::new(),
             clock,
-            is_patient,
-        };
-        #[cfg(feature = "websocket")]
-        if failed.is_some() {
-            session.abort(failed);
         }
-        session
-    }
-
-    /// Begins another conversation in the memory of this one, which is over, with the same options.
-    /// `know` changes what is known of the transport. Not over a WebSocket.
-    pub fn renew(&mut self, know: impl FnOnce(&mut Context)) {
-        let context = Arc::make_mut(&mut self.context);
-        know(context);
-        self.options.config.connection = context.connection;
-        let state = self.state.get_mut();
-        let state = state.unwrap_or_else(PoisonError::into_inner);
-        state.renew(&self.options);
-        *self.has_work.get_mut() = true;
-        *self.taken.get_mut() = 0;
-        *self.has_cancelled.get_mut() = false;
-        *self.is_paused.get_mut() = false;
-        *self.is_deaf.get_mut() = false;
-        self.learnt = OnceLock::new();
-        self.outlet = OnceLock::new();
     }
 
     /// The options it was made with.
@@ -257,40 +175,9 @@ impl Session {
         self.learnt.get().unwrap_or(&self.context)
     }
 
-    /// Adds what a handshake has told. Once.
-    #[cfg(feature = "websocket")]
-    pub(crate) fn learn(&self, add: impl FnOnce(&mut Context)) {
-        let mut context = Context::clone(&self.context);
-        add(&mut context);
-        // There is one handshake.
-        let _ = self.learnt.set(Arc::new(context));
-    }
-
     /// The present.
     pub fn now(&self) -> Instant {
         self.clock.now()
-    }
-
-    /// The present or a moment shortly before it.
-    pub(crate) fn now_about(&self) -> Instant {
-        self.clock.now_about()
-    }
-
-    /// Whether a tick of the clock makes no difference to how long a write or a frame may take.
-    pub(crate) fn is_patient(&self) -> bool {
-        self.is_patient
-    }
-
-    /// Tells the connection the time, without letting a deadline end anything: there may be more to read. Under the lock nothing takes long: the clock is read once.
-    fn tell_time(&self, state: &mut State) -> Instant {
-        let now = match state.present {
-            Some(now) => now,
-            None if self.is_patient => self.now_about(),
-            None => self.now(),
-        };
-        (state.present, state.is_told) = (Some(now), true);
-        state.conn.handle_time(now);
-        now
     }
 
     /// Takes the lock.
@@ -303,117 +190,66 @@ impl Session {
         Guard::new(self, self.take_lock())
     }
 
-    /// Whether something may wait for the service, without the lock. What was added by somebody else
-    /// meanwhile may go unseen; the next [`turn`](crate::Machine::turn) sees it.
-    pub fn has_work(&self) -> bool {
-        self.has_work.load(Ordering::Relaxed)
-    }
-
-    /// The next thing for the service to do, which begins requests only if `may_begin`. Tells the session
-    /// whether it is at work: it is while what is next waits for something.
-    pub fn next_work(&self, state: &mut State, may_begin: bool) -> Option<Work> {
-        let was_serving = std::mem::replace(&mut state.is_serving, true);
-        let work = state.next_in_order(may_begin);
-        if work.is_none() {
-            self.has_work.store(false, Ordering::Relaxed);
-            if state.queue.is_empty() {
-                state.is_serving = false;
-                if was_serving {
-                    self.wake(state);
-                }
-            }
-        }
-        work
-    }
-
-    /// Takes the requests that are next, as [`pop_requests`](crate::Queue::pop_requests) does, for a service that asks for
-    /// more only when it has begun them. If that was all, it is told so without the lock.
-    pub fn next_requests(&self, state: &mut State, taken: &mut Taken, requests_max: usize) -> bool {
-        if requests_max == 0 {
-            return false;
-        }
-        let is_any = state.queue.pop_requests(taken, requests_max);
-        if is_any {
-            // What many have taken is given back, and that takes the lock.
-            let is_all = state.queue.is_empty() && taken.is_small();
-            state.is_serving = !is_all;
-            self.has_work.store(!is_all, Ordering::Relaxed);
-        }
-        is_any
-    }
-
-    /// Says how many requests the service has taken from the queue together and not begun yet: until
-    /// there are none, answers may leave together.
-    pub fn set_taken(&self, requests: usize) {
-        self.taken.store(requests, Ordering::Relaxed);
-    }
-
-    /// Whether a request may begin that the service has taken from the queue together with others. False
-    /// if it was given up meanwhile: it is to be [given up](crate::Request::give_up).
-    #[inline]
-    pub fn may_begin(&self, request: RequestKey) -> bool {
-        // Whoever gives one up from now on finds it begun.
-        !self.has_cancelled.load(Ordering::Acquire) || !self.was_given_up(request)
-    }
-
-    #[cold]
-    fn was_given_up(&self, request: RequestKey) -> bool {
-        let mut state = self.lock();
-        let is_given_up = state.cancelled.contains(&request);
-        if is_given_up {
-            state.queue.remove_cancelled(request);
-        } else {
-            let is_any = !state.cancelled.is_empty();
-            self.has_cancelled.store(is_any, Ordering::Release);
-        }
-        is_given_up
-    }
-
-    /// Does one thing with the state, and wakes whom it concerns.
+    /// Does one thing with the conversation, and wakes those it concerns.
     pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
-        self.tell_time(&mut state);
+        state.conn.handle_time(self.now());
         let result = act(&mut state);
         self.wake(&mut state);
         result
     }
 
-    /// Answers a request, and wakes whom it concerns: nobody, while the answer is kept for the rest of
-    /// its batch. The time is told only where it matters, for that costs as much as writing a message:
-    /// what is queued behind other output has its deadline with it.
-    pub(crate) fn answer<R>(&self, request: RequestKey, answer: impl FnOnce(&mut State) -> R) -> R {
+    /// Answers a request, and writes the answer if that can be done here.
+    pub(crate) fn answer<R>(&self, answer: impl FnOnce(&mut Conn) -> R) -> R {
         let mut state = self.lock();
-        let is_kept = state.conn.is_answer_kept(request);
-        let is_behind_other = state.conn.poll_transmit().is_some();
-        if !is_kept {
-            self.tell_time_to_output(&mut state);
-        }
-        let result = self.lend(|| answer(&mut state));
-        if state.conn.has_ended() && state.closed.is_none() {
-            rare();
-            // The answer found the output full: nothing comes in that would show it.
-            self.pump(&mut state, &mut Input::none());
-        } else if is_kept {
-            return result;
-        }
-        // Where more is to be served, its answers may leave together.
+        state.conn.handle_time(self.now());
+        let result = self.lend(|| answer(&mut state.conn));
         let outlet = self.outlet.get();
-        let is_last = state.queue.is_empty() && self.taken.load(Ordering::Relaxed) == 0;
+        // Where more is to be served, its answers may leave together.
+        let is_last = !state.conn.has_work();
         if is_last && outlet.is_some_and(|outlet| outlet.takes_answers()) {
             drop(self.write_out(state));
-        } else if !is_behind_other || state.closing {
-            // Otherwise whoever writes has been woken for what is before it.
+        } else {
             self.wake(&mut state);
         }
         result
     }
 
-    /// Tells the time, if that is when the next output begins to wait, and it may not for ever.
-    pub(crate) fn tell_time_to_output(&self, state: &mut State) {
-        let is_timed = self.options.config.write_time_max.is_some();
-        if is_timed && state.conn.poll_transmit().is_none() {
-            self.tell_time(state);
+    /// Moves what the service may do next to the end of `work`, in order: at most `requests` of
+    /// them, and nothing behind what has to be done with before anything else begins.
+    pub fn take_work(&self, work: &mut VecDeque<Work>, mut requests: usize) {
+        let mut state = self.lock();
+        // It is awake. Work that waits for a place would have it wake itself for ever.
+        state.task = None;
+        state.conn.handle_time(self.now());
+        while work.len() < WORK_MAX {
+            let Some(next) = state.conn.poll_work(requests > 0) else {
+                break;
+            };
+            let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
+            requests -= usize::from(matches!(next, Work::Request(..)));
+            work.push_back(next);
+            if is_ordered {
+                break;
+            }
         }
+        self.wake(&mut state);
+    }
+
+    /// Gives a request back that was taken and that the end of the conversation has cancelled.
+    ///
+    /// # Errors
+    /// It may begin.
+    pub fn give_back(&self, ticket: Ticket) -> Result<(), Ticket> {
+        if !self.is_closed.load(Ordering::Relaxed) {
+            return Err(ticket);
+        }
+        self.act(|state| state.conn.give_back(ticket))
+    }
+
+    /// The next cancel, for a service that is at work on a notification.
+    pub fn take_cancelled(&self) -> Option<Work> {
+        self.lock().conn.poll_cancelled()
     }
 
     /// The request whose handler has just panicked, if it was one: for the report of that.
@@ -421,142 +257,219 @@ impl Session {
         self.lock().panicked.take()
     }
 
-    /// Remembers what a panic has taken along, or reports an answer that was forgotten.
-    pub(crate) fn note_unanswered(
-        &self,
-        state: &mut State,
-        about: ReportedRequest,
-        is_panicking: bool,
-    ) {
-        if is_panicking {
-            state.panicked = Some(about);
-            return;
-        }
-        state.queue.push_report(Report::Unanswered(about), 0);
-        self.signal(state, Signal::Work);
-    }
-
     /// Puts a report among the service's work.
-    pub fn report(&self, report: Report) {
-        self.act(|state| {
-            state.queue.push_report(report, 0);
-            self.signal(state, Signal::Work);
+    pub fn report(&self, report: antiphon::session::Report) {
+        self.act(|state| state.conn.report(report));
+    }
+
+    /// Ends the conversation at once.
+    pub fn close(&self, reason: CloseReason) {
+        self.act(|state| state.conn.close(reason));
+    }
+
+    /// Ends the conversation in good order.
+    pub fn drain(&self) {
+        self.act(|state| state.conn.drain());
+    }
+
+    /// Ends a connection that never got a transport, or lost it with the panic of one.
+    #[cold]
+    pub fn abort(&self, error: Option<io::Error>) {
+        self.act(|state| state.conn.abort(error.map(Into::into)));
+    }
+
+    /// Takes the message of an exchange.
+    pub fn receive_message(&self, message: Input<'_>) {
+        self.act(|state| state.conn.handle_message(message));
+    }
+
+    /// Takes the reply of an exchange, where there is one, and ends the exchange if all that came in has
+    /// been taken and answered: says why. The service has the last word.
+    pub fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
+        let mut state = self.lock();
+        if state.conn.take_transmit(reply) {
+            state.conn.handle_written();
+        }
+        if state.conn.requests_open() > 0 || state.conn.has_work() {
+            return None;
+        }
+        state.conn.handle_eof();
+        Some(self.let_go(&mut state))
+    }
+
+    /// Ends an exchange, answered or not, and lets go of what still waits for the service.
+    pub fn end_exchange(&self) -> Closed {
+        let mut state = self.lock();
+        state.conn.handle_eof();
+        let why = self.let_go(&mut state);
+        drop(state);
+        self.let_work_go();
+        why
+    }
+
+    /// Notes that the transport has been let go, and says why the connection ended.
+    fn let_go(&self, state: &mut State) -> Closed {
+        if !state.conn.phase().is_over() {
+            state.conn.abort(None);
+        }
+        state.is_let_go = true;
+        self.wake(state);
+        self.signal(state, Signal::Changed);
+        state.finished().unwrap_or(Closed::EndOfInput)
+    }
+
+    /// Lets go of what waits for the service. It may hold the session and so keep itself alive.
+    pub fn let_work_go(&self) {
+        loop {
+            let work = self.lock().conn.poll_work(true);
+            if work.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// What carries the messages, or why it cannot.
+fn wire(options: &Options, now: Instant) -> (Wire, Option<io::Error>) {
+    #[cfg(feature = "websocket")]
+    if let Some(websocket) = &options.websocket {
+        return match Layer::new(Arc::clone(websocket), &options.config, now) {
+            Ok(layer) => (Wire::Layered(Box::new(layer)), None),
+            Err(error) => (Wire::Messages, Some(error)),
+        };
+    }
+    let _ = now;
+    match options.config.framing {
+        Framing::Messages => (Wire::Messages, None),
+        _ => (Wire::Stream, None),
+    }
+}
+
+fn session_config(options: &Options, is_accepted: bool) -> SessionConfig {
+    let mut config = SessionConfig::new(options.config);
+    config.max_queued_messages = options.queue_messages_max;
+    config.max_queued_bytes = options.queue_bytes_max;
+    config.when_full = match options.when_full {
+        WhenFull::Pause => antiphon::session::WhenFull::Pause,
+        WhenFull::Drop => antiphon::session::WhenFull::Drop,
+    };
+    config.linger = options.linger;
+    config.refuse_http = is_accepted && options.refuse_http;
+    config
+}
+
+impl State {
+    fn new(conn: Conn) -> Self {
+        Self {
+            seen: conn.phase(),
+            conn,
+            places: Places::default(),
+            reading: Reading::default(),
+            looking: Looking::default(),
+            left_over: Vec::new(),
+            panicked: None,
+            is_let_go: false,
+            alarm: Instant::FAR_FUTURE,
+            waiting: [0; SIGNALS],
+            is_signalled: [false; SIGNALS],
+            wakes: Wakes::default(),
+            task: None,
+            watchers: Vec::new(),
+        }
+    }
+
+    /// Whether nobody waits for the answer to a request any more.
+    pub fn is_cancelled(&self, request: RequestKey) -> bool {
+        self.conn.is_cancelled(request)
+    }
+
+    /// What broke the transport, if anything did before the connection was meant to end.
+    pub fn fault(&self) -> Option<io::Error> {
+        self.conn.fault().map(to_error)
+    }
+
+    /// Why the connection takes nothing more in; none while it does.
+    pub fn closed(&self) -> Option<Closed> {
+        self.conn.phase().closed()
+    }
+
+    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
+    pub fn is_closing(&self) -> bool {
+        !matches!(self.conn.phase(), Phase::Opening | Phase::Open)
+    }
+
+    /// Why the connection ended, once its transport has been let go.
+    pub fn finished(&self) -> Option<Closed> {
+        self.closed().filter(|_| self.is_let_go)
+    }
+
+    /// Whether all that was sent up to `mark` has been written; an error if it never will be.
+    pub fn is_written(&self, mark: u64) -> io::Result<bool> {
+        let written = self.conn.is_written(mark);
+        written.ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Whether messages can be exchanged: false until a handshake is done, where there is one. The
+    /// service is not told of a connection before.
+    pub fn is_open(&self) -> bool {
+        self.conn.handshake().is_some()
+    }
+
+    /// Whether messages can be exchanged, or why they never will be; none while that is open.
+    pub(crate) fn opened(&mut self) -> Option<io::Result<()>> {
+        if self.is_open() {
+            return Some(Ok(()));
+        }
+        self.closed()?;
+        let error = self.fault();
+        Some(Err(error.unwrap_or(io::ErrorKind::NotConnected.into())))
+    }
+
+    /// Remembers what a panic has taken along, until it is reported.
+    pub(crate) fn note_panicked(&mut self, request: Option<ReportedRequest>) {
+        self.panicked = request;
+    }
+
+    /// Puts an outcome where it is awaited.
+    fn settle(&mut self, settled: Settled<Tag>) {
+        let waiter = match settled.waiter {
+            Tag::Once(place) => self.places.settle(&place, settled.outcome),
+            Tag::Batch(place) => self.places.gather(&place, settled.call, settled.outcome),
+            // It comes in order, as the service's work.
+            Tag::Then(_) => None,
+        };
+        if let Some(waiter) = waiter {
+            self.wakes.settled(waiter);
+        }
+    }
+
+    /// Settles a call that was given up. A function that was to go on is given back.
+    pub(crate) fn settle_cancelled(&mut self, call: antiphon::CallId, tag: Tag) -> Option<Then> {
+        if let Tag::Then(then) = tag {
+            return Some(then);
+        }
+        let (waiter, outcome) = (tag, Outcome::Aborted.into_owned());
+        self.settle(Settled {
+            call,
+            waiter,
+            outcome,
         });
+        None
     }
 
-    /// Takes the output to be written next, and says that it is being written from now on: for whoever may have to wait
-    /// in it, and does not say when.
-    pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
-        // To tell the time costs more than to look.
-        if !state.has_output() {
-            return false;
+    /// Has a task woken at the next change; it looks again then.
+    pub fn watch(&mut self, waker: &Waker) {
+        if !self.watchers.iter().any(|known| known.will_wake(waker)) {
+            self.watchers.push(waker.clone());
         }
-        let now = self.tell_time(state);
-        let is_taken = self.take_transmit_of(state, into);
-        if is_taken {
-            state.writing_since = Some(now);
-        }
-        is_taken
     }
+}
 
-    /// The same without saying since when it is being written.
-    fn take_transmit_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
-        while state.take_transmit(into) {
-            if state.write_failed.is_none() {
-                return true;
-            }
-            rare();
-            into.clear();
-            // Whoever keeps time may have waited for nothing but this.
-            self.signal(state, Signal::Turn);
-        }
-        false
-    }
-
-    /// When the next turn is wanted, if this one has nothing to do: it is open, nothing is to be written, and what had
-    /// become due when the time was told last has been seen to. What has become due since then is for the next turn, which
-    /// is at once in that case.
-    fn quiet_until(&self, state: &mut State) -> Option<Instant> {
-        if !std::mem::take(&mut state.is_told) {
-            return None;
-        }
-        // Before the core, as in any other turn.
-        if state.has_layer() || state.closing || state.writing_since.is_some() {
-            rare();
-            return None;
-        }
-        self.pump(state, &mut Input::none());
-        if state.closing || state.has_output() {
-            rare();
-            return None;
-        }
-        // What is set stays set: to look once for nothing costs less than to set it for each call.
-        let wanted = state.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
-        state.alarm = state.alarm.min(wanted);
-        Some(state.alarm)
-    }
-
-    /// Lets deadlines come true, and says how long the connection has still something to say or to write. All that had
-    /// arrived has been read.
-    pub fn turn_of(&self, state: &mut State) -> Turn {
-        self.turn_as(state, Arrived::Read)
-    }
-
-    /// The turn of a driver that may have more to read, or has read all.
-    fn turn_as(&self, state: &mut State, arrived: Arrived) -> Turn {
-        let present = self.now();
-        state.present = Some(present);
-        state.conn.handle_time(present);
-        // What is due ends only by this time.
-        let now = self.judge(state, present, arrived);
-        state.conn.handle_timeout(now);
-        // Before the core, which keeps the same span for what is queued behind.
-        let may_give_up = state.closed.is_none() || state.write_failed.is_none();
-        if may_give_up && self.write_due(state) <= now {
-            self.give_up_writing(state);
-        }
-        #[cfg(feature = "websocket")]
-        self.turn_frames(state, now);
-        let told_by = self.tell_end(state, now);
-        self.pump(state, &mut Input::none());
-        let mut due = self.write_due(state).min(told_by);
-        if let Some(why) = state.closed {
-            rare();
-            let ended_at = state.input_ended.unwrap_or(now);
-            let ending_since = *state.ending_since.get_or_insert(ended_at);
-            due = after(ending_since, self.options.config.drain_time_max);
-            self.stop_reading(state, why, ending_since, now);
-            if due <= now {
-                self.close_state(state, CloseReason::GoingAway);
-                return self.over(state, why);
-            }
-            #[cfg(feature = "websocket")]
-            self.close_frames(state, why);
-            let is_written = state.writing_since.is_none() || state.write_failed.is_some();
-            // The writer is gone before it was told to only if it panicked.
-            let is_said = state.conn.is_closed() && state.is_layer_over();
-            if (is_said && is_written) || state.is_writer_gone {
-                return self.over(state, why);
-            }
-        }
-        // What time has made be said: nobody else comes by to wake the writer.
-        if state.writing_since.is_none() && state.has_output() {
-            self.signal(state, Signal::Writable);
-        }
-        if now < present {
-            let wake_at = state.judging.wake_at(present);
-            state.alarm = wake_at;
-            return Turn::Open { wake_at };
-        }
-        let wanted = state.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
-        // A bound that should prove stale again and again costs a look a millisecond, no more.
-        let mut wake_at = wanted.min(due).max(now + Duration::from_millis(1));
-        // What is set stays set: to look once for nothing costs less than to set it for each call.
-        if now < state.alarm {
-            wake_at = wake_at.min(state.alarm);
-        }
-        state.alarm = wake_at;
-        Turn::Open { wake_at }
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("conn", &self.conn)
+            .finish_non_exhaustive()
     }
 }
 

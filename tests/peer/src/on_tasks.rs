@@ -199,7 +199,7 @@ impl Caller for TaskCaller {
 
     fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, Refusal> {
         let handle = self.peer.handle();
-        let deadline = handle.deadline(Some(timeout)).at();
+        let deadline = handle.deadline(Some(timeout));
         side_by_side(items, |item, then| {
             let room = Room::Wait(deadline);
             let called = handle.call_then(&item.method, item.params, deadline, room, then);

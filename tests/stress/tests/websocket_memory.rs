@@ -80,7 +80,7 @@ fn memory_goes_with_what_came_in_and_comes_back() {
                 session.output_written();
                 answer.clear();
             }
-            while session.lock().queue.pop().is_some() {}
+            while session.lock().conn.poll_work(true).is_some() {}
         }
         let kept = (held() - before) / 10;
         println!("after a message of {len} bytes {kept} more are kept");

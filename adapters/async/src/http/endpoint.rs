@@ -118,7 +118,7 @@ impl<S: Service> Endpoint<S> {
         body: &[u8],
         know: impl FnOnce(&mut Context),
     ) -> Answer {
-        let reply = self.exchange(&mut Input::message(body), know).await;
+        let reply = self.exchange(Input::message(body), know).await;
         self.options().rules.reply(head, reply)
     }
 
@@ -128,11 +128,11 @@ impl<S: Service> Endpoint<S> {
         bytes: u64,
         know: impl FnOnce(&mut Context),
     ) -> Answer {
-        let reply = self.exchange(&mut Input::oversize(bytes), know).await;
+        let reply = self.exchange(Input::oversize(bytes), know).await;
         self.options().rules.too_large(head, reply)
     }
 
-    fn exchange(&self, input: &mut Input<'_>, know: impl FnOnce(&mut Context)) -> Exchange<'_> {
+    fn exchange(&self, input: Input<'_>, know: impl FnOnce(&mut Context)) -> Exchange<'_> {
         let Shared {
             service, exchanges, ..
         } = &*self.shared;

@@ -1,16 +1,15 @@
 //! One message in, one reply out, with handlers that may wait in between.
 //!
-//! The rules guarded here: an exchange that is given up takes its handlers with it; the reply is
-//! given when all that the message asked for has been served, so that a client that sends one
-//! message after the other is never served by two at once; and whoever has kept something of an
-//! exchange never sees another one by it.
+//! An exchange that is given up takes its handlers with it. The reply is given when all that the
+//! message asked for has been served, so that a client that sends one message after the other is
+//! never served by two at once.
 
 use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use antiphon::{Closed, Input, Instant};
@@ -27,8 +26,7 @@ use crate::service::Service;
 #[must_use = "nothing happens before it is awaited"]
 pub(crate) struct Exchange<'a> {
     session: Arc<Session>,
-    /// None once it has been kept for another.
-    dispatch: Option<Box<Dispatch>>,
+    dispatch: Dispatch,
     is_over: bool,
     of: &'a Exchanges,
     timer: Option<Box<dyn Timer>>,
@@ -42,16 +40,7 @@ pub(crate) struct Exchanges {
     options: Options,
     runtime: SharedRuntime,
     clock: Arc<dyn Clock>,
-    /// Of exchanges that are over, with the session of each: others go on in their memory.
-    spare: Mutex<Spares>,
 }
-
-/// Each has hundreds of bytes and is handed on many times.
-type Spares = Vec<Box<Dispatch>>;
-
-/// How many of them are kept at the most: mostly some 3 KiB each, and up to 10 more of headers and
-/// lists.
-const SPARE_MAX: usize = 64;
 
 impl Exchanges {
     pub(crate) fn new(options: &Options, runtime: &SharedRuntime) -> Self {
@@ -63,13 +52,7 @@ impl Exchanges {
             options,
             runtime: Arc::clone(runtime),
             clock: Arc::new(RuntimeClock(Arc::clone(runtime))),
-            spare: Mutex::default(),
         }
-    }
-
-    fn lock_spare(&self) -> MutexGuard<'_, Spares> {
-        // Nothing that can panic runs under the lock.
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a message in, or its size where nobody wanted to assemble it. `know` says what is known
@@ -77,39 +60,22 @@ impl Exchanges {
     pub(crate) fn begin<S: Service>(
         &self,
         service: &Arc<S>,
-        input: &mut Input<'_>,
+        input: Input<'_>,
         know: impl FnOnce(&mut Context),
     ) -> Exchange<'_> {
-        let mut dispatch = self.dispatch(service, know);
-        let session = Arc::clone(dispatch.session());
-        // Nothing in it has a deadline yet, so the time need not be told.
-        session.pump(&mut session.lock(), input);
-        dispatch.open();
+        let mut context = Context::new();
+        know(&mut context);
+        let peer = self.peer(context);
+        let session = Arc::clone(peer.handle().session());
+        session.receive_message(input);
         Exchange {
             session,
-            dispatch: Some(dispatch),
+            dispatch: Dispatch::new(peer, Arc::clone(service)),
             is_over: false,
             of: self,
             timer: None,
             reply: Vec::new(),
         }
-    }
-
-    fn dispatch<S: Service>(
-        &self,
-        service: &Arc<S>,
-        know: impl FnOnce(&mut Context),
-    ) -> Box<Dispatch> {
-        let spare = self.lock_spare().pop();
-        if let Some(mut dispatch) = spare {
-            if let Some(session) = dispatch.unshared() {
-                session.renew(know);
-                return dispatch;
-            }
-        }
-        let mut context = Context::new();
-        know(&mut context);
-        Box::new(Dispatch::new(self.peer(context), Arc::clone(service)))
     }
 
     /// The peer of a new exchange.
@@ -127,22 +93,13 @@ impl Exchanges {
         // A panic in it has been printed; the server goes on.
         let _ = catch_unwind(AssertUnwindSafe(|| service.report(&peer, report)));
     }
-
-    fn keep(&self, dispatch: Box<Dispatch>) {
-        let mut spare = self.lock_spare();
-        if spare.len() < SPARE_MAX {
-            spare.push(dispatch);
-        }
-    }
 }
 
 impl Exchange<'_> {
     /// Says the last word to the service, and gives the reply.
     fn finish(&mut self, why: Closed) -> Option<Vec<u8>> {
         self.is_over = true;
-        if let Some(dispatch) = &mut self.dispatch {
-            dispatch.finish(why);
-        }
+        self.dispatch.finish(why);
         let reply = mem::take(&mut self.reply);
         (!reply.is_empty()).then_some(reply)
     }
@@ -154,12 +111,12 @@ impl Future for Exchange<'_> {
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         loop {
-            let Some(dispatch) = this.dispatch.as_mut().filter(|_| !this.is_over) else {
+            if this.is_over {
                 // Polled after its end: it has said everything.
                 return Poll::Pending;
-            };
-            let progress = dispatch.poll(cx, &this.session);
-            if dispatch.is_through() {
+            }
+            let progress = this.dispatch.poll(cx, &this.session);
+            if this.dispatch.is_through() {
                 if let Some(why) = this.session.end_if_answered(&mut this.reply) {
                     return Poll::Ready(this.finish(why));
                 }
@@ -192,13 +149,6 @@ impl Drop for Exchange<'_> {
             self.session.abort(None);
             let why = self.session.end_exchange();
             self.finish(why);
-        }
-        // Unless somebody besides the dispatcher has kept the session.
-        if let Some(dispatch) = self
-            .dispatch
-            .take_if(|_| Arc::strong_count(&self.session) == 2)
-        {
-            self.of.keep(dispatch);
         }
     }
 }

@@ -30,10 +30,6 @@ impl Clock for OneThread {
     fn now(&self) -> Instant {
         self.timers.now()
     }
-
-    fn now_about(&self) -> Instant {
-        self.timers.now_about()
-    }
 }
 
 impl Runtime for OneThread {

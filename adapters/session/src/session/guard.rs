@@ -1,7 +1,6 @@
 //! The lock of a session, and who is to be woken once it is free.
 //!
-//! The rule guarded here: whoever is woken finds the lock free. Woken under it he would run into
-//! it, and wait once more.
+//! A thread or task that was woken under the lock would run into it, and wait once more.
 
 use std::fmt;
 use std::mem::take;
@@ -83,8 +82,7 @@ pub struct Guard<'s> {
 
 impl<'s> Guard<'s> {
     #[inline]
-    pub(crate) fn new(session: &'s Session, mut state: MutexGuard<'s, State>) -> Self {
-        state.present = None;
+    pub(crate) fn new(session: &'s Session, state: MutexGuard<'s, State>) -> Self {
         let state = Some(state);
         Self { session, state }
     }
@@ -92,9 +90,6 @@ impl<'s> Guard<'s> {
     /// The lock itself, for waiting. Wakes first, since nobody would while it is waited.
     pub(crate) fn into_inner(mut self) -> Option<MutexGuard<'s, State>> {
         let mut state = self.state.take()?;
-        if state.is_paused {
-            self.session.resume(&mut state);
-        }
         if state.wakes.is_some {
             take(&mut state.wakes).run(self.session);
         }
@@ -131,12 +126,9 @@ impl DerefMut for Guard<'_> {
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let Some(mut state) = self.state.take() else {
+        let Some(state) = self.state.take() else {
             return;
         };
-        if state.is_paused {
-            self.session.resume(&mut state);
-        }
         if state.wakes.is_some {
             wake_after(self.session, state);
         }

@@ -16,6 +16,7 @@ use std::mem;
 use std::time::Duration;
 
 use antiphon::Instant;
+use antiphon::session::Phase;
 
 use super::{Guard, Session, Signal, State};
 use crate::machine::{Came, Inlet, Machine, Receiver};
@@ -75,9 +76,9 @@ impl Session {
         mut state: Guard<'s>,
         deadline: Instant,
     ) -> (Guard<'s>, bool) {
-        let is_open = state.closed.is_none() && state.input_ended.is_none() && !state.is_paused;
+        let is_open = state.is_listening() && state.conn.may_read();
         let has_time =
-            || deadline == Instant::FAR_FUTURE || deadline >= self.now_about() + FAR_FOR_A_READ;
+            || deadline == Instant::FAR_FUTURE || deadline >= self.now() + FAR_FOR_A_READ;
         if !is_open || !has_time() {
             return (state, false);
         }
@@ -137,12 +138,12 @@ impl Session {
         is_over: &dyn Fn() -> bool,
     ) -> Box<dyn Inlet> {
         let mut state = self.lock();
-        let is_for_service = !state.is_serving && !state.queue.is_empty();
+        let is_for_service = state.conn.wants_service();
         let is_for_caller = mem::take(&mut state.reading.is_call_settled);
         // Whoever still waits for a call may not be reading when its answer comes.
         let is_left = (is_for_service || is_for_caller)
             && state.conn.calls_open() == 0
-            && state.closed.is_none();
+            && state.closed().is_none();
         if !is_left {
             return inlet;
         }
@@ -168,7 +169,8 @@ impl Session {
     }
 }
 
-/// Takes what comes in for whoever reads it himself, and keeps the lock for him, who looks next what it was.
+/// Feeds received bytes to the session and keeps the lock, so that the caller can check the result
+/// without locking again.
 struct Held<'s> {
     session: &'s Session,
     state: Cell<Option<Guard<'s>>>,
@@ -183,13 +185,23 @@ impl<'s> Held<'s> {
 impl Receiver for Held<'_> {
     fn receive(&self, bytes: &[u8]) -> usize {
         let mut state = self.take();
-        let consumed = self.session.receive_under(&mut state, bytes);
+        self.session.receive_under(&mut state, bytes);
         self.state.set(Some(state));
-        consumed
+        bytes.len()
     }
 
     fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
         drop(self.state.take());
         Machine::input_ended(self.session, rest, failed);
+    }
+}
+
+impl State {
+    /// Whether something may still come in.
+    fn is_listening(&self) -> bool {
+        matches!(
+            self.conn.phase(),
+            Phase::Opening | Phase::Open | Phase::Draining | Phase::LastWords { .. }
+        )
     }
 }

@@ -5,16 +5,11 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
-use antiphon::http::{Opening, opening};
-use antiphon::{CloseReason, Framing, Input, Instant};
+use antiphon::{Closed, ConnectionError, Instant};
 
-use super::ending::is_unread;
-use super::judging::Arrived;
 use super::{Session, Signal, State};
 use crate::child_output::ChildExited;
 use crate::machine::{Inlet, Machine, Outlet, ThreadMachine, Turn};
-use crate::rare::rare;
-use crate::report::Report;
 
 impl Machine for Session {
     fn now(&self) -> Instant {
@@ -26,56 +21,31 @@ impl Machine for Session {
     }
 
     fn receive(&self, bytes: &[u8]) -> usize {
-        self.receive_under(&mut self.lock(), bytes)
+        self.receive_under(&mut self.lock(), bytes);
+        bytes.len()
     }
 
-    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
+    fn input_ended(&self, _: &[u8], failed: Option<io::Error>) {
         self.act(|state| {
-            state.closing = true;
-            state.input_ended.get_or_insert(self.now());
-            #[cfg(feature = "websocket")]
-            if state.layer.is_some() {
-                return self.end_frames_input(state, failed);
-            }
-            rest.clone_into(&mut state.input_rest);
-            let exited = failed.as_ref().and_then(ChildExited::of);
-            if let Some(exited) = exited {
-                self.end_with_child(state, exited);
-            } else if let Some(error) = failed {
-                self.note_fault(state, error);
-                state.is_end_told = true;
-                state.conn.close(CloseReason::TransportFailed);
-                self.pump(state, &mut Input::none());
-            }
+            let Some(error) = failed else {
+                return state.conn.handle_eof();
+            };
+            let Some(exited) = ChildExited::of(&error) else {
+                return state.conn.handle_read_failed(error);
+            };
+            // A child may leave as it likes once nothing is asked of it.
+            let is_fault = !exited.status().success() || state.conn.calls_open() > 0;
+            let fault = is_fault.then(|| error.into());
+            state.conn.handle_peer_gone(fault);
         });
     }
 
     fn take_output(&self, into: &mut Vec<u8>) -> bool {
-        let mut state = self.lock();
-        state.task = None;
-        if state.take_left_over(into) {
-            return true;
-        }
-        if self.is_other_writing(&state) {
-            return false;
-        }
-        let is_taken = if state.is_taken_in_parts() {
-            rare();
-            // What stays behind has its time anew, by the connection.
-            self.take_output_of(&mut state, into)
-        } else {
-            self.take_transmit_of(&mut state, into)
-        };
-        if is_taken {
-            // The pump says so if it has to wait, and then it is time to know since when.
-            state.writing_since = Some(Instant::FAR_FUTURE);
-        }
-        is_taken
+        self.take_output_of(&mut self.lock(), into)
     }
 
     fn output_waits(&self) {
-        let now = self.now();
-        self.lock().writing_since = Some(now);
+        self.lock().conn.handle_write_progress(self.now());
     }
 
     fn output_written(&self) {
@@ -87,25 +57,18 @@ impl Machine for Session {
     }
 
     fn turn(&self, waker: &Waker) -> Turn {
-        self.task_turn(&mut self.lock(), Arrived::Read, waker)
+        self.task_turn(&mut self.lock(), true, waker)
     }
 
     fn turn_unread(&self, waker: &Waker) -> Turn {
-        self.task_turn(&mut self.lock(), Arrived::Unread, waker)
+        self.task_turn(&mut self.lock(), false, waker)
     }
 
     fn turn_written(&self, waker: &Waker) -> Turn {
         let mut state = self.lock();
-        self.note_written(&mut state);
-        self.task_turn(&mut state, Arrived::Unread, waker)
-    }
-
-    fn finished(&self) {
-        let mut state = self.lock();
-        self.finish(&mut state);
-        for signal in [Signal::Work, Signal::Writable, Signal::Turn] {
-            self.signal(&mut state, signal);
-        }
+        state.conn.handle_written();
+        self.signal(&mut state, Signal::Changed);
+        self.task_turn(&mut state, false, waker)
     }
 
     fn wants_input(&self) -> bool {
@@ -116,87 +79,79 @@ impl Machine for Session {
         !self.is_paused.load(Ordering::Acquire)
     }
 
-    fn linger(&self) -> Duration {
-        let why = self.lock().closed;
-        if why.is_some_and(is_unread) {
-            return Duration::ZERO;
+    fn finished(&self) {
+        let mut state = self.lock();
+        self.let_go(&mut state);
+        for signal in [Signal::Work, Signal::Writable, Signal::Turn] {
+            self.signal(&mut state, signal);
         }
-        self.options.linger
+    }
+
+    fn linger(&self) -> Duration {
+        // Nothing is awaited of a peer that does not read.
+        match self.lock().closed() {
+            Some(Closed::Failed(ConnectionError::OutboxFull | ConnectionError::WriteTimedOut)) => {
+                Duration::ZERO
+            }
+            _ => self.options.linger,
+        }
     }
 }
 
 impl Session {
-    /// Takes what came in, and wakes whom it concerns.
-    pub(super) fn receive_under(&self, state: &mut State, bytes: &[u8]) -> usize {
-        self.tell_time(state);
+    /// Takes what came in, and wakes those it concerns.
+    pub(super) fn receive_under(&self, state: &mut State, bytes: &[u8]) {
+        state.conn.handle_time(self.now());
         self.note_read(state, bytes.len());
         state.task = None;
-        let consumed = self.take_in(state, bytes);
+        state.conn.handle_input(bytes);
         self.wake(state);
-        consumed
     }
 
-    #[inline]
-    fn take_in(&self, state: &mut State, bytes: &[u8]) -> usize {
-        #[cfg(feature = "websocket")]
-        if state.layer.is_some() {
-            rare();
-            self.receive_frames(state, bytes);
-            return bytes.len();
+    /// Takes the output to be written next.
+    pub fn take_output_of(&self, state: &mut State, into: &mut Vec<u8>) -> bool {
+        state.task = None;
+        if !state.left_over.is_empty() {
+            std::mem::swap(&mut state.left_over, into);
+            return true;
         }
-        if self.options.config.framing == Framing::Messages {
-            rare();
-            self.pump(state, &mut Input::message(bytes));
-            return bytes.len();
-        }
-        if state.is_opening {
-            rare();
-            return self.take_first(state, bytes);
-        }
-        self.take_stream(state, bytes)
+        state.conn.handle_time(self.now());
+        state.conn.take_transmit(into)
     }
 
-    #[inline]
-    fn take_stream(&self, state: &mut State, bytes: &[u8]) -> usize {
-        let mut input = Input::stream(bytes);
-        self.pump(state, &mut input);
-        input.consumed()
-    }
-
-    /// Takes the first bytes of a connection that a listener has accepted, unless they begin an HTTP
-    /// request: then the connection is ended.
-    #[cold]
-    fn take_first(&self, state: &mut State, bytes: &[u8]) -> usize {
-        match opening(bytes) {
-            // A full buffer can wait for nothing.
-            Opening::Undecided(safe) if bytes.len() < self.input_bytes_max() => {
-                return self.take_stream(state, &bytes[..safe]);
-            }
-            Opening::Undecided(_) | Opening::Other => {
-                state.is_opening = false;
-                return self.take_stream(state, bytes);
-            }
-            Opening::Http => state.is_opening = false,
+    /// Lets time pass, and says how long the session has still something to say or to write. What
+    /// is due ends if all that had arrived `is_read`.
+    pub fn turn_of(&self, state: &mut State, is_read: bool) -> Turn {
+        let now = self.now();
+        match is_read {
+            true => state.conn.handle_timeout(now),
+            false => state.conn.handle_time(now),
         }
-        state.queue.push_report(Report::HttpRequest, 0);
-        self.signal(state, Signal::Work);
-        self.close_state(state, CloseReason::PeerMisbehaved);
-        bytes.len()
+        self.wake(state);
+        if state.conn.phase().is_over() {
+            return Turn::Over;
+        }
+        let mut wake_at = state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        if is_read {
+            // A bound that should prove stale again and again costs a look a millisecond, no more.
+            wake_at = wake_at.max(now + Duration::from_millis(1));
+        }
+        // What is set stays set: to look once for nothing costs less than to set it for each call.
+        if now < state.alarm {
+            wake_at = wake_at.min(state.alarm);
+        }
+        state.alarm = wake_at;
+        Turn::Open { wake_at }
     }
 
     /// The turn of a task, which does by itself what there is to do.
-    fn task_turn(&self, state: &mut State, arrived: Arrived, waker: &Waker) -> Turn {
+    fn task_turn(&self, state: &mut State, is_read: bool, waker: &Waker) -> Turn {
         // It is awake. Work that waits for a place would have it wake itself for ever.
         state.task = None;
-        let turn = match self.quiet_until(state) {
-            Some(wake_at) => Turn::Open { wake_at },
-            None => self.turn_as(state, arrived),
-        };
+        let turn = self.turn_of(state, is_read);
         if matches!(turn, Turn::Open { .. }) {
-            let may_begin = state.writing_since.is_none() && state.has_output();
-            let may_write = may_begin || state.has_left_over();
-            let may_serve = !state.is_serving && !state.queue.is_empty();
-            if may_write || may_serve {
+            let may_write = state.conn.has_transmit() || !state.left_over.is_empty();
+            if may_write || state.conn.wants_service() {
                 return Turn::Busy;
             }
             state.task = Some(waker.clone());
@@ -219,9 +174,8 @@ impl ThreadMachine for Session {
         if Machine::may_read(self) {
             return;
         }
-        rare();
         let mut state = self.lock();
-        while state.is_to_pause() && !is_over() {
+        while !state.conn.may_read() && !is_over() {
             state = self.wait(Signal::Readable, state, Instant::FAR_FUTURE);
         }
     }
@@ -229,21 +183,16 @@ impl ThreadMachine for Session {
     fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool {
         let mut state = self.lock();
         loop {
-            if state.take_left_over(into) {
-                return true;
-            }
-            if !self.is_other_writing(&state) && self.take_output_of(&mut state, into) {
-                // A deadline now depends on this write. Mostly it is later than another.
-                if self.write_due(&state) < state.alarm {
-                    self.signal(&mut state, Signal::Turn);
-                }
+            if self.take_output_of(&mut state, into) {
+                // A deadline now depends on this write.
+                self.wake(&mut state);
                 return true;
             }
             if is_over() {
                 return false;
             }
             drop(self.wait(Signal::Writable, state, Instant::FAR_FUTURE));
-            // Whoever has woken this thread may have more to say, and may then write it himself.
+            // The caller that has woken this thread may have more to say, and may then write it.
             if self.outlet.get().is_some() {
                 std::thread::yield_now();
             }
@@ -253,10 +202,10 @@ impl ThreadMachine for Session {
 
     fn wait_turn(&self) -> Turn {
         let mut state = self.lock();
-        let arrived = self.look_at_reader(&mut state);
-        let turn = self.turn_as(&mut state, arrived);
+        let is_read = self.has_read_all(&mut state);
+        let turn = self.turn_of(&mut state, is_read);
         if let Turn::Open { wake_at } = turn {
-            let wake_at = state.judging.look_again(wake_at);
+            let wake_at = state.looking.wake_at(wake_at);
             drop(self.wait(Signal::Turn, state, wake_at));
         }
         turn

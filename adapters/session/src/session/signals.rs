@@ -1,15 +1,16 @@
 //! Who waits for what, and who is woken for it.
 //!
-//! The rule guarded: a thread that waits is woken once for all that happens until it comes, and not before the lock is
-//! free.
+//! A thread that waits is woken once for all that happens until it comes, and not before the lock
+//! is free.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Condvar, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 
 use antiphon::Instant;
+use antiphon::session::Phase;
 
 use super::{Guard, Patience, Session, State};
-use crate::rare::rare;
+use crate::context::Context;
 
 /// What somebody may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,29 +41,81 @@ impl Signal {
 pub(super) const SIGNALS: usize = 5;
 
 impl Session {
-    /// Wakes those who have something to do now.
-    #[inline]
+    /// Puts outcomes where they are awaited, and wakes those who have something to do now. Ends
+    /// every turn.
     pub fn wake(&self, state: &mut State) {
+        while let Some(settled) = state.conn.poll_settled() {
+            state.reading.is_call_settled = true;
+            state.settle(settled);
+        }
+        let is_paused = !state.conn.may_read();
+        if self.is_paused.load(Ordering::Relaxed) != is_paused {
+            self.is_paused.store(is_paused, Ordering::Release);
+            self.signal(state, Signal::Readable);
+        }
+        let phase = state.conn.phase();
+        if phase != state.seen {
+            self.see_phase(state, phase);
+        }
+        if phase.closed().is_some() {
+            self.is_closed.store(true, Ordering::Relaxed);
+            self.is_deaf
+                .store(!state.conn.wants_input(), Ordering::Relaxed);
+        }
+        if state.conn.has_cancels() {
+            self.signal(state, Signal::Changed);
+        }
+        if state.conn.has_work() {
+            self.signal(state, Signal::Work);
+        }
         if state.is_anybody_asleep() {
             self.wake_asleep(state);
         }
     }
 
+    #[cold]
+    fn see_phase(&self, state: &mut State, phase: Phase) {
+        if state.seen == Phase::Opening {
+            self.learn(state);
+        }
+        state.seen = phase;
+        for signal in [
+            Signal::Turn,
+            Signal::Changed,
+            Signal::Work,
+            Signal::Readable,
+        ] {
+            self.signal(state, signal);
+        }
+    }
+
+    /// Adds what a handshake has told to what is known of the transport.
+    fn learn(&self, state: &State) {
+        let Some(handshake) = state.conn.handshake() else {
+            return;
+        };
+        let mut context = Context::clone(&self.context);
+        context.target = handshake.target.clone();
+        for (name, value) in &handshake.headers {
+            context.headers.push(name, value);
+        }
+        context.subprotocol = handshake.subprotocol.clone();
+        // There is one handshake.
+        let _ = self.learnt.set(Arc::new(context));
+    }
+
     fn wake_asleep(&self, state: &mut State) {
-        if state.writing_since.is_none() && state.has_output() {
+        if state.conn.has_transmit() {
             self.signal(state, Signal::Writable);
         }
-        let deadline = state.poll_timeout();
-        if state.closing || deadline.is_some_and(|deadline| deadline < state.alarm) {
+        let deadline = state.conn.poll_timeout();
+        if deadline.is_some_and(|deadline| deadline < state.alarm) {
             self.signal(state, Signal::Turn);
         }
     }
 
-    /// Wakes whoever waits for `signal`, once the lock is free.
+    /// Wakes those who wait for `signal`, once the lock is free.
     pub fn signal(&self, state: &mut State, signal: Signal) {
-        if signal == Signal::Work {
-            self.has_work.store(true, Ordering::Relaxed);
-        }
         let at = signal as usize;
         if state.waiting[at] > 0 && !state.is_signalled[at] {
             state.is_signalled[at] = true;
@@ -70,8 +123,7 @@ impl Session {
         }
         if signal == Signal::Changed {
             if !state.watchers.is_empty() {
-                rare();
-                state.wake_watchers();
+                state.wakes.watchers(&mut state.watchers);
             }
         } else if let Some(task) = state.task.take() {
             state.wakes.task(task);
@@ -135,5 +187,16 @@ impl Session {
             self.want_reader(&mut state);
             state = self.wait(Signal::Changed, state, waiting.deadline());
         }
+    }
+}
+
+impl State {
+    /// Whether the one that writes or keeps time waits, and has not been woken yet.
+    fn is_anybody_asleep(&self) -> bool {
+        let waits = |signal: Signal| {
+            let at = signal as usize;
+            self.waiting[at] > 0 && !self.is_signalled[at]
+        };
+        self.task.is_some() || waits(Signal::Writable) || waits(Signal::Turn)
     }
 }

@@ -19,19 +19,12 @@ pub(crate) const LONG: Duration = Duration::from_secs(10);
 pub(crate) struct Hand {
     millis: AtomicU64,
     pub(crate) looks: AtomicU64,
-    /// How long ago it is about.
-    pub(crate) lag_millis: AtomicU64,
 }
 
 impl Clock for Hand {
     fn now(&self) -> Instant {
         self.looks.fetch_add(1, Ordering::SeqCst);
         Instant::from_millis(self.millis.load(Ordering::SeqCst))
-    }
-
-    fn now_about(&self) -> Instant {
-        let lag = self.lag_millis.load(Ordering::SeqCst);
-        Instant::from_millis(self.millis.load(Ordering::SeqCst) - lag)
     }
 }
 
@@ -86,7 +79,7 @@ impl Side {
     }
 
     pub(crate) fn turn(&self) -> Turn {
-        self.session.turn_of(&mut self.session.lock())
+        self.session.turn_of(&mut self.session.lock(), true)
     }
 
     /// Takes what is to be written next; it waits for room from now on.
@@ -114,14 +107,17 @@ impl Side {
     /// The next thing for the service, which is at work until it asks again.
     pub(crate) fn work(&self) -> Option<Work> {
         let mut state = self.session.lock();
-        let work = state.queue.pop();
-        state.is_serving = work.is_some();
+        let work = match state.conn.poll_work(true) {
+            Some(Work::Opened) => state.conn.poll_work(true),
+            work => work,
+        };
+        self.session.wake(&mut state);
         work
     }
 
     pub(crate) fn request(&self) -> (Request, Responder) {
         match self.work() {
-            Some(Work::Request(request)) => Request::split(&self.session, request),
+            Some(Work::Request(message, ticket)) => Request::new(&self.session, message, ticket),
             other => panic!("no request but {other:?}"),
         }
     }

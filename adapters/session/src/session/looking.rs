@@ -1,0 +1,134 @@
+//! Whether a reading thread has read all that had arrived, so that a deadline may end something; and
+//! how long a thread waits whose clock has jumped.
+
+use std::time::Duration;
+
+use antiphon::Instant;
+
+use super::{Session, Signal, State, grace};
+
+/// For how long nothing may come in before a reading thread is taken to have read all that had
+/// arrived. Callers that read for themselves leave input unread for up to 16 ms.
+const QUIET_TIME: Duration = Duration::from_millis(25);
+
+/// A read that gives less than this has emptied a socket, for threads read into more.
+const DRAINED_BYTES: usize = 512;
+
+/// How many such reads show that what had arrived when something was due has been read. The first
+/// may have been made before, and only told of afterwards.
+const DRAINED_READS: u32 = 2;
+
+/// For how long a peer that never stops writing can postpone a deadline.
+const FLOOD_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// How long a thread waits: until a deadline, and longer if the clock has jumped over it.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    deadline: Instant,
+    is_granted: bool,
+}
+
+impl Patience {
+    pub(crate) fn until(deadline: Instant) -> Self {
+        Self {
+            deadline,
+            is_granted: false,
+        }
+    }
+
+    /// Until when it waits as far as is known.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether the time is over.
+    pub(crate) fn is_over(&mut self, session: &Session) -> bool {
+        if self.deadline == Instant::FAR_FUTURE {
+            return false;
+        }
+        let now = session.now();
+        if now < self.deadline {
+            return false;
+        }
+        let more = grace(now.saturating_since(self.deadline));
+        if self.is_granted || more == Duration::ZERO {
+            return true;
+        }
+        (self.deadline, self.is_granted) = (now + more, true);
+        false
+    }
+}
+
+/// What a reading thread has done since something was due.
+#[derive(Debug, Default)]
+pub(super) struct Looking {
+    /// How often something has come in.
+    reads: u64,
+    due: Option<Due>,
+}
+
+#[derive(Debug)]
+struct Due {
+    reads: u64,
+    /// How many reads have emptied the socket since then.
+    drained: u32,
+    /// If nothing comes in before this, all has been read.
+    quiet_at: Instant,
+    /// It is judged then, whatever comes in.
+    until: Instant,
+}
+
+impl Looking {
+    /// When the thread that keeps time is to come back.
+    pub(super) fn wake_at(&self, wake_at: Instant) -> Instant {
+        match &self.due {
+            Some(due) => wake_at.max(due.quiet_at),
+            None => wake_at,
+        }
+    }
+}
+
+impl Session {
+    /// Notes that something came in.
+    pub(super) fn note_read(&self, state: &mut State, bytes: usize) {
+        state.looking.reads += 1;
+        let Some(due) = &mut state.looking.due else {
+            return;
+        };
+        // Only a bare socket has an outlet. Where there is TLS more may wait than a read has given.
+        if bytes < DRAINED_BYTES && self.outlet.get().is_some() {
+            due.drained += 1;
+            if due.drained == DRAINED_READS {
+                self.signal(state, Signal::Turn);
+            }
+        }
+    }
+
+    /// Whether what is due may end: the reading thread has read all that had arrived. For the thread
+    /// that keeps time.
+    pub(super) fn has_read_all(&self, state: &mut State) -> bool {
+        let now = self.now();
+        if state.conn.poll_timeout().is_none_or(|due| due > now) {
+            state.looking.due = None;
+            return false;
+        }
+        // Nobody may be reading.
+        self.want_reader(state);
+        let reads = state.looking.reads;
+        let due = state.looking.due.get_or_insert(Due {
+            reads,
+            drained: 0,
+            quiet_at: now + QUIET_TIME,
+            until: now + FLOOD_TIME_MAX,
+        });
+        let is_quiet = now >= due.quiet_at && (due.reads == reads || now >= due.until);
+        if due.drained >= DRAINED_READS || is_quiet {
+            state.looking.due = None;
+            return true;
+        }
+        if now >= due.quiet_at {
+            (due.reads, due.quiet_at) = (reads, now + QUIET_TIME);
+        }
+        false
+    }
+}
