@@ -7,8 +7,9 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use super::machine::{Session, Settled};
+use super::machine::Session;
 use super::phase::Phase;
+use super::queue::Settled;
 use super::report::{Report, RequestReport};
 use super::wire::{Layer, LayerEnd, LayerEvent, Wire};
 use crate::event::{CloseReason, Event, Outcome, Response};

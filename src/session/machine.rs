@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::options::SessionConfig;
 use super::phase::Phase;
-use super::queue::{Next, Queue, Work};
+use super::queue::{Next, Queue, Settled, Work};
 use super::report::{Fault, Report, RequestReport};
 use super::ticket::{Method, Ticket};
 use super::wire::{Handshake, Wire};
@@ -15,7 +15,7 @@ use crate::connection::{Batch, Connection, Rejected, SendError};
 use crate::encode::Payload;
 use crate::event::{CloseReason, Closed, ConnectionError};
 use crate::id::{CallId, RequestKey};
-use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
+use crate::owned::{OwnedNotification, OwnedRequest};
 use crate::time::Instant;
 
 /// A [`Connection`] with everything that a driver needs around it, whatever runs the driver.
@@ -79,17 +79,6 @@ pub struct Session<W> {
     pub(super) granted: Option<Instant>,
     /// The peer has sent a message that is one.
     pub(super) has_heard: bool,
-}
-
-/// A call that has settled, for the shell to pass on.
-#[derive(Debug)]
-pub struct Settled<W> {
-    /// The call.
-    pub call: CallId,
-    /// What the shell had kept for it.
-    pub waiter: W,
-    /// How it ended.
-    pub outcome: OwnedOutcome,
 }
 
 /// What is under way in the direction of output.

@@ -32,10 +32,10 @@ mod ticket;
 mod wire;
 
 pub use ending::grace;
-pub use machine::{Session, Settled};
+pub use machine::Session;
 pub use options::{SessionConfig, WhenFull};
 pub use phase::Phase;
-pub use queue::Work;
+pub use queue::{Settled, Work};
 pub use report::{Fault, Report, RequestReport, StrayReport};
 pub use ticket::Ticket;
 pub use wire::{Handshake, Layer, LayerEnd, LayerEvent, Wire};

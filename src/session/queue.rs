@@ -8,14 +8,13 @@ use alloc::collections::VecDeque;
 use core::fmt;
 use core::mem;
 
-use super::machine::Settled;
 use super::options::{SessionConfig, WhenFull};
 use super::report::Report;
 use super::ticket::Ticket;
 use crate::event::{Notification, Request};
-use crate::id::RequestKey;
+use crate::id::{CallId, RequestKey};
 use crate::json::OwnedJson;
-use crate::owned::{OwnedNotification, OwnedRequest};
+use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
 
 /// One thing for the service to do.
 #[derive(Debug)]
@@ -33,6 +32,17 @@ pub enum Work<W> {
     Settled(Settled<W>),
     /// Something for a log.
     Report(Report),
+}
+
+/// A call that has settled, for the shell to pass on.
+#[derive(Debug)]
+pub struct Settled<W> {
+    /// The call.
+    pub call: CallId,
+    /// What the shell had kept for it.
+    pub waiter: W,
+    /// How it ended.
+    pub outcome: OwnedOutcome,
 }
 
 /// An entry of the queue.
