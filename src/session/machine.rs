@@ -182,10 +182,16 @@ impl<W> Session<W> {
         self.queue.has_cancels()
     }
 
-    /// What the handshake has told, empty where there is none; `None` before messages could be
-    /// exchanged.
-    pub fn handshake(&self) -> Option<&Handshake> {
-        self.handshake.as_ref()
+    /// Whether messages could be exchanged, now or before the end.
+    pub fn has_opened(&self) -> bool {
+        self.handshake.is_some()
+    }
+
+    /// What the handshake has told; empty where there is none, before [`Work::Opened`] and when it
+    /// has been taken.
+    pub fn take_handshake(&mut self) -> Handshake {
+        let told = self.handshake.as_mut();
+        told.map(core::mem::take).unwrap_or_default()
     }
 
     fn ticket(&self, request: OwnedRequest) -> (OwnedNotification, Ticket) {

@@ -20,7 +20,7 @@ use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Work<W> {
-    /// Messages can be exchanged: see [`Session::handshake`](super::Session::handshake).
+    /// Messages can be exchanged: see [`Session::take_handshake`](super::Session::take_handshake).
     Opened,
     /// Answer it. What was asked, and the right to answer.
     Request(OwnedNotification, Ticket),
@@ -107,6 +107,8 @@ impl<W> Queue<W> {
     /// Puts the beginning before everything else.
     pub(super) fn push_opened(&mut self) {
         let opened = Item::Other(Box::new(Other::Opened), 0);
+        // An idle session keeps no more than one place.
+        self.items.reserve_exact(1);
         self.items.push_front(opened);
     }
 

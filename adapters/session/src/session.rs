@@ -412,7 +412,7 @@ impl State {
     /// Whether messages can be exchanged: false until a handshake is done, where there is one. The
     /// service is not told of a connection before.
     pub fn is_open(&self) -> bool {
-        self.conn.handshake().is_some()
+        self.conn.has_opened()
     }
 
     /// Whether messages can be exchanged, or why they never will be; none while that is open.

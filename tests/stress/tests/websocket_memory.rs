@@ -54,6 +54,8 @@ fn memory_goes_with_what_came_in_and_comes_back() {
         let mut answer = Vec::new();
         assert!(session.take_output(&mut answer));
         session.output_written();
+        // The service is told that it is open.
+        assert!(session.lock().conn.poll_work(true).is_some());
         session
     };
     // What is made once for all.

@@ -90,16 +90,17 @@ impl Session {
     }
 
     /// Adds what a handshake has told to what is known of the transport.
-    fn learn(&self, state: &State) {
-        let Some(handshake) = state.conn.handshake() else {
+    fn learn(&self, state: &mut State) {
+        if !state.conn.has_opened() {
             return;
-        };
+        }
+        let handshake = state.conn.take_handshake();
         let mut context = Context::clone(&self.context);
-        context.target = handshake.target.clone();
+        context.target = handshake.target;
         for (name, value) in &handshake.headers {
             context.headers.push(name, value);
         }
-        context.subprotocol = handshake.subprotocol.clone();
+        context.subprotocol = handshake.subprotocol;
         // There is one handshake.
         let _ = self.learnt.set(Arc::new(context));
     }
