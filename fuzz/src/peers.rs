@@ -353,6 +353,8 @@ impl World {
         }
         let held = side.held.swap_remove(usize::from(which) % side.held.len());
         let result = antiphon::Json::parse_str(&held.result).expect("it came as JSON");
+        let is_kept = side.conn.is_answer_kept(held.token.key());
+        let queued = side.conn.transmit_queued();
         let given = match how % 4 {
             0 => side
                 .conn
@@ -365,6 +367,8 @@ impl World {
             given.is_ok() || side.conn.is_closed() || side.ended,
             "{given:?}"
         );
+        // It waits for the other answers of its batch.
+        assert!(!is_kept || side.conn.transmit_queued() == queued);
     }
 
     /// What must hold after any step.
