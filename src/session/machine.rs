@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 use super::options::SessionConfig;
 use super::phase::Phase;
@@ -331,6 +332,15 @@ impl<W> Session<W> {
                 !is_unread(why) && (is_layered || is_lingering)
             }
             _ => true,
+        }
+    }
+
+    /// How long the peer's end of the stream is awaited after ours: not at all from a peer that does
+    /// not read.
+    pub fn linger(&self) -> Duration {
+        match self.phase.closed() {
+            Some(why) if is_unread(why) => Duration::ZERO,
+            _ => self.config.linger,
         }
     }
 

@@ -61,7 +61,7 @@ impl Phase {
     }
 
     /// Whether input means something: the conversation goes on, and the input has not ended.
-    pub(super) fn is_listening(self) -> bool {
+    pub fn is_listening(self) -> bool {
         matches!(
             self,
             Self::Opening | Self::Open | Self::Draining | Self::LastWords { .. }

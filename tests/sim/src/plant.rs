@@ -5,6 +5,7 @@
 
 use crate::checks::Check;
 
+/// Declares planted faults, each with the check that has to find it; `Check` is the caller's.
 macro_rules! plants {
     ($($(#[$doc:meta])* $name:ident => $check:ident,)*) => {
         /// A planted fault.
@@ -27,6 +28,7 @@ macro_rules! plants {
         }
     };
 }
+pub(crate) use plants;
 
 plants! {
     /// An application hears of a settled call twice.

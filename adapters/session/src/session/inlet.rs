@@ -16,7 +16,6 @@ use std::mem;
 use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon::session::Phase;
 
 use super::{Guard, Session, Signal, State};
 use crate::machine::{Came, Inlet, Machine, Receiver};
@@ -76,7 +75,7 @@ impl Session {
         mut state: Guard<'s>,
         deadline: Instant,
     ) -> (Guard<'s>, bool) {
-        let is_open = state.is_listening() && state.conn.may_read();
+        let is_open = state.conn.phase().is_listening() && state.conn.may_read();
         let has_time =
             || deadline == Instant::FAR_FUTURE || deadline >= self.now() + FAR_FOR_A_READ;
         if !is_open || !has_time() {
@@ -193,15 +192,5 @@ impl Receiver for Held<'_> {
     fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
         drop(self.state.take());
         Machine::input_ended(self.session, rest, failed);
-    }
-}
-
-impl State {
-    /// Whether something may still come in.
-    fn is_listening(&self) -> bool {
-        matches!(
-            self.conn.phase(),
-            Phase::Opening | Phase::Open | Phase::Draining | Phase::LastWords { .. }
-        )
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
-use antiphon::{Closed, ConnectionError, Instant};
+use antiphon::Instant;
 
 use super::{Session, Signal, State};
 use crate::child_output::ChildExited;
@@ -88,13 +88,7 @@ impl Machine for Session {
     }
 
     fn linger(&self) -> Duration {
-        // Nothing is awaited of a peer that does not read.
-        match self.lock().closed() {
-            Some(Closed::Failed(ConnectionError::OutboxFull | ConnectionError::WriteTimedOut)) => {
-                Duration::ZERO
-            }
-            _ => self.options.linger,
-        }
+        self.lock().conn.linger()
     }
 }
 

@@ -41,7 +41,7 @@ pub enum Check {
     SettlesInTime,
     /// A session that is drained, closed or cut is over within the bound.
     EndsInTime,
-    /// The same seed gives the same run.
+    /// A seed gives one run, however often.
     Deterministic,
     /// Nothing panics.
     NoPanic,

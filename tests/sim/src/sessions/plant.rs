@@ -2,29 +2,7 @@
 //! failing. Each is something that a broken session would do. None is ever on unless asked for.
 
 use super::checks::Check;
-
-macro_rules! plants {
-    ($($(#[$doc:meta])* $name:ident => $check:ident,)*) => {
-        /// A planted fault.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Plant { $($(#[$doc])* $name,)* }
-
-        impl Plant {
-            /// All of them.
-            pub const ALL: &[Plant] = &[$(Plant::$name,)*];
-
-            /// The check that has to find it.
-            pub const fn check(self) -> Check {
-                match self { $(Plant::$name => Check::$check,)* }
-            }
-
-            /// The fault of that name.
-            pub fn named(name: &str) -> Option<Self> {
-                match name { $(stringify!($name) => Some(Plant::$name),)* _ => None }
-            }
-        }
-    };
-}
+use crate::plant::plants;
 
 plants! {
     /// An application hears of a settled call twice.
