@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon_async::{
-    Context, FuturesIo, FuturesPair, Io, Messages, Prompt, SocketIo, duplex, is_input, stdio, until,
+    Context, FuturesIo, FuturesPair, Io, Messages, SocketIo, duplex, is_input, stdio, until,
 };
 use async_io::Async;
 use async_net::{AsyncToSocketAddrs, TcpStream};
@@ -109,7 +109,7 @@ impl Link {
             matches!(socket(stream).get_ref().take_error(), Ok(Some(_)))
         };
         let io = SocketIo::new(FuturesIo(stream), has_input, was_reset);
-        Self::from_io(Prompt(io)).with_context(context)
+        Self::from_io(io).with_context(context)
     }
 
     /// Connects to a Unix socket.
@@ -119,7 +119,7 @@ impl Link {
     #[cfg(unix)]
     pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Self> {
         let stream = async_net::unix::UnixStream::connect(path).await?;
-        Ok(Self::from_io(Prompt(FuturesIo(stream))))
+        Ok(Self::from_io(FuturesIo(stream)))
     }
 }
 

@@ -15,13 +15,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use antiphon::{Closed, Framing, Instant};
-use antiphon_session::{Handle, Machine, Options, Session, ThreadMachine};
+use antiphon_session::{Handle, Machine, Options, Session};
 
 use crate::beside::run_until;
 use crate::dispatch::Dispatch;
 use crate::io::Io;
 use crate::link::Link;
-use crate::outlet::Lending;
 use crate::peer::Peer;
 use crate::pump::Pump;
 use crate::runtime::{SharedRuntime, Timer};
@@ -53,18 +52,12 @@ pub fn drive_session<S: Service>(
 ) -> (Peer, Driver) {
     let unowned = Handle::unowned(Arc::clone(&session));
     let dispatch = Dispatch::new(Peer::new(unowned, Arc::clone(runtime)), service);
-    // Callers write to a stream that needs no flush.
-    let lending = io.is_prompt().then(Lending::new);
-    if let Some(lending) = &lending {
-        session.set_outlet(lending.outlet());
-    }
-    let pump = Pump::new(io, lending, &*session);
     let peer = Peer::new(Handle::owning(Arc::clone(&session)), Arc::clone(runtime));
     let driver = Driver {
         session,
         runtime: Arc::clone(runtime),
         dispatch,
-        stage: Stage::Moving(Box::new(pump)),
+        stage: Stage::Moving(Box::new(Pump::new(io))),
         ended: None,
     };
     (peer, driver)

@@ -27,12 +27,6 @@ pub trait Io: Send + Unpin + 'static {
     /// Ends the stream towards the other side, which may go on sending.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Whether what is written is on its way without being flushed, as with a socket. Then callers,
-    /// once one has wanted to, write by themselves what there is room for while the task waits.
-    fn is_prompt(&self) -> bool {
-        false
-    }
-
     /// Whether the other side's end of stream is to be awaited after ours, for the linger at most. A socket that is closed
     /// before takes back what it has sent last; standard streams do not.
     fn awaits_end(&self) -> bool {
@@ -72,10 +66,6 @@ impl Io for Box<dyn Io> {
 
     fn was_reset(&self) -> bool {
         (**self).was_reset()
-    }
-
-    fn is_prompt(&self) -> bool {
-        (**self).is_prompt()
     }
 
     fn awaits_end(&self) -> bool {
@@ -130,44 +120,6 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for FuturesIo<T> {
     }
 }
 
-/// A socket, which needs no flush.
-#[derive(Debug)]
-pub struct Prompt<T>(pub T);
-
-impl<T: Io> Io for Prompt<T> {
-    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.0.poll_read(cx, buf)
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.poll_write(cx, buf)
-    }
-
-    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_close(cx)
-    }
-
-    fn is_prompt(&self) -> bool {
-        true
-    }
-
-    fn knows_readiness(&self) -> bool {
-        self.0.knows_readiness()
-    }
-
-    fn has_input(&self) -> bool {
-        self.0.has_input()
-    }
-
-    fn was_reset(&self) -> bool {
-        self.0.was_reset()
-    }
-}
-
 /// A stream whose socket can be asked what it knows.
 pub struct SocketIo<T> {
     io: T,
@@ -210,10 +162,6 @@ impl<T: Io> Io for SocketIo<T> {
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.io.poll_close(cx)
-    }
-
-    fn is_prompt(&self) -> bool {
-        self.io.is_prompt()
     }
 
     fn knows_readiness(&self) -> bool {

@@ -18,12 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use antiphon::{Instant, ReadBuffer};
+use antiphon::Instant;
 use antiphon_session::{Machine, Turn};
 use futures_util::task::AtomicWaker;
 
 use crate::io::Io;
-use crate::outlet::Lending;
 use crate::runtime::{Runtime, SharedRuntime, Timer};
 
 /// How much is read at once where a thread's own buffer serves.
@@ -39,25 +38,21 @@ const STEPS_MAX: u32 = 64;
 const LATE_READS_MAX: u32 = 4096;
 
 thread_local! {
-    /// Where all connections of a thread read into. Only what is left over of it is kept.
+    /// Where all connections of a thread read into.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Moves the bytes of `machine` over `io` until there is nothing more to move. Connections do this
 /// in their drivers; alone it serves a machine that is no JSON-RPC connection.
 pub async fn pump(io: impl Io, machine: Arc<dyn Machine>, runtime: SharedRuntime) {
-    let mut pump = Pump::new(Box::new(io), None, &*machine);
+    let mut pump = Pump::new(Box::new(io));
     poll_fn(|cx| pump.poll(cx, &*machine, &*runtime, |_| false)).await;
 }
 
 /// The moving of one connection's bytes.
 pub(crate) struct Pump {
-    /// None while it is lent, and once it has been let go.
+    /// None once it has been let go.
     io: Option<Box<dyn Io>>,
-    /// Where callers find it while the task waits.
-    lending: Option<Lending>,
-    /// What the machine has left over, to be shown again with more behind it.
-    rest: ReadBuffer,
     output: Vec<u8>,
     /// How much of `output` has been written.
     written: usize,
@@ -150,12 +145,10 @@ impl Readable {
 }
 
 impl Pump {
-    pub(crate) fn new(io: Box<dyn Io>, lending: Option<Lending>, machine: &dyn Machine) -> Self {
+    pub(crate) fn new(io: Box<dyn Io>) -> Self {
         Self {
             readable: Readable::new(&*io),
             io: Some(io),
-            lending,
-            rest: ReadBuffer::new(machine.input_bytes_max()),
             output: Vec::new(),
             written: 0,
             is_flushing: false,
@@ -175,25 +168,6 @@ impl Pump {
     /// else is to be done, and says whether it did anything. Ready when the transport has been let
     /// go.
     pub(crate) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        machine: &dyn Machine,
-        runtime: &dyn Runtime,
-        work: impl FnMut(&mut Context<'_>) -> bool,
-    ) -> Poll<()> {
-        if let Some(lending) = &self.lending {
-            lending.take_back(&mut self.io);
-        }
-        let moved = self.poll_held(cx, machine, runtime, work);
-        if let Some(lending) = &self.lending {
-            lending.lend(&mut self.io);
-        }
-        moved
-    }
-
-    /// The same while it has the stream for itself.
-    #[inline]
-    fn poll_held(
         &mut self,
         cx: &mut Context<'_>,
         machine: &dyn Machine,
@@ -250,7 +224,7 @@ impl Pump {
                         return Poll::Pending;
                     }
                     self.phase = Phase::Done;
-                    (self.io, self.lending) = (None, None);
+                    self.io = None;
                     self.timer = None;
                     machine.finished();
                 }
@@ -379,8 +353,7 @@ impl Pump {
             Poll::Ready(Err(error)) => Some(error),
         };
         self.is_read_over = true;
-        machine.input_ended(self.rest.filled(), failed);
-        self.rest.release();
+        machine.input_ended(failed);
         true
     }
 
@@ -400,14 +373,12 @@ impl Pump {
                 }
                 None => 0,
             })
-        } else if self.rest.is_empty() {
+        } else {
             SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
                 Ok(mut scratch) => self.read_into(cx, machine, &mut scratch),
                 // A machine that polls another one while it takes bytes.
                 Err(_) => self.read_into(cx, machine, &mut Vec::new()),
             })
-        } else {
-            self.read_behind_rest(cx, machine)
         }
     }
 
@@ -421,47 +392,14 @@ impl Pump {
             return Poll::Pending;
         };
         scratch.resize(SCRATCH_BYTES, 0);
-        let n = match io.poll_read(cx, scratch) {
-            Poll::Ready(Ok(n)) => n.min(scratch.len()),
-            other => return other,
-        };
-        let consumed = machine.receive(&scratch[..n]);
-        let mut rest = &scratch[consumed.min(n)..n];
-        while !rest.is_empty() {
-            let room = self.rest.spare();
-            let part = rest.len().min(room.len());
-            if part == 0 {
-                let error = io::Error::other("more was left over than was announced");
-                return Poll::Ready(Err(error));
-            }
-            room[..part].copy_from_slice(&rest[..part]);
-            self.rest.advance(part);
-            rest = &rest[part..];
-        }
-        Poll::Ready(Ok(n))
-    }
-
-    fn read_behind_rest(
-        &mut self,
-        cx: &mut Context<'_>,
-        machine: &dyn Machine,
-    ) -> Poll<io::Result<usize>> {
-        let Some(io) = self.io.as_mut() else {
-            return Poll::Pending;
-        };
-        let n = match io.poll_read(cx, self.rest.spare()) {
-            Poll::Ready(Ok(n)) => n,
-            other => return other,
-        };
-        self.rest.advance(n);
-        if n > 0 {
-            let consumed = machine.receive(self.rest.filled());
-            self.rest.consume(consumed);
-            if self.rest.is_empty() {
-                self.rest.release();
+        let read = io.poll_read(cx, scratch);
+        if let Poll::Ready(Ok(n)) = read {
+            let n = n.min(scratch.len());
+            if n > 0 {
+                machine.receive(&scratch[..n]);
             }
         }
-        Poll::Ready(Ok(n))
+        read
     }
 
     /// Ends our stream, and waits for the end of theirs, for the linger at most.
@@ -509,7 +447,6 @@ impl Pump {
 impl fmt::Debug for Pump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pump")
-            .field("rest", &self.rest.filled().len())
             .field("unwritten", &(self.output.len() - self.written))
             .finish_non_exhaustive()
     }

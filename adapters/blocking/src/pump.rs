@@ -7,16 +7,14 @@
 //! somebody else wrote does, the machine is told.
 
 use std::io::{self, Read, Write};
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::ReadBuffer;
 use antiphon_session::{
-    Came, Inlet, Later, Machine, Outlet, Receiver, ThreadMachine, Turn, is_later, write_out,
+    Came, Inlet, Later, Outlet, Receiver, ThreadMachine, Turn, is_later, write_out,
 };
 
 use crate::link::{Link, Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer};
@@ -30,6 +28,9 @@ const READ_TIME_MAX: Duration = Duration::from_millis(2);
 
 /// How much is read at once while little comes in, so that an idle connection holds no more.
 const SMALL_BYTES: usize = 512;
+
+/// How much is read at once while much comes in.
+const LARGE_BYTES: usize = 64 * 1024;
 
 /// After how many reads in a row that were shorter, little is said to come in.
 const QUIET_READS: u32 = 16;
@@ -138,7 +139,7 @@ fn start<M: ThreadMachine>(
 }
 
 fn read_on(machine: &impl ThreadMachine, threads: &Threads, reader: impl Read) {
-    let mut intake = Intake::new(machine, reader);
+    let mut intake = Intake::new(reader);
     while intake.read(machine, false) != Came::End {
         machine.wait_readable(&|| is(&threads.stop));
         if is(&threads.stop) || !machine.wants_input() {
@@ -147,12 +148,13 @@ fn read_on(machine: &impl ThreadMachine, threads: &Threads, reader: impl Read) {
     }
 }
 
-/// What is read from, and what the machine has left over of it.
+/// What is read from.
 struct Intake<R> {
     reader: R,
     /// Where little is read into.
     small: [u8; SMALL_BYTES],
-    rest: ReadBuffer,
+    /// Where much is read into; empty while little comes in.
+    large: Vec<u8>,
     /// How many reads in a row were small.
     quiet: u32,
     /// For a reader that says "would block" and cannot be waited for.
@@ -161,11 +163,11 @@ struct Intake<R> {
 }
 
 impl<R: Read> Intake<R> {
-    fn new(machine: &impl Machine, reader: R) -> Self {
+    fn new(reader: R) -> Self {
         Self {
             reader,
             small: [0; SMALL_BYTES],
-            rest: ReadBuffer::new(machine.input_bytes_max()),
+            large: Vec::new(),
             quiet: QUIET_READS,
             later: Later::new(),
             is_over: false,
@@ -178,14 +180,14 @@ impl<R: Read> Intake<R> {
         if self.is_over {
             return Came::End;
         }
-        let is_small = self.quiet >= QUIET_READS && self.rest.is_empty();
-        let room = if is_small {
-            self.rest.release();
-            &mut self.small
+        let buf = if self.quiet >= QUIET_READS {
+            self.large = Vec::new();
+            &mut self.small[..]
         } else {
-            self.rest.spare()
+            self.large.resize(LARGE_BYTES, 0);
+            &mut self.large[..]
         };
-        match self.reader.read(room) {
+        match self.reader.read(buf) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Came::Something,
             Err(error) if is_later(&error) => {
                 if !is_hasty {
@@ -197,49 +199,20 @@ impl<R: Read> Intake<R> {
             Ok(0) => self.end(receiver, None),
             Ok(n) => {
                 self.later.renew();
-                let is_quiet = n < SMALL_BYTES;
-                self.quiet = if is_quiet {
-                    self.quiet.saturating_add(1)
-                } else {
-                    0
+                receiver.receive(&buf[..n]);
+                self.quiet = match n < SMALL_BYTES {
+                    true => self.quiet.saturating_add(1),
+                    false => 0,
                 };
-                if is_small {
-                    let consumed = receiver.receive(&self.small[..n]);
-                    if consumed < n {
-                        return self.keep(receiver, consumed..n);
-                    }
-                    return Came::Something;
-                }
-                self.rest.advance(n);
-                let consumed = receiver.receive(self.rest.filled());
-                self.rest.consume(consumed);
                 Came::Something
             }
         }
     }
 
-    /// Keeps what was read, but for what the receiver is done with.
-    #[cold]
-    fn keep<M: Receiver + ?Sized>(&mut self, receiver: &M, left: Range<usize>) -> Came {
-        let mut rest = &self.small[left];
-        while !rest.is_empty() {
-            let room = self.rest.spare();
-            let part = rest.len().min(room.len());
-            if part == 0 {
-                let error = io::Error::other("more was left over than was announced");
-                return self.end(receiver, Some(error));
-            }
-            room[..part].copy_from_slice(&rest[..part]);
-            self.rest.advance(part);
-            rest = &rest[part..];
-        }
-        Came::Something
-    }
-
     #[cold]
     fn end<M: Receiver + ?Sized>(&mut self, receiver: &M, failed: Option<io::Error>) -> Came {
         self.is_over = true;
-        receiver.input_ended(self.rest.filled(), failed);
+        receiver.input_ended(failed);
         Came::End
     }
 }
@@ -247,7 +220,7 @@ impl<R: Read> Intake<R> {
 /// Lets others read from the socket beside this thread, one at a time.
 fn read_beside(machine: &impl ThreadMachine, threads: &Threads, socket: Arc<dyn Socket>) {
     let mut inlet: Box<dyn Inlet> = Box::new(Inward {
-        intake: Intake::new(machine, SocketReader(socket)),
+        intake: Intake::new(SocketReader(socket)),
         patience: None,
     });
     while inlet.read(machine, false) != Came::End {
@@ -284,8 +257,8 @@ impl Inlet for Inward {
 fn receive_on(machine: &impl ThreadMachine, threads: &Threads, mut receive: Receive) {
     loop {
         match receive() {
-            Err(error) => return machine.input_ended(&[], Some(error)),
-            Ok(None) => return machine.input_ended(&[], None),
+            Err(error) => return machine.input_ended(Some(error)),
+            Ok(None) => return machine.input_ended(None),
             Ok(Some(message)) => machine.receive(&message),
         };
         machine.wait_readable(&|| is(&threads.stop));

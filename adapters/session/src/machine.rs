@@ -14,18 +14,12 @@ pub trait Machine: Send + Sync + 'static {
     /// The present.
     fn now(&self) -> Instant;
 
-    /// The most bytes that are ever left over by [`receive`](Self::receive), and so the size of
-    /// the buffer that is needed.
-    fn input_bytes_max(&self) -> usize;
+    /// Takes bytes that came in, all of them. The task that brings them is awake, and is not woken
+    /// before the next [`turn`](Self::turn).
+    fn receive(&self, bytes: &[u8]);
 
-    /// Takes bytes that came in, and says how many of them it is done with. The others are shown
-    /// again, with more behind them. Until the next [`turn`](Self::turn) nobody is woken: whoever
-    /// brings bytes is awake.
-    fn receive(&self, bytes: &[u8]) -> usize;
-
-    /// Nothing more comes in: the other side ended its stream, or reading failed. `rest` is what
-    /// [`receive`](Self::receive) left over.
-    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>);
+    /// Nothing more comes in: the other side ended its stream, or reading failed.
+    fn input_ended(&self, failed: Option<io::Error>);
 
     /// Puts the bytes to be written next into `into`, which is empty. False if there are none.
     /// Until the next [`turn`](Self::turn) nobody is woken: whoever asks is awake.
@@ -101,11 +95,6 @@ pub trait Outlet: Send + Sync {
     /// # Errors
     /// Nothing more can be written.
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
-
-    /// Whether answers leave by it, too. Not where whoever serves writes anyway.
-    fn takes_answers(&self) -> bool {
-        true
-    }
 }
 
 /// A way in for whoever waits for what is to come: a thread that reads by itself need not be woken by
@@ -119,19 +108,19 @@ pub trait Inlet: Send {
 /// Whoever takes what comes in: a [`Machine`], or somebody on its behalf.
 pub trait Receiver {
     /// See [`Machine::receive`].
-    fn receive(&self, bytes: &[u8]) -> usize;
+    fn receive(&self, bytes: &[u8]);
 
     /// See [`Machine::input_ended`].
-    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>);
+    fn input_ended(&self, failed: Option<io::Error>);
 }
 
 impl<M: Machine + ?Sized> Receiver for M {
-    fn receive(&self, bytes: &[u8]) -> usize {
-        Machine::receive(self, bytes)
+    fn receive(&self, bytes: &[u8]) {
+        Machine::receive(self, bytes);
     }
 
-    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
-        Machine::input_ended(self, rest, failed);
+    fn input_ended(&self, failed: Option<io::Error>) {
+        Machine::input_ended(self, failed);
     }
 }
 

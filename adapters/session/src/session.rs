@@ -204,13 +204,10 @@ impl Session {
         let mut state = self.lock();
         state.conn.handle_time(self.now());
         let result = self.lend(|| answer(&mut state.conn));
-        let outlet = self.outlet.get();
         // Where more is to be served, its answers may leave together.
-        let is_last = !state.conn.has_work();
-        if is_last && outlet.is_some_and(|outlet| outlet.takes_answers()) {
-            drop(self.write_out(state));
-        } else {
-            self.wake(&mut state);
+        match state.conn.has_work() {
+            true => self.wake(&mut state),
+            false => drop(self.write_out(state)),
         }
         result
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use antiphon_async::{Context, Io, Messages, Prompt, SocketIo, duplex, is_input, stdio};
+use antiphon_async::{Context, Io, Messages, SocketIo, duplex, is_input, stdio};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, ToSocketAddrs};
@@ -108,7 +108,7 @@ impl Link {
             matches!(SockRef::from(&stream.0).take_error(), Ok(Some(_)))
         };
         let io = SocketIo::new(TokioIo(stream), has_input, was_reset);
-        Self::from_io(Prompt(io)).with_context(context)
+        Self::from_io(io).with_context(context)
     }
 
     /// Connects to a Unix socket.
@@ -118,7 +118,7 @@ impl Link {
     #[cfg(unix)]
     pub async fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Self> {
         let stream = tokio::net::UnixStream::connect(path).await?;
-        Ok(Self::from_io(Prompt(TokioIo(stream))))
+        Ok(Self::from_io(TokioIo(stream)))
     }
 }
 

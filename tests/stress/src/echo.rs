@@ -53,16 +53,11 @@ impl Machine for Echo {
         self.clock.now()
     }
 
-    fn input_bytes_max(&self) -> usize {
-        1
-    }
-
-    fn receive(&self, bytes: &[u8]) -> usize {
+    fn receive(&self, bytes: &[u8]) {
         self.act(|inside| inside.bytes.extend_from_slice(bytes));
-        bytes.len()
     }
 
-    fn input_ended(&self, _: &[u8], failed: Option<io::Error>) {
+    fn input_ended(&self, failed: Option<io::Error>) {
         self.act(|inside| {
             inside.is_ended = true;
             inside.failed = failed.map(|error| error.kind());

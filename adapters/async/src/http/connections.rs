@@ -34,7 +34,6 @@ use hyper::client::conn::http1::Builder;
 use super::client::{HttpSend, Sending};
 use super::job::{Body, Failed, Job, Reuse, Sender, Stage, Step, Target, header_map, register};
 use super::stream::{HyperIo, NextRequest};
-use crate::beside::Bells;
 use crate::client::Connect;
 use crate::runtime::{SharedRuntime, Timer, until};
 
@@ -454,25 +453,22 @@ impl Drop for Running {
 async fn run(conn: Conn, sender: Sender, runtime: SharedRuntime, running: Running) {
     let mut running = running;
     let desk = Arc::clone(&running.desk);
-    let bells = Bells::new();
     let mut conn = pin!(Some(conn));
     {
         let mut serving = pin!(running.serve(sender, &runtime));
-        poll_fn(|task| {
-            bells.poll(
-                task,
-                // First, so that what is asked goes out at once.
-                |cx| serving.as_mut().poll(cx),
-                |cx| {
-                    let polled = conn.as_mut().as_pin_mut().map(|conn| conn.poll(cx));
-                    if polled.is_some_and(|polled| polled.is_ready()) {
-                        desk.close().into_iter().for_each(Waker::wake);
-                        // What was handed to it and not sent comes back: hyper holds it until then.
-                        conn.set(None);
-                    }
-                    Poll::Pending
-                },
-            )
+        poll_fn(|cx| {
+            // First, so that what is asked goes out at once.
+            if serving.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let polled = conn.as_mut().as_pin_mut().map(|conn| conn.poll(cx));
+            if polled.is_some_and(|polled| polled.is_ready()) {
+                desk.close().into_iter().for_each(Waker::wake);
+                // What was handed to it and not sent comes back: hyper holds it until then.
+                conn.set(None);
+            }
+            // A reply may have come in.
+            serving.as_mut().poll(cx)
         })
         .await;
     }

@@ -182,15 +182,14 @@ impl<'s> Held<'s> {
 }
 
 impl Receiver for Held<'_> {
-    fn receive(&self, bytes: &[u8]) -> usize {
+    fn receive(&self, bytes: &[u8]) {
         let mut state = self.take();
         self.session.receive_under(&mut state, bytes);
         self.state.set(Some(state));
-        bytes.len()
     }
 
-    fn input_ended(&self, rest: &[u8], failed: Option<io::Error>) {
+    fn input_ended(&self, failed: Option<io::Error>) {
         drop(self.state.take());
-        Machine::input_ended(self.session, rest, failed);
+        Machine::input_ended(self.session, failed);
     }
 }

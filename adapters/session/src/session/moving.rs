@@ -16,16 +16,11 @@ impl Machine for Session {
         Session::now(self)
     }
 
-    fn input_bytes_max(&self) -> usize {
-        self.options.config.input_bytes_max().max(1)
-    }
-
-    fn receive(&self, bytes: &[u8]) -> usize {
+    fn receive(&self, bytes: &[u8]) {
         self.receive_under(&mut self.lock(), bytes);
-        bytes.len()
     }
 
-    fn input_ended(&self, _: &[u8], failed: Option<io::Error>) {
+    fn input_ended(&self, failed: Option<io::Error>) {
         self.act(|state| {
             let Some(error) = failed else {
                 return state.conn.handle_eof();

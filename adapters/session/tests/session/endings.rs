@@ -164,7 +164,7 @@ fn what_broke_a_connection_that_was_meant_to_end_is_no_fault() {
             side.handle().close(CloseReason::Done);
         }
         let reset = io::ErrorKind::ConnectionReset;
-        side.session.input_ended(&[], Some(reset.into()));
+        side.session.input_ended(Some(reset.into()));
         assert_eq!(side.turn(), Turn::Over);
         assert_eq!(side.fault(), (!is_meant).then_some(reset));
     }

@@ -60,11 +60,11 @@ impl Side {
     /// Takes a line in, whole.
     pub(crate) fn hear(&self, line: &str) {
         let line = format!("{line}\n");
-        assert_eq!(self.session.receive(line.as_bytes()), line.len());
+        self.session.receive(line.as_bytes());
     }
 
     pub(crate) fn end_input(&self) {
-        self.session.input_ended(&[], None);
+        self.session.input_ended(None);
     }
 
     /// Lets time pass, and tells nobody.
