@@ -100,6 +100,72 @@ pub(crate) mod sealed {
     }
 }
 
+/// A payload that has been written: JSON text, or nothing.
+///
+/// A shell that shares its connection writes values before it takes its lock, so that no code of
+/// theirs runs under it:
+///
+/// ```
+/// use antiphon::{Config, Connection, Encoded};
+/// let mut text = Vec::new();
+/// let params = Encoded::write(&[1, 2], &mut text)?;
+/// // The lock is taken here.
+/// Connection::<()>::new(Config::new()).notify("add", params)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded<'b>(&'b [u8]);
+
+impl<'b> Encoded<'b> {
+    /// Writes `payload` into `buf`, which is emptied first.
+    ///
+    /// # Errors
+    /// The value has no JSON form.
+    pub fn write(payload: impl Payload, buf: &'b mut Vec<u8>) -> Result<Self, EncodeError> {
+        buf.clear();
+        payload.write(buf)?;
+        Ok(Self(buf))
+    }
+
+    /// The text; empty for no payload.
+    pub fn as_bytes(self) -> &'b [u8] {
+        self.0
+    }
+
+    /// A part of what was written, by one call of [`write_after`](Self::write_after).
+    pub fn part(buf: &'b [u8], part: core::ops::Range<usize>) -> Self {
+        Self(buf.get(part).unwrap_or_default())
+    }
+
+    /// Writes `payload` to the end of `buf`, and says where it stands there.
+    ///
+    /// # Errors
+    /// The value has no JSON form; nothing is added then.
+    pub fn write_after(
+        payload: impl Payload,
+        buf: &mut Vec<u8>,
+    ) -> Result<core::ops::Range<usize>, EncodeError> {
+        let start = buf.len();
+        payload.write(buf)?;
+        Ok(start..buf.len())
+    }
+}
+
+impl sealed::Sealed for Encoded<'_> {
+    fn write(self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        out.extend_from_slice(self.0);
+        Ok(())
+    }
+
+    fn size_hint(&self) -> usize {
+        self.0.len()
+    }
+
+    fn text(&self) -> Option<&[u8]> {
+        (!self.0.is_empty()).then_some(self.0)
+    }
+}
+
 /// The version of a message that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {

@@ -530,6 +530,12 @@ pub struct CallId {
 }
 
 impl CallId {
+    /// Names a call by a number of the caller's choosing, for a [`Collector`](crate::Collector) of
+    /// its own. `connection` sets it apart from the calls of others. No connection knows it.
+    pub const fn new(connection: u32, number: u64) -> Self {
+        Self { connection, number }
+    }
+
     /// The call's place in the sequence of calls of its connection. Under
     /// [`IdScheme::Sequential`] this is the id on the wire.
     pub fn number(&self) -> u64 {

@@ -124,7 +124,7 @@ pub use config::{
     Settings, UnknownId, V1NullId, VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
-pub use encode::{Payload, encode_error, encode_parse_error, encode_response};
+pub use encode::{Encoded, Payload, encode_error, encode_parse_error, encode_response};
 pub use error_object::{ErrorObject, OwnedError};
 pub use error_profile::ErrorProfile;
 pub use event::{

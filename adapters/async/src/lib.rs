@@ -5,19 +5,17 @@
 //! which adds sockets, processes and timers, and shows everything here again.
 #![forbid(unsafe_code)]
 
-mod beside;
 mod child;
 mod client;
-mod dispatch;
 mod driver;
 mod duplex;
+mod handlers;
 #[cfg(feature = "http")]
 pub mod http;
 mod io;
 mod link;
 mod messages;
 mod peer;
-mod pump;
 mod runtime;
 mod server;
 mod service;
@@ -29,8 +27,8 @@ pub mod websocket;
 
 pub use antiphon_session::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, ClientOptions, Clock,
-    ConnectionChange, Context, Handle, Machine, NoConnection, Options, Pool, Report, Request,
-    Responder, StrayReport, SystemClock, Turn, WhenFull,
+    ConnectionChange, Context, Handle, NoConnection, Options, Pool, Report, Request,
+    Responder, StrayReport, SystemClock, WhenFull,
 };
 pub use antiphon_session::{OnAccept, keep_alive, unless_broken};
 #[cfg(unix)]
@@ -43,7 +41,6 @@ pub use io::{FuturesIo, FuturesPair, Io, SocketIo, is_input};
 pub use link::Link;
 pub use messages::{MessageIo, Messages, Queue, QueueTransport};
 pub use peer::{Peer, PendingCall, cancelled};
-pub use pump::pump;
 pub use runtime::{Runtime, SharedRuntime, Task, Timer, sleep_until, until};
 pub use server::{End, Ending, Handshake, Listen, Protocol, Running, Secure, Server};
 pub use service::Service;

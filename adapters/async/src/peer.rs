@@ -15,7 +15,8 @@ use antiphon::{
     CallId, CloseReason, Closed, Collector, Instant, OwnedJson, OwnedOutcome, Payload, SendError,
 };
 use antiphon_session::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Context, Handle, Pending, Responder, Room,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Context, Handle, InLine, Pending, Responder,
+    Room,
 };
 use serde::de::DeserializeOwned;
 
@@ -57,7 +58,7 @@ impl Peer {
     pub async fn call<R: DeserializeOwned>(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
     ) -> Result<R, CallError> {
         self.call_timeout(method, params, Some(CALL_TIMEOUT_DEFAULT))
             .await
@@ -70,7 +71,7 @@ impl Peer {
     pub async fn call_timeout<R: DeserializeOwned>(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<R, CallError> {
         let result = self.call_raw(method, params, timeout).await?;
@@ -84,15 +85,11 @@ impl Peer {
     pub async fn call_raw(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<OwnedJson, CallError> {
-        let deadline = self.handle.deadline(timeout);
-        let call = self.with_room(deadline, |room| {
-            self.handle.call_now(method, params, deadline, room)
-        });
-        let pending = call.await?;
-        CallError::of(PendingCall { pending }.await)
+        let call = self.start_call(method, params, timeout).await?;
+        CallError::of(call.await)
     }
 
     /// Begins a call and does not wait for its result. Dropping what it gives cancels the call.
@@ -103,14 +100,12 @@ impl Peer {
     pub async fn start_call(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
         let deadline = self.handle.deadline(timeout);
-        let call = self.with_room(deadline, |room| {
-            self.handle.call(method, params, deadline, room)
-        });
-        let pending = call.await?;
+        let call = self.handle.draft_call(method, params, deadline)?;
+        let pending = self.with_room(deadline, |room| call.send(room)).await?;
         Ok(PendingCall { pending })
     }
 
@@ -118,17 +113,17 @@ impl Peer {
     ///
     /// # Errors
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
-    pub async fn notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
+    pub async fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let deadline = self.handle.deadline(Some(CALL_TIMEOUT_DEFAULT));
-        self.with_room(deadline, |room| self.handle.notify(method, params, room))
-            .await
+        let draft = self.handle.draft_notification(method, params)?;
+        self.with_room(deadline, |room| draft.send(room)).await
     }
 
     /// The same without waiting.
     ///
     /// # Errors
     /// As [`notify`](Self::notify).
-    pub fn try_notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
+    pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         self.handle.notify(method, params, Room::Now)
     }
 
@@ -152,36 +147,24 @@ impl Peer {
     /// by the [`Collector`].
     pub async fn batch<H>(
         &self,
-        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
         self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build).await
     }
 
     /// The same with another timeout; `None` waits for ever.
     ///
-    /// `build` runs under the connection's lock and must not use the peer, which panics.
-    ///
     /// # Errors
     /// As [`batch`](Self::batch).
     pub async fn batch_timeout<H>(
         &self,
         timeout: Option<Duration>,
-        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
         let deadline = self.handle.deadline(timeout);
-        let mut build = Some(build);
-        let sent = self.with_room(deadline, |room| {
-            let Some(given) = build.take() else {
-                return Err(SendError::Full);
-            };
-            self.handle
-                .batch(deadline, room, given)
-                .map_err(|(error, back)| {
-                    build = back;
-                    error
-                })
-        });
-        let (handles, mut pending) = sent.await?;
+        let (handles, batch) = BatchBuilder::build(build)?;
+        let send = |room: Room<'_>| self.handle.send_batch(&batch, deadline, room);
+        let mut pending = self.with_room(deadline, send).await?;
         Ok((handles, poll_fn(|cx| pending.poll(cx)).await))
     }
 
@@ -263,7 +246,8 @@ impl Peer {
         deadline: Instant,
         mut send: impl FnMut(Room<'_>) -> Result<R, SendError>,
     ) -> Result<R, SendError> {
-        let sent = poll_fn(|cx| match send(Room::Watch(cx.waker())) {
+        let mut line = InLine::new(self.handle.session());
+        let sent = poll_fn(|cx| match send(Room::Watch(cx.waker(), &mut line)) {
             Err(SendError::Full) => Poll::Pending,
             sent => Poll::Ready(sent),
         });

@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use antiphon::{Closed, Framing, Instant};
 use antiphon_session::{
-    Handle, Machine, Options, Report, Request, Session, Signal, SystemClock, Tag, ThreadMachine,
-    Work, unless_broken,
+    Handle, Machine, Options, Report, Request, Session, Sleeper, SystemClock, Tag, Work,
+    unless_broken,
 };
 
 use crate::link::Link;
@@ -134,9 +134,8 @@ impl Driver {
         while !served.load(Ordering::SeqCst) && session.now() < deadline {
             session.wait_nudge(deadline.min(session.now() + LOOK_AGAIN));
         }
-        let state = session.lock();
-        let why = state.finished().unwrap_or(Closed::EndOfInput);
-        state.fault().map_or(Ok(why), Err)
+        let (why, fault) = session.finished();
+        fault.map_or(Ok(why), Err)
     }
 }
 
@@ -159,7 +158,7 @@ impl std::fmt::Debug for Driver {
 /// Ends a connection that has not got all of its threads.
 fn never_mind(session: &Session) {
     session.abort(None);
-    session.finished();
+    session.let_go();
 }
 
 /// Starts the service thread, and gives what says whether it is done.
@@ -218,9 +217,7 @@ fn next_work(session: &Session) -> Next {
     let mut state = session.lock();
     loop {
         state.conn.handle_time(session.now());
-        let work = state.conn.poll_work(true);
-        session.wake(&mut state);
-        if let Some(work) = work {
+        if let Some(work) = state.conn.poll_work(true) {
             return Next::Work(work);
         }
         if let Some(why) = state.finished() {
@@ -229,13 +226,13 @@ fn next_work(session: &Session) -> Next {
         if state.conn.has_work() {
             // What is next waits until all before it has begun. The thread that begins it wakes this one.
             session.want_reader(&mut state);
-            state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
+            state = session.sleep(Sleeper::Service, state, Instant::FAR_FUTURE);
             continue;
         }
         let has_come;
         (state, has_come) = session.read_idle(state);
         if !has_come && !state.conn.has_work() && state.finished().is_none() {
-            state = session.wait(Signal::Work, state, Instant::FAR_FUTURE);
+            state = session.sleep(Sleeper::Service, state, Instant::FAR_FUTURE);
         }
     }
 }

@@ -54,7 +54,7 @@ impl Peer {
     pub fn call<R: DeserializeOwned>(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
     ) -> Result<R, CallError> {
         self.call_timeout(method, params, Some(CALL_TIMEOUT_DEFAULT))
     }
@@ -66,7 +66,7 @@ impl Peer {
     pub fn call_timeout<R: DeserializeOwned>(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<R, CallError> {
         CallError::decoded(self.call_outcome(method, params, timeout)?)
@@ -79,7 +79,7 @@ impl Peer {
     pub fn call_raw(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<OwnedJson, CallError> {
         CallError::of(self.call_outcome(method, params, timeout)?)
@@ -88,7 +88,7 @@ impl Peer {
     fn call_outcome(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<OwnedOutcome, CallError> {
         let deadline = self.handle.deadline(timeout);
@@ -101,7 +101,7 @@ impl Peer {
     pub(crate) fn begin_call(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
         let deadline = self.handle.deadline(timeout);
@@ -118,7 +118,7 @@ impl Peer {
     pub fn start_call(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
         let deadline = self.handle.deadline(timeout);
@@ -136,7 +136,7 @@ impl Peer {
     pub fn call_then(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         timeout: Option<Duration>,
         then: impl FnOnce(OwnedOutcome) + Send + 'static,
     ) -> Result<CallId, CallRefused> {
@@ -150,7 +150,7 @@ impl Peer {
     ///
     /// # Errors
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
-    pub fn notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
+    pub fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let deadline = self.handle.deadline(Some(CALL_TIMEOUT_DEFAULT));
         self.handle.notify(method, params, Room::Wait(deadline))
     }
@@ -159,7 +159,7 @@ impl Peer {
     ///
     /// # Errors
     /// As [`notify`](Self::notify).
-    pub fn try_notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
+    pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         self.handle.notify(method, params, Room::Now)
     }
 
@@ -182,29 +182,24 @@ impl Peer {
     /// by the [`Collector`].
     pub fn batch<H>(
         &self,
-        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
         self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build)
     }
 
     /// The same with another timeout; `None` waits for ever.
     ///
-    /// `build` runs under the connection's lock and must not use the peer, which panics.
-    ///
     /// # Errors
     /// As [`batch`](Self::batch).
-    ///
-    /// # Panics
-    /// `build` uses the peer.
     pub fn batch_timeout<H>(
         &self,
         timeout: Option<Duration>,
-        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
         let deadline = self.handle.deadline(timeout);
         let room = Room::Wait(deadline);
-        let sent = self.handle.batch(deadline, room, build);
-        let (handles, pending) = sent.map_err(|(error, _)| CallError::Rejected(error))?;
+        let (handles, batch) = BatchBuilder::build(build)?;
+        let pending = self.handle.send_batch(&batch, deadline, room)?;
         Ok((handles, pending.wait()))
     }
 

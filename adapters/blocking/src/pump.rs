@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon_session::{
-    Came, Inlet, Later, Outlet, Receiver, ThreadMachine, Turn, is_later, write_out,
+    Came, Inlet, Later, Outlet, Receiver, Machine, Turn, is_later, write_out,
 };
 
 use crate::link::{Link, Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer};
@@ -56,7 +56,7 @@ fn is(flag: &AtomicBool) -> bool {
 ///
 /// # Errors
 /// The system refused a thread. The machine has not been told then.
-pub fn pump<M: ThreadMachine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
+pub fn pump<M: Machine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
     let threads = Arc::<Threads>::default();
     let (hang_up, awaits_end) = (link.hang_up, link.awaits_end);
     let (reader, writer): (Body<M>, Body<M>) = match (link.messages, link.reader, link.writer) {
@@ -119,7 +119,7 @@ pub fn pump<M: ThreadMachine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
 type Body<M> = Box<dyn FnOnce(&M, &Threads) + Send>;
 
 /// Starts a thread, which says when it is done, whatever happens in it.
-fn start<M: ThreadMachine>(
+fn start<M: Machine>(
     name: &str,
     machine: &Arc<M>,
     threads: &Arc<Threads>,
@@ -138,7 +138,7 @@ fn start<M: ThreadMachine>(
     builder.spawn(run).map(drop)
 }
 
-fn read_on(machine: &impl ThreadMachine, threads: &Threads, reader: impl Read) {
+fn read_on(machine: &impl Machine, threads: &Threads, reader: impl Read) {
     let mut intake = Intake::new(reader);
     while intake.read(machine, false) != Came::End {
         machine.wait_readable(&|| is(&threads.stop));
@@ -218,7 +218,7 @@ impl<R: Read> Intake<R> {
 }
 
 /// Lets others read from the socket beside this thread, one at a time.
-fn read_beside(machine: &impl ThreadMachine, threads: &Threads, socket: Arc<dyn Socket>) {
+fn read_beside(machine: &impl Machine, threads: &Threads, socket: Arc<dyn Socket>) {
     let mut inlet: Box<dyn Inlet> = Box::new(Inward {
         intake: Intake::new(SocketReader(socket)),
         patience: None,
@@ -254,7 +254,7 @@ impl Inlet for Inward {
     }
 }
 
-fn receive_on(machine: &impl ThreadMachine, threads: &Threads, mut receive: Receive) {
+fn receive_on(machine: &impl Machine, threads: &Threads, mut receive: Receive) {
     loop {
         match receive() {
             Err(error) => return machine.input_ended(Some(error)),
@@ -281,7 +281,7 @@ impl Write for WholeMessages {
     }
 }
 
-fn write_on(machine: &impl ThreadMachine, threads: &Threads, mut writer: impl Write) {
+fn write_on(machine: &impl Machine, threads: &Threads, mut writer: impl Write) {
     let mut chunk = Vec::new();
     while machine.wait_output(&mut chunk, &|| is(&threads.stop)) {
         match write_out(&mut writer, &chunk) {
@@ -302,7 +302,7 @@ fn write_on(machine: &impl ThreadMachine, threads: &Threads, mut writer: impl Wr
 
 /// Lets others write to a socket beside the thread that does, one at a time. Gives what the thread
 /// does.
-fn write_beside<M: ThreadMachine>(
+fn write_beside<M: Machine>(
     machine: &Arc<M>,
     threads: &Arc<Threads>,
     socket: Arc<dyn Socket>,

@@ -1,10 +1,10 @@
 //! A call under way, and how calls end.
 //!
-//! The rules guarded here: a call that nobody waits for any more is given up; whoever waits is
-//! told, even if the connection is dropped; and every way to end without a result is told from
-//! every other.
+//! A call that is dropped is given up; the one that waits for it is told how it ended, even if the
+//! connection is dropped; and every way to end without a result is told from every other.
 
 use std::fmt;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use antiphon::{
 use serde::de::DeserializeOwned;
 
 use crate::handle::Handle;
-use crate::places::{Place, Places};
 use crate::roster::NoConnection;
-use crate::session::{Guard, Patience, Session};
+use crate::session::{Guard, Patience, Session, thread_waker};
+use crate::slot::Slot;
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
@@ -25,15 +25,15 @@ pub struct Pending {
     handle: Handle,
     call: CallId,
     /// None once the outcome has been given.
-    place: Option<Place>,
+    slot: Option<Arc<Slot<OwnedOutcome>>>,
 }
 
 impl Pending {
-    pub(crate) fn new(handle: Handle, call: CallId, place: Place) -> Self {
+    pub(crate) fn new(handle: Handle, call: CallId, slot: Arc<Slot<OwnedOutcome>>) -> Self {
         Self {
             handle,
             call,
-            place: Some(place),
+            slot: Some(slot),
         }
     }
 
@@ -42,37 +42,38 @@ impl Pending {
         self.call
     }
 
-    /// Lets the thread wait for the end of the call, whatever it is. None if the outcome has been given.
+    /// Lets the thread wait for the end of the call, whatever it is. None if the outcome has been
+    /// given.
     pub fn wait(&mut self) -> Option<OwnedOutcome> {
         // The deadline is the connection's to keep.
         self.wait_until(Instant::FAR_FUTURE)
     }
 
-    /// The same for `span` at most; the call stays open if it takes longer. The outcome is given
-    /// once.
+    /// Like [`wait`](Self::wait), for `span` at most; the call stays open if it takes longer. The
+    /// outcome is given once.
     pub fn wait_for(&mut self, span: Duration) -> Option<OwnedOutcome> {
         self.wait_until(self.handle.deadline(Some(span)))
     }
 
     /// None if it takes longer, or the outcome has been given.
     fn wait_until(&mut self, deadline: Instant) -> Option<OwnedOutcome> {
-        let place = self.place.as_ref()?;
+        let slot = self.slot.as_ref()?;
         let session = self.handle.session();
-        let outcome = wait_at(session, session.lock(), place, deadline, Places::take);
+        let outcome = wait_at(session, session.lock(), slot, deadline);
         if outcome.is_some() {
-            self.place = None;
+            self.slot = None;
         }
         outcome
     }
 
-    /// The same for a task. The outcome is given once.
+    /// The end of the call, for a task. The outcome is given once.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<OwnedOutcome> {
-        let Some(place) = &self.place else {
+        let Some(slot) = &self.slot else {
             return Poll::Pending;
         };
-        let polled = poll_at(self.handle.session(), place, cx, Places::take);
+        let polled = slot.poll(cx.waker());
         if polled.is_ready() {
-            self.place = None;
+            self.slot = None;
         }
         polled
     }
@@ -88,8 +89,8 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.handle.give_up(self.call, place);
+        if self.slot.is_some() {
+            self.handle.cancel(self.call);
         }
     }
 }
@@ -104,53 +105,53 @@ impl fmt::Debug for Pending {
 #[must_use = "dropping a pending batch cancels its calls"]
 pub struct PendingBatch {
     handle: Handle,
-    place: Place,
-    is_settled: bool,
+    calls: Vec<CallId>,
+    /// None once the outcomes have been given.
+    slot: Option<Arc<Slot<Collector>>>,
 }
 
 impl PendingBatch {
-    pub(crate) fn new(handle: Handle, place: Place) -> Self {
+    pub(crate) fn new(handle: Handle, calls: Vec<CallId>, slot: Arc<Slot<Collector>>) -> Self {
         Self {
             handle,
-            place,
-            is_settled: false,
+            calls,
+            slot: Some(slot),
         }
     }
 
     /// Lets the thread wait for all outcomes; none if [`poll`](Self::poll) has given them.
     pub fn wait(mut self) -> Collector {
-        if self.is_settled {
+        let Some(slot) = &self.slot else {
             return Collector::new();
-        }
+        };
         // Every call settles by its deadline, or with the connection.
         let never = Instant::FAR_FUTURE;
         let session = self.handle.session();
-        let outcomes = wait_at(
-            session,
-            session.lock(),
-            &self.place,
-            never,
-            Places::take_batch,
-        );
-        self.is_settled = true;
+        let outcomes = wait_at(session, session.lock(), slot, never);
+        self.slot = None;
         outcomes.unwrap_or_default()
     }
 
-    /// The same for a task. The outcomes are given once.
+    /// All outcomes, for a task. They are given once.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Collector> {
-        if self.is_settled {
+        let Some(slot) = &self.slot else {
             return Poll::Pending;
+        };
+        let polled = slot.poll(cx.waker());
+        if polled.is_ready() {
+            self.slot = None;
         }
-        let polled = poll_at(self.handle.session(), &self.place, cx, Places::take_batch);
-        self.is_settled = polled.is_ready();
         polled
     }
 }
 
 impl Drop for PendingBatch {
     fn drop(&mut self) {
-        if !self.is_settled {
-            self.handle.give_up_batch(self.place.again());
+        if self.slot.is_some() {
+            for call in &self.calls {
+                // One that has settled is not open any more.
+                self.handle.cancel(*call);
+            }
         }
     }
 }
@@ -158,32 +159,35 @@ impl Drop for PendingBatch {
 impl fmt::Debug for PendingBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingBatch")
-            .field("is_settled", &self.is_settled)
+            .field("is_settled", &self.slot.is_none())
             .finish_non_exhaustive()
     }
 }
 
-/// Lets the thread wait for what `take` finds at a place, until `deadline`.
+/// Lets the thread wait for what is put into `slot`, until `deadline`. It reads and writes for
+/// itself where it can.
 pub(crate) fn wait_at<'s, R>(
     session: &'s Session,
-    mut state: Guard<'s>,
-    place: &Place,
+    state: Guard<'s>,
+    slot: &Slot<R>,
     deadline: Instant,
-    take: fn(&mut Places, &Place) -> Option<R>,
 ) -> Option<R> {
-    if state.conn.has_transmit() {
-        state = session.write_out(state);
-    }
+    let waker = thread_waker();
+    let mut state = session.write_out(state);
     let mut is_reading = true;
     let mut waiting = Patience::until(deadline);
     loop {
-        if let Some(found) = take(&mut state.places, place) {
-            session.leave_waiting(&mut state);
-            return Some(found);
-        }
-        if waiting.is_over(session) {
-            session.leave_waiting(&mut state);
-            return None;
+        let is_over = waiting.is_over(session);
+        match slot.poll(&waker) {
+            Poll::Ready(found) => {
+                session.leave_waiting(&mut state);
+                return Some(found);
+            }
+            Poll::Pending if is_over => {
+                session.leave_waiting(&mut state);
+                return None;
+            }
+            Poll::Pending => {}
         }
         let deadline = waiting.deadline();
         if is_reading {
@@ -192,25 +196,11 @@ pub(crate) fn wait_at<'s, R>(
             continue;
         }
         session.begin_waiting(&mut state);
-        let condition = state.places.condition(place);
-        state = session.wait_on(&condition, state, deadline);
+        drop(state);
+        session.park_until(deadline);
+        state = session.lock();
         session.end_waiting(&mut state);
     }
-}
-
-/// The same for a task.
-fn poll_at<R>(
-    session: &Session,
-    place: &Place,
-    cx: &mut Context<'_>,
-    take: fn(&mut Places, &Place) -> Option<R>,
-) -> Poll<R> {
-    let mut state = session.lock();
-    let found = take(&mut state.places, place);
-    if found.is_none() {
-        state.places.watch(place, cx.waker());
-    }
-    found.map_or(Poll::Pending, Poll::Ready)
 }
 
 /// How a call ended without a result.

@@ -1,36 +1,40 @@
 //! What can be done with a connection without waiting: calls, notifications, batches, the end.
 //!
-//! The rule guarded here: what is refused comes back, and whoever wants to wait for room is told
-//! that it was room that lacked. An adapter's peer is one of these and a way to wait.
+//! What is refused leaves no trace. A refusal for want of room is told from every other, so that
+//! the caller can wait in [line](InLine). An adapter's peer is one of these and a way to wait.
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    Batch, CallId, CloseReason, Closed, Handle as Entry, Instant, OwnedOutcome, Payload, SendError,
+    CallId, CloseReason, Closed, Handle as Entry, Instant, OwnedOutcome, Payload, SendError,
 };
 
 use crate::call::{CallRefused, Pending, PendingBatch, wait_at};
 use crate::context::Context;
-use crate::places::{Place, Places};
+use crate::line::InLine;
 use crate::request::Responder;
-use crate::session::{Guard, Session, Signal, State, Tag, Then};
+use crate::session::{Conn, Guard, Session, State, Tag, Then, thread_waker};
+use crate::slot::{Gathering, Slot};
+use crate::text::Text;
 
 /// How long a call waits for its answer, and a notification for room, if nothing else is said.
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// What to do when there is no room for a new message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Room<'a> {
     /// Refuse it.
     Now,
     /// Let the thread wait for room, until this time.
     Wait(Instant),
-    /// Refuse it, and wake this when there may be room.
-    Watch(&'a Waker),
+    /// Refuse it, and wake this in its turn when there is room.
+    Watch(&'a Waker, &'a mut InLine),
 }
 
 /// The other side of a connection. Clones are the same; any thread or task may use one.
@@ -48,8 +52,7 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.session
-            .when_free(|session| session.close(CloseReason::Done));
+        self.session.close(CloseReason::Done);
     }
 }
 
@@ -99,6 +102,40 @@ impl Handle {
         timeout.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span)
     }
 
+    /// Writes the params of a call that settles by `deadline`. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The params have no JSON form.
+    pub fn draft_call<'d>(
+        &'d self,
+        method: &'d str,
+        params: impl Payload,
+        deadline: Instant,
+    ) -> Result<CallDraft<'d>, SendError> {
+        Ok(CallDraft {
+            handle: self,
+            method,
+            params: Text::of(params)?,
+            deadline,
+        })
+    }
+
+    /// Writes the params of a notification. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The params have no JSON form.
+    pub fn draft_notification<'d>(
+        &'d self,
+        method: &'d str,
+        params: impl Payload,
+    ) -> Result<NotificationDraft<'d>, SendError> {
+        Ok(NotificationDraft {
+            handle: self,
+            method,
+            params: Text::of(params)?,
+        })
+    }
+
     /// Begins a call that settles by `deadline`.
     ///
     /// # Errors
@@ -106,103 +143,103 @@ impl Handle {
     pub fn call(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         deadline: Instant,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
-        let (call, place, mut state) = self.begin(method, params, deadline, room)?;
-        self.session.wake(&mut state);
-        drop(state);
-        Ok(Pending::new(self.to_unowned(), call, place))
+        self.draft_call(method, params, deadline)?.send(room)
     }
 
-    /// The same for a thread that is about to wait for the answer: it writes the call by itself,
-    /// where the transport has an [`Outlet`](crate::Outlet).
+    /// Like [`call`](Self::call), for a thread that is about to wait for the answer: it writes the
+    /// call by itself, where the transport has an [`Outlet`](crate::Outlet).
     ///
     /// # Errors
     /// As [`call`](Self::call).
     pub fn call_now(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         deadline: Instant,
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
-        let (call, place, state) = self.begin(method, params, deadline, room)?;
+        let (call, slot, state) = self.begin(method, &Text::of(params)?, deadline, room)?;
         drop(self.session.write_out(state));
-        Ok(Pending::new(self.to_unowned(), call, place))
+        Ok(Pending::new(self.to_unowned(), call, slot))
     }
 
-    /// The same, and the thread waits for the end of the call, whatever it is, under the lock that it has.
+    /// Makes a call, and the thread waits for its end, whatever it is.
     ///
     /// # Errors
     /// As [`call`](Self::call).
     pub fn call_and_wait(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         deadline: Instant,
         room: Room<'_>,
     ) -> Result<OwnedOutcome, SendError> {
-        let (_, place, state) = self.begin(method, params, deadline, room)?;
-        let state = self.session.write_out(state);
+        let (_, slot, state) = self.begin(method, &Text::of(params)?, deadline, room)?;
         // The deadline is the connection's to keep.
-        let outcome = wait_at(
-            &self.session,
-            state,
-            &place,
-            Instant::FAR_FUTURE,
-            Places::take,
-        );
+        let outcome = wait_at(&self.session, state, &slot, Instant::FAR_FUTURE);
         Ok(outcome.unwrap_or(OwnedOutcome::Aborted))
     }
 
     fn begin(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: &Text,
         deadline: Instant,
         room: Room<'_>,
-    ) -> Result<(CallId, Place, Guard<'_>), SendError> {
-        let sent = self.with_room(room, (), |state, ()| {
-            let tag = Tag::Once(state.places.next());
-            let sent = state.conn.call(method, params, due(deadline), tag);
-            sent.map(|call| (call, state.places.open()))
-                .map_err(|rejected| (rejected.error, Some(())))
-        });
-        let ((call, place), state) = sent.map_err(|(error, _)| error)?;
-        Ok((call, place, state))
+    ) -> Result<(CallId, Arc<Slot<OwnedOutcome>>, Guard<'_>), SendError> {
+        let slot = Slot::new();
+        let (call, state) = self.with_room(room, |conn| {
+            let tag = Tag::Once(Arc::clone(&slot));
+            let sent = conn.call(method, params.all(), due(deadline), tag);
+            sent.map_err(|rejected| rejected.error)
+        })?;
+        Ok((call, slot, state))
     }
 
     /// Begins a call and runs `then` when it ends, with the service's other work and in its
-    /// order: what the peer sent before its answer has then been served, unless that waits for others to
-    /// end.
-    /// [`cancel`](Self::cancel) drops `then` unrun.
+    /// order: what the peer sent before its answer has then been served, unless that waits for
+    /// others to end. [`cancel`](Self::cancel) drops `then` unrun.
     ///
     /// # Errors
     /// Gives `then` back with the reason.
     pub fn call_then(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         deadline: Instant,
         room: Room<'_>,
         then: Then,
     ) -> Result<CallId, CallRefused> {
-        let tag = Tag::Then(then);
-        let sent = self.with_room(room, tag, |state, tag| {
-            let sent = state.conn.call_in_order(method, params, due(deadline), tag);
-            sent.map_err(|rejected| (rejected.error, Some(rejected.value)))
+        let params = match Text::of(params) {
+            Ok(params) => params,
+            Err(error) => return Err(CallRefused { error, then }),
+        };
+        let mut kept = Some(Tag::Then(then));
+        let sent = self.with_room(room, |conn| {
+            // It is put back whenever the call is refused.
+            let Some(tag) = kept.take() else {
+                return Err(SendError::NotOpen);
+            };
+            let sent = conn.call_in_order(method, params.all(), due(deadline), tag);
+            sent.map_err(|rejected| {
+                kept = Some(rejected.value);
+                rejected.error
+            })
         });
-        let (call, mut state) = sent.map_err(|(error, tag)| match tag {
-            Some(Tag::Then(then)) => CallRefused { error, then },
-            Some(Tag::Once(_) | Tag::Batch(_)) | None => CallRefused {
+        match sent {
+            Ok((call, _)) => Ok(call),
+            Err(error) => Err(CallRefused {
                 error,
-                then: Box::new(drop),
-            },
-        })?;
-        self.session.wake(&mut state);
-        Ok(call)
+                then: match kept {
+                    Some(Tag::Then(then)) => then,
+                    _ => Box::new(drop),
+                },
+            }),
+        }
     }
 
     /// Tells the peer something.
@@ -212,79 +249,104 @@ impl Handle {
     pub fn notify(
         &self,
         method: &str,
-        params: impl Payload + Copy,
+        params: impl Payload,
         room: Room<'_>,
     ) -> Result<(), SendError> {
-        let sent = self.with_room(room, (), |state, ()| {
-            let sent = state.conn.notify(method, params);
-            sent.map_err(|error| (error, Some(())))
-        });
-        let ((), mut state) = sent.map_err(|(error, _)| error)?;
-        self.session.wake(&mut state);
-        Ok(())
+        self.draft_notification(method, params)?.send(room)
     }
 
-    /// Sends several calls and notifications as one message. `build` runs under the connection's
-    /// lock and must not use the connection otherwise, which panics. Gives what `build` gave, and what
-    /// waits for the outcomes.
+    /// Sends what `batch` has as one message, and gives what waits for the outcomes.
     ///
     /// # Errors
-    /// [`SendError::Full`] if there was no room, and then `build` comes back unused; otherwise
-    /// why `build` or the connection refused.
-    pub fn batch<H, F>(
+    /// [`SendError::Full`] if there was no room, and then the batch can be sent again; otherwise
+    /// why the connection refused it.
+    pub fn send_batch(
         &self,
+        batch: &BatchBuilder,
         deadline: Instant,
         room: Room<'_>,
-        build: F,
-    ) -> Result<(H, PendingBatch), (SendError, Option<F>)>
-    where
-        F: FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
-    {
-        let ((handles, place), state) = self.with_room(room, build, |state, build| {
-            if state.conn.is_full() {
-                return Err((SendError::Full, Some(build)));
+    ) -> Result<PendingBatch, SendError> {
+        let gathering = Gathering::new(batch.calls());
+        let (calls, mut state) = self.with_room(room, |conn| {
+            let mut sending = conn.batch(due(deadline));
+            let mut calls = Vec::new();
+            for item in batch.items() {
+                match item.name {
+                    Some(name) => {
+                        let tag = Tag::Batch(Arc::clone(&gathering), name);
+                        let call = sending.call::<()>(item.method, item.params, tag);
+                        calls.push((name, call.map_err(|rejected| rejected.error)?.call()));
+                    }
+                    None => sending.notify(item.method, item.params)?,
+                }
             }
-            let (place, mut calls) = (state.places.next(), Vec::new());
-            let mut batch = state.conn.batch(due(deadline));
-            let mut builder = BatchBuilder::new(&mut batch, place, &mut calls);
-            let handles = build(&mut builder).map_err(|error| (error, None))?;
-            batch.send().map_err(|error| (error, None))?;
-            Ok((handles, state.places.open_batch(calls)))
+            sending.send()?;
+            Ok(calls)
         })?;
+        state.named.extend(calls.iter().copied());
         drop(self.session.write_out(state));
-        Ok((handles, PendingBatch::new(self.to_unowned(), place)))
+        let calls = calls.into_iter().map(|(_, call)| call).collect();
+        let slot = Arc::clone(gathering.all());
+        Ok(PendingBatch::new(self.to_unowned(), calls, slot))
     }
 
     /// Does `send`, and keeps the lock for what is to be done about it; if it is refused for want of
-    /// capacity, as `room` says.
-    fn with_room<V, R>(
+    /// room, as `room` says.
+    fn with_room<R>(
         &self,
         room: Room<'_>,
-        mut value: V,
-        mut send: impl FnMut(&mut State, V) -> Result<R, (SendError, Option<V>)>,
-    ) -> Result<(R, Guard<'_>), (SendError, Option<V>)> {
-        let mut state = self.session.lock();
+        mut send: impl FnMut(&mut Conn) -> Result<R, SendError>,
+    ) -> Result<(R, Guard<'_>), SendError> {
+        let mut own = InLine::new(&self.session);
+        let (line, waker, deadline) = match room {
+            Room::Now => (&mut own, None, None),
+            Room::Wait(deadline) => (&mut own, None, Some(deadline)),
+            Room::Watch(waker, line) => (line, Some(waker), None),
+        };
         loop {
+            let mut state = self.session.lock();
             state.conn.handle_time(self.session.now());
-            let sent = self.session.lend(|| send(&mut state, value));
-            let (error, back) = match sent {
-                Ok(done) => return Ok((done, state)),
-                Err(refused) => refused,
+            let may_send = state.line.is_turn_of(line.place) || state.is_closing();
+            let sent = match may_send {
+                true => send(&mut state.conn),
+                false => Err(SendError::Full),
             };
-            match (room, back) {
-                (Room::Wait(deadline), Some(back))
-                    if error == SendError::Full && self.session.now() < deadline =>
-                {
-                    value = back;
-                    state = self.session.wait(Signal::Changed, state, deadline);
+            if !matches!(sent, Err(SendError::Full)) {
+                let known = state.line.leave(&mut line.place);
+                state.dismiss(known);
+                return sent.map(|sent| (sent, state));
+            }
+            drop(state);
+            match (waker, deadline) {
+                (None, None) => return Err(SendError::Full),
+                (Some(waker), _) => {
+                    if self.stand(line, waker.clone()) {
+                        return Err(SendError::Full);
+                    }
                 }
-                (Room::Watch(waker), back) if error == SendError::Full => {
-                    state.watch(waker);
-                    return Err((error, back));
+                (None, Some(deadline)) => {
+                    if self.session.now() >= deadline {
+                        return Err(SendError::Full);
+                    }
+                    if self.stand(line, thread_waker()) {
+                        self.session.park_until(deadline);
+                    }
                 }
-                (_, back) => return Err((error, back)),
             }
         }
+    }
+
+    /// Stands in line, unless there is room by now.
+    fn stand(&self, line: &mut InLine, waker: Waker) -> bool {
+        let mut state = self.session.lock();
+        let may_send = state.line.is_turn_of(line.place) && !state.conn.is_full();
+        if may_send || state.is_closing() {
+            return false;
+        }
+        let before = state.line.wait(&mut line.place, waker);
+        drop(state);
+        drop(before);
+        true
     }
 
     /// Lets the thread wait until all that was sent so far has been written.
@@ -294,32 +356,31 @@ impl Handle {
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if it will never be.
     pub fn flush(&self, timeout: Duration) -> io::Result<()> {
         let deadline = self.session.now() + timeout;
-        let mark = self.session.lock().conn.transmit_queued();
+        let mark = self.mark();
         let written = self
             .session
-            .wait_until(deadline, |state| match state.is_written(mark) {
-                Ok(false) => None,
-                settled => Some(settled.map(drop)),
-            });
+            .wait_until(deadline, |state| state.written_to(mark));
         written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// The same for a task: pending until it is written. Take the mark once, from
-    /// [`mark`](Self::mark).
+    /// Like [`flush`](Self::flush), for a task: pending until it is written. Take the mark once,
+    /// from [`mark`](Self::mark).
     pub fn poll_flush(&self, mark: u64, waker: &Waker) -> Poll<io::Result<()>> {
+        let waker = waker.clone();
         let mut state = self.session.lock();
-        match state.is_written(mark) {
-            Ok(false) => {
-                state.watch(waker);
+        match state.written_to(mark) {
+            Some(settled) => Poll::Ready(settled),
+            None => {
+                state.watch_written(waker);
                 Poll::Pending
             }
-            settled => Poll::Ready(settled.map(drop)),
         }
     }
 
     /// How many bytes were ever queued to be written.
     pub fn mark(&self) -> u64 {
-        self.session.lock().conn.transmit_queued()
+        let mark = self.session.lock().conn.transmit_queued();
+        mark
     }
 
     /// Lets the thread wait until the connection is over and its transport let go. `None` if that
@@ -329,16 +390,9 @@ impl Handle {
         self.session.wait_until(deadline, |state| state.finished())
     }
 
-    /// The same for a task.
+    /// Like [`wait_finished`](Self::wait_finished), for a task.
     pub fn poll_finished(&self, waker: &Waker) -> Poll<Closed> {
-        let mut state = self.session.lock();
-        match state.finished() {
-            Some(why) => Poll::Ready(why),
-            None => {
-                state.watch(waker);
-                Poll::Pending
-            }
-        }
+        self.session.poll_until(waker, |state| state.finished())
     }
 
     /// Lets the thread wait until messages can be exchanged: at once on a plain stream, after the
@@ -353,19 +407,12 @@ impl Handle {
         opened.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// The same for a task.
+    /// Like [`wait_open`](Self::wait_open), for a task.
     ///
     /// # Errors
     /// Why it will not be.
     pub fn poll_open(&self, waker: &Waker) -> Poll<io::Result<()>> {
-        let mut state = self.session.lock();
-        match state.opened() {
-            Some(opened) => Poll::Ready(opened),
-            None => {
-                state.watch(waker);
-                Poll::Pending
-            }
-        }
+        self.session.poll_until(waker, State::opened)
     }
 
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
@@ -374,41 +421,21 @@ impl Handle {
     /// [`SendError::NotOpen`] if it has settled; [`SendError::NoPush`] if the dialect has no way
     /// to say it.
     pub fn ask_cancel(&self, call: CallId) -> Result<(), SendError> {
-        self.session.act(|state| state.conn.ask_cancel(call))
+        self.session
+            .act(|state| state.conn.ask_cancel(state.call(call)))
     }
 
     /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
     pub fn cancel(&self, call: CallId) -> bool {
         // What a function holds is dropped without the lock: it may be a responder.
-        let (is_open, _then) = self.session.act(|state| match state.conn.cancel(call) {
-            Some(tag) => (true, state.settle_cancelled(call, tag)),
-            None => (false, None),
+        let (is_open, _waiter) = self.session.act(|state| {
+            let call = state.call(call);
+            match state.conn.cancel(call) {
+                Some(waiter) => (true, state.settle_cancelled(call, waiter)),
+                None => (false, None),
+            }
         });
         is_open
-    }
-
-    /// The same for a call that nobody waits for any more.
-    pub(crate) fn give_up(&self, call: CallId, place: Place) {
-        self.session.when_free(move |session| {
-            session.act(|state| {
-                // Whoever waited was the one who gives up.
-                let _ = state.conn.cancel(call);
-                state.places.close(&place);
-            });
-        });
-    }
-
-    /// The same for the calls of a batch.
-    pub(crate) fn give_up_batch(&self, place: Place) {
-        self.session.when_free(move |session| {
-            session.act(|state| {
-                for call in state.places.take_calls(&place) {
-                    // As above. One that has settled is not open any more.
-                    let _ = state.conn.cancel(call);
-                }
-                state.places.close(&place);
-            });
-        });
     }
 
     /// Moves the deadline of a call to `timeout` from now; none for never.
@@ -418,7 +445,7 @@ impl Handle {
     pub fn extend(&self, call: CallId, timeout: Option<Duration>) -> Result<(), SendError> {
         let deadline = timeout.map(|span| self.session.now() + span);
         self.session
-            .act(|state| state.conn.set_deadline(call, deadline))
+            .act(|state| state.conn.set_deadline(state.call(call), deadline))
     }
 
     /// Ends the conversation in good order: nothing new is taken from either side, and the
@@ -436,17 +463,62 @@ impl Handle {
 
     /// Why the connection takes nothing more in; none while it does.
     pub fn closed(&self) -> Option<Closed> {
-        self.session.lock().closed()
+        let closed = self.session.lock().closed();
+        closed
     }
 
     /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
     pub fn is_closing(&self) -> bool {
-        self.session.lock().is_closing()
+        let is_closing = self.session.lock().is_closing();
+        is_closing
     }
 
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn transport_error(&self) -> Option<io::Error> {
-        self.session.lock().fault()
+        let fault = self.session.lock().fault();
+        fault
+    }
+}
+
+/// A call that has not been sent.
+#[derive(Debug)]
+pub struct CallDraft<'d> {
+    handle: &'d Handle,
+    method: &'d str,
+    params: Text,
+    deadline: Instant,
+}
+
+impl CallDraft<'_> {
+    /// Begins the call.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there was no room; otherwise what is wrong with it.
+    pub fn send(&self, room: Room<'_>) -> Result<Pending, SendError> {
+        let (handle, method) = (self.handle, self.method);
+        let (call, slot, state) = handle.begin(method, &self.params, self.deadline, room)?;
+        drop(state);
+        Ok(Pending::new(handle.to_unowned(), call, slot))
+    }
+}
+
+/// A notification that has not been sent.
+#[derive(Debug)]
+pub struct NotificationDraft<'d> {
+    handle: &'d Handle,
+    method: &'d str,
+    params: Text,
+}
+
+impl NotificationDraft<'_> {
+    /// Sends it.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there was no room; otherwise what is wrong with it.
+    pub fn send(&self, room: Room<'_>) -> Result<(), SendError> {
+        let send = |conn: &mut Conn| conn.notify(self.method, self.params.all());
+        self.handle.with_room(room, send)?;
+        Ok(())
     }
 }
 
@@ -456,55 +528,115 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// A deadline as the conversation takes it.
-fn due(deadline: Instant) -> Option<Instant> {
-    (deadline != Instant::FAR_FUTURE).then_some(deadline)
+/// Sets the calls of one batch apart from those of others.
+static BATCHES: AtomicU32 = AtomicU32::new(0);
+
+/// No call of a connection has a number with this bit.
+const NAMES: u64 = 1 << 63;
+
+/// Collects the entries of one batch. No connection is involved before it is sent.
+pub struct BatchBuilder {
+    number: u32,
+    calls: u64,
+    /// The params, one behind another.
+    text: Text,
+    entries: Vec<Made>,
 }
 
-/// Builds one batch. Made by [`Handle::batch`], for the function that fills it.
-pub struct BatchBuilder<'b, 'c> {
-    batch: &'b mut Batch<'c, Tag>,
-    /// Where the outcomes are awaited.
-    place: Place,
-    calls: &'b mut Vec<CallId>,
+struct Made {
+    method: String,
+    params: Range<usize>,
+    /// None for a notification.
+    name: Option<CallId>,
 }
 
-impl<'b, 'c> BatchBuilder<'b, 'c> {
-    pub(crate) fn new(
-        batch: &'b mut Batch<'c, Tag>,
-        place: Place,
-        calls: &'b mut Vec<CallId>,
-    ) -> Self {
-        Self {
-            batch,
-            place,
-            calls,
-        }
+/// One entry of a batch that is to be sent.
+pub(crate) struct Item<'b> {
+    pub(crate) method: &'b str,
+    pub(crate) params: antiphon::Encoded<'b>,
+    pub(crate) name: Option<CallId>,
+}
+
+impl BatchBuilder {
+    /// Builds a batch.
+    ///
+    /// # Errors
+    /// What `build` gives.
+    pub fn build<H>(
+        build: impl FnOnce(&mut Self) -> Result<H, SendError>,
+    ) -> Result<(H, Self), SendError> {
+        let mut batch = Self {
+            number: BATCHES.fetch_add(1, Ordering::Relaxed),
+            calls: 0,
+            text: Text::new(),
+            entries: Vec::new(),
+        };
+        let handles = build(&mut batch)?;
+        Ok((handles, batch))
     }
 
     /// Adds a call whose result is to be decoded into `R`.
     ///
     /// # Errors
-    /// Why it was refused. The entries before it stay.
+    /// The params have no JSON form. The entries before it stay. What the connection has to say
+    /// against the call is told when the batch is sent.
     pub fn call<R>(&mut self, method: &str, params: impl Payload) -> Result<Entry<R>, SendError> {
-        let tag = Tag::Batch(self.place.again());
-        let handle = self.batch.call(method, params, tag);
-        let handle = handle.map_err(|rejected| rejected.error)?;
-        self.calls.push(handle.call());
-        Ok(handle)
+        self.calls += 1;
+        let name = CallId::new(self.number, NAMES | self.calls);
+        self.add(method, params, Some(name))?;
+        Ok(Entry::new(name))
     }
 
     /// Adds a notification.
     ///
     /// # Errors
-    /// Why it was refused. The entries before it stay.
+    /// As [`call`](Self::call).
     pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        self.batch.notify(method, params)
+        self.add(method, params, None)
+    }
+
+    fn add(
+        &mut self,
+        method: &str,
+        params: impl Payload,
+        name: Option<CallId>,
+    ) -> Result<(), SendError> {
+        let params = self.text.add(params)?;
+        let method = method.to_owned();
+        self.entries.push(Made {
+            method,
+            params,
+            name,
+        });
+        Ok(())
+    }
+
+    /// How many calls it has.
+    fn calls(&self) -> usize {
+        self.entries
+            .iter()
+            .filter(|entry| entry.name.is_some())
+            .count()
+    }
+
+    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        self.entries.iter().map(|entry| Item {
+            method: &entry.method,
+            params: self.text.part(&entry.params),
+            name: entry.name,
+        })
     }
 }
 
-impl fmt::Debug for BatchBuilder<'_, '_> {
+impl fmt::Debug for BatchBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.batch.fmt(f)
+        f.debug_struct("BatchBuilder")
+            .field("entries", &self.entries.len())
+            .finish_non_exhaustive()
     }
+}
+
+/// A deadline as the conversation takes it.
+fn due(deadline: Instant) -> Option<Instant> {
+    (deadline != Instant::FAR_FUTURE).then_some(deadline)
 }

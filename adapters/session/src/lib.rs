@@ -21,9 +21,9 @@ mod fault;
 mod handle;
 pub mod http;
 mod later;
+mod line;
 mod machine;
 mod options;
-mod places;
 mod pool;
 mod process;
 mod refused;
@@ -31,12 +31,14 @@ mod report;
 mod request;
 mod roster;
 mod session;
+mod slot;
 mod socket;
 mod stdio;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(unix)]
 mod unix;
+mod text;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 mod words;
@@ -48,9 +50,9 @@ pub use context::{Context, Headers};
 pub use fault::unless_broken;
 pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
 pub use later::{Later, is_later, write_out};
-pub use machine::{Came, Inlet, Machine, Outlet, Receiver, ThreadMachine, Turn};
+pub use line::InLine;
+pub use machine::{Came, Inlet, Machine, Outlet, Receiver, Turn};
 pub use options::{Options, WhenFull};
-pub use places::Place;
 pub use pool::{Job, Pool};
 pub use process::{ChildOptions, Process};
 pub use refused::OnRefused;
@@ -60,7 +62,9 @@ pub use roster::{
     ClientOptions, ConnectionChange, NoConnection, OnChange, Roster, Waiting, is_sent_again,
     lost_because,
 };
-pub use session::{Guard, Session, Signal, State, Tag, Then, Work, grace};
+pub use session::{
+    Brought, Guard, Moved, Next, Sent, Session, Sleeper, State, Tag, Then, Work, grace,
+};
 pub use socket::{OnAccept, keep_alive};
 pub use stdio::{Stdin, Stdout, stdin, stdout_unbuffered};
 #[cfg(unix)]

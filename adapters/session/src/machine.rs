@@ -1,33 +1,23 @@
-//! What the moving of bytes has to know of the conversation, which is next to nothing.
+//! What the threads that move bytes have to know of the conversation, which is next to nothing.
 //!
 //! A pump reads, writes and sleeps for a [`Machine`]. The real one is a
 //! [`Session`](crate::Session); the transports' own tests run them with an echo of bytes instead,
 //! which proves that no rule of the protocol hides in them.
 
 use std::io;
-use std::task::Waker;
 
 use antiphon::Instant;
 
-/// One side of a byte stream, without the stream.
+/// One side of a byte stream, without the stream, for threads: one reads, one writes, one keeps time.
 pub trait Machine: Send + Sync + 'static {
     /// The present.
     fn now(&self) -> Instant;
 
-    /// Takes bytes that came in, all of them. The task that brings them is awake, and is not woken
-    /// before the next [`turn`](Self::turn).
+    /// Takes bytes that came in, all of them.
     fn receive(&self, bytes: &[u8]);
 
     /// Nothing more comes in: the other side ended its stream, or reading failed.
     fn input_ended(&self, failed: Option<io::Error>);
-
-    /// Puts the bytes to be written next into `into`, which is empty. False if there are none.
-    /// Until the next [`turn`](Self::turn) nobody is woken: whoever asks is awake.
-    fn take_output(&self, into: &mut Vec<u8>) -> bool;
-
-    /// What was taken cannot be written at once, or some more of it has been: the rest waits for room from now on. A
-    /// write that waits is given up some day, one that is not said to wait is not.
-    fn output_waits(&self);
 
     /// All that was taken has been written and flushed.
     fn output_written(&self);
@@ -35,44 +25,55 @@ pub trait Machine: Send + Sync + 'static {
     /// What was taken could not be written, nor can anything else be.
     fn output_failed(&self, error: io::Error);
 
-    /// Lets the time be the present, and says what comes next. `waker` is woken when something
-    /// has changed: output to write, work to do, an earlier deadline. What is due ends: the pump has
-    /// read all that had arrived when it was time. What has become due since the machine was told the time may be left to
-    /// another turn, wanted at once.
-    fn turn(&self, waker: &Waker) -> Turn;
-
-    /// Says what comes next like [`turn`](Self::turn), but ends nothing that is due, since there may be something to read.
-    /// Where something is due, the time to come back has come already.
-    fn turn_unread(&self, waker: &Waker) -> Turn {
-        self.turn(waker)
-    }
-
-    /// Says that all that was taken has been [written](Self::output_written), and then what
-    /// [`turn_unread`](Self::turn_unread) says.
-    fn turn_written(&self, waker: &Waker) -> Turn {
-        self.output_written();
-        self.turn_unread(waker)
-    }
-
-    /// Whether more is to be read. False from some time on after the end: what comes in then is of no use.
+    /// Whether more is to be read. False from some time on after the end: what comes in then is of
+    /// no use.
     fn wants_input(&self) -> bool {
-        true
-    }
-
-    /// Whether more may be read now. If not, the waker of the last [`turn`](Self::turn) is woken when
-    /// it may.
-    fn may_read(&self) -> bool {
         true
     }
 
     /// The transport has been let go.
     fn finished(&self);
 
-    /// How long the other side's end of stream is awaited after ours. Nothing, if it has been given up.
+    /// How long the other side's end of stream is awaited after ours. Nothing, if it has been given
+    /// up.
     fn linger(&self) -> std::time::Duration;
+
+    /// Lets others than the writing thread write, too. Once, before anything is written.
+    fn set_outlet(&self, outlet: Box<dyn Outlet>) {
+        drop(outlet);
+    }
+
+    /// Lets others than the reading thread go on reading if what has just come in was for them, and
+    /// the thread wait until it is to read again: nobody else has done so for some milliseconds,
+    /// somebody waits who does not, or `is_over` says that the end is awaited. Gives the inlet back.
+    fn lend_input(&self, inlet: Box<dyn Inlet>, is_over: &dyn Fn() -> bool) -> Box<dyn Inlet> {
+        let _ = is_over;
+        inlet
+    }
+
+    /// Lets the thread wait until more may be read, or `is_over` says that the end is awaited.
+    fn wait_readable(&self, is_over: &dyn Fn() -> bool) {
+        let _ = is_over;
+    }
+
+    /// Lets the thread wait for output, and puts it into `into`, which is empty. False if there is
+    /// none and `is_over` says that there is to be no more.
+    fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool;
+
+    /// Lets time pass, and the thread wait until it is to be looked at again.
+    fn wait_turn(&self) -> Turn;
+
+    /// Lets the thread wait until `deadline`, or until somebody [nudges](Self::nudge).
+    fn wait_nudge(&self, deadline: Instant);
+
+    /// Has everybody look again.
+    fn nudge(&self);
+
+    /// Ends it, because a thread could not be started or has panicked.
+    fn abort(&self, error: Option<io::Error>);
 }
 
-/// What a pump is to do.
+/// What the thread that keeps time is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Go on; come back at this time at the latest.
@@ -80,14 +81,12 @@ pub enum Turn {
         /// [`Instant::FAR_FUTURE`] for never.
         wake_at: Instant,
     },
-    /// There is output to write, or work to do, already: go on at once.
-    Busy,
     /// Nothing more is to be read or written: end the stream, and let the transport go.
     Over,
 }
 
-/// A way out for whoever has something to say and is about to wait anyway: a thread that writes by
-/// itself need not wake the one that writes.
+/// A way out for a thread that has something to say and is about to wait anyway: if it writes by
+/// itself, the thread that writes need not be woken.
 pub trait Outlet: Send + Sync {
     /// Writes what there is room for, without waiting for more than a moment, and says how many
     /// bytes that were. Nobody else writes meanwhile.
@@ -97,15 +96,15 @@ pub trait Outlet: Send + Sync {
     fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
 }
 
-/// A way in for whoever waits for what is to come: a thread that reads by itself need not be woken by
-/// the one that reads.
+/// A way in for a thread that waits for what is to come: if it reads by itself, the thread that
+/// reads need not wake it.
 pub trait Inlet: Send {
-    /// Reads once, and gives `receiver` what came in, in one piece. If `is_hasty`, it waits some milliseconds for it at
-    /// the most. Whoever has the inlet reads, and nobody else.
+    /// Reads once, and gives `receiver` what came in, in one piece. If `is_hasty`, it waits some
+    /// milliseconds for it at the most. One thread at a time has the inlet.
     fn read(&mut self, receiver: &dyn Receiver, is_hasty: bool) -> Came;
 }
 
-/// Whoever takes what comes in: a [`Machine`], or somebody on its behalf.
+/// Takes what comes in: a [`Machine`], or a thread on its behalf.
 pub trait Receiver {
     /// See [`Machine::receive`].
     fn receive(&self, bytes: &[u8]);
@@ -133,42 +132,4 @@ pub enum Came {
     Nothing,
     /// Nothing more comes in, as the machine knows.
     End,
-}
-
-/// A machine whose bytes are moved by threads: one reads, one writes, one keeps time.
-pub trait ThreadMachine: Machine {
-    /// Lets others than the writing thread write, too. Once, before anything is written.
-    fn set_outlet(&self, outlet: Box<dyn Outlet>) {
-        drop(outlet);
-    }
-
-    /// Lets others than the reading thread go on reading if what has just come in was for them, and the thread wait
-    /// until it is to read again: nobody else has done so for some milliseconds, somebody waits who does not, or `is_over`
-    /// says that the end is awaited. Gives the inlet back.
-    fn lend_input(&self, inlet: Box<dyn Inlet>, is_over: &dyn Fn() -> bool) -> Box<dyn Inlet> {
-        let _ = is_over;
-        inlet
-    }
-
-    /// Lets the thread wait until more [may be read](Machine::may_read), or `is_over` says that the end is
-    /// awaited.
-    fn wait_readable(&self, is_over: &dyn Fn() -> bool) {
-        let _ = is_over;
-    }
-
-    /// Lets the thread wait for output, and puts it into `into`, which is empty. False if there is
-    /// none and `is_over` says that there is to be no more.
-    fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool;
-
-    /// Lets time pass, and the thread wait until it is to be looked at again.
-    fn wait_turn(&self) -> Turn;
-
-    /// Lets the thread wait until `deadline`, or until somebody [nudges](Self::nudge).
-    fn wait_nudge(&self, deadline: Instant);
-
-    /// Has everybody look again.
-    fn nudge(&self);
-
-    /// Ends it, because a thread could not be started or has panicked.
-    fn abort(&self, error: Option<io::Error>);
 }

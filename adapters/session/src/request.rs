@@ -17,6 +17,7 @@ use antiphon::{
 
 use crate::handle::Handle;
 use crate::session::{Conn, Session, State};
+use crate::text::Text;
 
 /// What the peer asks: a request without the right to answer it, which the [`Responder`] has.
 #[derive(Clone, Debug)]
@@ -65,7 +66,7 @@ impl Request {
 pub struct Responder {
     session: Arc<Session>,
     key: RequestKey,
-    /// None once it is answered, or while the answer is written.
+    /// None once it is answered.
     ticket: Option<Ticket>,
 }
 
@@ -77,7 +78,17 @@ impl Responder {
     /// What was wrong with the result; [`SendError::Closed`] or [`SendError::NotOpen`] if nobody
     /// waits for it any more.
     pub fn ok(mut self, result: impl Payload) -> Result<(), SendError> {
-        self.answer(|conn, ticket| conn.respond(ticket, result))
+        // If the value's own code panics, `drop` answers.
+        match Text::of(result) {
+            Ok(text) => self.answer(|conn, ticket| conn.respond(ticket, text.all())),
+            Err(error) => {
+                self.answer(|conn, ticket| {
+                    conn.abandon(ticket);
+                    Ok(())
+                })?;
+                Err(error)
+            }
+        }
     }
 
     /// Answers with an error.
@@ -167,7 +178,8 @@ impl Responder {
     /// Whether nobody waits for the answer any more: the peer gave the request up, or the
     /// connection has ended.
     pub fn is_cancelled(&self) -> bool {
-        self.session.lock().is_cancelled(self.key)
+        let is_cancelled = self.session.lock().is_cancelled(self.key);
+        is_cancelled
     }
 
     /// Lets the thread wait until the request is cancelled, at most `span`: the way to pause that
@@ -180,12 +192,8 @@ impl Responder {
 
     /// The same for a task: pending until the request is cancelled.
     pub fn poll_cancelled(&self, waker: &Waker) -> Poll<()> {
-        let mut state = self.session.lock();
-        if state.is_cancelled(self.key) {
-            return Poll::Ready(());
-        }
-        state.watch(waker);
-        Poll::Pending
+        self.session
+            .poll_until(waker, |state| state.is_cancelled(self.key).then_some(()))
     }
 
     fn answer(
@@ -193,7 +201,6 @@ impl Responder {
         write: impl FnOnce(&mut Conn, Ticket) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
         let ticket = &mut self.ticket;
-        // If the result's `Serialize` panics, the session answers, and `drop` takes the report.
         self.session.answer(|conn| match ticket.take() {
             Some(ticket) => write(conn, ticket),
             None => Err(SendError::NotOpen),
@@ -208,7 +215,7 @@ struct Unbegun {
 
 impl Unbegun {
     fn new(session: &Arc<Session>) -> Self {
-        session.lock().conn.postpone();
+        session.act(|state| state.conn.postpone());
         Self {
             session: Arc::clone(session),
         }
@@ -217,11 +224,7 @@ impl Unbegun {
 
 impl Drop for Unbegun {
     fn drop(&mut self) {
-        self.session.when_free(|session| {
-            let mut state = session.lock();
-            state.conn.handle_begun();
-            session.wake(&mut state);
-        });
+        self.session.act(|state| state.conn.handle_begun());
     }
 }
 
@@ -232,22 +235,17 @@ fn take(slot: &Mutex<Option<Responder>>) -> Option<Responder> {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        let (ticket, is_panicking) = (self.ticket.take(), thread::panicking());
-        if ticket.is_none() && !is_panicking {
+        let Some(ticket) = self.ticket.take() else {
             return;
-        }
-        self.session.when_free(move |session| match ticket {
-            Some(ticket) if !is_panicking => session.answer(|conn| conn.abandon(ticket)),
-            Some(ticket) => session.act(|state| {
+        };
+        if thread::panicking() {
+            self.session.act(|state| {
                 let request = state.conn.answer_for(ticket);
                 state.note_panicked(request);
-            }),
-            None => session.act(|state| {
-                if let Some(lost) = state.conn.take_lost() {
-                    state.note_panicked(Some(lost));
-                }
-            }),
-        });
+            });
+        } else {
+            self.session.answer(|conn| conn.abandon(ticket));
+        }
     }
 }
 

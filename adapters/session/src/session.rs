@@ -1,55 +1,55 @@
 //! A session between its transport, its service and its callers: one lock around the pure
-//! [`antiphon::session::Session`], and who waits for what.
+//! [`antiphon::session::Session`], and those who wait for something.
 //!
-//! A turn is short: take the lock, tell the time, do one thing, put outcomes where they are awaited,
-//! and wake those it concerns once the lock is free. Nothing waits, reads or writes under the lock.
-//! The only foreign code under it fills a batch or serialises what is being sent.
+//! A turn is short: take the lock, tell the time, do one thing, put outcomes into the slots where
+//! they are awaited, let the lock go, and wake. Nothing is read, written, woken, dropped or run
+//! under the lock: values are written to JSON before it is taken.
 //!
 //! | module | has |
 //! |---|---|
-//! | `guard` | the lock, and the wakings that wait until it is free |
-//! | `signals` | who waits for what, and who is woken |
-//! | `moving` | the session as a pump sees it |
+//! | `wake` | the lock, and the wakings that wait until it is free |
+//! | `turn` | one turn of a task |
+//! | `threads` | what the threads of a connection do and wait for |
 //! | `looking` | whether a reading thread has read all that arrived |
-//! | `lent` | user code under the lock, which may not take it again |
-//! | `inlet`, `outlet` | callers that read and write for themselves |
+//! | `inlet`, `outlet` | threads that read and write for themselves |
 
-mod guard;
 mod inlet;
-mod lent;
 mod looking;
-mod moving;
 mod outlet;
-mod signals;
+mod threads;
+mod turn;
+mod wake;
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
 use antiphon::session::{Phase, SessionConfig, Settled, Ticket, Wire};
-use antiphon::{CloseReason, Closed, Framing, Input, Instant, Outcome, OwnedOutcome, RequestKey};
+use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey};
 
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fault::to_error;
+use crate::line::Line;
 use crate::machine::Outlet;
 use crate::options::{Options, WhenFull};
-use crate::places::{Place, Places};
 use crate::report::ReportedRequest;
+use crate::slot::{Gathering, Slot};
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
 
 pub use antiphon::session::grace;
-pub use guard::Guard;
-use guard::Wakes;
 use inlet::Reading;
 use looking::Looking;
 pub(crate) use looking::Patience;
-use signals::SIGNALS;
-pub use signals::Signal;
+pub use turn::{Brought, Moved, Next, Sent};
+pub use wake::{Guard, Sleeper};
+pub(crate) use wake::thread_waker;
+use wake::{Sleepers, Wakes};
 
 /// The pure session inside.
 pub(crate) type Conn = antiphon::session::Session<Tag>;
@@ -60,16 +60,13 @@ pub type Work = antiphon::session::Work<Tag>;
 /// Runs with the service's other work when a call has settled.
 pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
 
-/// The most work that is taken from a session at once.
-const WORK_MAX: usize = 128;
-
-/// Who waits for a call.
+/// What waits for a call.
 pub enum Tag {
     /// One caller.
-    Once(Place),
-    /// The caller of a batch, for all of its calls.
-    Batch(Place),
-    /// A function that goes on.
+    Once(Arc<Slot<OwnedOutcome>>),
+    /// The caller of a batch, who knows the call by this name.
+    Batch(Arc<Gathering>, CallId),
+    /// A function that goes on, with the service's other work.
     Then(Then),
 }
 
@@ -77,7 +74,7 @@ impl fmt::Debug for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Once(_) => "Once",
-            Self::Batch(_) => "Batch",
+            Self::Batch(..) => "Batch",
             Self::Then(_) => "Then",
         })
     }
@@ -86,17 +83,12 @@ impl fmt::Debug for Tag {
 /// A connection that several threads or tasks share.
 pub struct Session {
     state: Mutex<State>,
-    /// Names the thread that runs user code under the lock; 0 for none.
-    lent_to: AtomicUsize,
     /// Where callers may write by themselves, if the transport lets them.
     outlet: OnceLock<Box<dyn Outlet>>,
-    /// Nothing is to be read for now, for asking without the lock.
-    is_paused: AtomicBool,
-    /// Nothing more is read, for asking without the lock.
-    is_deaf: AtomicBool,
-    /// The conversation has ended, for asking without the lock.
+    /// The conversation has ended: work that was taken together before that is not begun. Read
+    /// between one piece of work and the next, where taking the lock would double the locks of a
+    /// request.
     is_closed: AtomicBool,
-    conditions: [Condvar; SIGNALS],
     options: Options,
     context: Arc<Context>,
     /// What is known since the connection opened, where that takes a handshake.
@@ -108,8 +100,10 @@ pub struct Session {
 pub struct State {
     /// The conversation.
     pub conn: Conn,
-    /// Where callers wait.
-    pub(crate) places: Places,
+    /// Those who wait for room to send.
+    pub(crate) line: Line,
+    /// The open calls of batches, by the names that their callers know them by.
+    pub(crate) named: BTreeMap<CallId, CallId>,
     /// Who reads, where others than the reading thread may.
     reading: Reading,
     /// Whether the reading thread has read all, while something is due.
@@ -120,20 +114,18 @@ pub struct State {
     panicked: Option<ReportedRequest>,
     /// The phase that everybody has been woken for.
     seen: Phase,
+    /// Whether reading was paused when the turn before this one ended.
+    was_paused: bool,
     /// The transport has been let go.
     is_let_go: bool,
-    /// When the one that keeps time wakes by itself.
+    /// When the task or thread that keeps time wakes by itself.
     alarm: Instant,
-    /// How many threads wait for each signal.
-    waiting: [u32; SIGNALS],
-    /// Which of those have been woken and have not come back yet.
-    is_signalled: [bool; SIGNALS],
-    /// Who is to be woken once the lock is free.
-    wakes: Wakes,
-    /// The task that moves the bytes.
-    task: Option<Waker>,
-    /// Tasks that wait for something to change.
+    sleepers: Sleepers,
+    /// Tasks and threads that wait for a change.
     watchers: Vec<Waker>,
+    /// Tasks and threads that wait for output to be written.
+    flushers: Vec<Waker>,
+    wakes: Wakes,
 }
 
 impl Session {
@@ -152,12 +144,8 @@ impl Session {
         }
         Self {
             state: Mutex::new(State::new(conn)),
-            lent_to: AtomicUsize::new(0),
             outlet: OnceLock::new(),
-            is_paused: AtomicBool::new(false),
-            is_deaf: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-            conditions: Default::default(),
             options,
             context: Arc::new(context),
             learnt: OnceLock::new(),
@@ -180,57 +168,88 @@ impl Session {
         self.clock.now()
     }
 
-    /// Takes the lock.
-    ///
-    /// # Panics
-    /// User code that runs under it on this thread has asked for it: a batch being filled, or params
-    /// and results being written.
-    #[inline]
+    /// Takes the lock. No foreign code may run before the guard is dropped.
     pub fn lock(&self) -> Guard<'_> {
-        Guard::new(self, self.take_lock())
+        // Nothing that can panic runs under the lock.
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Guard::new(self, state)
     }
 
     /// Does one thing with the conversation, and wakes those it concerns.
     pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         state.conn.handle_time(self.now());
-        let result = act(&mut state);
-        self.wake(&mut state);
-        result
+        act(&mut state)
     }
 
     /// Answers a request, and writes the answer if that can be done here.
     pub(crate) fn answer<R>(&self, answer: impl FnOnce(&mut Conn) -> R) -> R {
         let mut state = self.lock();
         state.conn.handle_time(self.now());
-        let result = self.lend(|| answer(&mut state.conn));
+        let result = answer(&mut state.conn);
         // Where more is to be served, its answers may leave together.
-        match state.conn.has_work() {
-            true => self.wake(&mut state),
-            false => drop(self.write_out(state)),
+        if !state.conn.has_work() {
+            drop(self.write_out(state));
         }
         result
     }
 
-    /// Moves what the service may do next to the end of `work`, in order: at most `requests` of
-    /// them, and nothing behind what has to be done with before anything else begins.
-    pub fn take_work(&self, work: &mut VecDeque<Work>, mut requests: usize) {
-        let mut state = self.lock();
-        // It is awake. Work that waits for a place would have it wake itself for ever.
-        state.task = None;
-        state.conn.handle_time(self.now());
-        while work.len() < WORK_MAX {
-            let Some(next) = state.conn.poll_work(requests > 0) else {
-                break;
-            };
-            let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
-            requests -= usize::from(matches!(next, Work::Request(..)));
-            work.push_back(next);
-            if is_ordered {
-                break;
-            }
+    /// Puts outcomes where they are awaited, and notes who has something to do now.
+    fn end_turn(&self, state: &mut State) {
+        while let Some(settled) = state.conn.poll_settled() {
+            state.reading.is_call_settled = true;
+            state.settle(settled);
         }
-        self.wake(&mut state);
+        let phase = state.conn.phase();
+        if phase != state.seen {
+            self.see_phase(state, phase);
+        }
+        let is_paused = !state.conn.may_read();
+        if is_paused != state.was_paused {
+            state.was_paused = is_paused;
+            state.rouse(Sleeper::Reader);
+        }
+        if state.conn.has_cancels() {
+            state.rouse_watchers();
+        }
+        if state.conn.has_work() {
+            state.rouse(Sleeper::Service);
+        }
+        if state.conn.has_transmit() {
+            state.rouse(Sleeper::Writer);
+        }
+        if state.conn.poll_timeout().is_some_and(|due| due < state.alarm) {
+            state.rouse(Sleeper::Timer);
+        }
+        if !state.line.is_empty() && !state.conn.is_full() {
+            let next = state.line.call_first();
+            state.wakes.extend(next);
+        }
+    }
+
+    #[cold]
+    fn see_phase(&self, state: &mut State, phase: Phase) {
+        if state.seen == Phase::Opening && state.conn.has_opened() {
+            self.learn(state);
+        }
+        if phase.closed().is_some() {
+            self.is_closed.store(true, Ordering::Relaxed);
+        }
+        state.seen = phase;
+        state.rouse_all();
+    }
+
+    /// Adds what a handshake has told to what is known of the transport.
+    fn learn(&self, state: &mut State) {
+        let handshake = state.conn.take_handshake();
+        let mut context = Context::clone(&self.context);
+        context.target = handshake.target;
+        for (name, value) in &handshake.headers {
+            context.headers.push(name, value);
+        }
+        context.subprotocol = handshake.subprotocol;
+        // There is one handshake.
+        let _ = self.learnt.set(Arc::new(context));
     }
 
     /// Gives a request back that was taken and that the end of the conversation has cancelled.
@@ -246,7 +265,8 @@ impl Session {
 
     /// The next cancel, for a service that is at work on a notification.
     pub fn take_cancelled(&self) -> Option<Work> {
-        self.lock().conn.poll_cancelled()
+        let cancelled = self.lock().conn.poll_cancelled();
+        cancelled
     }
 
     /// The request whose handler has just panicked, if it was one: for the report of that.
@@ -284,41 +304,56 @@ impl Session {
     /// been taken and answered: says why. The service has the last word.
     pub fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
         let mut state = self.lock();
-        if state.conn.take_transmit(reply) {
-            state.conn.handle_written();
-        }
+        // The turn before may have taken it.
+        state.conn.take_transmit(reply);
+        state.conn.handle_written();
         if state.conn.requests_open() > 0 || state.conn.has_work() {
             return None;
         }
         state.conn.handle_eof();
-        Some(self.let_go(&mut state))
+        Some(state.let_go())
     }
 
     /// Ends an exchange, answered or not, and lets go of what still waits for the service.
     pub fn end_exchange(&self) -> Closed {
         let mut state = self.lock();
         state.conn.handle_eof();
-        let why = self.let_go(&mut state);
+        let why = state.let_go();
         drop(state);
         self.let_work_go();
         why
     }
 
-    /// Notes that the transport has been let go, and says why the connection ended.
-    fn let_go(&self, state: &mut State) -> Closed {
-        if !state.conn.phase().is_over() {
-            state.conn.abort(None);
-        }
-        state.is_let_go = true;
-        self.wake(state);
-        self.signal(state, Signal::Changed);
-        state.finished().unwrap_or(Closed::EndOfInput)
+    /// Notes that the transport has been let go.
+    pub fn let_go(&self) {
+        self.lock().let_go();
+    }
+
+    /// Why the connection ended, once its transport has been let go, and what broke it.
+    pub fn finished(&self) -> (Closed, Option<io::Error>) {
+        let state = self.lock();
+        let why = state.finished().unwrap_or(Closed::EndOfInput);
+        (why, state.fault())
+    }
+
+    /// Whether anything waits for the service.
+    pub fn has_work(&self) -> bool {
+        let has_work = self.lock().conn.has_work();
+        has_work
+    }
+
+    /// How long the other side's end of stream is awaited after ours. Nothing, if it has been given
+    /// up.
+    pub fn linger(&self) -> Duration {
+        let linger = self.lock().conn.linger();
+        linger
     }
 
     /// Lets go of what waits for the service. It may hold the session and so keep itself alive.
     pub fn let_work_go(&self) {
         loop {
             let work = self.lock().conn.poll_work(true);
+            // It is dropped without the lock.
             if work.is_none() {
                 return;
             }
@@ -359,20 +394,31 @@ impl State {
     fn new(conn: Conn) -> Self {
         Self {
             seen: conn.phase(),
+            was_paused: !conn.may_read(),
             conn,
-            places: Places::default(),
+            line: Line::default(),
+            named: BTreeMap::new(),
             reading: Reading::default(),
             looking: Looking::default(),
             left_over: Vec::new(),
             panicked: None,
             is_let_go: false,
             alarm: Instant::FAR_FUTURE,
-            waiting: [0; SIGNALS],
-            is_signalled: [false; SIGNALS],
-            wakes: Wakes::default(),
-            task: None,
+            sleepers: Sleepers::default(),
             watchers: Vec::new(),
+            flushers: Vec::new(),
+            wakes: Wakes::new(),
         }
+    }
+
+    /// Notes that the transport has been let go, and says why the connection ended.
+    fn let_go(&mut self) -> Closed {
+        if !self.conn.phase().is_over() {
+            self.conn.abort(None);
+        }
+        self.is_let_go = true;
+        self.rouse_all();
+        self.finished().unwrap_or(Closed::EndOfInput)
     }
 
     /// Whether nobody waits for the answer to a request any more.
@@ -400,10 +446,12 @@ impl State {
         self.closed().filter(|_| self.is_let_go)
     }
 
-    /// Whether all that was sent up to `mark` has been written; an error if it never will be.
-    pub fn is_written(&self, mark: u64) -> io::Result<bool> {
-        let written = self.conn.is_written(mark);
-        written.ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    /// Ready once all that was sent up to `mark` has been written; an error if it never will be.
+    pub(crate) fn written_to(&self, mark: u64) -> Option<io::Result<()>> {
+        match self.conn.is_written(mark) {
+            Some(is_written) => is_written.then_some(Ok(())),
+            None => Some(Err(io::ErrorKind::BrokenPipe.into())),
+        }
     }
 
     /// Whether messages can be exchanged: false until a handshake is done, where there is one. The
@@ -429,23 +477,29 @@ impl State {
 
     /// Puts an outcome where it is awaited.
     fn settle(&mut self, settled: Settled<Tag>) {
-        let waiter = match settled.waiter {
-            Tag::Once(place) => self.places.settle(&place, settled.outcome),
-            Tag::Batch(place) => self.places.gather(&place, settled.call, settled.outcome),
+        self.wakes.extend(match settled.waiter {
+            Tag::Once(slot) => slot.put(settled.outcome),
+            Tag::Batch(gathering, name) => {
+                self.named.remove(&name);
+                gathering.put(name, settled.outcome)
+            }
             // It comes in order, as the service's work.
             Tag::Then(_) => None,
-        };
-        if let Some(waiter) = waiter {
-            self.wakes.settled(waiter);
-        }
+        });
     }
 
-    /// Settles a call that was given up. A function that was to go on is given back.
-    pub(crate) fn settle_cancelled(&mut self, call: antiphon::CallId, tag: Tag) -> Option<Then> {
-        if let Tag::Then(then) = tag {
-            return Some(then);
+    /// The call that has this name, or is it.
+    pub(crate) fn call(&self, name: CallId) -> CallId {
+        self.named.get(&name).copied().unwrap_or(name)
+    }
+
+    /// Settles a call that was given up. What waited comes back if it is to be dropped, which is
+    /// done without the lock.
+    pub(crate) fn settle_cancelled(&mut self, call: CallId, waiter: Tag) -> Option<Tag> {
+        if let Tag::Then(_) = waiter {
+            return Some(waiter);
         }
-        let (waiter, outcome) = (tag, Outcome::Aborted.into_owned());
+        let outcome = OwnedOutcome::Aborted;
         self.settle(Settled {
             call,
             waiter,
@@ -454,11 +508,19 @@ impl State {
         None
     }
 
-    /// Has a task woken at the next change; it looks again then.
-    pub fn watch(&mut self, waker: &Waker) {
-        if !self.watchers.iter().any(|known| known.will_wake(waker)) {
-            self.watchers.push(waker.clone());
-        }
+    /// Takes a waker that is of no use any more, to be woken and dropped without the lock.
+    pub(crate) fn dismiss(&mut self, waker: Option<Waker>) {
+        self.wakes.extend(waker);
+    }
+
+    /// Has `waker` woken at the next change of the phase, or cancel; it looks again then.
+    pub fn watch(&mut self, waker: Waker) {
+        self.watchers.push(waker);
+    }
+
+    /// Has `waker` woken when output has been written; it looks again then.
+    pub fn watch_written(&mut self, waker: Waker) {
+        self.flushers.push(waker);
     }
 }
 
@@ -472,9 +534,9 @@ impl fmt::Debug for State {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.lock();
+        let phase = self.lock().conn.phase();
         f.debug_struct("Session")
-            .field("conn", &state.conn)
+            .field("phase", &phase)
             .field("context", &self.context)
             .finish_non_exhaustive()
     }

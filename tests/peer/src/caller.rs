@@ -151,7 +151,7 @@ pub(crate) fn side_by_side(
 
 /// Puts the items into a batch.
 pub(crate) fn fill(
-    batch: &mut BatchBuilder<'_, '_>,
+    batch: &mut BatchBuilder,
     items: &[Item<'_>],
 ) -> Result<Vec<Handle<()>>, SendError> {
     let mut handles = Vec::new();

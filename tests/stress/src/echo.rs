@@ -3,11 +3,13 @@
 
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon_session::{Clock, Machine, SystemClock, ThreadMachine, Turn};
+use antiphon_async::Io;
+use antiphon_session::{Clock, Machine, SystemClock, Turn};
 
 /// Gives back what it gets, and ends when its input does.
 #[derive(Debug, Default)]
@@ -24,7 +26,6 @@ struct Inside {
     is_ended: bool,
     is_finished: bool,
     failed: Option<io::ErrorKind>,
-    waker: Option<Waker>,
 }
 
 impl Echo {
@@ -36,9 +37,13 @@ impl Echo {
         let mut inside = self.lock();
         act(&mut inside);
         self.changed.notify_all();
-        if let Some(waker) = inside.waker.take() {
-            waker.wake();
-        }
+    }
+
+    fn take_output(&self, into: &mut Vec<u8>) -> bool {
+        let mut inside = self.lock();
+        std::mem::swap(&mut inside.bytes, into);
+        inside.is_writing = !into.is_empty();
+        inside.is_writing
     }
 
     /// Whether its transport has been let go, and what had failed before.
@@ -64,15 +69,6 @@ impl Machine for Echo {
         });
     }
 
-    fn take_output(&self, into: &mut Vec<u8>) -> bool {
-        let mut inside = self.lock();
-        std::mem::swap(&mut inside.bytes, into);
-        inside.is_writing = !into.is_empty();
-        inside.is_writing
-    }
-
-    fn output_waits(&self) {}
-
     fn output_written(&self) {
         self.act(|inside| inside.is_writing = false);
     }
@@ -86,20 +82,6 @@ impl Machine for Echo {
         });
     }
 
-    fn turn(&self, waker: &Waker) -> Turn {
-        let mut inside = self.lock();
-        if !inside.bytes.is_empty() && !inside.is_writing {
-            return Turn::Busy;
-        }
-        if inside.is_ended && !inside.is_writing {
-            return Turn::Over;
-        }
-        inside.waker = Some(waker.clone());
-        Turn::Open {
-            wake_at: Instant::FAR_FUTURE,
-        }
-    }
-
     fn finished(&self) {
         self.act(|inside| inside.is_finished = true);
     }
@@ -107,9 +89,7 @@ impl Machine for Echo {
     fn linger(&self) -> Duration {
         Duration::from_secs(1)
     }
-}
 
-impl ThreadMachine for Echo {
     fn wait_output(&self, into: &mut Vec<u8>, is_over: &dyn Fn() -> bool) -> bool {
         loop {
             if self.take_output(into) {
@@ -123,11 +103,14 @@ impl ThreadMachine for Echo {
     }
 
     fn wait_turn(&self) -> Turn {
-        let turn = self.turn(Waker::noop());
-        if turn != Turn::Over {
-            self.wait_nudge(Instant::FAR_FUTURE);
+        let inside = self.lock();
+        if inside.is_ended && !inside.is_writing && inside.bytes.is_empty() {
+            return Turn::Over;
         }
-        turn
+        drop(inside);
+        self.wait_nudge(Instant::FAR_FUTURE);
+        let wake_at = Instant::FAR_FUTURE;
+        Turn::Open { wake_at }
     }
 
     fn wait_nudge(&self, _: Instant) {
@@ -142,5 +125,44 @@ impl ThreadMachine for Echo {
 
     fn abort(&self, error: Option<io::Error>) {
         self.output_failed(error.unwrap_or_else(|| io::ErrorKind::Other.into()));
+    }
+}
+
+/// Gives back the bytes of a task's stream, and ends when its input does.
+pub async fn echo(mut io: impl Io, echo: Arc<Echo>) {
+    let (mut bytes, mut is_ended) = (Vec::new(), false);
+    let ended = std::future::poll_fn(|cx| poll_echo(cx, &mut io, &mut bytes, &mut is_ended)).await;
+    drop(io);
+    echo.act(|inside| {
+        inside.failed = ended.err().map(|error| error.kind());
+        inside.is_finished = true;
+    });
+}
+
+fn poll_echo(
+    cx: &mut Context<'_>,
+    io: &mut impl Io,
+    bytes: &mut Vec<u8>,
+    is_ended: &mut bool,
+) -> Poll<io::Result<()>> {
+    let mut buf = vec![0; 8192];
+    loop {
+        if !*is_ended && bytes.len() < buf.len() {
+            if let Poll::Ready(n) = io.poll_read(cx, &mut buf) {
+                let n = n?;
+                *is_ended = n == 0;
+                bytes.extend_from_slice(&buf[..n]);
+                continue;
+            }
+        }
+        if bytes.is_empty() {
+            std::task::ready!(io.poll_flush(cx))?;
+            return match is_ended {
+                true => io.poll_close(cx),
+                false => Poll::Pending,
+            };
+        }
+        let n = std::task::ready!(io.poll_write(cx, bytes))?;
+        bytes.drain(..n);
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use antiphon_async::{SharedRuntime, until};
 use antiphon_async_std::{Executor, Futures};
 use antiphon_tokio::Tokio;
-pub use echo::Echo;
+pub use echo::{Echo, echo};
 
 /// The examples of README, compiled as they stand there.
 #[cfg(doctest)]

@@ -6,8 +6,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use antiphon_async::{Ending, Io, Link, Protocol, SharedRuntime, Task, duplex, pump};
-use antiphon_stress::{Echo, Rt, on_every_runtime};
+use antiphon_async::{Ending, Io, Link, Protocol, SharedRuntime, Task, duplex};
+use antiphon_stress::{Echo, echo as echo_bytes, Rt, on_every_runtime};
 
 on_every_runtime! {
     tcp_moves_any_bytes;
@@ -73,8 +73,8 @@ fn talk_unix(path: &std::path::Path) {
 struct Echoes;
 
 impl Protocol for Echoes {
-    fn serve(&self, link: Link, _: Ending, runtime: &SharedRuntime) -> Task {
-        Box::pin(pump(link.io, Arc::<Echo>::default(), Arc::clone(runtime)))
+    fn serve(&self, link: Link, _: Ending, _: &SharedRuntime) -> Task {
+        Box::pin(echo_bytes(link.io, Arc::default()))
     }
 }
 
@@ -184,11 +184,7 @@ fn memory_moves_any_bytes(rt: Rt) {
     rt.run(|runtime| async move {
         let (near, far) = duplex(1000);
         let echo = Arc::<Echo>::default();
-        runtime.spawn(Box::pin(pump(
-            far,
-            Arc::clone(&echo) as _,
-            Arc::clone(&runtime),
-        )));
+        runtime.spawn(Box::pin(echo_bytes(far, Arc::clone(&echo))));
         talk_io(near).await;
         while !echo.is_finished().0 {
             let soon = runtime.now() + std::time::Duration::from_millis(1);
@@ -204,11 +200,7 @@ fn threads_move_any_bytes(rt: Rt) {
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
         let (reader, control) = (far.try_clone().unwrap(), far.try_clone().unwrap());
         let io = antiphon_async::threads(reader, HalfClose(far, control)).unwrap();
-        runtime.spawn(Box::pin(pump(
-            io,
-            Arc::<Echo>::default(),
-            Arc::clone(&runtime),
-        )));
+        runtime.spawn(Box::pin(echo_bytes(io, Arc::default())));
         beside(&runtime, move || {
             let (writer, control) = (near.try_clone().unwrap(), near.try_clone().unwrap());
             talk(near, writer, move || {
@@ -243,11 +235,11 @@ impl Drop for HalfClose {
 
 // TRN-09
 fn a_reset_is_told(rt: Rt) {
-    rt.run(|runtime| async move {
+    rt.run(|_| async move {
         let (near, far) = duplex(16);
         let echo = Arc::<Echo>::default();
         drop(near);
-        pump(far, Arc::clone(&echo) as _, Arc::clone(&runtime)).await;
+        echo_bytes(far, Arc::clone(&echo)).await;
         assert!(echo.is_finished().0);
     });
 }

@@ -192,7 +192,7 @@ impl Client {
     /// transport. How each call ended is told by the [`Collector`].
     pub async fn batch<H>(
         &self,
-        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), HttpCallError> {
         self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build).await
     }
@@ -204,7 +204,7 @@ impl Client {
     pub async fn batch_timeout<H>(
         &self,
         timeout: Option<Duration>,
-        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), HttpCallError> {
         let (handles, mut started) = self.inner.caller.batch(build)?;
         let outcomes = self.exchange(&mut started, timeout).await?;

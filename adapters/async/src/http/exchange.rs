@@ -4,6 +4,7 @@
 //! message asked for has been served, so that a client that sends one message after the other is
 //! never served by two at once.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -13,10 +14,12 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use antiphon::{Closed, Input, Instant};
-use antiphon_session::{Clock, Context, Handle, Machine, Options, Report, Session, Turn};
+use antiphon_session::{
+    Brought, Clock, Context, Handle, Moved, Next, Options, Report, Sent, Session, Work,
+};
 
-use crate::dispatch::Dispatch;
 use crate::driver::RuntimeClock;
+use crate::handlers::Handlers;
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Timer};
 use crate::service::Service;
@@ -26,7 +29,9 @@ use crate::service::Service;
 #[must_use = "nothing happens before it is awaited"]
 pub(crate) struct Exchange<'a> {
     session: Arc<Session>,
-    dispatch: Dispatch,
+    handlers: Handlers,
+    /// What was taken from the session together. Empty between two polls.
+    work: VecDeque<Work>,
     is_over: bool,
     of: &'a Exchanges,
     timer: Option<Box<dyn Timer>>,
@@ -70,7 +75,8 @@ impl Exchanges {
         session.receive_message(input);
         Exchange {
             session,
-            dispatch: Dispatch::new(peer, Arc::clone(service)),
+            handlers: Handlers::new(peer, Arc::clone(service)),
+            work: VecDeque::new(),
             is_over: false,
             of: self,
             timer: None,
@@ -99,7 +105,7 @@ impl Exchange<'_> {
     /// Says the last word to the service, and gives the reply.
     fn finish(&mut self, why: Closed) -> Option<Vec<u8>> {
         self.is_over = true;
-        self.dispatch.finish(why);
+        self.handlers.finish(why);
         let reply = mem::take(&mut self.reply);
         (!reply.is_empty()).then_some(reply)
     }
@@ -110,36 +116,40 @@ impl Future for Exchange<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        loop {
-            if this.is_over {
-                // Polled after its end: it has said everything.
-                return Poll::Pending;
-            }
-            let progress = this.dispatch.poll(cx, &this.session);
-            if this.dispatch.is_through() {
-                if let Some(why) = this.session.end_if_answered(&mut this.reply) {
-                    return Poll::Ready(this.finish(why));
+        // Polled after its end it has said everything.
+        while !this.is_over {
+            this.handlers.poll(cx);
+            let moved = Moved {
+                now: this.session.now(),
+                input: Brought::Nothing,
+                is_drained: true,
+                // The reply is kept until the exchange ends.
+                sent: Sent::Nothing,
+                requests: this.handlers.requests(this.of.options.handlers_max),
+            };
+            let (work, reply) = (&mut this.work, &mut this.reply);
+            let next = this.session.turn(moved, work, reply, cx.waker());
+            this.handlers.begin(cx, &this.session, &mut this.work);
+            match next {
+                Next::Busy => {}
+                Next::Sleep { wake_at, .. } => {
+                    let is_through = this.handlers.is_through();
+                    let ended = is_through.then(|| this.session.end_if_answered(&mut this.reply));
+                    if let Some(why) = ended.flatten() {
+                        return Poll::Ready(this.finish(why));
+                    }
+                    let timer = this.timer.get_or_insert_with(|| this.of.runtime.timer());
+                    if wake_at == Instant::FAR_FUTURE || timer.poll_until(wake_at, cx).is_pending() {
+                        return Poll::Pending;
+                    }
                 }
-            }
-            let wake_at = match this.session.turn(cx.waker()) {
-                Turn::Busy => continue,
-                Turn::Open { wake_at } => wake_at,
-                Turn::Over => {
+                Next::Over => {
                     let why = this.session.end_exchange();
                     return Poll::Ready(this.finish(why));
                 }
-            };
-            if progress {
-                continue;
-            }
-            if wake_at == Instant::FAR_FUTURE {
-                return Poll::Pending;
-            }
-            let timer = this.timer.get_or_insert_with(|| this.of.runtime.timer());
-            if timer.poll_until(wake_at, cx).is_pending() {
-                return Poll::Pending;
             }
         }
+        Poll::Pending
     }
 }
 
@@ -157,7 +167,7 @@ impl fmt::Debug for Exchange<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("session", &self.session)
-            .field("dispatch", &self.dispatch)
+            .field("handlers", &self.handlers)
             .finish_non_exhaustive()
     }
 }

@@ -128,7 +128,7 @@ impl Client {
     /// transport. How each call ended is told by the [`Collector`].
     pub fn batch<H>(
         &self,
-        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), HttpCallError> {
         self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build)
     }
@@ -140,7 +140,7 @@ impl Client {
     pub fn batch_timeout<H>(
         &self,
         timeout: Option<Duration>,
-        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), HttpCallError> {
         let (handles, started) = self.inner.caller.batch(build)?;
         let outcomes = self.exchange(started, timeout)?;

@@ -13,8 +13,6 @@ use super::url::HttpUrl;
 use crate::call::CallError;
 use crate::context::Headers;
 use crate::handle::BatchBuilder;
-use crate::places::Places;
-use crate::session::Tag;
 use crate::words::first_bytes;
 
 /// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
@@ -231,7 +229,8 @@ pub struct Started {
 #[derive(Debug, Default)]
 struct Spare(Mutex<Vec<Boxed>>);
 
-type Boxed = Box<ClientExchange<Tag>>;
+/// A call is tagged with its name in the batch that it is of.
+type Boxed = Box<ClientExchange<Option<CallId>>>;
 
 /// How much of the name of a coding is told.
 const CODING_CHARS_MAX: usize = 64;
@@ -297,8 +296,8 @@ impl Started {
             return Ok(Some(outcomes));
         };
         exchange.receive(response.status, &response.body, |response| {
-            // Nobody waits for the tag.
-            drop(outcomes.insert(response));
+            let name = response.tag.unwrap_or(response.call);
+            outcomes.put_copy(name, response.outcome);
         })?;
         self.spare.keep(exchange);
         Ok(Some(outcomes))
@@ -354,8 +353,7 @@ impl HttpCaller {
         method: &str,
         params: impl Payload,
     ) -> Result<(CallId, Started), HttpCallError> {
-        // Nobody waits for the tag.
-        self.start(|exchange| exchange.call(method, params, Tag::Then(Box::new(drop))))
+        self.start(|exchange| exchange.call(method, params, None))
     }
 
     /// Begins a notification.
@@ -373,13 +371,20 @@ impl HttpCaller {
     /// Why `build` or the connection refused, or [`HttpError::Closed`].
     pub fn batch<H>(
         &self,
-        build: impl FnOnce(&mut BatchBuilder<'_, '_>) -> Result<H, SendError>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Started), HttpCallError> {
+        let (handles, built) = BatchBuilder::build(build)?;
         self.start(|exchange| {
             let mut batch = exchange.batch();
-            // Whoever waits gets the outcomes from the exchange.
-            let (place, mut calls) = (Places::default().next(), Vec::new());
-            let handles = build(&mut BatchBuilder::new(&mut batch, place, &mut calls))?;
+            for item in built.items() {
+                match item.name {
+                    Some(_) => {
+                        let call = batch.call::<()>(item.method, item.params, item.name);
+                        call.map_err(|rejected| rejected.error)?;
+                    }
+                    None => batch.notify(item.method, item.params)?,
+                }
+            }
             batch.send()?;
             Ok(handles)
         })
@@ -387,7 +392,7 @@ impl HttpCaller {
 
     fn start<R>(
         &self,
-        fill: impl FnOnce(&mut ClientExchange<Tag>) -> Result<R, SendError>,
+        fill: impl FnOnce(&mut ClientExchange<Option<CallId>>) -> Result<R, SendError>,
     ) -> Result<(R, Started), HttpCallError> {
         if self.is_closed() {
             return Err(HttpError::Closed.into());

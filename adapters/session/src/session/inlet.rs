@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use antiphon::Instant;
 
-use super::{Guard, Session, Signal, State};
+use super::{Guard, Session, Sleeper, State};
 use crate::machine::{Came, Inlet, Machine, Receiver};
 
 /// For how long nobody reads before the thread does. To look whether anybody has costs as much as several calls, so it
@@ -109,7 +109,7 @@ impl Session {
     pub fn want_reader(&self, state: &mut State) {
         if !matches!(state.reading.by, Reader::Thread) {
             state.reading.is_thread_wanted = true;
-            self.signal(state, Signal::Readable);
+            state.rouse(Sleeper::Reader);
         }
     }
 
@@ -158,7 +158,7 @@ impl Session {
             }
             let others = state.reading.others;
             let until = self.now() + span;
-            state = self.wait(Signal::Readable, state, until);
+            state = self.sleep(Sleeper::Reader, state, until);
             let is_still = state.reading.others == others;
             is_unread = is_still && self.now() >= until;
             if !is_still {

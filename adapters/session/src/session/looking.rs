@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use antiphon::Instant;
 
-use super::{Session, Signal, State, grace};
+use super::{Session, Sleeper, State, grace};
 
 /// For how long nothing may come in before a reading thread is taken to have read all that had
 /// arrived. Callers that read for themselves leave input unread for up to 16 ms.
@@ -99,7 +99,7 @@ impl Session {
         if bytes < DRAINED_BYTES && self.outlet.get().is_some() {
             due.drained += 1;
             if due.drained == DRAINED_READS {
-                self.signal(state, Signal::Turn);
+                state.rouse(Sleeper::Timer);
             }
         }
     }

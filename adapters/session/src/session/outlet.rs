@@ -3,9 +3,8 @@
 //! One writes at a time, and what is said first leaves first. A caller waits for no peer that does
 //! not read: the rest goes over to the writer. Nobody writes while holding the lock.
 
-use std::io;
-
-use super::{Guard, Session, Signal, State};
+use crate::machine::Machine;
+use super::{Guard, Session, Sleeper, State};
 
 /// The largest output buffer that is kept for the next time.
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
@@ -15,7 +14,6 @@ impl Session {
     /// back, which was free meanwhile.
     pub(crate) fn write_out<'s>(&'s self, mut state: Guard<'s>) -> Guard<'s> {
         let Some(outlet) = self.outlet.get().filter(|_| state.conn.has_transmit()) else {
-            self.wake(&mut state);
             return state;
         };
         let mut output = std::mem::take(&mut state.left_over);
@@ -28,12 +26,15 @@ impl Session {
                 state.conn.handle_write_progress(self.now());
                 output.drain(..written);
                 state.left_over = output;
-                self.signal(&mut state, Signal::Writable);
-                self.wake(&mut state);
+                state.rouse(Sleeper::Writer);
                 return state;
             }
             Ok(_) => self.note_written(&mut state),
-            Err(error) => self.note_write_failed(&mut state, error),
+            Err(error) => {
+                drop(state);
+                Machine::output_failed(self, error);
+                return self.lock();
+            }
         }
         if output.capacity() <= OUTPUT_BYTES_KEPT {
             output.clear();
@@ -45,16 +46,6 @@ impl Session {
     /// All that was taken has been written.
     pub(super) fn note_written(&self, state: &mut State) {
         state.conn.handle_written();
-        self.signal(state, Signal::Changed);
-        self.wake(state);
-    }
-
-    /// What was taken cannot be written.
-    #[cold]
-    pub(super) fn note_write_failed(&self, state: &mut State, error: io::Error) {
-        state.conn.handle_time(self.now());
-        state.conn.handle_write_failed(error);
-        self.signal(state, Signal::Changed);
-        self.wake(state);
+        state.rouse_flushers();
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use antiphon::session::Report;
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome, SendError};
 
-use antiphon_session::{BatchBuilder, Machine, Room, ThreadMachine, Turn, Work};
+use antiphon_session::{BatchBuilder, Machine, Room, Turn, Work};
 
 use super::support::{LONG, Side, request, wakes};
 
@@ -22,7 +22,8 @@ fn a_write_that_stands_still_is_given_up_and_last_words_are_awaited() {
     assert!(!side.take().is_empty());
     assert_eq!(wakes(side.wait(40_000)), Instant::from_millis(60_000));
     // It got on: the time begins anew.
-    side.session.output_waits();
+    let now = side.session.now();
+    side.session.act(|state| state.conn.handle_write_progress(now));
     assert_eq!(wakes(side.wait(59_999)), Instant::from_millis(100_000));
     assert_eq!(side.fault(), None);
     assert_eq!(wakes(side.wait(1)), Instant::from_millis(101_000));
@@ -77,13 +78,11 @@ fn output_that_is_thrown_away_wakes_whoever_keeps_time() {
         while session.wait_turn() != Turn::Over {}
         over.send(()).unwrap();
     });
-    // It looks once for its turn and once for how long to wait, still with the lock.
+    // It looks once whether all has been read and once for its turn, still with the lock.
     while side.clock.looks.load(Ordering::SeqCst) < 2 {
         thread::yield_now();
     }
-    let mut state = side.session.lock();
-    let had_output = side.session.take_output_of(&mut state, &mut Vec::new());
-    drop(state);
+    let had_output = side.session.take_output(&mut Vec::new());
     assert!(!had_output);
     is_over.recv_timeout(LONG).expect("the turn after that");
 }
@@ -187,11 +186,11 @@ fn whoever_waits_for_a_call_is_told_when_somebody_else_gives_it_up() {
 fn a_batch_settles_when_somebody_else_gives_one_of_its_calls_up() {
     let side = Side::default();
     let never = Instant::FAR_FUTURE;
-    let build = |batch: &mut BatchBuilder<'_, '_>| {
+    let build = |batch: &mut BatchBuilder| {
         Ok([batch.call::<u32>("a", ())?, batch.call::<u32>("b", ())?])
     };
-    let sent = side.handle().batch(never, Room::Now, build);
-    let ([first, second], mut pending) = sent.map_err(|(error, _)| error).unwrap();
+    let ([first, second], batch) = BatchBuilder::build(build).unwrap();
+    let mut pending = side.handle().send_batch(&batch, never, Room::Now).unwrap();
     assert!(side.handle().cancel(first.call()));
     assert!(!side.handle().cancel(first.call()));
     side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":2}]"#);
@@ -207,12 +206,12 @@ fn a_batch_settles_when_somebody_else_gives_one_of_its_calls_up() {
 fn a_batch_that_nobody_waits_for_is_given_up_and_its_place_is_anothers() {
     let side = Side::default();
     let never = Instant::FAR_FUTURE;
-    let build = |batch: &mut BatchBuilder<'_, '_>| {
+    let build = |batch: &mut BatchBuilder| {
         batch.call::<u32>("a", ())?;
         batch.call::<u32>("b", ())
     };
-    let sent = side.handle().batch(never, Room::Now, build);
-    let (_, pending) = sent.map_err(|(error, _)| error).unwrap();
+    let (_, batch) = BatchBuilder::build(build).unwrap();
+    let pending = side.handle().send_batch(&batch, never, Room::Now).unwrap();
     side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":1}]"#);
     drop(pending);
     assert_eq!(side.session.lock().conn.calls_open(), 0);
@@ -231,9 +230,10 @@ fn whoever_waits_for_a_batch_that_was_polled_to_its_end_gets_nothing_of_another(
     let side = Side::default();
     let never = Instant::FAR_FUTURE;
     let begin = || {
-        let build = |batch: &mut BatchBuilder<'_, '_>| batch.call::<u32>("a", ());
-        let sent = side.handle().batch(never, Room::Now, build);
-        sent.map_err(|(error, _)| error).unwrap()
+        let build = |batch: &mut BatchBuilder| batch.call::<u32>("a", ());
+        let (handle, batch) = BatchBuilder::build(build).unwrap();
+        let sent = side.handle().send_batch(&batch, never, Room::Now);
+        (handle, sent.unwrap())
     };
     let mut cx = Context::from_waker(Waker::noop());
     let (_, mut first) = begin();

@@ -1,14 +1,16 @@
 //! A session whose clock is moved by hand, and who moves its bytes and serves it.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::{Closed, Config, Instant};
 use antiphon_session::{
-    Clock, Context, Handle, Machine, Options, Pending, Request, Responder, Room, Session, Turn,
-    Work,
+    Brought, Clock, Context, Handle, Machine, Moved, Next, Options, Pending, Request, Responder,
+    Room, Sent, Session, Turn, Work,
 };
 
 /// Longer than anything takes that works.
@@ -79,15 +81,45 @@ impl Side {
     }
 
     pub(crate) fn turn(&self) -> Turn {
-        self.session.turn_of(&mut self.session.lock(), true)
+        let now = self.session.now();
+        self.session.act(|state| {
+            state.conn.handle_timeout(now);
+            match state.conn.phase().is_over() {
+                true => Turn::Over,
+                false => Turn::Open {
+                    wake_at: state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE),
+                },
+            }
+        })
+    }
+
+    /// The turn of a task that has brought nothing, and takes no work.
+    pub(crate) fn step(&self, is_drained: bool) -> Next {
+        let moved = Moved {
+            now: self.session.now(),
+            input: Brought::Nothing,
+            is_drained,
+            sent: Sent::Nothing,
+            requests: None,
+        };
+        let (work, output) = (&mut VecDeque::new(), &mut Vec::new());
+        self.session.turn(moved, work, output, Waker::noop())
+    }
+
+    pub(crate) fn may_read(&self) -> bool {
+        let may_read = self.session.lock().conn.may_read();
+        may_read
     }
 
     /// Takes what is to be written next; it waits for room from now on.
     pub(crate) fn take(&self) -> String {
         let mut taken = Vec::new();
-        if self.session.take_output(&mut taken) {
-            self.session.output_waits();
-        }
+        let now = self.session.now();
+        self.session.act(|state| {
+            if state.conn.take_transmit(&mut taken) {
+                state.conn.handle_write_progress(now);
+            }
+        });
         String::from_utf8(taken).unwrap()
     }
 
@@ -107,12 +139,10 @@ impl Side {
     /// The next thing for the service, which is at work until it asks again.
     pub(crate) fn work(&self) -> Option<Work> {
         let mut state = self.session.lock();
-        let work = match state.conn.poll_work(true) {
+        match state.conn.poll_work(true) {
             Some(Work::Opened) => state.conn.poll_work(true),
             work => work,
-        };
-        self.session.wake(&mut state);
-        work
+        }
     }
 
     pub(crate) fn request(&self) -> (Request, Responder) {
@@ -123,11 +153,11 @@ impl Side {
     }
 
     pub(crate) fn closed(&self) -> Option<Closed> {
-        self.session.lock().closed()
+        self.handle().closed()
     }
 
     pub(crate) fn fault(&self) -> Option<io::ErrorKind> {
-        self.session.lock().fault().map(|error| error.kind())
+        self.handle().transport_error().map(|error| error.kind())
     }
 }
 
@@ -141,7 +171,7 @@ impl Default for Side {
 pub(crate) fn wakes(turn: Turn) -> Instant {
     match turn {
         Turn::Open { wake_at } => wake_at,
-        other => panic!("not open but {other:?}"),
+        Turn::Over => panic!("it is over"),
     }
 }
 

@@ -81,7 +81,16 @@ impl Side {
     }
 
     fn turn(&self) -> Turn {
-        self.session.turn_of(&mut self.session.lock(), true)
+        let now = self.session.now();
+        self.session.act(|state| {
+            state.conn.handle_timeout(now);
+            match state.conn.phase().is_over() {
+                true => Turn::Over,
+                false => Turn::Open {
+                    wake_at: state.conn.poll_timeout().unwrap_or(antiphon::Instant::FAR_FUTURE),
+                },
+            }
+        })
     }
 
     /// All that is to be written, and was.
@@ -104,7 +113,6 @@ impl Side {
             Some(Work::Opened) => state.conn.poll_work(true),
             work => work,
         };
-        self.session.wake(&mut state);
         work
     }
 

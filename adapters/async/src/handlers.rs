@@ -1,4 +1,4 @@
-//! Runs a service for one session: what waits is begun in order, and runs side by side.
+//! The handlers of one session: begun in order, and run side by side on the connection's task.
 //!
 //! At most [`Options::handlers_max`](antiphon_session::Options) requests run at once. Those beyond
 //! wait in the session, where only cancels and the ends of our own calls go past them. A handler
@@ -20,15 +20,13 @@ use crate::peer::Peer;
 use crate::runtime::Task;
 use crate::service::Service;
 
-/// The work of one session, on its way.
-pub(crate) struct Dispatch {
+/// What a service is at, for one session.
+pub(crate) struct Handlers {
     service: Box<dyn Serve>,
     /// What must be done with before anything else begins.
     ordered: Option<Task>,
     /// Those that are not through at once; none before there was one.
     running: Option<FuturesUnordered<Handler>>,
-    /// What was taken from the session together. Empty between two polls.
-    work: VecDeque<Work>,
 }
 
 /// A handler that waits for something.
@@ -119,43 +117,21 @@ impl<S: Service> Serve for Serving<S> {
     }
 }
 
-impl Dispatch {
+impl Handlers {
     pub(crate) fn new<S: Service>(peer: Peer, service: Arc<S>) -> Self {
         Self {
             service: Box::new(Serving(Arc::new(Sides { service, peer }))),
             ordered: None,
             running: None,
-            work: VecDeque::new(),
         }
     }
 
-    /// How many handlers run.
-    fn running(&self) -> usize {
-        self.running.as_ref().map_or(0, |running| running.len())
-    }
-
-    /// Begins and continues what it can of the session's work. Says whether anything was done.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, session: &Arc<Session>) -> bool {
-        let mut progress = self.poll_running(cx);
-        loop {
-            if let Some(task) = &mut self.ordered {
-                if poll_guarded(task, cx, &*self.service).is_pending() {
-                    return self.take_cancels(cx, session) || progress;
-                }
-                self.ordered = None;
-                progress = true;
-            }
-            let handlers_max = session.options().handlers_max;
-            let capacity = handlers_max.saturating_sub(self.running());
-            session.take_work(&mut self.work, capacity);
-            if self.work.is_empty() {
-                return progress;
-            }
-            progress = true;
-            while let Some(work) = self.work.pop_front() {
-                self.begin(cx, session, work);
-            }
-        }
+    /// How many requests may begin beside those that run; none while something has to be done with
+    /// before anything else begins.
+    pub(crate) fn requests(&self, handlers_max: usize) -> Option<usize> {
+        let running = self.running.as_ref().map_or(0, |running| running.len());
+        let capacity = handlers_max.saturating_sub(running);
+        self.ordered.is_none().then_some(capacity)
     }
 
     /// Whether what had to be done with in order is. All that came in has begun if besides nothing
@@ -164,17 +140,25 @@ impl Dispatch {
         self.ordered.is_none()
     }
 
-    /// Sees to cancels while all else waits. Says whether there were any.
-    fn take_cancels(&mut self, cx: &mut Context<'_>, session: &Arc<Session>) -> bool {
-        let mut is_any = false;
-        while let Some(work) = session.take_cancelled() {
-            self.begin(cx, session, work);
-            is_any = true;
-        }
-        is_any
+    /// Continues with what has begun.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
+        self.poll_running(cx);
+        self.poll_ordered(cx);
     }
 
-    fn begin(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
+    /// Begins what was taken from the session, in order.
+    pub(crate) fn begin(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: &Arc<Session>,
+        work: &mut VecDeque<Work>,
+    ) {
+        while let Some(work) = work.pop_front() {
+            self.begin_one(cx, session, work);
+        }
+    }
+
+    fn begin_one(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
         let given_up = match work {
             Work::Request(message, ticket) => {
                 let Err(ticket) = session.give_back(ticket) else {
@@ -187,14 +171,33 @@ impl Dispatch {
             _ => None,
         };
         match catch_unwind(AssertUnwindSafe(|| self.service.serve(work))) {
-            // Only the last of what was taken has more to be done.
-            Ok(Some(task)) => self.ordered = Some(task),
+            Ok(Some(task)) => {
+                // Only the last of what was taken has more to be done.
+                self.ordered = Some(task);
+                self.poll_ordered(cx);
+            }
             Ok(None) => {}
             Err(_) => tell_panic(&*self.service),
         }
         if let Some(key) = given_up {
             self.give_up(key);
             self.poll_running(cx);
+        }
+    }
+
+    fn poll_ordered(&mut self, cx: &mut Context<'_>) {
+        let Some(task) = &mut self.ordered else {
+            return;
+        };
+        match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
+            Ok(Poll::Pending) => return,
+            Ok(Poll::Ready(())) => {}
+            Err(_) => tell_panic(&*self.service),
+        }
+        // What it holds may use the peer when it is dropped, or panic.
+        let done = self.ordered.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(done))).is_err() {
+            tell_panic(&*self.service);
         }
     }
 
@@ -220,17 +223,14 @@ impl Dispatch {
         }
     }
 
-    fn poll_running(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut progress = false;
+    fn poll_running(&mut self, cx: &mut Context<'_>) {
         while let Some(running) = self.running.as_mut().filter(|running| !running.is_empty()) {
             match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {
                 Ok(Poll::Pending) => break,
                 Ok(Poll::Ready(_)) => {}
                 Err(_) => tell_panic(&*self.service),
             }
-            progress = true;
         }
-        progress
     }
 
     /// Drops the handler of a request that was given up. What it has not answered is answered as the
@@ -255,21 +255,10 @@ impl Dispatch {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;
             self.running = None;
-            self.work.clear();
         }));
         let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));
         if dropped.is_err() || told.is_err() {
             tell_panic(&*self.service);
-        }
-    }
-}
-
-fn poll_guarded(task: &mut Task, cx: &mut Context<'_>, service: &dyn Serve) -> Poll<()> {
-    match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
-        Ok(polled) => polled,
-        Err(_) => {
-            tell_panic(service);
-            Poll::Ready(())
         }
     }
 }
@@ -280,10 +269,10 @@ fn tell_panic(service: &dyn Serve) {
     let _ = catch_unwind(AssertUnwindSafe(|| service.panicked()));
 }
 
-impl fmt::Debug for Dispatch {
+impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dispatch")
-            .field("running", &self.running())
+        f.debug_struct("Handlers")
+            .field("running", &self.running.as_ref().map_or(0, FuturesUnordered::len))
             .finish_non_exhaustive()
     }
 }

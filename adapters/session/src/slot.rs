@@ -1,0 +1,125 @@
+//! Where the outcome of one call or one batch is awaited, apart from the lock of the session.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use antiphon::{CallId, Collector, OwnedOutcome};
+
+/// Holds one value for one waiter. The value is put in once and taken once.
+pub struct Slot<T> {
+    state: Mutex<State<T>>,
+}
+
+enum State<T> {
+    Empty(Option<Waker>),
+    Full(T),
+    Taken,
+}
+
+impl<T> Slot<T> {
+    /// An empty slot.
+    pub fn new() -> Arc<Self> {
+        let state = Mutex::new(State::Empty(None));
+        Arc::new(Self { state })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // Nothing that can panic runs under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts the value in, and gives the waiter that is to be woken.
+    #[must_use]
+    pub fn put(&self, value: T) -> Option<Waker> {
+        match std::mem::replace(&mut *self.lock(), State::Full(value)) {
+            State::Empty(waker) => waker,
+            State::Full(_) | State::Taken => None,
+        }
+    }
+
+    /// Takes the value, or has `waker` woken when it is there. Wakers are cloned and dropped without
+    /// the lock: they are foreign code.
+    pub fn poll(&self, waker: &Waker) -> Poll<T> {
+        let mut cloned = None;
+        loop {
+            let mut state = self.lock();
+            let State::Empty(known) = &mut *state else {
+                break;
+            };
+            if known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                return Poll::Pending;
+            }
+            if let Some(cloned) = cloned.take() {
+                let before = known.replace(cloned);
+                drop(state);
+                drop(before);
+                return Poll::Pending;
+            }
+            drop(state);
+            cloned = Some(waker.clone());
+        }
+        match std::mem::replace(&mut *self.lock(), State::Taken) {
+            State::Full(value) => Poll::Ready(value),
+            // It has been taken before: there is one waiter.
+            State::Empty(_) | State::Taken => Poll::Pending,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Slot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &*self.lock() {
+            State::Empty(_) => "Slot(empty)",
+            State::Full(_) => "Slot(full)",
+            State::Taken => "Slot(taken)",
+        })
+    }
+}
+
+/// Gathers the outcomes of a batch until all are there.
+#[derive(Debug)]
+pub struct Gathering {
+    state: Mutex<Gathered>,
+    all: Arc<Slot<Collector>>,
+}
+
+#[derive(Debug)]
+struct Gathered {
+    outcomes: Collector,
+    open: usize,
+}
+
+impl Gathering {
+    /// Gathers `calls` outcomes.
+    pub fn new(calls: usize) -> Arc<Self> {
+        let state = Mutex::new(Gathered {
+            outcomes: Collector::with_capacity(calls),
+            open: calls,
+        });
+        let all = Slot::new();
+        if calls == 0 {
+            // Nobody waits yet.
+            let _ = all.put(Collector::new());
+        }
+        Arc::new(Self { state, all })
+    }
+
+    /// Puts in the outcome of one call, and gives the waiter that is to be woken after the last.
+    #[must_use]
+    pub fn put(&self, call: CallId, outcome: OwnedOutcome) -> Option<Waker> {
+        // Nothing that can panic runs under the lock.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.outcomes.put(call, outcome);
+        state.open = state.open.saturating_sub(1);
+        if state.open > 0 {
+            return None;
+        }
+        self.all.put(std::mem::take(&mut state.outcomes))
+    }
+
+    /// Where all outcomes are awaited together.
+    pub fn all(&self) -> &Arc<Slot<Collector>> {
+        &self.all
+    }
+}

@@ -1,0 +1,58 @@
+//! JSON text of params and results, written before the lock of a session is taken.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use antiphon::{Encoded, Payload, SendError};
+
+/// The largest buffer that a thread keeps for the next text, in bytes.
+const KEPT_BYTES: usize = 16 * 1024;
+
+thread_local! {
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Values written as JSON text, one behind another.
+#[derive(Debug)]
+pub(crate) struct Text(Vec<u8>);
+
+impl Text {
+    pub(crate) fn new() -> Self {
+        // A thread that ends keeps none.
+        let mut spare = SPARE.try_with(Cell::take).unwrap_or_default();
+        spare.clear();
+        Self(spare)
+    }
+
+    /// Writes one value.
+    pub(crate) fn of(value: impl Payload) -> Result<Self, SendError> {
+        let mut text = Self::new();
+        text.add(value)?;
+        Ok(text)
+    }
+
+    /// Writes a value behind the others, and says where it stands.
+    pub(crate) fn add(&mut self, value: impl Payload) -> Result<Range<usize>, SendError> {
+        Encoded::write_after(value, &mut self.0).map_err(SendError::Encode)
+    }
+
+    /// The value that stands there.
+    pub(crate) fn part(&self, part: &Range<usize>) -> Encoded<'_> {
+        Encoded::part(&self.0, part.clone())
+    }
+
+    /// All of it, as one value.
+    pub(crate) fn all(&self) -> Encoded<'_> {
+        Encoded::part(&self.0, 0..self.0.len())
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        if self.0.capacity() <= KEPT_BYTES {
+            let spare = std::mem::take(&mut self.0);
+            // As above.
+            let _ = SPARE.try_with(|kept| kept.set(spare));
+        }
+    }
+}
