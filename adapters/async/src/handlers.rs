@@ -170,6 +170,10 @@ impl Handlers {
             Work::Cancelled(key, _) => Some(key),
             _ => None,
         };
+        if given_up.is_some() {
+            // A handler that watches for it has the first word.
+            self.poll_running(cx);
+        }
         match catch_unwind(AssertUnwindSafe(|| self.service.serve(work))) {
             Ok(Some(task)) => {
                 // Only the last of what was taken has more to be done.

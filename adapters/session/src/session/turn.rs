@@ -224,7 +224,10 @@ impl State {
     fn take_work(&mut self, work: &mut VecDeque<Work>, requests: Option<usize>) {
         let Some(mut requests) = requests else {
             // Only cancels go past what is being served.
-            work.extend(std::iter::from_fn(|| self.conn.poll_cancelled()));
+            while let Some(cancelled) = self.conn.poll_cancelled() {
+                self.rouse_watchers();
+                work.push_back(cancelled);
+            }
             return;
         };
         while work.len() < WORK_MAX {
@@ -233,6 +236,9 @@ impl State {
             };
             let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
             requests -= usize::from(matches!(next, Work::Request(..)));
+            if matches!(next, Work::Cancelled(..)) {
+                self.rouse_watchers();
+            }
             work.push_back(next);
             if is_ordered {
                 break;
