@@ -208,7 +208,9 @@ impl<R> Lane for Asking<R> {
                 let began = Instant::now();
                 match mode {
                     Mode::One => ask().await?,
-                    Mode::Many => drop(try_join_all((0..MANY).map(|_| ask())).await?),
+                    Mode::Many | Mode::Crowd => {
+                        drop(try_join_all((0..MANY).map(|_| ask())).await?);
+                    }
                     Mode::Batch => batch(client).await?,
                 }
                 times.push(began.elapsed());

@@ -23,10 +23,10 @@ pub(crate) struct Figures {
 }
 
 /// The figures of a row in every round, by mode.
-pub(crate) type Samples = [Vec<Figures>; 3];
+pub(crate) type Samples = [Vec<Figures>; Mode::ALL.len()];
 
 /// The figures of a row, by mode; none for a mode that it lacks.
-pub(crate) type Measured = [Option<Figures>; 3];
+pub(crate) type Measured = [Option<Figures>; Mode::ALL.len()];
 
 /// Binds the process to one core, where processor time means the same for every row.
 pub(crate) fn pin() -> Outcome<()> {
@@ -53,7 +53,7 @@ const TURNS: u32 = 8;
 
 /// Lets every row have its turns in every round, each next to one of its floor: what disturbs a machine then disturbs both.
 pub(crate) fn measure(rows: &mut [Row], rounds: usize, slot: Duration) -> Outcome<Vec<Samples>> {
-    let mut samples = vec![[const { Vec::new() }; 3]; rows.len()];
+    let mut samples = vec![[const { Vec::new() }; Mode::ALL.len()]; rows.len()];
     let mut floors: Vec<_> = rows.iter().map(|row| row.floor).collect();
     floors.sort_unstable();
     floors.dedup();

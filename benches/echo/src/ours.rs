@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use antiphon::Config;
 use antiphon_tokio::{CALL_TIMEOUT_DEFAULT, CallError, Driver, Options, Peer};
 
-use crate::row::{self, BATCH, Lane, MANY, Mode, Outcome, Row, WORD, check};
+use crate::row::{self, BATCH, CROWD_THREADS, Lane, MANY, Mode, Outcome, Row, WORD, check};
 use crate::runtime::Runtime;
 use crate::service::Echo;
 use crate::side::{Far, Ours};
@@ -141,12 +141,16 @@ mod threads {
 
 impl<R> Lane for Threads<R> {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
+        if mode == Mode::Crowd {
+            return self.crowd(rounds, times);
+        }
         for _ in 0..rounds {
             let began = Instant::now();
             match mode {
                 Mode::One => check(&self.peer.call::<String>("echo", &(WORD,))?)?,
                 Mode::Many => self.many()?,
                 Mode::Batch => self.batch()?,
+                Mode::Crowd => {}
             }
             times.push(began.elapsed());
         }
@@ -155,6 +159,29 @@ impl<R> Lane for Threads<R> {
 }
 
 impl<R> Threads<R> {
+    fn crowd(&self, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
+        let began = Instant::now();
+        let calls = rounds * MANY / CROWD_THREADS;
+        let peer = &self.peer;
+        std::thread::scope(|scope| {
+            let work = || {
+                (0..calls).try_for_each(|_| {
+                    let word = peer.call::<String>("echo", &(WORD,));
+                    let word = word.map_err(|error| error.to_string())?;
+                    check(&word).map_err(|error| error.to_string())
+                })
+            };
+            let all: Vec<_> = (0..CROWD_THREADS).map(|_| scope.spawn(work)).collect();
+            all.into_iter().try_for_each(|one| {
+                // A thread that panicked has said why.
+                one.join()
+                    .unwrap_or_else(|_| Err("a caller panicked".into()))
+            })
+        })?;
+        share(began, rounds, times);
+        Ok(())
+    }
+
     fn many(&self) -> Outcome<()> {
         let begin = |_| {
             self.peer
@@ -311,13 +338,33 @@ on!(
 impl<R> Lane for Tasks<R> {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
         let peer = &self.peer;
+        let began = Instant::now();
+        // A crowd's tasks begin at once.
+        let crowd = (mode == Mode::Crowd).then(|| {
+            let task = |peer: Peer| async move {
+                for _ in 0..rounds {
+                    let word = peer.call::<String>("echo", &(WORD,)).await;
+                    let word = word.map_err(|error| error.to_string())?;
+                    check(&word).map_err(|error| error.to_string())?;
+                }
+                Ok::<_, String>(())
+            };
+            let tasks: Vec<_> = (0..MANY).map(|_| task(peer.clone())).collect();
+            self.runtime.spawn_all(tasks)
+        });
         let work = async {
+            if let Some(crowd) = crowd {
+                crowd.await?.into_iter().collect::<Result<(), _>>()?;
+                share(began, rounds, times);
+                return Ok(());
+            }
             for _ in 0..rounds {
                 let began = Instant::now();
                 match mode {
                     Mode::One => check(&peer.call::<String>("echo", &(WORD,)).await?)?,
                     Mode::Many => many(peer).await?,
                     Mode::Batch => batch(peer).await?,
+                    Mode::Crowd => {}
                 }
                 times.push(began.elapsed());
             }
@@ -328,6 +375,12 @@ impl<R> Lane for Tasks<R> {
             None => self.runtime.block_on(work),
         }
     }
+}
+
+/// Adds the time of each of the rounds of a crowd, which has none to itself.
+fn share(began: Instant, rounds: usize, times: &mut Vec<Duration>) {
+    let each = began.elapsed() / u32::try_from(rounds.max(1)).unwrap_or(u32::MAX);
+    times.extend(std::iter::repeat_n(each, rounds));
 }
 
 async fn many(peer: &Peer) -> Outcome<()> {

@@ -105,7 +105,7 @@ impl Caller {
     fn of(mode: Mode) -> Self {
         match mode {
             Mode::One | Mode::Batch => Self::WaitingThread,
-            Mode::Many => Self::Task,
+            Mode::Many | Mode::Crowd => Self::Task,
         }
     }
 }
@@ -204,7 +204,9 @@ impl<C: ClientT + Send + Sync + 'static> Lane for Jsonrpsee<C> {
                 };
                 match mode {
                     Mode::One => ask().await?,
-                    Mode::Many => drop(try_join_all((0..MANY).map(|_| ask())).await?),
+                    Mode::Many | Mode::Crowd => {
+                        drop(try_join_all((0..MANY).map(|_| ask())).await?);
+                    }
                     Mode::Batch => {
                         let mut batch = BatchRequestBuilder::new();
                         for _ in 0..BATCH {
@@ -266,7 +268,7 @@ impl Lane for Karyon {
     }
 
     fn can(&self, mode: Mode) -> bool {
-        mode != Mode::Batch
+        !matches!(mode, Mode::Batch | Mode::Crowd)
     }
 }
 
@@ -356,7 +358,7 @@ impl Lane for AsyncLsp {
     }
 
     fn can(&self, mode: Mode) -> bool {
-        mode != Mode::Batch
+        !matches!(mode, Mode::Batch | Mode::Crowd)
     }
 }
 
@@ -443,7 +445,7 @@ impl Lane for TowerLsp {
     }
 
     fn can(&self, mode: Mode) -> bool {
-        mode != Mode::Batch
+        !matches!(mode, Mode::Batch | Mode::Crowd)
     }
 }
 
@@ -505,6 +507,6 @@ impl Lane for LspServer {
     }
 
     fn can(&self, mode: Mode) -> bool {
-        mode != Mode::Batch
+        !matches!(mode, Mode::Batch | Mode::Crowd)
     }
 }

@@ -9,6 +9,9 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 /// How many requests are under way at once.
 pub(crate) const MANY: usize = 64;
 
+/// How many threads make the calls of a crowd, where those block.
+pub(crate) const CROWD_THREADS: usize = 16;
+
 /// How many requests a batch has.
 pub(crate) const BATCH: usize = 100;
 
@@ -32,16 +35,20 @@ pub(crate) enum Mode {
     Many,
     /// One message with [`BATCH`] requests at a time.
     Batch,
+    /// [`MANY`] tasks, or [`CROWD_THREADS`] threads, each of which calls and awaits in a loop, over one connection: what
+    /// most programs have. For the bare transports it is [`Many`](Self::Many).
+    Crowd,
 }
 
 impl Mode {
-    pub(crate) const ALL: [Self; 3] = [Self::One, Self::Many, Self::Batch];
+    pub(crate) const ALL: [Self; 4] = [Self::One, Self::Many, Self::Batch, Self::Crowd];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::One => "one",
             Self::Many => "many",
             Self::Batch => "batch",
+            Self::Crowd => "crowd",
         }
     }
 
@@ -53,7 +60,7 @@ impl Mode {
     pub(crate) fn requests(self) -> usize {
         match self {
             Self::One => 1,
-            Self::Many => MANY,
+            Self::Many | Self::Crowd => MANY,
             Self::Batch => BATCH,
         }
     }
@@ -77,6 +84,10 @@ pub(crate) struct With<K>(pub(crate) Box<dyn Lane>, pub(crate) K);
 impl<K> Lane for With<K> {
     fn run(&mut self, mode: Mode, rounds: usize, times: &mut Vec<Duration>) -> Outcome<()> {
         self.0.run(mode, rounds, times)
+    }
+
+    fn can(&self, mode: Mode) -> bool {
+        self.0.can(mode)
     }
 }
 
@@ -114,7 +125,7 @@ pub(crate) fn request(id: usize) -> String {
 pub(crate) fn requests(mode: Mode) -> Vec<String> {
     let all: Vec<_> = (10..10 + mode.requests()).map(request).collect();
     match mode {
-        Mode::One | Mode::Many => all,
+        Mode::One | Mode::Many | Mode::Crowd => all,
         Mode::Batch => vec![format!("[{}]", all.join(","))],
     }
 }

@@ -73,6 +73,34 @@ impl Runtime {
         }
     }
 
+    /// What tasks of their own come to, for a future that waits for all of them.
+    pub(crate) fn spawn_all<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+        &self,
+        tasks: Vec<F>,
+    ) -> impl Future<Output = Outcome<Vec<T>>> + use<T, F> {
+        type Joined<T> = std::pin::Pin<Box<dyn Future<Output = Outcome<T>>>>;
+        let spawn = |task: F| -> Joined<T> {
+            match self {
+                Self::Tokio(runtime) => {
+                    let joined = runtime.spawn(task);
+                    Box::pin(async { Ok(joined.await?) })
+                }
+                Self::Smol => {
+                    let joined = TASKS.spawn(task);
+                    Box::pin(async { Ok(joined.await) })
+                }
+            }
+        };
+        let all: Vec<_> = tasks.into_iter().map(spawn).collect();
+        async {
+            let mut outputs = Vec::with_capacity(all.len());
+            for one in all {
+                outputs.push(one.await?);
+            }
+            Ok(outputs)
+        }
+    }
+
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         match self {
             Self::Tokio(runtime) => drop(runtime.spawn(task)),

@@ -5,19 +5,20 @@ use crate::row::{Mode, Row};
 
 pub(crate) fn print(rows: &[Row], measured: &[Measured]) {
     println!(
-        "| what | 1 in flight: CPU µs (x bare) | p50 / p99 µs | 64: CPU µs (x bare) | requests/s | batch of 100: CPU µs (x bare) |"
+        "| what | 1 in flight: CPU µs (x bare) | p50 / p99 µs | 64: CPU µs (x bare) | requests/s | batch of 100: CPU µs (x bare) | crowd of 64 tasks: CPU µs (x bare) |"
     );
-    println!("|---|--:|--:|--:|--:|--:|");
-    for (row, [one, many, batch]) in rows.iter().zip(measured) {
+    println!("|---|--:|--:|--:|--:|--:|--:|");
+    for (row, [one, many, batch, crowd]) in rows.iter().zip(measured) {
         let is_floor = row.floor == row.name;
         let times = one.map_or("-".into(), |one| format!("{:.1} / {:.1}", one.p50, one.p99));
         let rate = many.map_or("-".into(), |many| format!("{:.1}k", many.rate / 1e3));
         println!(
-            "| {} | {} | {times} | {} | {rate} | {} |",
+            "| {} | {} | {times} | {} | {rate} | {} | {} |",
             row.name,
             cpu(*one, is_floor),
             cpu(*many, is_floor),
             cpu(*batch, is_floor),
+            cpu(*crowd, is_floor),
         );
     }
 }
