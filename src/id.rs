@@ -536,6 +536,11 @@ impl CallId {
         Self { connection, number }
     }
 
+    /// The number of its connection, which sets it apart from the calls of others.
+    pub fn connection(&self) -> u32 {
+        self.connection
+    }
+
     /// The call's place in the sequence of calls of its connection. Under
     /// [`IdScheme::Sequential`] this is the id on the wire.
     pub fn number(&self) -> u64 {

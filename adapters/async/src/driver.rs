@@ -81,6 +81,7 @@ pub fn drive_session<S: Service>(
         work: VecDeque::new(),
         io: Some(io),
         output: Output::default(),
+        has_yielded: false,
         is_input_over: false,
         may_read: true,
         reads: 0,
@@ -115,6 +116,8 @@ pub struct Driver {
     /// None once it has been let go.
     io: Option<Box<dyn Io>>,
     output: Output,
+    /// It lets others go first when it is woken.
+    has_yielded: bool,
     is_input_over: bool,
     /// Whether the session wanted input after the last turn.
     may_read: bool,
@@ -208,6 +211,8 @@ impl Driver {
     /// Does what can be done now, and keeps the end for later.
     fn poll_and_keep(&mut self, cx: &mut Context<'_>) {
         if self.ended.is_none() {
+            // There is one caller to wait for, and it has been polled.
+            self.has_yielded = true;
             if let Poll::Ready(ended) = Pin::new(&mut *self).poll(cx) {
                 self.ended = Some(ended);
             }
@@ -216,6 +221,12 @@ impl Driver {
 
     /// Moves bytes and runs handlers until the session is over.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // Tasks that are ready run first, so what they say leaves in one write: 64 that call in a
+        // loop cost a third of what they cost else (`benches/echo`, the crowd).
+        if !std::mem::replace(&mut self.has_yielded, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let mut scratch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
         scratch.resize(SCRATCH_BYTES, 0);
         let polled = self.poll_steps(cx, &mut scratch);
@@ -239,7 +250,11 @@ impl Driver {
             };
             let is_read = !matches!(input, Brought::Nothing);
             may_ask &= is_read || !is_asked;
-            self.reads = if is_read { self.reads.saturating_add(1) } else { 0 };
+            self.reads = if is_read {
+                self.reads.saturating_add(1)
+            } else {
+                0
+            };
             let is_all_read = (is_asked && !is_read) || !wants_input;
             let next = self.session.turn(
                 Moved {
@@ -270,6 +285,7 @@ impl Driver {
                 // What arrived before the timer went off is read before anything ends.
                 may_ask = true;
             } else if !is_read && !is_resumed && matches!(self.output.sent, Sent::Nothing) {
+                self.has_yielded = false;
                 return Poll::Pending;
             }
         }

@@ -276,7 +276,10 @@ fn tell_panic(service: &dyn Serve) {
 impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handlers")
-            .field("running", &self.running.as_ref().map_or(0, FuturesUnordered::len))
+            .field(
+                "running",
+                &self.running.as_ref().map_or(0, FuturesUnordered::len),
+            )
             .finish_non_exhaustive()
     }
 }

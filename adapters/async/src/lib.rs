@@ -27,8 +27,8 @@ pub mod websocket;
 
 pub use antiphon_session::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, ChildOptions, ClientOptions, Clock,
-    ConnectionChange, Context, Handle, NoConnection, Options, Pool, Report, Request,
-    Responder, StrayReport, SystemClock, WhenFull,
+    ConnectionChange, Context, Handle, NoConnection, Options, Pool, Report, Request, Responder,
+    StrayReport, SystemClock, WhenFull,
 };
 pub use antiphon_session::{OnAccept, keep_alive, unless_broken};
 #[cfg(unix)]

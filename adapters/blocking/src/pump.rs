@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use antiphon_session::{
-    Came, Inlet, Later, Outlet, Receiver, Machine, Turn, is_later, write_out,
-};
+use antiphon_session::{Came, Inlet, Later, Machine, Outlet, Receiver, Turn, is_later, write_out};
 
 use crate::link::{Link, Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer};
 

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::handle::Handle;
 use crate::roster::NoConnection;
 use crate::session::{Guard, Patience, Session, thread_waker};
-use crate::slot::Slot;
+use crate::slot::{CallSlot, Slot, give_back};
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
@@ -25,11 +25,11 @@ pub struct Pending {
     handle: Handle,
     call: CallId,
     /// None once the outcome has been given.
-    slot: Option<Arc<Slot<OwnedOutcome>>>,
+    slot: Option<CallSlot>,
 }
 
 impl Pending {
-    pub(crate) fn new(handle: Handle, call: CallId, slot: Arc<Slot<OwnedOutcome>>) -> Self {
+    pub(crate) fn new(handle: Handle, call: CallId, slot: CallSlot) -> Self {
         Self {
             handle,
             call,
@@ -61,7 +61,7 @@ impl Pending {
         let session = self.handle.session();
         let outcome = wait_at(session, session.lock(), slot, deadline);
         if outcome.is_some() {
-            self.slot = None;
+            self.forget_slot();
         }
         outcome
     }
@@ -73,9 +73,15 @@ impl Pending {
         };
         let polled = slot.poll(cx.waker());
         if polled.is_ready() {
-            self.slot = None;
+            self.forget_slot();
         }
         polled
+    }
+
+    fn forget_slot(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            give_back(slot);
+        }
     }
 
     /// Moves the deadline to `timeout` from now, for a peer that reports progress.
@@ -105,13 +111,13 @@ impl fmt::Debug for Pending {
 #[must_use = "dropping a pending batch cancels its calls"]
 pub struct PendingBatch {
     handle: Handle,
-    calls: Vec<CallId>,
+    calls: Arc<[CallId]>,
     /// None once the outcomes have been given.
     slot: Option<Arc<Slot<Collector>>>,
 }
 
 impl PendingBatch {
-    pub(crate) fn new(handle: Handle, calls: Vec<CallId>, slot: Arc<Slot<Collector>>) -> Self {
+    pub(crate) fn new(handle: Handle, calls: Arc<[CallId]>, slot: Arc<Slot<Collector>>) -> Self {
         Self {
             handle,
             calls,
@@ -148,7 +154,7 @@ impl PendingBatch {
 impl Drop for PendingBatch {
     fn drop(&mut self) {
         if self.slot.is_some() {
-            for call in &self.calls {
+            for call in &*self.calls {
                 // One that has settled is not open any more.
                 self.handle.cancel(*call);
             }

@@ -5,22 +5,19 @@
 
 use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use antiphon::{
-    CallId, CloseReason, Closed, Handle as Entry, Instant, OwnedOutcome, Payload, SendError,
-};
+use antiphon::{CallId, CloseReason, Closed, Instant, OwnedOutcome, Payload, SendError};
 
+use crate::batch::BatchBuilder;
 use crate::call::{CallRefused, Pending, PendingBatch, wait_at};
 use crate::context::Context;
 use crate::line::InLine;
 use crate::request::Responder;
 use crate::session::{Conn, Guard, Session, State, Tag, Then, thread_waker};
-use crate::slot::{Gathering, Slot};
+use crate::slot::{CallSlot, Gathering, call_slot};
 use crate::text::Text;
 
 /// How long a call waits for its answer, and a notification for room, if nothing else is said.
@@ -190,8 +187,8 @@ impl Handle {
         params: &Text,
         deadline: Instant,
         room: Room<'_>,
-    ) -> Result<(CallId, Arc<Slot<OwnedOutcome>>, Guard<'_>), SendError> {
-        let slot = Slot::new();
+    ) -> Result<(CallId, CallSlot, Guard<'_>), SendError> {
+        let slot = call_slot();
         let (call, state) = self.with_room(room, |conn| {
             let tag = Tag::Once(Arc::clone(&slot));
             let sent = conn.call(method, params.all(), due(deadline), tag);
@@ -266,7 +263,8 @@ impl Handle {
         deadline: Instant,
         room: Room<'_>,
     ) -> Result<PendingBatch, SendError> {
-        let gathering = Gathering::new(batch.calls());
+        let number = batch.number();
+        let gathering = Gathering::new(number, batch.calls());
         let (calls, mut state) = self.with_room(room, |conn| {
             let mut sending = conn.batch(due(deadline));
             let mut calls = Vec::new();
@@ -275,7 +273,7 @@ impl Handle {
                     Some(name) => {
                         let tag = Tag::Batch(Arc::clone(&gathering), name);
                         let call = sending.call::<()>(item.method, item.params, tag);
-                        calls.push((name, call.map_err(|rejected| rejected.error)?.call()));
+                        calls.push(call.map_err(|rejected| rejected.error)?.call());
                     }
                     None => sending.notify(item.method, item.params)?,
                 }
@@ -283,9 +281,11 @@ impl Handle {
             sending.send()?;
             Ok(calls)
         })?;
-        state.named.extend(calls.iter().copied());
+        let calls: Arc<[CallId]> = calls.into();
+        if !calls.is_empty() {
+            state.batches.push((number, Arc::clone(&calls)));
+        }
         drop(self.session.write_out(state));
-        let calls = calls.into_iter().map(|(_, call)| call).collect();
         let slot = Arc::clone(gathering.all());
         Ok(PendingBatch::new(self.to_unowned(), calls, slot))
     }
@@ -379,8 +379,7 @@ impl Handle {
 
     /// How many bytes were ever queued to be written.
     pub fn mark(&self) -> u64 {
-        let mark = self.session.lock().conn.transmit_queued();
-        mark
+        self.session.lock().conn.transmit_queued()
     }
 
     /// Lets the thread wait until the connection is over and its transport let go. `None` if that
@@ -463,20 +462,17 @@ impl Handle {
 
     /// Why the connection takes nothing more in; none while it does.
     pub fn closed(&self) -> Option<Closed> {
-        let closed = self.session.lock().closed();
-        closed
+        self.session.lock().closed()
     }
 
     /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
     pub fn is_closing(&self) -> bool {
-        let is_closing = self.session.lock().is_closing();
-        is_closing
+        self.session.lock().is_closing()
     }
 
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn transport_error(&self) -> Option<io::Error> {
-        let fault = self.session.lock().fault();
-        fault
+        self.session.lock().fault()
     }
 }
 
@@ -525,114 +521,6 @@ impl NotificationDraft<'_> {
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.session.fmt(f)
-    }
-}
-
-/// Sets the calls of one batch apart from those of others.
-static BATCHES: AtomicU32 = AtomicU32::new(0);
-
-/// No call of a connection has a number with this bit.
-const NAMES: u64 = 1 << 63;
-
-/// Collects the entries of one batch. No connection is involved before it is sent.
-pub struct BatchBuilder {
-    number: u32,
-    calls: u64,
-    /// The params, one behind another.
-    text: Text,
-    entries: Vec<Made>,
-}
-
-struct Made {
-    method: String,
-    params: Range<usize>,
-    /// None for a notification.
-    name: Option<CallId>,
-}
-
-/// One entry of a batch that is to be sent.
-pub(crate) struct Item<'b> {
-    pub(crate) method: &'b str,
-    pub(crate) params: antiphon::Encoded<'b>,
-    pub(crate) name: Option<CallId>,
-}
-
-impl BatchBuilder {
-    /// Builds a batch.
-    ///
-    /// # Errors
-    /// What `build` gives.
-    pub fn build<H>(
-        build: impl FnOnce(&mut Self) -> Result<H, SendError>,
-    ) -> Result<(H, Self), SendError> {
-        let mut batch = Self {
-            number: BATCHES.fetch_add(1, Ordering::Relaxed),
-            calls: 0,
-            text: Text::new(),
-            entries: Vec::new(),
-        };
-        let handles = build(&mut batch)?;
-        Ok((handles, batch))
-    }
-
-    /// Adds a call whose result is to be decoded into `R`.
-    ///
-    /// # Errors
-    /// The params have no JSON form. The entries before it stay. What the connection has to say
-    /// against the call is told when the batch is sent.
-    pub fn call<R>(&mut self, method: &str, params: impl Payload) -> Result<Entry<R>, SendError> {
-        self.calls += 1;
-        let name = CallId::new(self.number, NAMES | self.calls);
-        self.add(method, params, Some(name))?;
-        Ok(Entry::new(name))
-    }
-
-    /// Adds a notification.
-    ///
-    /// # Errors
-    /// As [`call`](Self::call).
-    pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        self.add(method, params, None)
-    }
-
-    fn add(
-        &mut self,
-        method: &str,
-        params: impl Payload,
-        name: Option<CallId>,
-    ) -> Result<(), SendError> {
-        let params = self.text.add(params)?;
-        let method = method.to_owned();
-        self.entries.push(Made {
-            method,
-            params,
-            name,
-        });
-        Ok(())
-    }
-
-    /// How many calls it has.
-    fn calls(&self) -> usize {
-        self.entries
-            .iter()
-            .filter(|entry| entry.name.is_some())
-            .count()
-    }
-
-    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'_>> {
-        self.entries.iter().map(|entry| Item {
-            method: &entry.method,
-            params: self.text.part(&entry.params),
-            name: entry.name,
-        })
-    }
-}
-
-impl fmt::Debug for BatchBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchBuilder")
-            .field("entries", &self.entries.len())
-            .finish_non_exhaustive()
     }
 }
 

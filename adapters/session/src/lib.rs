@@ -13,6 +13,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod batch;
 mod call;
 mod child_output;
 mod clock;
@@ -34,21 +35,22 @@ mod session;
 mod slot;
 mod socket;
 mod stdio;
+mod text;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(unix)]
 mod unix;
-mod text;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 mod words;
 
+pub use batch::BatchBuilder;
 pub use call::{CallError, CallRefused, Pending, PendingBatch};
 pub use child_output::{ChildExited, ChildOutput};
 pub use clock::{Clock, SystemClock};
 pub use context::{Context, Headers};
 pub use fault::unless_broken;
-pub use handle::{BatchBuilder, CALL_TIMEOUT_DEFAULT, Handle, Room};
+pub use handle::{CALL_TIMEOUT_DEFAULT, Handle, Room};
 pub use later::{Later, is_later, write_out};
 pub use line::InLine;
 pub use machine::{Came, Inlet, Machine, Outlet, Receiver, Turn};
@@ -65,6 +67,7 @@ pub use roster::{
 pub use session::{
     Brought, Guard, Moved, Next, Sent, Session, Sleeper, State, Tag, Then, Work, grace,
 };
+pub use slot::{CallSlot, Gathering, Slot};
 pub use socket::{OnAccept, keep_alive};
 pub use stdio::{Stdin, Stdout, stdin, stdout_unbuffered};
 #[cfg(unix)]

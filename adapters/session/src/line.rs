@@ -46,7 +46,10 @@ impl Line {
     /// Lets this one go. Its waker comes back.
     pub(crate) fn leave(&mut self, place: &mut Option<u64>) -> Option<Waker> {
         let place = place.take()?;
-        let at = self.waiting.iter().position(|(number, _)| *number == place)?;
+        let at = self
+            .waiting
+            .iter()
+            .position(|(number, _)| *number == place)?;
         self.waiting.remove(at)?.1
     }
 
@@ -57,7 +60,9 @@ impl Line {
 
     /// Takes the wakers of all.
     pub(crate) fn call_all(&mut self) -> impl Iterator<Item = Waker> {
-        self.waiting.iter_mut().filter_map(|(_, waker)| waker.take())
+        self.waiting
+            .iter_mut()
+            .filter_map(|(_, waker)| waker.take())
     }
 }
 

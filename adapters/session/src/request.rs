@@ -178,8 +178,7 @@ impl Responder {
     /// Whether nobody waits for the answer any more: the peer gave the request up, or the
     /// connection has ended.
     pub fn is_cancelled(&self) -> bool {
-        let is_cancelled = self.session.lock().is_cancelled(self.key);
-        is_cancelled
+        self.session.lock().is_cancelled(self.key)
     }
 
     /// Lets the thread wait until the request is cancelled, at most `span`: the way to pause that

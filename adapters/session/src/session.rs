@@ -20,7 +20,6 @@ mod threads;
 mod turn;
 mod wake;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +30,7 @@ use std::time::Duration;
 use antiphon::session::{Phase, SessionConfig, Settled, Ticket, Wire};
 use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey};
 
+use crate::batch::batch_name;
 use crate::clock::Clock;
 use crate::context::Context;
 use crate::fault::to_error;
@@ -38,7 +38,7 @@ use crate::line::Line;
 use crate::machine::Outlet;
 use crate::options::{Options, WhenFull};
 use crate::report::ReportedRequest;
-use crate::slot::{Gathering, Slot};
+use crate::slot::{CallSlot, Gathering};
 #[cfg(feature = "websocket")]
 use crate::websocket::Layer;
 
@@ -47,8 +47,8 @@ use inlet::Reading;
 use looking::Looking;
 pub(crate) use looking::Patience;
 pub use turn::{Brought, Moved, Next, Sent};
-pub use wake::{Guard, Sleeper};
 pub(crate) use wake::thread_waker;
+pub use wake::{Guard, Sleeper};
 use wake::{Sleepers, Wakes};
 
 /// The pure session inside.
@@ -63,7 +63,7 @@ pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
 /// What waits for a call.
 pub enum Tag {
     /// One caller.
-    Once(Arc<Slot<OwnedOutcome>>),
+    Once(CallSlot),
     /// The caller of a batch, who knows the call by this name.
     Batch(Arc<Gathering>, CallId),
     /// A function that goes on, with the service's other work.
@@ -102,8 +102,8 @@ pub struct State {
     pub conn: Conn,
     /// Those who wait for room to send.
     pub(crate) line: Line,
-    /// The open calls of batches, by the names that their callers know them by.
-    pub(crate) named: BTreeMap<CallId, CallId>,
+    /// The calls of batches that wait for answers, in order, by the number of the batch.
+    pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
     /// Who reads, where others than the reading thread may.
     reading: Reading,
     /// Whether the reading thread has read all, while something is due.
@@ -218,7 +218,11 @@ impl Session {
         if state.conn.has_transmit() {
             state.rouse(Sleeper::Writer);
         }
-        if state.conn.poll_timeout().is_some_and(|due| due < state.alarm) {
+        if state
+            .conn
+            .poll_timeout()
+            .is_some_and(|due| due < state.alarm)
+        {
             state.rouse(Sleeper::Timer);
         }
         if !state.line.is_empty() && !state.conn.is_full() {
@@ -265,8 +269,7 @@ impl Session {
 
     /// The next cancel, for a service that is at work on a notification.
     pub fn take_cancelled(&self) -> Option<Work> {
-        let cancelled = self.lock().conn.poll_cancelled();
-        cancelled
+        self.lock().conn.poll_cancelled()
     }
 
     /// The request whose handler has just panicked, if it was one: for the report of that.
@@ -338,15 +341,13 @@ impl Session {
 
     /// Whether anything waits for the service.
     pub fn has_work(&self) -> bool {
-        let has_work = self.lock().conn.has_work();
-        has_work
+        self.lock().conn.has_work()
     }
 
     /// How long the other side's end of stream is awaited after ours. Nothing, if it has been given
     /// up.
     pub fn linger(&self) -> Duration {
-        let linger = self.lock().conn.linger();
-        linger
+        self.lock().conn.linger()
     }
 
     /// Lets go of what waits for the service. It may hold the session and so keep itself alive.
@@ -397,7 +398,7 @@ impl State {
             was_paused: !conn.may_read(),
             conn,
             line: Line::default(),
-            named: BTreeMap::new(),
+            batches: Vec::new(),
             reading: Reading::default(),
             looking: Looking::default(),
             left_over: Vec::new(),
@@ -477,20 +478,30 @@ impl State {
 
     /// Puts an outcome where it is awaited.
     fn settle(&mut self, settled: Settled<Tag>) {
-        self.wakes.extend(match settled.waiter {
+        let waker = match settled.waiter {
             Tag::Once(slot) => slot.put(settled.outcome),
             Tag::Batch(gathering, name) => {
-                self.named.remove(&name);
-                gathering.put(name, settled.outcome)
+                let (is_last, waker) = gathering.put(name, settled.outcome);
+                if is_last {
+                    let number = gathering.number();
+                    self.batches.retain(|(known, _)| *known != number);
+                }
+                waker
             }
             // It comes in order, as the service's work.
             Tag::Then(_) => None,
-        });
+        };
+        self.wakes.extend(waker);
     }
 
     /// The call that has this name, or is it.
     pub(crate) fn call(&self, name: CallId) -> CallId {
-        self.named.get(&name).copied().unwrap_or(name)
+        let Some((batch, at)) = batch_name(name) else {
+            return name;
+        };
+        let known = self.batches.iter().find(|(number, _)| *number == batch);
+        let call = known.and_then(|(_, calls)| calls.get(at));
+        call.copied().unwrap_or(name)
     }
 
     /// Settles a call that was given up. What waited comes back if it is to be dropped, which is

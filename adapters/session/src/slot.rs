@@ -1,5 +1,6 @@
 //! Where the outcome of one call or one batch is awaited, apart from the lock of the session.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -77,9 +78,52 @@ impl<T> fmt::Debug for Slot<T> {
     }
 }
 
+/// The slot of one call.
+pub type CallSlot = Arc<Slot<OwnedOutcome>>;
+
+/// How many slots of calls a thread keeps for others: 5 KiB.
+const SPARE_MAX: usize = 64;
+
+thread_local! {
+    static SPARE: Cell<Vec<CallSlot>> = const { Cell::new(Vec::new()) };
+}
+
+/// A slot for a call. One that was [given back](give_back) saves one of four allocations a call.
+pub(crate) fn call_slot() -> CallSlot {
+    with_spare(Vec::pop).unwrap_or_else(Slot::new)
+}
+
+/// Takes a slot whose value has been taken.
+pub(crate) fn give_back(mut slot: CallSlot) {
+    // Something else may still have it.
+    let Some(own) = Arc::get_mut(&mut slot) else {
+        return;
+    };
+    *own.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::Empty(None);
+    with_spare(|spare| {
+        if spare.len() < SPARE_MAX {
+            spare.push(slot);
+        }
+        None
+    });
+}
+
+fn with_spare(act: impl FnOnce(&mut Vec<CallSlot>) -> Option<CallSlot>) -> Option<CallSlot> {
+    // A thread that ends has none.
+    let with = |kept: &Cell<Vec<CallSlot>>| {
+        let mut spare = kept.take();
+        let found = act(&mut spare);
+        kept.set(spare);
+        found
+    };
+    SPARE.try_with(with).ok().flatten()
+}
+
 /// Gathers the outcomes of a batch until all are there.
 #[derive(Debug)]
 pub struct Gathering {
+    /// Names the batch.
+    number: u32,
     state: Mutex<Gathered>,
     all: Arc<Slot<Collector>>,
 }
@@ -91,8 +135,8 @@ struct Gathered {
 }
 
 impl Gathering {
-    /// Gathers `calls` outcomes.
-    pub fn new(calls: usize) -> Arc<Self> {
+    /// Gathers `calls` outcomes of the batch with this number.
+    pub fn new(number: u32, calls: usize) -> Arc<Self> {
         let state = Mutex::new(Gathered {
             outcomes: Collector::with_capacity(calls),
             open: calls,
@@ -102,20 +146,26 @@ impl Gathering {
             // Nobody waits yet.
             let _ = all.put(Collector::new());
         }
-        Arc::new(Self { state, all })
+        Arc::new(Self { number, state, all })
     }
 
-    /// Puts in the outcome of one call, and gives the waiter that is to be woken after the last.
+    /// The number of the batch.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Puts in the outcome of one call. After the last it says so, and gives the waiter that is to
+    /// be woken.
     #[must_use]
-    pub fn put(&self, call: CallId, outcome: OwnedOutcome) -> Option<Waker> {
+    pub fn put(&self, call: CallId, outcome: OwnedOutcome) -> (bool, Option<Waker>) {
         // Nothing that can panic runs under the lock.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.outcomes.put(call, outcome);
         state.open = state.open.saturating_sub(1);
         if state.open > 0 {
-            return None;
+            return (false, None);
         }
-        self.all.put(std::mem::take(&mut state.outcomes))
+        (true, self.all.put(std::mem::take(&mut state.outcomes)))
     }
 
     /// Where all outcomes are awaited together.

@@ -254,7 +254,10 @@ macro_rules! on {
                     runtime.block_on(async {
                         let link = Link::tcp(address).await?;
                         Ok::<_, std::io::Error>(match ours {
-                            Ours::ClientInTask => (connect(link, Config::new(), ()), None),
+                            // What people write.
+                            Ours::ClientInTask | Ours::Both => {
+                                (connect(link, Config::new(), ()), None)
+                            }
                             _ => {
                                 let (peer, driver) = drive(link, Config::new(), ());
                                 (peer, Some(driver))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use antiphon_async::{Ending, Io, Link, Protocol, SharedRuntime, Task, duplex};
-use antiphon_stress::{Echo, echo as echo_bytes, Rt, on_every_runtime};
+use antiphon_stress::{Echo, Rt, echo as echo_bytes, on_every_runtime};
 
 on_every_runtime! {
     tcp_moves_any_bytes;

@@ -139,7 +139,8 @@ impl Future for Exchange<'_> {
                         return Poll::Ready(this.finish(why));
                     }
                     let timer = this.timer.get_or_insert_with(|| this.of.runtime.timer());
-                    if wake_at == Instant::FAR_FUTURE || timer.poll_until(wake_at, cx).is_pending() {
+                    if wake_at == Instant::FAR_FUTURE || timer.poll_until(wake_at, cx).is_pending()
+                    {
                         return Poll::Pending;
                     }
                 }

@@ -10,9 +10,9 @@ use antiphon::{CallId, Collector, Config, OwnedJson, Payload, SendError};
 
 use super::error::{HttpCallError, HttpError};
 use super::url::HttpUrl;
+use crate::batch::BatchBuilder;
 use crate::call::CallError;
 use crate::context::Headers;
-use crate::handle::BatchBuilder;
 use crate::words::first_bytes;
 
 /// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults

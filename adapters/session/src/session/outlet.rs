@@ -3,8 +3,8 @@
 //! One writes at a time, and what is said first leaves first. A caller waits for no peer that does
 //! not read: the rest goes over to the writer. Nobody writes while holding the lock.
 
-use crate::machine::Machine;
 use super::{Guard, Session, Sleeper, State};
+use crate::machine::Machine;
 
 /// The largest output buffer that is kept for the next time.
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;

@@ -37,8 +37,7 @@ impl Machine for Session {
     }
 
     fn wants_input(&self) -> bool {
-        let wants_input = self.lock().conn.wants_input();
-        wants_input
+        self.lock().conn.wants_input()
     }
 
     fn finished(&self) {

@@ -61,7 +61,8 @@ impl State {
 
     /// Has everybody woken.
     pub(super) fn rouse_all(&mut self) {
-        self.wakes.extend(self.sleepers.0.iter_mut().filter_map(Option::take));
+        self.wakes
+            .extend(self.sleepers.0.iter_mut().filter_map(Option::take));
         self.rouse_watchers();
         self.rouse_flushers();
         self.wakes.extend(self.line.call_all());
@@ -159,12 +160,7 @@ pub(crate) fn thread_waker() -> Waker {
 impl Session {
     /// Lets the thread sleep as `sleeper` until it is woken or `deadline` has come, and takes the
     /// lock again.
-    pub fn sleep<'s>(
-        &'s self,
-        sleeper: Sleeper,
-        state: Guard<'s>,
-        deadline: Instant,
-    ) -> Guard<'s> {
+    pub fn sleep<'s>(&'s self, sleeper: Sleeper, state: Guard<'s>, deadline: Instant) -> Guard<'s> {
         state.fall_asleep(sleeper, thread_waker());
         self.park_until(deadline);
         let mut state = self.lock();

@@ -23,7 +23,8 @@ fn a_write_that_stands_still_is_given_up_and_last_words_are_awaited() {
     assert_eq!(wakes(side.wait(40_000)), Instant::from_millis(60_000));
     // It got on: the time begins anew.
     let now = side.session.now();
-    side.session.act(|state| state.conn.handle_write_progress(now));
+    side.session
+        .act(|state| state.conn.handle_write_progress(now));
     assert_eq!(wakes(side.wait(59_999)), Instant::from_millis(100_000));
     assert_eq!(side.fault(), None);
     assert_eq!(wakes(side.wait(1)), Instant::from_millis(101_000));
@@ -186,9 +187,8 @@ fn whoever_waits_for_a_call_is_told_when_somebody_else_gives_it_up() {
 fn a_batch_settles_when_somebody_else_gives_one_of_its_calls_up() {
     let side = Side::default();
     let never = Instant::FAR_FUTURE;
-    let build = |batch: &mut BatchBuilder| {
-        Ok([batch.call::<u32>("a", ())?, batch.call::<u32>("b", ())?])
-    };
+    let build =
+        |batch: &mut BatchBuilder| Ok([batch.call::<u32>("a", ())?, batch.call::<u32>("b", ())?]);
     let ([first, second], batch) = BatchBuilder::build(build).unwrap();
     let mut pending = side.handle().send_batch(&batch, never, Room::Now).unwrap();
     assert!(side.handle().cancel(first.call()));

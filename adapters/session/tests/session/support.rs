@@ -107,8 +107,7 @@ impl Side {
     }
 
     pub(crate) fn may_read(&self) -> bool {
-        let may_read = self.session.lock().conn.may_read();
-        may_read
+        self.session.lock().conn.may_read()
     }
 
     /// Takes what is to be written next; it waits for room from now on.

@@ -87,7 +87,10 @@ impl Side {
             match state.conn.phase().is_over() {
                 true => Turn::Over,
                 false => Turn::Open {
-                    wake_at: state.conn.poll_timeout().unwrap_or(antiphon::Instant::FAR_FUTURE),
+                    wake_at: state
+                        .conn
+                        .poll_timeout()
+                        .unwrap_or(antiphon::Instant::FAR_FUTURE),
                 },
             }
         })

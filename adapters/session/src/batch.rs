@@ -1,0 +1,130 @@
+//! A batch that is being put together, without its connection.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use antiphon::{CallId, Encoded, Handle as Entry, Payload, SendError};
+
+use crate::text::Text;
+
+/// Sets the calls of one batch apart from those of others.
+static BATCHES: AtomicU32 = AtomicU32::new(0);
+
+/// No call of a connection has a number with this bit.
+const NAMES: u64 = 1 << 63;
+
+/// Collects the entries of one batch. No connection is involved before it is sent.
+pub struct BatchBuilder {
+    number: u32,
+    calls: u64,
+    /// The params, one behind another.
+    text: Text,
+    /// The methods, one behind another.
+    methods: String,
+    entries: Vec<Made>,
+}
+
+struct Made {
+    method: Range<usize>,
+    params: Range<usize>,
+    /// None for a notification.
+    name: Option<CallId>,
+}
+
+/// One entry of a batch that is to be sent.
+pub(crate) struct Item<'b> {
+    pub(crate) method: &'b str,
+    pub(crate) params: Encoded<'b>,
+    pub(crate) name: Option<CallId>,
+}
+
+impl BatchBuilder {
+    /// Builds a batch.
+    ///
+    /// # Errors
+    /// What `build` gives.
+    pub fn build<H>(
+        build: impl FnOnce(&mut Self) -> Result<H, SendError>,
+    ) -> Result<(H, Self), SendError> {
+        let mut batch = Self {
+            number: BATCHES.fetch_add(1, Ordering::Relaxed),
+            calls: 0,
+            text: Text::new(),
+            methods: String::new(),
+            entries: Vec::new(),
+        };
+        let handles = build(&mut batch)?;
+        Ok((handles, batch))
+    }
+
+    /// Adds a call whose result is to be decoded into `R`.
+    ///
+    /// # Errors
+    /// The params have no JSON form. The entries before it stay. What the connection has to say
+    /// against the call is told when the batch is sent.
+    pub fn call<R>(&mut self, method: &str, params: impl Payload) -> Result<Entry<R>, SendError> {
+        let name = CallId::new(self.number, NAMES | self.calls);
+        self.add(method, params, Some(name))?;
+        self.calls += 1;
+        Ok(Entry::new(name))
+    }
+
+    /// Adds a notification.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
+        self.add(method, params, None)
+    }
+
+    fn add(
+        &mut self,
+        method: &str,
+        params: impl Payload,
+        name: Option<CallId>,
+    ) -> Result<(), SendError> {
+        let params = self.text.add(params)?;
+        let start = self.methods.len();
+        self.methods.push_str(method);
+        self.entries.push(Made {
+            method: start..self.methods.len(),
+            params,
+            name,
+        });
+        Ok(())
+    }
+
+    /// Sets its calls apart from those of other batches.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// How many calls it has.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls as usize
+    }
+
+    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        self.entries.iter().map(|entry| Item {
+            method: &self.methods[entry.method.clone()],
+            params: self.text.part(&entry.params),
+            name: entry.name,
+        })
+    }
+}
+
+impl fmt::Debug for BatchBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchBuilder")
+            .field("entries", &self.entries.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The number of the batch and the place in it, if this names a call of a batch.
+pub(crate) fn batch_name(name: CallId) -> Option<(u32, usize)> {
+    let place = name.number() & !NAMES;
+    let place = usize::try_from(place).ok()?;
+    (name.number() & NAMES != 0).then_some((name.connection(), place))
+}
