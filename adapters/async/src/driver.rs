@@ -81,7 +81,7 @@ pub fn drive_session<S: Service>(
         work: VecDeque::new(),
         io: Some(io),
         output: Output::default(),
-        has_yielded: false,
+        has_yielded: true,
         is_input_over: false,
         may_read: true,
         reads: 0,

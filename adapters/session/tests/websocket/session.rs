@@ -112,11 +112,10 @@ impl Side {
 
     fn work(&self) -> Option<Work> {
         let mut state = self.session.lock();
-        let work = match state.conn.poll_work(true) {
+        match state.conn.poll_work(true) {
             Some(Work::Opened) => state.conn.poll_work(true),
             work => work,
-        };
-        work
+        }
     }
 
     fn request(&self) -> (Request, Responder) {
