@@ -179,8 +179,8 @@ pub(crate) fn wait_at<'s, R>(
     deadline: Instant,
 ) -> Option<R> {
     let waker = thread_waker();
-    let mut state = session.write_out(state);
-    let mut is_reading = true;
+    let mut state = session.write_alone(state);
+    let mut is_reading = session.waits_alone(&state);
     let mut waiting = Patience::until(deadline);
     loop {
         let is_over = waiting.is_over(session);

@@ -160,7 +160,7 @@ impl Handle {
         room: Room<'_>,
     ) -> Result<Pending, SendError> {
         let (call, slot, state) = self.begin(method, &Text::of(params)?, deadline, room)?;
-        drop(self.session.write_out(state));
+        drop(self.session.write_alone(state));
         Ok(Pending::new(self.to_unowned(), call, slot))
     }
 

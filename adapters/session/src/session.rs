@@ -22,6 +22,8 @@ mod wake;
 
 use std::fmt;
 use std::io;
+#[cfg(debug_assertions)]
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
@@ -83,6 +85,9 @@ impl fmt::Debug for Tag {
 /// A connection that several threads or tasks share.
 pub struct Session {
     state: Mutex<State>,
+    /// How often the lock was taken, for tests.
+    #[cfg(debug_assertions)]
+    locks: AtomicUsize,
     /// Where callers may write by themselves, if the transport lets them.
     outlet: OnceLock<Box<dyn Outlet>>,
     /// The conversation has ended: work that was taken together before that is not begun. Read
@@ -144,6 +149,8 @@ impl Session {
         }
         Self {
             state: Mutex::new(State::new(conn)),
+            #[cfg(debug_assertions)]
+            locks: AtomicUsize::new(0),
             outlet: OnceLock::new(),
             is_closed: AtomicBool::new(false),
             options,
@@ -170,9 +177,18 @@ impl Session {
 
     /// Takes the lock. No foreign code may run before the guard is dropped.
     pub fn lock(&self) -> Guard<'_> {
+        #[cfg(debug_assertions)]
+        self.locks.fetch_add(1, Ordering::Relaxed);
         // Nothing that can panic runs under the lock.
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Guard::new(self, state)
+    }
+
+    /// How often the lock was taken so far.
+    #[cfg(debug_assertions)]
+    #[doc(hidden)]
+    pub fn locks(&self) -> usize {
+        self.locks.load(Ordering::Relaxed)
     }
 
     /// Does one thing with the conversation, and wakes those it concerns.

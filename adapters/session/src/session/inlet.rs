@@ -113,6 +113,12 @@ impl Session {
         }
     }
 
+    /// Whether no other thread waits for a call. Threads that wait together leave reading and
+    /// writing to the threads that do so, which then do it for many at once.
+    pub(crate) fn waits_alone(&self, state: &State) -> bool {
+        state.reading.callers == 0
+    }
+
     /// A thread waits for a call from now on, and does not read.
     pub(crate) fn begin_waiting(&self, state: &mut State) {
         state.reading.callers += 1;

@@ -10,6 +10,14 @@ use crate::machine::Machine;
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
 
 impl Session {
+    /// Writes what a thread has to say that is about to wait for a call, unless others wait, too.
+    pub(crate) fn write_alone<'s>(&'s self, state: Guard<'s>) -> Guard<'s> {
+        match self.waits_alone(&state) {
+            true => self.write_out(state),
+            false => state,
+        }
+    }
+
     /// Writes what is queued, where that can be done at once, or has the writer do it. Gives the lock
     /// back, which was free meanwhile.
     pub(crate) fn write_out<'s>(&'s self, mut state: Guard<'s>) -> Guard<'s> {

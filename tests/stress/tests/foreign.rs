@@ -1,0 +1,351 @@
+//! Nothing foreign runs under the lock of a connection: a transport, a handler, a waker, a value
+//! that is written and one that is dropped may all use the connection they belong to.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use antiphon::{CloseReason, Config, OwnedNotification};
+use antiphon_async::{
+    Duplex, Io, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime, drive,
+    duplex,
+};
+use antiphon_stress::{LONG, Rt, on_every_runtime};
+use serde::{Serialize, Serializer};
+
+on_every_runtime! {
+    a_transport_may_use_its_connection;
+    a_handler_a_value_and_what_they_drop_may_use_their_connection;
+    a_waker_may_use_the_connection_that_wakes_it;
+    what_a_batch_is_made_of_may_use_its_connection;
+}
+
+/// Runs a test on a thread of its own: one that waits for its own lock never comes back.
+fn within(rt: Rt, test: impl FnOnce(Rt) + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    let running = thread::spawn(move || {
+        test(rt);
+        done.send(()).unwrap();
+    });
+    match is_done.recv_timeout(LONG) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for ever"),
+        _ => running.join().unwrap(),
+    }
+}
+
+/// Tells the other side something, whenever it is used.
+#[derive(Clone, Default)]
+struct Talker {
+    peer: Arc<OnceLock<Peer>>,
+    said: Arc<AtomicUsize>,
+}
+
+impl Talker {
+    fn of(peer: &Peer) -> Self {
+        let talker = Self::default();
+        talker.peer.set(peer.to_unowned()).unwrap();
+        talker
+    }
+
+    fn say(&self) {
+        // Not for ever, for each write that this leads to says something, too.
+        if let Some(peer) = self.peer.get() {
+            if self.said.fetch_add(1, Ordering::SeqCst) < 20 {
+                // The connection may be closed.
+                let _ = peer.try_notify("said", ());
+            }
+        }
+    }
+
+    fn said(&self) -> usize {
+        self.said.load(Ordering::SeqCst)
+    }
+}
+
+/// Says something when it is dropped.
+struct OnDrop(Talker);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.say();
+    }
+}
+
+/// Says something when it is written, and when it is dropped.
+struct Value(OnDrop);
+
+impl Value {
+    fn new(talker: &Talker) -> Self {
+        Self(OnDrop(talker.clone()))
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.0.say();
+        serializer.collect_seq(["value"])
+    }
+}
+
+/// A stream that says something at every step.
+struct Talking {
+    io: Duplex,
+    talker: Talker,
+}
+
+impl Io for Talking {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.talker.say();
+        self.io.poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.talker.say();
+        self.io.poll_write(cx, buf)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.talker.say();
+        self.io.poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.talker.say();
+        self.io.poll_close(cx)
+    }
+}
+
+impl Drop for Talking {
+    fn drop(&mut self) {
+        self.talker.say();
+    }
+}
+
+/// Says something wherever it is called, and answers with a value that does.
+#[derive(Clone, Default)]
+struct Host(Talker);
+
+impl Service for Host {
+    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+        let _ = self.0.peer.set(peer.to_unowned());
+        let held = OnDrop(self.0.clone());
+        self.0.say();
+        let answered = match request.method() {
+            "bad" => reply.ok(&Bad(OnDrop(self.0.clone()))),
+            _ => reply.ok(&Value::new(&self.0)),
+        };
+        assert_eq!(answered.is_err(), request.method() == "bad");
+        drop(held);
+    }
+
+    async fn notification(&self, peer: &Peer, _: OwnedNotification) {
+        let _ = self.0.peer.set(peer.to_unowned());
+        let _held = OnDrop(self.0.clone());
+        self.0.say();
+    }
+
+    fn report(&self, _: &Peer, _: Report) {
+        self.0.say();
+    }
+
+    fn closed(&self, _: &Peer, _: antiphon::Closed) {
+        self.0.say();
+    }
+}
+
+/// Has no JSON form.
+struct Bad(OnDrop);
+
+impl Serialize for Bad {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        self.0.0.say();
+        Err(serde::ser::Error::custom("as asked"))
+    }
+}
+
+fn start<S: Service>(runtime: &SharedRuntime, io: impl Io, service: S) -> Peer {
+    let options = Options::new(Config::new());
+    let (peer, driver) = drive(Link::new(io), options, Arc::new(service), runtime);
+    runtime.spawn(Box::pin(async { drop(driver.await) }));
+    peer
+}
+
+async fn end(peer: Peer, other: Peer) {
+    peer.close(CloseReason::Done);
+    assert!(peer.wait_closed(LONG).await.is_some());
+    drop(other);
+}
+
+fn a_transport_may_use_its_connection(rt: Rt) {
+    within(rt, |rt| {
+        rt.run(|runtime| async move {
+            let (near, far) = duplex(64);
+            let talker = Talker::default();
+            let io = Talking {
+                io: near,
+                talker: talker.clone(),
+            };
+            let peer = start(&runtime, io, ());
+            let other = start(&runtime, far, Host::default());
+            talker.peer.set(peer.to_unowned()).unwrap();
+            for _ in 0..5 {
+                let value: [String; 1] = peer.call("m", ()).await.unwrap();
+                assert_eq!(value, ["value"]);
+            }
+            end(peer, other).await;
+            assert!(talker.said() > 10, "{}", talker.said());
+        });
+    });
+}
+
+fn a_handler_a_value_and_what_they_drop_may_use_their_connection(rt: Rt) {
+    within(rt, |rt| {
+        rt.run(|runtime| async move {
+            let (near, far) = duplex(64);
+            let (peer, host) = (start(&runtime, near, ()), Host::default());
+            let other = start(&runtime, far, host.clone());
+            let ours = Talker::of(&peer);
+            peer.notify("n", &Value::new(&ours)).await.unwrap();
+            for method in ["good", "bad", "good"] {
+                let called = peer.call::<[String; 1]>(method, &Value::new(&ours)).await;
+                assert_eq!(called.is_ok(), method == "good");
+            }
+            // A call that is dropped, with what its caller was to be told.
+            drop(peer.start_call("m", &Value::new(&ours), None).await);
+            end(peer, other).await;
+            assert!(ours.said() >= 10, "{}", ours.said());
+            assert!(host.0.said() >= 10, "{}", host.0.said());
+        });
+    });
+}
+
+/// Says something when it is woken and when it is dropped, and then wakes the task.
+struct Talkative {
+    held: OnDrop,
+    task: Waker,
+}
+
+impl Wake for Talkative {
+    fn wake(self: Arc<Self>) {
+        self.held.0.say();
+        self.task.wake_by_ref();
+    }
+}
+
+fn a_waker_may_use_the_connection_that_wakes_it(rt: Rt) {
+    within(rt, |rt| {
+        rt.run(|runtime| async move {
+            let (near, far) = duplex(64);
+            let peer = start(&runtime, near, ());
+            let other = start(&runtime, far, Host::default());
+            let talker = Talker::of(&peer);
+            for _ in 0..5 {
+                let mut work = pin!(async {
+                    let value: [String; 1] = peer.call("m", ()).await.unwrap();
+                    assert_eq!(value, ["value"]);
+                    peer.flush(LONG).await.unwrap();
+                });
+                poll_fn(|cx| {
+                    // Another waker each time, so that each is dropped by the next.
+                    let waker = Waker::from(Arc::new(Talkative {
+                        held: OnDrop(talker.clone()),
+                        task: cx.waker().clone(),
+                    }));
+                    work.as_mut().poll(&mut Context::from_waker(&waker))
+                })
+                .await;
+            }
+            end(peer, other).await;
+            assert!(talker.said() >= 10, "{}", talker.said());
+        });
+    });
+}
+
+fn what_a_batch_is_made_of_may_use_its_connection(rt: Rt) {
+    within(rt, |rt| {
+        rt.run(|runtime| async move {
+            let (near, far) = duplex(64);
+            let peer = start(&runtime, near, ());
+            let other = start(&runtime, far, Host::default());
+            let talker = Talker::of(&peer);
+            let batch = peer.batch(|batch| {
+                // The connection itself may be used, too.
+                peer.try_notify("beside", ())?;
+                batch.notify("n", &Value::new(&talker))?;
+                batch.call::<[String; 1]>("m", &Value::new(&talker))
+            });
+            let (call, mut outcomes) = batch.await.unwrap();
+            assert_eq!(outcomes.fetch(call).unwrap(), ["value"]);
+            end(peer, other).await;
+            assert!(talker.said() >= 4, "{}", talker.said());
+        });
+    });
+}
+
+/// How often a request may take the lock: the turn that brings it, its answer, the turn that takes
+/// the answer to be written, and the turn that tells it written.
+const REQUEST_LOCKS: usize = 4;
+
+/// How often a call may take the lock, on the task that calls.
+const CALL_LOCKS: usize = 1;
+
+/// Polls a future as a runtime would, and says whether it is done.
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Answers at once.
+struct Plain;
+
+impl Service for Plain {
+    async fn request(&self, _: &Peer, _: Request, reply: Responder) {
+        reply.ok(&7).unwrap();
+    }
+}
+
+// Fails when another lock is taken on the way of a request or of a call.
+#[test]
+fn a_request_and_a_call_take_few_locks() {
+    Rt::TokioLocal.run(|runtime| async move {
+        let (near, mut far) = duplex(4096);
+        let options = Options::new(Config::new());
+        let (peer, mut driver) = drive(Link::new(near), options, Arc::new(Plain), &runtime);
+        let session = Arc::clone(peer.handle().session());
+        // The first polls tell the service that the connection is open.
+        for _ in 0..4 {
+            assert!(poll(&mut driver).is_pending());
+        }
+        let before = session.locks();
+        let request = b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":1}\n";
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(matches!(far.poll_write(cx, request), Poll::Ready(Ok(n)) if n == request.len()));
+        // It lets others go first, then does all there is to do.
+        assert!(poll(&mut driver).is_pending());
+        assert!(poll(&mut driver).is_pending());
+        let mut reply = [0; 512];
+        assert!(matches!(far.poll_read(cx, &mut reply), Poll::Ready(Ok(n)) if n > 0));
+        let request_locks = session.locks() - before;
+
+        let mut call = Box::pin(peer.call::<u32>("m", ()));
+        let before = session.locks();
+        assert!(poll(&mut call).is_pending());
+        let mut call_locks = session.locks() - before;
+        for _ in 0..2 {
+            assert!(poll(&mut driver).is_pending());
+        }
+        let answer = b"{\"jsonrpc\":\"2.0\",\"result\":7,\"id\":1}\n";
+        assert!(matches!(far.poll_write(cx, answer), Poll::Ready(Ok(n)) if n == answer.len()));
+        for _ in 0..2 {
+            assert!(poll(&mut driver).is_pending());
+        }
+        let before = session.locks();
+        assert!(matches!(poll(&mut call), Poll::Ready(Ok(7))));
+        call_locks += session.locks() - before;
+        println!("locks: {request_locks} a request, {call_locks} a call");
+        assert_eq!((request_locks, call_locks), (REQUEST_LOCKS, CALL_LOCKS));
+    });
+}
