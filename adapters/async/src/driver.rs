@@ -81,7 +81,6 @@ pub fn drive_session<S: Service>(
         work: VecDeque::new(),
         io: Some(io),
         output: Output::default(),
-        has_yielded: true,
         is_input_over: false,
         may_read: true,
         reads: 0,
@@ -116,8 +115,6 @@ pub struct Driver {
     /// None once it has been let go.
     io: Option<Box<dyn Io>>,
     output: Output,
-    /// It lets others go first when it is woken.
-    has_yielded: bool,
     is_input_over: bool,
     /// Whether the session wanted input after the last turn.
     may_read: bool,
@@ -212,7 +209,7 @@ impl Driver {
     fn poll_and_keep(&mut self, cx: &mut Context<'_>) {
         if self.ended.is_none() {
             // There is one caller to wait for, and it has been polled.
-            self.has_yielded = true;
+            self.session.take_called();
             if let Poll::Ready(ended) = Pin::new(&mut *self).poll(cx) {
                 self.ended = Some(ended);
             }
@@ -221,9 +218,10 @@ impl Driver {
 
     /// Moves bytes and runs handlers until the session is over.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Tasks that are ready run first, so what they say leaves in one write: 64 that call in a
-        // loop cost a third of what they cost else (`benches/echo`, the crowd).
-        if !std::mem::replace(&mut self.has_yielded, true) {
+        // A caller has woken it. Other callers that are ready go first, so that what they say leaves
+        // in one write: 64 that call in a loop cost a third of what they cost else (`benches/echo`,
+        // the crowd).
+        if self.session.take_called() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -285,7 +283,6 @@ impl Driver {
                 // What arrived before the timer went off is read before anything ends.
                 may_ask = true;
             } else if !is_read && !is_resumed && matches!(self.output.sent, Sent::Nothing) {
-                self.has_yielded = false;
                 return Poll::Pending;
             }
         }

@@ -94,6 +94,9 @@ pub struct Session {
     /// between one piece of work and the next, where taking the lock would double the locks of a
     /// request.
     is_closed: AtomicBool,
+    /// The task sleeps no more since a caller has something to say. Read before the turn, and so
+    /// without the lock.
+    is_called: AtomicBool,
     options: Options,
     context: Arc<Context>,
     /// What is known since the connection opened, where that takes a handshake.
@@ -153,6 +156,7 @@ impl Session {
             locks: AtomicUsize::new(0),
             outlet: OnceLock::new(),
             is_closed: AtomicBool::new(false),
+            is_called: AtomicBool::new(false),
             options,
             context: Arc::new(context),
             learnt: OnceLock::new(),
@@ -182,6 +186,11 @@ impl Session {
         // Nothing that can panic runs under the lock.
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         Guard::new(self, state)
+    }
+
+    /// Whether a caller has woken the task, since it was asked last.
+    pub fn take_called(&self) -> bool {
+        self.is_called.swap(false, Ordering::Relaxed)
     }
 
     /// How often the lock was taken so far.
@@ -231,8 +240,8 @@ impl Session {
         if state.conn.has_work() {
             state.rouse(Sleeper::Service);
         }
-        if state.conn.has_transmit() {
-            state.rouse(Sleeper::Writer);
+        if state.conn.has_transmit() && state.rouse(Sleeper::Writer) {
+            self.is_called.store(true, Ordering::Relaxed);
         }
         if state
             .conn

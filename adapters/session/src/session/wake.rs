@@ -54,9 +54,12 @@ impl Sleepers {
 pub(super) type Wakes = SmallVec<[Waker; 2]>;
 
 impl State {
-    /// Has the sleeper woken, if it sleeps.
-    pub(super) fn rouse(&mut self, sleeper: Sleeper) {
-        self.wakes.extend(self.sleepers.take(sleeper));
+    /// Has the sleeper woken, if it sleeps, and says whether it does.
+    pub(super) fn rouse(&mut self, sleeper: Sleeper) -> bool {
+        let waker = self.sleepers.take(sleeper);
+        let is_asleep = waker.is_some();
+        self.wakes.extend(waker);
+        is_asleep
     }
 
     /// Has everybody woken.
