@@ -105,7 +105,7 @@ pub enum LayerEnd {
 }
 
 /// What a handshake has told. Empty where there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Handshake {
     /// The request's path and query.
@@ -124,5 +124,15 @@ impl Handshake {
             headers: Vec::new(),
             subprotocol: None,
         }
+    }
+}
+
+/// Shows how many headers there are, for they may be secrets, and not the query.
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handshake")
+            .field("headers", &self.headers.len())
+            .field("subprotocol", &self.subprotocol)
+            .finish_non_exhaustive()
     }
 }

@@ -40,10 +40,10 @@ mod text;
 pub mod tls;
 #[cfg(unix)]
 mod unix;
-#[cfg(feature = "websocket")]
-pub mod websocket;
 mod words;
 
+#[cfg(feature = "websocket")]
+pub use antiphon_websocket as websocket;
 pub use batch::BatchBuilder;
 pub use call::{CallError, CallRefused, Pending, PendingBatch};
 pub use child_output::{ChildExited, ChildOutput};

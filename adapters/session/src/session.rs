@@ -42,7 +42,7 @@ use crate::options::{Options, WhenFull};
 use crate::report::ReportedRequest;
 use crate::slot::{CallSlot, Gathering};
 #[cfg(feature = "websocket")]
-use crate::websocket::Layer;
+use crate::websocket::WebSocketLayer;
 
 pub use antiphon::session::grace;
 use inlet::Reading;
@@ -391,7 +391,7 @@ impl Session {
 fn wire(options: &Options, now: Instant) -> (Wire, Option<io::Error>) {
     #[cfg(feature = "websocket")]
     if let Some(websocket) = &options.websocket {
-        return match Layer::new(Arc::clone(websocket), &options.config, now) {
+        return match WebSocketLayer::new(Arc::clone(websocket), &options.config, now) {
             Ok(layer) => (Wire::Layered(Box::new(layer)), None),
             Err(error) => (Wire::Messages, Some(error)),
         };

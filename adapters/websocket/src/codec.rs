@@ -12,6 +12,7 @@ use antiphon::{
     BinaryMessages, Closed, Config, ConnectionError, Instant, KeepAlive, KeepAliveAction,
 };
 use tungstenite::Bytes;
+use tungstenite::http::HeaderMap;
 
 use super::client;
 use super::frames::{Fault, Frames, Received};
@@ -21,13 +22,12 @@ use super::refusal::Refusing;
 use super::server;
 use super::write;
 use super::{WebSocketEnd, WebSocketEvent};
-use crate::context::Headers;
 
 /// One side of a WebSocket, without the socket.
 ///
 /// ```
 /// use antiphon::{Config, Instant};
-/// use antiphon_session::websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
+/// use antiphon_websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
 ///
 /// let config = Config::new().for_websocket();
 /// let options = WebSocketOptions::client("ws://localhost/rpc")?;
@@ -252,7 +252,7 @@ impl WebSocket {
     }
 
     /// Whether the server has refused the handshake, and only its words may still come.
-    pub(crate) fn is_refused(&self) -> bool {
+    pub(super) fn is_refused(&self) -> bool {
         matches!(self.phase, Phase::Refused(_))
     }
 
@@ -335,8 +335,14 @@ impl WebSocket {
                     .map_err(|mismatch| (mismatch.status, mismatch.reason, mismatch.headers))
             }
             Phase::Server(head) => server::answer(head.as_bytes(), rules, &mut self.output)
-                .map_err(|refused| (Some(refused.status), refused.reason.into(), Headers::new())),
-            _ => Err((None, String::new(), Headers::new())),
+                .map_err(|refused| {
+                    (
+                        Some(refused.status),
+                        refused.reason.into(),
+                        HeaderMap::new(),
+                    )
+                }),
+            _ => Err((None, String::new(), HeaderMap::new())),
         };
         match judged {
             Ok(opened) => {
@@ -463,7 +469,7 @@ impl WebSocket {
         self.finish(WebSocketEnd::Refused {
             status: self.options.is_server().then_some(status),
             reason: reason.into(),
-            headers: Headers::new(),
+            headers: HeaderMap::new(),
             text: String::new(),
         });
     }

@@ -9,7 +9,7 @@ use tungstenite::http::Uri;
 /// The address of a WebSocket, of scheme `ws` or `wss`.
 ///
 /// ```
-/// use antiphon_session::websocket::WebSocketUrl;
+/// use antiphon_websocket::WebSocketUrl;
 /// let url: WebSocketUrl = "wss://api.example/rpc?v=2".parse().unwrap();
 /// assert!(url.is_tls());
 /// assert_eq!((url.host(), url.port(), url.target()), ("api.example", 443, "/rpc?v=2"));

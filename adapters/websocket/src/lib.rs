@@ -1,9 +1,8 @@
 //! WebSocket without a socket: bytes in, messages out; messages in, bytes out; the present in,
 //! deadlines out.
 //!
-//! A [`WebSocket`] is a layer of one [`Session`](crate::Session) and is made by its
-//! [`Options`](crate::Options), so whoever moves the bytes, over TCP or TLS, on a thread or a task,
-//! notices nothing of it. The wire format is tungstenite's; whom to let in, the limits and the
+//! A [`WebSocketLayer`] is a layer of one [`Session`](antiphon::session::Session), so the code that
+//! moves the bytes, over TCP or TLS, on a thread or a task, need not know of it. The wire format is tungstenite's; whom to let in, the limits and the
 //! codes are [`antiphon::websocket`]'s.
 //!
 //! ```text
@@ -18,6 +17,8 @@
 //! counted. While a message comes in it holds what has come of it, `message_bytes_max` at most, and
 //! as much again for the moment in which it is read. A handshake holds `header_bytes_max`. Of pings
 //! only the last is answered. Output waits in the connection, within its own limits.
+
+#![forbid(unsafe_code)]
 
 mod client;
 mod codec;
@@ -35,13 +36,13 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use antiphon::session::Handshake;
 use antiphon::websocket::CloseCode;
-
-use crate::context::Headers;
+use tungstenite::http::HeaderMap;
 
 pub use client::WebSocketRequest;
 pub use codec::WebSocket;
-pub(crate) use layer::Layer;
+pub use layer::WebSocketLayer;
 pub use options::WebSocketOptions;
 pub use text::Text;
 pub use url::WebSocketUrl;
@@ -50,7 +51,7 @@ pub use url::WebSocketUrl;
 #[derive(Debug)]
 pub enum WebSocketEvent {
     /// The handshake is done: messages may go both ways. Once, before any message.
-    Opened(Opened),
+    Opened(Handshake),
     /// A message came in.
     Message(Text),
     /// A message over the limit began to come in; this many bytes of it have been announced.
@@ -58,29 +59,6 @@ pub enum WebSocketEvent {
     Oversize(u64),
     /// It is over, and nothing more is read. There may be output left. Once, the last event.
     Closed(WebSocketEnd),
-}
-
-/// What is known when a WebSocket opens.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct Opened {
-    /// The path and query asked for.
-    pub target: String,
-    /// The headers of the other side: those of the request for a server, of the answer for a
-    /// client. Names are in lower case; those of one name stand together, in the order received.
-    pub headers: Headers,
-    /// The subprotocol agreed on.
-    pub subprotocol: Option<String>,
-}
-
-/// Shows how many headers there are, for they may be secrets, and not the query.
-impl fmt::Debug for Opened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened")
-            .field("headers", &self.headers.len())
-            .field("subprotocol", &self.subprotocol)
-            .finish_non_exhaustive()
-    }
 }
 
 /// How a WebSocket ended.
@@ -110,7 +88,7 @@ pub enum WebSocketEnd {
         /// What was wrong, in the server's words or about them.
         reason: String,
         /// The headers of the server's answer, for its client: `WWW-Authenticate`, `Retry-After`.
-        headers: Headers,
+        headers: HeaderMap,
         /// The first 512 bytes of the answer's body as text, for its client, control characters
         /// escaped.
         text: String,

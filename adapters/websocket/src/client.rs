@@ -17,10 +17,9 @@ use tungstenite::http::header::{
 };
 use tungstenite::http::{self, StatusCode};
 
-use super::Opened;
-use super::server::headers;
+use super::server::handshake;
 use super::url::WebSocketUrl;
-use crate::context::Headers;
+use antiphon::session::Handshake;
 
 /// Headers that are the handshake's own.
 const RESERVED: [HeaderName; 7] = [
@@ -36,7 +35,7 @@ const RESERVED: [HeaderName; 7] = [
 /// What a client asks for: a URL, and headers of its own.
 ///
 /// ```
-/// use antiphon_session::websocket::WebSocketRequest;
+/// use antiphon_websocket::WebSocketRequest;
 /// let request = WebSocketRequest::new("ws://localhost:8080/rpc")?
 ///     .with_header("authorization", "Bearer s3cret")?
 ///     .with_header("origin", "https://app.example")?;
@@ -153,7 +152,7 @@ pub(super) struct Mismatch {
     /// The answer's status, if it was an answer.
     pub(super) status: Option<u16>,
     pub(super) reason: String,
-    pub(super) headers: Headers,
+    pub(super) headers: HeaderMap,
 }
 
 /// Judges the head of the answer.
@@ -162,20 +161,29 @@ pub(super) fn judge(
     accepted: &str,
     target: &str,
     rules: &WebSocketRules,
-) -> Result<Opened, Mismatch> {
-    let no_answer = || Mismatch {
-        status: None,
-        reason: "the answer is no HTTP".into(),
-        headers: Headers::new(),
+) -> Result<Handshake, Box<Mismatch>> {
+    let no_answer = || {
+        Box::new(Mismatch {
+            status: None,
+            reason: "the answer is no HTTP".into(),
+            headers: HeaderMap::new(),
+        })
     };
     let (_, response) = Response::try_parse(head)
         .map_err(|_| no_answer())?
         .ok_or_else(no_answer)?;
     let status = response.status();
-    let mismatch = |reason: &str| Mismatch {
-        status: Some(status.as_u16()),
-        reason: reason.into(),
-        headers: headers(response.headers()),
+    let mismatch = |reason: &str| {
+        let mut headers = response.headers().clone();
+        // They are not shown: they may be secrets.
+        for value in headers.values_mut() {
+            value.set_sensitive(true);
+        }
+        Box::new(Mismatch {
+            status: Some(status.as_u16()),
+            reason: reason.into(),
+            headers,
+        })
     };
     if status != StatusCode::SWITCHING_PROTOCOLS {
         return Err(mismatch(status.canonical_reason().unwrap_or("refused")));
@@ -210,9 +218,5 @@ pub(super) fn judge(
         return Err(mismatch("the server chose several subprotocols"));
     }
     let subprotocol = rules.judge_selected(first).map_err(mismatch)?;
-    Ok(Opened {
-        target: target.into(),
-        headers: headers(response.headers()),
-        subprotocol: subprotocol.map(Into::into),
-    })
+    Ok(handshake(target, response.headers(), subprotocol))
 }

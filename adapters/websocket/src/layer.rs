@@ -7,11 +7,11 @@ use antiphon::session::{self, Fault, Handshake, LayerEnd, LayerEvent};
 use antiphon::websocket::{CloseCode, Heartbeat};
 use antiphon::{Closed, Config, Instant};
 
-use super::{Opened, WebSocket, WebSocketEnd, WebSocketEvent, WebSocketOptions};
+use super::{WebSocket, WebSocketEnd, WebSocketEvent, WebSocketOptions};
 
 /// The WebSocket of a session.
 #[derive(Debug)]
-pub(crate) struct Layer {
+pub struct WebSocketLayer {
     websocket: WebSocket,
     now: Instant,
     /// When the next application heartbeat is due.
@@ -22,12 +22,12 @@ pub(crate) struct Layer {
     close: Option<(CloseCode, &'static str)>,
 }
 
-impl Layer {
-    pub(crate) fn new(
-        options: Arc<WebSocketOptions>,
-        config: &Config,
-        now: Instant,
-    ) -> io::Result<Self> {
+impl WebSocketLayer {
+    /// Begins a handshake: see [`WebSocket::new`].
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made.
+    pub fn new(options: Arc<WebSocketOptions>, config: &Config, now: Instant) -> io::Result<Self> {
         Ok(Self {
             websocket: WebSocket::new(options, config, now)?,
             now,
@@ -48,15 +48,8 @@ impl Layer {
         heartbeat.map(|(method, span)| (method, self.now + span))
     }
 
-    fn open(&mut self, opened: Opened) -> LayerEvent {
+    fn open(&mut self, handshake: Handshake) -> LayerEvent {
         self.heartbeat_at = self.own_heartbeat().map(|(_, due)| due);
-        let mut handshake = Handshake::new();
-        handshake.target = Some(opened.target);
-        let headers = opened.headers.iter();
-        handshake.headers = headers
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        handshake.subprotocol = opened.subprotocol;
         LayerEvent::Opened(handshake)
     }
 
@@ -80,7 +73,7 @@ impl Layer {
     }
 }
 
-impl session::Layer for Layer {
+impl session::Layer for WebSocketLayer {
     fn handle_time(&mut self, now: Instant) {
         self.now = now;
         self.websocket.handle_time(now);

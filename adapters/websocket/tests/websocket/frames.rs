@@ -1,7 +1,7 @@
 //! Messages and control frames, whole and split at every byte.
 
 use antiphon::BinaryMessages;
-use antiphon_session::websocket::{WebSocketEnd, WebSocketEvent, WebSocketOptions};
+use antiphon_websocket::{WebSocketEnd, WebSocketEvent, WebSocketOptions};
 
 use super::support::{
     BINARY, CLOSE, FIN, PING, PONG, TEXT, answer, client, close, config, end, expect_fault, feed,

@@ -1,4 +1,10 @@
 //! A whole session over a WebSocket: what the conversation says, and how it ends.
+#![cfg(feature = "websocket")]
+
+// Frames made by hand, of which not all are needed here.
+#[path = "../../websocket/tests/websocket/support.rs"]
+#[allow(dead_code)]
+mod support;
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +19,7 @@ use antiphon_session::{
     Turn, Work,
 };
 
-use super::support::{
+use support::{
     BINARY, CLOSE, FIN, PING, REQUEST, Sent, TEXT, answer, close, frame, header, sent, text,
 };
 

@@ -12,15 +12,14 @@ use tungstenite::handshake::machine::TryParse;
 use tungstenite::handshake::server::{self, Request};
 use tungstenite::http::header::{HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 
-use super::Opened;
-use crate::context::Headers;
+use antiphon::session::Handshake;
 
 /// Judges the head of a request and appends the answer to `into`.
 pub(super) fn answer(
     head: &[u8],
     rules: &WebSocketRules,
     into: &mut Vec<u8>,
-) -> Result<Opened, Refusal> {
+) -> Result<Handshake, Refusal> {
     let judged = judge(head, rules);
     match &judged {
         Ok((opened, response)) => {
@@ -34,7 +33,7 @@ pub(super) fn answer(
     }
 }
 
-fn judge(head: &[u8], rules: &WebSocketRules) -> Result<(Opened, Vec<u8>), Refusal> {
+fn judge(head: &[u8], rules: &WebSocketRules) -> Result<(Handshake, Vec<u8>), Refusal> {
     let malformed = Refusal {
         status: 400,
         reason: "no HTTP request",
@@ -73,12 +72,7 @@ fn judge(head: &[u8], rules: &WebSocketRules) -> Result<(Opened, Vec<u8>), Refus
     }
     let mut written = Vec::new();
     server::write_response(&mut written, &response).map_err(refusal)?;
-    let opened = Opened {
-        target: target.into(),
-        headers: headers(request.headers()),
-        subprotocol: selected.map(Into::into),
-    };
-    Ok((opened, written))
+    Ok((handshake(target, request.headers(), selected), written))
 }
 
 /// The values of a header; one that is not text stands as an empty one.
@@ -89,13 +83,17 @@ fn values(headers: &HeaderMap, name: HeaderName) -> Vec<&str> {
         .collect()
 }
 
-/// All headers, those of one name together.
-pub(super) fn headers(headers: &HeaderMap) -> Headers {
-    let mut all = Headers::new();
-    for (name, value) in headers {
-        all.push(name.as_str(), value.as_bytes());
-    }
-    all
+/// What is known when a WebSocket opens. Header names are in lower case; those of one name stand
+/// together, in the order received.
+pub(super) fn handshake(target: &str, headers: &HeaderMap, subprotocol: Option<&str>) -> Handshake {
+    let mut handshake = Handshake::new();
+    handshake.target = Some(target.into());
+    let headers = headers.iter();
+    handshake.headers = headers
+        .map(|(name, value)| (name.as_str().into(), value.as_bytes().into()))
+        .collect();
+    handshake.subprotocol = subprotocol.map(Into::into);
+    handshake
 }
 
 /// What is wrong with a request, as an HTTP status.

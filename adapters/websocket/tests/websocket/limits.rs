@@ -2,7 +2,7 @@
 
 use antiphon::BinaryMessages;
 use antiphon::Config;
-use antiphon_session::websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
+use antiphon_websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
 
 use super::support::{
     BINARY, FIN, PING, PONG, TEXT, close, config, end, expect_fault, feed, frame, header, messages,
@@ -142,10 +142,7 @@ fn data_after_our_close_is_thrown_away_until_theirs_comes() {
     assert!(feed(&mut server, &frame(FIN | PING, b"late", true)).is_empty());
     assert!(!server.has_output());
     let events = feed(&mut server, &close(1001, ""));
-    assert_eq!(
-        *end(&events),
-        antiphon_session::websocket::WebSocketEnd::Local
-    );
+    assert_eq!(*end(&events), antiphon_websocket::WebSocketEnd::Local);
     assert!(server.is_over() && !server.has_output());
 }
 

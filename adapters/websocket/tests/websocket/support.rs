@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use antiphon::{Config, Instant};
-use antiphon_session::websocket::{WebSocket, WebSocketEnd, WebSocketEvent, WebSocketOptions};
+use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketEvent, WebSocketOptions};
 
 /// The request of RFC 6455 clause 1.2, and the answer that goes with its key.
 pub(crate) const REQUEST: &str = "GET /chat?x=1 HTTP/1.1\r\nHost: server.example.com\r\n\

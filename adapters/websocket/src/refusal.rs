@@ -1,16 +1,19 @@
 //! What a server says instead of opening a WebSocket: the beginning of its answer's body.
 
-use crate::context::Headers;
-use crate::words::{TEXT_BYTES_MAX, first_bytes};
+use tungstenite::http::HeaderMap;
+use tungstenite::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 
 use super::WebSocketEnd;
+
+/// How much of a body is told in a failure.
+const TEXT_BYTES_MAX: usize = 512;
 
 /// A refusal whose body may still be coming in.
 #[derive(Debug)]
 pub(super) struct Refusing {
     status: u16,
     reason: String,
-    headers: Headers,
+    headers: HeaderMap,
     body: Vec<u8>,
     extent: Extent,
 }
@@ -24,10 +27,13 @@ enum Extent {
 }
 
 impl Refusing {
-    pub(super) fn new(status: u16, reason: String, headers: Headers) -> Self {
-        let length = headers.get("content-length").map(str::trim);
+    pub(super) fn new(status: u16, reason: String, headers: HeaderMap) -> Self {
+        let length = headers.get(CONTENT_LENGTH);
+        let length = length
+            .and_then(|length| length.to_str().ok())
+            .map(str::trim);
         let extent = match length.and_then(|length| length.parse().ok()) {
-            _ if headers.get("transfer-encoding").is_some() => Extent::Chunks,
+            _ if headers.contains_key(TRANSFER_ENCODING) => Extent::Chunks,
             Some(bytes) => Extent::Bytes(bytes),
             None => Extent::End,
         };
@@ -87,4 +93,15 @@ fn unchunk(mut chunked: &[u8]) -> Vec<u8> {
         chunked = rest.get(size.saturating_add(2)..).unwrap_or_default();
     }
     data
+}
+
+/// The beginning of a body, as text for a log.
+fn first_bytes(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]);
+    let shown = text.trim().chars().flat_map(|letter| {
+        let escaped = letter.is_control().then(|| letter.escape_debug());
+        let plain = (!letter.is_control()).then_some(letter);
+        escaped.into_iter().flatten().chain(plain)
+    });
+    shown.collect()
 }

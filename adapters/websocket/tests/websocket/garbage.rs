@@ -2,7 +2,7 @@
 //! end, and says the same however its input is split.
 
 use antiphon::BinaryMessages;
-use antiphon_session::websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
+use antiphon_websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
 
 use super::support::{close, config, feed, frame, make, open_server, output, text};
 

@@ -2,7 +2,7 @@
 
 use antiphon::Instant;
 use antiphon::websocket::CloseCode;
-use antiphon_session::websocket::{WebSocketEnd, WebSocketOptions};
+use antiphon_websocket::{WebSocketEnd, WebSocketOptions};
 
 use super::support::{
     FIN, PING, PONG, REQUEST, TEXT, at, client, close, config, end, feed, frame, header, make,

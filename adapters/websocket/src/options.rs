@@ -7,21 +7,17 @@ use antiphon::websocket::WebSocketRules;
 use super::client::WebSocketRequest;
 use super::url::WebSocketUrl;
 
-/// Which side of a WebSocket a session is, and the rules it keeps. Part of
-/// [`Options`](crate::Options::websocket).
+/// Which side of a WebSocket a session is, and the rules it keeps.
 ///
 /// ```
-/// use antiphon::Config;
-/// use antiphon_session::{Options, websocket::WebSocketOptions};
+/// use antiphon_websocket::WebSocketOptions;
 ///
 /// let mut server = WebSocketOptions::server();
 /// server.rules.paths.push("/rpc".into());
 /// server.rules.origins.push("https://app.example".into());
-/// let server = Options::from(Config::new()).with_websocket(server);
 ///
 /// let client = WebSocketOptions::client("ws://localhost:8080/rpc")?
 ///     .with_header("authorization", "Bearer s3cret")?;
-/// let client = Options::from(Config::new()).with_websocket(client);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
