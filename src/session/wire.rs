@@ -77,7 +77,6 @@ pub trait Layer: fmt::Debug + Send {
 }
 
 /// What a [`Layer`] has to say.
-#[derive(Debug)]
 pub enum LayerEvent {
     /// The handshake is done.
     Opened(Handshake),
@@ -89,6 +88,19 @@ pub enum LayerEvent {
     Notify(&'static str),
     /// It has ended.
     Ended(LayerEnd),
+}
+
+/// Shows how long a message is, for what it says may be a secret.
+impl fmt::Debug for LayerEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Opened(handshake) => write!(f, "Opened({handshake:?})"),
+            Self::Message(text) => write!(f, "Message({} bytes)", text.len()),
+            Self::Oversize(bytes) => write!(f, "Oversize({bytes})"),
+            Self::Notify(method) => write!(f, "Notify({method:?})"),
+            Self::Ended(end) => write!(f, "Ended({end:?})"),
+        }
+    }
 }
 
 /// How a [`Layer`] has ended.
