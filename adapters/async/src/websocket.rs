@@ -4,9 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use antiphon_session::Options;
-pub use antiphon_session::websocket::{
-    WebSocketEnd, WebSocketOptions, WebSocketRequest, WebSocketUrl,
-};
+pub use antiphon_session::websocket::{WebSocketEnd, WebSocketOptions, WebSocketUrl};
 
 use crate::driver::drive;
 use crate::link::Link;

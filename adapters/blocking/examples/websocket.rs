@@ -14,11 +14,12 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::websocket::CloseCode;
 use antiphon::{Config, IdScheme, Instant, OwnedError, OwnedNotification, OwnedOutcome};
 use antiphon_blocking::websocket::WebSocketOptions;
 use antiphon_blocking::{Options, Peer, Request, Responder, Running, Service, TcpServer};
-use antiphon_session::websocket::{WebSocket, WebSocketEvent};
+use antiphon_session::websocket::WebSocket;
 use serde::{Deserialize, Serialize};
 
 /// Nothing is waited for longer.
@@ -119,7 +120,7 @@ impl Client {
             transcript: String::new(),
         };
         match client.next()? {
-            WebSocketEvent::Opened(_) => Ok(client),
+            LayerEvent::Opened(_) => Ok(client),
             other => Err(io::Error::other(format!("{other:?}"))),
         }
     }
@@ -133,8 +134,8 @@ impl Client {
 
     fn hear(&mut self) -> io::Result<()> {
         match self.next()? {
-            WebSocketEvent::Message(message) => {
-                self.transcript += &format!("← {}\n", message.as_str());
+            LayerEvent::Message(message) => {
+                self.transcript += &format!("← {}\n", message);
                 Ok(())
             }
             other => Err(io::Error::other(format!("{other:?}"))),
@@ -143,10 +144,10 @@ impl Client {
 
     /// Reads until something happens. The server waits for each message here, so no two events
     /// come in one read.
-    fn next(&mut self) -> io::Result<WebSocketEvent> {
+    fn next(&mut self) -> io::Result<LayerEvent> {
         loop {
             let mut output = Vec::new();
-            self.websocket.take_output(&mut output);
+            self.websocket.take_transmit(&mut output);
             self.socket.write_all(&output)?;
             let mut bytes = [0; 4096];
             let read = self.socket.read(&mut bytes)?;
@@ -187,7 +188,7 @@ fn converse() -> Result<String, Box<dyn Error>> {
     client.say(r#"{"jsonrpc":"2.0","result":true,"id":"srv-1"}"#)?;
     client.hear()?;
 
-    client.websocket.close(CloseCode::NORMAL, "");
+    client.websocket.close_with(CloseCode::NORMAL, "");
     client.next()?;
     running.stop();
     Ok(client.transcript)

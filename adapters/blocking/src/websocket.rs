@@ -37,9 +37,7 @@ use std::io;
 use std::time::Duration;
 
 use antiphon_session::Options;
-pub use antiphon_session::websocket::{
-    WebSocketEnd, WebSocketOptions, WebSocketRequest, WebSocketUrl,
-};
+pub use antiphon_session::websocket::{WebSocketEnd, WebSocketOptions, WebSocketUrl};
 
 use crate::driver;
 use crate::link::Link;

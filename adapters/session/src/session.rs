@@ -42,7 +42,7 @@ use crate::options::{Options, WhenFull};
 use crate::report::ReportedRequest;
 use crate::slot::{CallSlot, Gathering};
 #[cfg(feature = "websocket")]
-use crate::websocket::WebSocketLayer;
+use crate::websocket::WebSocket;
 
 pub use antiphon::session::grace;
 use inlet::Reading;
@@ -391,8 +391,8 @@ impl Session {
 fn wire(options: &Options, now: Instant) -> (Wire, Option<io::Error>) {
     #[cfg(feature = "websocket")]
     if let Some(websocket) = &options.websocket {
-        return match WebSocketLayer::new(Arc::clone(websocket), &options.config, now) {
-            Ok(layer) => (Wire::Layered(Box::new(layer)), None),
+        return match WebSocket::new(Arc::clone(websocket), &options.config, now) {
+            Ok(websocket) => (Wire::Layered(Box::new(websocket)), None),
             Err(error) => (Wire::Messages, Some(error)),
         };
     }

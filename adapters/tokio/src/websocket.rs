@@ -38,9 +38,7 @@
 use std::io;
 
 use antiphon_async::Options;
-pub use antiphon_async::websocket::{
-    WebSocketEnd, WebSocketOptions, WebSocketRequest, WebSocketUrl,
-};
+pub use antiphon_async::websocket::{WebSocketEnd, WebSocketOptions, WebSocketUrl};
 use antiphon_async::{Peer, Service};
 
 use crate::link::Link;

@@ -1,13 +1,14 @@
-//! What a session is to be told to speak WebSocket.
+//! What one side of a WebSocket is told beforehand.
 
 use std::io;
 
 use antiphon::websocket::WebSocketRules;
+use tungstenite::http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 
-use super::client::WebSocketRequest;
-use super::url::WebSocketUrl;
+use crate::url::WebSocketUrl;
 
-/// Which side of a WebSocket a session is, and the rules it keeps.
+/// Which side of a WebSocket a session is, and the rules it keeps. Debug output shows neither
+/// headers nor the URL's query, for they may be secrets.
 ///
 /// ```
 /// use antiphon_websocket::WebSocketOptions;
@@ -16,8 +17,11 @@ use super::url::WebSocketUrl;
 /// server.rules.paths.push("/rpc".into());
 /// server.rules.origins.push("https://app.example".into());
 ///
-/// let client = WebSocketOptions::client("ws://localhost:8080/rpc")?
-///     .with_header("authorization", "Bearer s3cret")?;
+/// let client = WebSocketOptions::client("ws://localhost:8080/rpc?token=s3cret")?
+///     .with_header("authorization", "Bearer s3cret")?
+///     .with_header("origin", "https://app.example")?;
+/// assert_eq!(client.url().map(|url| url.port()), Some(8080));
+/// assert!(!format!("{client:?}").contains("s3cret"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -25,7 +29,14 @@ pub struct WebSocketOptions {
     /// Whom to let in, limits and spans.
     pub rules: WebSocketRules,
     /// What to ask for, as a client; none as a server.
-    pub(super) request: Option<WebSocketRequest>,
+    pub(crate) request: Option<Request>,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) url: WebSocketUrl,
+    pub(crate) headers: HeaderMap,
 }
 
 impl WebSocketOptions {
@@ -43,24 +54,46 @@ impl WebSocketOptions {
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is not the URL of a WebSocket.
     pub fn client(url: &str) -> io::Result<Self> {
-        Ok(WebSocketRequest::new(url)?.into())
+        let (url, headers) = (url.parse()?, HeaderMap::new());
+        let mut client = Self::server();
+        client.request = Some(Request { url, headers });
+        Ok(client)
     }
 
-    /// The same with another header in the client's request: see
-    /// [`WebSocketRequest::with_header`]. Nothing for a server.
+    /// Adds a header to the client's request, beside those of that name. A `Host` replaces the one
+    /// that the URL gives. Nothing for a server.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it cannot be sent.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a name or value is none that HTTP knows, or
+    /// the name is one of the handshake's own.
     pub fn with_header(mut self, name: &str, value: impl AsRef<[u8]>) -> io::Result<Self> {
-        if let Some(request) = self.request.take() {
-            self.request = Some(request.with_header(name, value)?);
+        let invalid = |what: &str| {
+            let text = format!("the header {name:?} cannot be sent: {what}");
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        };
+        let name =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("no name of a header"))?;
+        let is_reserved = name.as_str().starts_with("sec-websocket-");
+        if is_reserved || [CONNECTION, UPGRADE].contains(&name) {
+            return Err(invalid("the handshake has its own"));
+        }
+        let mut value = HeaderValue::from_bytes(value.as_ref())
+            .map_err(|_| invalid("a line break or control character in it"))?;
+        value.set_sensitive(true);
+        if name == HOST && value.to_str().is_err() {
+            return Err(invalid("no host's name"));
+        }
+        match &mut self.request {
+            Some(request) if name == HOST => drop(request.headers.insert(name, value)),
+            Some(request) => drop(request.headers.append(name, value)),
+            None => {}
         }
         Ok(self)
     }
 
-    /// What is asked for, as a client.
-    pub fn request(&self) -> Option<&WebSocketRequest> {
-        self.request.as_ref()
+    /// Where a client connects to; none as a server.
+    pub fn url(&self) -> Option<&WebSocketUrl> {
+        self.request.as_ref().map(|request| &request.url)
     }
 
     /// Where a client connects to without TLS.
@@ -69,7 +102,7 @@ impl WebSocketOptions {
     /// [`Unsupported`](io::ErrorKind::Unsupported) if the URL wants TLS;
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if these are the options of a server.
     pub fn plain_url(&self) -> io::Result<&WebSocketUrl> {
-        self.url(false, "wss needs a link over TLS")
+        self.url_of(false, "wss needs a link over TLS")
     }
 
     /// Where a client connects to over TLS.
@@ -78,32 +111,20 @@ impl WebSocketOptions {
     /// [`Unsupported`](io::ErrorKind::Unsupported) if the URL does not ask for TLS;
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if these are the options of a server.
     pub fn tls_url(&self) -> io::Result<&WebSocketUrl> {
-        self.url(true, "ws is not spoken over TLS")
-    }
-
-    fn url(&self, is_tls: bool, otherwise: &str) -> io::Result<&WebSocketUrl> {
-        let (kind, what) = match &self.request {
-            Some(request) if request.url().is_tls() == is_tls => return Ok(request.url()),
-            Some(_) => (io::ErrorKind::Unsupported, otherwise),
-            None => (
-                io::ErrorKind::InvalidInput,
-                "a server has nowhere to connect to",
-            ),
-        };
-        Err(io::Error::new(kind, what))
+        self.url_of(true, "ws is not spoken over TLS")
     }
 
     /// Whether it is the server's side.
     pub fn is_server(&self) -> bool {
         self.request.is_none()
     }
-}
 
-impl From<WebSocketRequest> for WebSocketOptions {
-    fn from(request: WebSocketRequest) -> Self {
-        Self {
-            rules: WebSocketRules::new(),
-            request: Some(request),
-        }
+    fn url_of(&self, is_tls: bool, otherwise: &str) -> io::Result<&WebSocketUrl> {
+        let (kind, what) = match self.url() {
+            Some(url) if url.is_tls() == is_tls => return Ok(url),
+            Some(_) => (io::ErrorKind::Unsupported, otherwise),
+            None => (io::ErrorKind::InvalidInput, "a server does not connect"),
+        };
+        Err(io::Error::new(kind, what))
     }
 }

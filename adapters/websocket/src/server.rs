@@ -1,99 +1,56 @@
 //! The server's side of the handshake: one request, judged and answered.
 //!
-//! The rule guarded here: a request that is no proper handshake, or that the rules do not let in,
-//! gets an HTTP answer that says so, and nothing else is read.
-
-use std::io::Write;
+//! A request that is no proper handshake, or that the rules do not let in, gets an HTTP answer that
+//! says so, and nothing else is read.
 
 use antiphon::http::Fields;
+use antiphon::session::Handshake;
 use antiphon::websocket::{Refusal, Upgrade, WebSocketRules};
 use tungstenite::error::{CapacityError, Error, ProtocolError};
 use tungstenite::handshake::machine::TryParse;
-use tungstenite::handshake::server::{self, Request};
-use tungstenite::http::header::{HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
+use tungstenite::handshake::server::{Request, Response, create_response, write_response};
+use tungstenite::http::header::{
+    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 
-use antiphon::session::Handshake;
+use crate::handshake::told;
 
-/// Judges the head of a request and appends the answer to `into`.
-pub(super) fn answer(
+/// Judges the head of a request, and appends the answer to `into` if it is let in.
+pub(crate) fn answer(
     head: &[u8],
     rules: &WebSocketRules,
     into: &mut Vec<u8>,
 ) -> Result<Handshake, Refusal> {
-    let judged = judge(head, rules);
-    match &judged {
-        Ok((opened, response)) => {
-            into.extend_from_slice(response);
-            Ok(opened.clone())
-        }
-        Err(refused) => {
-            refuse(*refused, into);
-            Err(*refused)
-        }
-    }
-}
-
-fn judge(head: &[u8], rules: &WebSocketRules) -> Result<(Handshake, Vec<u8>), Refusal> {
-    let malformed = Refusal {
-        status: 400,
-        reason: "no HTTP request",
+    let bad_request = |reason| {
+        let status = 400;
+        Refusal { status, reason }
     };
-    let (_, request) = Request::try_parse(head)
-        .map_err(refusal)?
-        .ok_or(malformed)?;
+    let request = Request::try_parse(head).map_err(refusal)?;
+    let (_, request) = request.ok_or(bad_request("no HTTP request"))?;
     let mut fields = Fields::new();
     for (name, value) in request.headers() {
         fields.line(name.as_str(), value.as_bytes());
     }
     fields.require_host();
     if let Some(reason) = fields.handshake_fault() {
-        return Err(Refusal {
-            status: 400,
-            reason,
-        });
+        return Err(bad_request(reason));
     }
-    let mut response = server::create_response(&request).map_err(refusal)?;
-    let target = request
-        .uri()
-        .path_and_query()
-        .map_or("/", |target| target.as_str());
-    let offers = values(request.headers(), SEC_WEBSOCKET_PROTOCOL);
-    let offers = offers.iter().flat_map(|offers| offers.split(','));
+    let mut response = create_response(&request).map_err(refusal)?;
+    let target = request.uri().path_and_query();
+    let target = target.map_or("/", |target| target.as_str());
+    let offers = request.headers().get_all(SEC_WEBSOCKET_PROTOCOL).iter();
+    // An offer that is not text counts as an empty one.
+    let offers = offers.flat_map(|offers| offers.to_str().unwrap_or_default().split(','));
     let selected = rules.judge(&Upgrade {
         target,
         origins: fields.origins(),
         subprotocols: &offers.map(str::trim).collect::<Vec<_>>(),
     })?;
-    if let Some(selected) = selected {
-        let selected = HeaderValue::from_static(selected);
-        response
-            .headers_mut()
-            .insert(SEC_WEBSOCKET_PROTOCOL, selected);
-    }
-    let mut written = Vec::new();
-    server::write_response(&mut written, &response).map_err(refusal)?;
-    Ok((handshake(target, request.headers(), selected), written))
-}
-
-/// The values of a header; one that is not text stands as an empty one.
-fn values(headers: &HeaderMap, name: HeaderName) -> Vec<&str> {
-    let values = headers.get_all(name).iter();
-    values
-        .map(|value| value.to_str().unwrap_or_default())
-        .collect()
-}
-
-/// What is known when a WebSocket opens. Header names are in lower case; those of one name stand
-/// together, in the order received.
-pub(super) fn handshake(target: &str, headers: &HeaderMap, subprotocol: Option<&str>) -> Handshake {
-    let mut handshake = Handshake::new();
-    handshake.target = Some(target.into());
-    let headers = headers.iter();
-    handshake.headers = headers
-        .map(|(name, value)| (name.as_str().into(), value.as_bytes().into()))
-        .collect();
-    handshake.subprotocol = subprotocol.map(Into::into);
-    handshake
+    let header = selected.map(|name| (SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(name)));
+    response.headers_mut().extend(header);
+    write_response(into, &response).map_err(refusal)?;
+    Ok(told(target, request.headers(), selected))
 }
 
 /// What is wrong with a request, as an HTTP status.
@@ -118,36 +75,25 @@ fn refusal(error: Error) -> Refusal {
 }
 
 /// Appends the answer to a request that is not let in.
-pub(super) fn refuse(refused: Refusal, into: &mut Vec<u8>) {
-    let name = match refused.status {
-        400 => "Bad Request",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        426 => "Upgrade Required",
-        431 => "Request Header Fields Too Large",
-        _ => "Refused",
-    };
+pub(crate) fn refuse(refused: Refusal, into: &mut Vec<u8>) {
+    let response = Response::builder()
+        .status(refused.status)
+        .header(CONNECTION, "close")
+        .header(CONTENT_TYPE, "text/plain")
+        .header(CONTENT_LENGTH, refused.reason.len() + 1);
     // RFC 9110 clauses 15.5.6 and 15.5.22: what would be right is named.
-    let extra = match refused.status {
-        405 => "allow: GET\r\n",
-        426 => "upgrade: websocket\r\nsec-websocket-version: 13\r\n",
-        _ => "",
+    let response = match refused.status {
+        405 => response.header(ALLOW, "GET"),
+        426 => response
+            .header(CONNECTION, "upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_VERSION, 13),
+        _ => response,
     };
-    let connection = if refused.status == 426 {
-        "upgrade, close"
-    } else {
-        "close"
-    };
-    // Writing to memory does not fail.
-    let written = write!(
-        into,
-        "HTTP/1.1 {} {name}\r\nconnection: {connection}\r\n{extra}content-type: text/plain\r\n\
-         content-length: {}\r\n\r\n{}\n",
-        refused.status,
-        refused.reason.len() + 1,
-        refused.reason
-    );
+    // All statuses and headers above are valid, and writing to memory does not fail.
+    let written = response.body(()).map_err(Error::from);
+    let written = written.and_then(|response| write_response(&mut *into, &response));
     debug_assert!(written.is_ok());
+    into.extend_from_slice(refused.reason.as_bytes());
+    into.push(b'\n');
 }

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use tungstenite::http::Uri;
 
-/// The address of a WebSocket, of scheme `ws` or `wss`.
+/// The address of a WebSocket, of scheme `ws` or `wss`. Debug output does not show the query, for it
+/// may be a secret.
 ///
 /// ```
 /// use antiphon_websocket::WebSocketUrl;
@@ -15,48 +16,39 @@ use tungstenite::http::Uri;
 /// assert_eq!((url.host(), url.port(), url.target()), ("api.example", 443, "/rpc?v=2"));
 /// assert!("https://api.example".parse::<WebSocketUrl>().is_err());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebSocketUrl {
-    is_tls: bool,
-    host: String,
-    port: u16,
-    target: String,
-}
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebSocketUrl(pub(crate) Uri);
 
 impl WebSocketUrl {
     /// Whether the connection is to be made over TLS: `wss`.
     pub fn is_tls(&self) -> bool {
-        self.is_tls
+        let scheme = self.0.scheme_str().unwrap_or_default();
+        scheme.eq_ignore_ascii_case("wss")
     }
 
     /// The host's name or address, an IPv6 address without its brackets: to connect to, and to
     /// check a certificate against.
     pub fn host(&self) -> &str {
-        &self.host
+        let host = self.0.host().unwrap_or_default();
+        host.trim_start_matches('[').trim_end_matches(']')
     }
 
     /// The port; 80, or 443 over TLS, where the URL names none.
     pub fn port(&self) -> u16 {
-        self.port
+        let default = if self.is_tls() { 443 } else { 80 };
+        self.0.port_u16().unwrap_or(default)
     }
 
     /// The path and query, `/` where the URL has none.
     pub fn target(&self) -> &str {
-        &self.target
+        let target = self.0.path_and_query();
+        target.map_or("/", |target| target.as_str())
     }
 
-    /// The host and port as a `Host` header has them.
-    pub fn authority(&self) -> String {
-        let default = if self.is_tls { 443 } else { 80 };
-        let (open, close) = if self.host.contains(':') {
-            ("[", "]")
-        } else {
-            ("", "")
-        };
-        match self.port {
-            port if port == default => format!("{open}{}{close}", self.host),
-            port => format!("{open}{}{close}:{port}", self.host),
-        }
+    /// The host and port as the URL and a `Host` header have them.
+    pub fn authority(&self) -> &str {
+        let authority = self.0.authority();
+        authority.map_or("", |authority| authority.as_str())
     }
 }
 
@@ -71,47 +63,38 @@ impl FromStr for WebSocketUrl {
         if text.contains('#') {
             return Err(invalid("a fragment in it"));
         }
-        let uri: Uri = text.parse().map_err(|_| invalid("no URL"))?;
-        let is_tls = match uri.scheme_str() {
-            Some(scheme) if scheme.eq_ignore_ascii_case("ws") => false,
-            Some(scheme) if scheme.eq_ignore_ascii_case("wss") => true,
-            _ => return Err(invalid("another scheme than ws and wss")),
-        };
-        let authority = uri.authority().ok_or_else(|| invalid("no host"))?;
+        let url = Self(text.parse().map_err(|_| invalid("no URL"))?);
+        let scheme = url.0.scheme_str().unwrap_or_default();
+        if !url.is_tls() && !scheme.eq_ignore_ascii_case("ws") {
+            return Err(invalid("another scheme than ws and wss"));
+        }
+        let authority = url.0.authority().ok_or_else(|| invalid("no host"))?;
         if authority.as_str().contains('@') {
             return Err(invalid("a user in it; send credentials in a header"));
         }
-        let host = authority.host();
         // The parser takes a port that is none for no port.
-        let port = match authority.as_str().strip_prefix(host) {
-            Some("") if is_tls => 443,
-            Some("") => 80,
-            _ => uri
-                .port_u16()
-                .ok_or_else(|| invalid("no port behind the colon"))?,
-        };
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
-        let host = bare.unwrap_or(host);
-        if host.is_empty() {
+        if authority.port().is_none() && authority.as_str() != authority.host() {
+            return Err(invalid("no port behind the colon"));
+        }
+        if url.host().is_empty() {
             return Err(invalid("no host"));
         }
-        let target = uri.path_and_query().map_or("/", |target| target.as_str());
-        let slash = if target.starts_with('/') { "" } else { "/" };
-        Ok(Self {
-            is_tls,
-            host: host.into(),
-            port,
-            target: format!("{slash}{target}"),
-        })
+        // As it is written a URL without a path has one.
+        let url = url.to_string().parse().map_err(|_| invalid("no URL"))?;
+        Ok(Self(url))
     }
 }
 
 impl fmt::Display for WebSocketUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_tls { "wss" } else { "ws" };
-        write!(f, "{scheme}://{}{}", self.authority(), self.target)
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for WebSocketUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let query = if self.0.query().is_some() { "?…" } else { "" };
+        write!(f, "{:?}{query}", self.authority())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Messages and control frames, whole and split at every byte.
 
 use antiphon::BinaryMessages;
-use antiphon_websocket::{WebSocketEnd, WebSocketEvent, WebSocketOptions};
+use antiphon::session::{Layer as _, LayerEvent};
+use antiphon_websocket::{WebSocketEnd, WebSocketOptions};
 
 use super::support::{
     BINARY, CLOSE, FIN, PING, PONG, TEXT, answer, client, close, config, end, expect_fault, feed,
@@ -261,6 +262,12 @@ fn a_close_is_answered_with_its_code_and_nothing_follows() {
         bytes.extend(text("after"));
         let events = feed(&mut server, &bytes);
         assert!(matches!(end(&events), WebSocketEnd::Peer { .. }));
+        let Some(WebSocketEnd::Peer { code, reason }) = server.end() else {
+            panic!("{:?}", server.end());
+        };
+        let code = code.map_or(vec![], |code| code.0.to_be_bytes().to_vec());
+        assert_eq!(code, wanted);
+        assert_eq!(reason, if payload.len() > 8 { "bye" } else { "" });
         let sent = sent(&output(&mut server));
         assert_eq!(sent.len(), 1, "nothing but the close: {sent:?}");
         assert_eq!(
@@ -293,5 +300,5 @@ fn what_is_refused_shows_nothing_of_what_was_said() {
     let mut server = server();
     let events = feed(&mut server, &text("s3cret"));
     assert!(!format!("{events:?}{server:?}").contains("s3cret"));
-    assert!(matches!(events[..], [WebSocketEvent::Message(_)]));
+    assert!(matches!(events[..], [LayerEvent::Message(_)]));
 }

@@ -2,9 +2,10 @@
 //! end, and says the same however its input is split.
 
 use antiphon::BinaryMessages;
-use antiphon_websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
+use antiphon::session::LayerEvent;
+use antiphon_websocket::{WebSocket, WebSocketOptions};
 
-use super::support::{close, config, feed, frame, make, open_server, output, text};
+use super::support::{close, config, ended_as, feed, frame, make, open_server, output, text};
 
 /// xorshift, seeded, so that a failure can be run again.
 struct Random(u64);
@@ -62,8 +63,8 @@ fn all(websocket: &mut WebSocket, pieces: &[&[u8]]) -> (String, Vec<u8>) {
         for event in feed(websocket, piece) {
             assert!(!told.ends_with("Closed"), "something after the end: {told}");
             told += &match event {
-                WebSocketEvent::Message(text) => format!("{:?} ", text.as_str()),
-                WebSocketEvent::Closed(end) => format!("{end} Closed"),
+                LayerEvent::Message(text) => format!("{:?} ", text.as_str()),
+                LayerEvent::Ended(end) => format!("{} Closed", ended_as(&end)),
                 other => format!("{other:?} "),
             };
         }

@@ -1,16 +1,16 @@
 //! The handshake from both sides.
 
-use antiphon::session::Handshake;
+use antiphon::session::{Handshake, Layer as _, LayerEvent};
 use antiphon::websocket::Subprotocol;
-use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketEvent, WebSocketOptions};
+use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketOptions};
 
 use super::support::{
     ACCEPT, REQUEST, answer, config, end, feed, make, messages, output, sent, text, value,
 };
 
-fn opened(events: &[WebSocketEvent]) -> &Handshake {
+fn opened(events: &[LayerEvent]) -> &Handshake {
     match events {
-        [WebSocketEvent::Opened(opened)] => opened,
+        [LayerEvent::Opened(opened)] => opened,
         other => panic!("not opened but {other:?}"),
     }
 }
@@ -28,7 +28,7 @@ fn answered(options: WebSocketOptions, request: &str) -> (u16, String) {
         let WebSocketEnd::Refused { status: told, .. } = end(&events) else {
             panic!("{events:?}");
         };
-        assert_eq!(*told, Some(status));
+        assert_eq!(told, Some(status));
         assert!(server.is_over(), "and nothing more is read");
         let body = out.split_once("\r\n\r\n").unwrap().1;
         assert_eq!(
@@ -399,6 +399,19 @@ fn a_refused_client_is_told_the_status() {
     );
 }
 
+// SEC-02
+#[test]
+fn the_headers_of_a_refusal_are_told_and_not_shown() {
+    let (mut websocket, _) = client(Subprotocol::Accept);
+    let refused = "HTTP/1.1 401 No\r\nSet-Cookie: s3cret\r\nContent-Length: 0\r\n\r\n";
+    let end = end(&feed(&mut websocket, refused.as_bytes()));
+    assert!(!format!("{end:?}").contains("s3cret"), "{end:?}");
+    let WebSocketEnd::Refused { headers, .. } = end else {
+        panic!("{end:?}");
+    };
+    assert_eq!(headers.get("set-cookie").unwrap(), "s3cret");
+}
+
 // WSK-01 WSK-07
 #[test]
 fn frames_right_behind_the_answer_are_read_however_it_is_split() {
@@ -424,11 +437,11 @@ fn nothing_is_sent_before_the_handshake_is_done() {
     for websocket in [&mut client, &mut server] {
         let mut out = Vec::new();
         assert!(!websocket.send(b"[]", &mut out) && out.is_empty());
-        assert!(!websocket.has_output() && !websocket.is_decided());
+        assert!(!websocket.has_transmit() && !websocket.is_closed());
     }
     feed(&mut server, REQUEST.as_bytes());
     let mut out = Vec::new();
-    server.take_output(&mut out);
+    server.take_transmit(&mut out);
     let handshake = out.len();
     assert!(server.send(b"[]", &mut out));
     assert_eq!(sent(&out[handshake..])[0].text(), "[]");

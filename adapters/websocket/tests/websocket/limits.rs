@@ -2,7 +2,8 @@
 
 use antiphon::BinaryMessages;
 use antiphon::Config;
-use antiphon_websocket::{WebSocket, WebSocketEvent, WebSocketOptions};
+use antiphon::session::{Layer as _, LayerEvent};
+use antiphon_websocket::{WebSocket, WebSocketOptions};
 
 use super::support::{
     BINARY, FIN, PING, PONG, TEXT, close, config, end, expect_fault, feed, frame, header, messages,
@@ -37,7 +38,7 @@ fn a_message_over_the_limit_is_told_before_it_is_read_and_closed_after_an_answer
         let mut server = small(100);
         let events = feed(&mut server, &bytes);
         assert!(
-            matches!(events[..], [WebSocketEvent::Oversize(101)]),
+            matches!(events[..], [LayerEvent::Oversize(101)]),
             "{events:?}"
         );
         // It may be answered, and nothing more is read.
@@ -46,7 +47,7 @@ fn a_message_over_the_limit_is_told_before_it_is_read_and_closed_after_an_answer
         assert!(server.send(b"too large", &mut out));
         assert_eq!(sent(&out)[0].text(), "too large");
         let (code, reason) = antiphon::websocket::CloseCode::after_oversize();
-        server.close(code, reason);
+        server.close_with(code, reason);
         assert_eq!(sent(&output(&mut server))[0].code(), 1009);
         assert!(server.is_over(), "the other side's close is not awaited");
     }
@@ -56,7 +57,7 @@ fn a_message_over_the_limit_is_told_before_it_is_read_and_closed_after_an_answer
     );
     assert_eq!(messages(&feed(&mut small(0), &text(""))).len(), 1);
     let events = feed(&mut server(), &header(FIN | TEXT, u64::MAX, true));
-    assert!(matches!(events[..], [WebSocketEvent::Oversize(u64::MAX)]));
+    assert!(matches!(events[..], [LayerEvent::Oversize(u64::MAX)]));
 }
 
 // WSK-15
@@ -66,7 +67,7 @@ fn an_ignored_message_has_the_same_limit() {
     config.binary = BinaryMessages::Ignore;
     let mut server = open_server(WebSocketOptions::server(), &config);
     let events = feed(&mut server, &header(FIN | BINARY, 1_048_577, true));
-    assert!(matches!(events[..], [WebSocketEvent::Oversize(1_048_577)]));
+    assert!(matches!(events[..], [LayerEvent::Oversize(1_048_577)]));
 }
 
 /// Feeds a frame again and again, and says how often until the connection was closed.
@@ -135,22 +136,22 @@ fn a_text_beyond_its_first_bad_byte_is_not_held() {
 #[test]
 fn data_after_our_close_is_thrown_away_until_theirs_comes() {
     let mut server = server();
-    server.close(antiphon::websocket::CloseCode::GOING_AWAY, "shutting down");
+    server.close_with(antiphon::websocket::CloseCode::GOING_AWAY, "shutting down");
     assert_eq!(sent(&output(&mut server))[0].code(), 1001);
     assert!(!server.may_send() && !server.is_over());
     assert!(feed(&mut server, &text("late")).is_empty());
     assert!(feed(&mut server, &frame(FIN | PING, b"late", true)).is_empty());
-    assert!(!server.has_output());
+    assert!(!server.has_transmit());
     let events = feed(&mut server, &close(1001, ""));
-    assert_eq!(*end(&events), antiphon_websocket::WebSocketEnd::Local);
-    assert!(server.is_over() && !server.has_output());
+    assert_eq!(end(&events), antiphon_websocket::WebSocketEnd::Local);
+    assert!(server.is_over() && !server.has_transmit());
 }
 
 // WSK-09
 #[test]
 fn a_long_reason_is_cut_at_a_character() {
     let mut server = server();
-    server.close(antiphon::websocket::CloseCode::NORMAL, &"€".repeat(50));
+    server.close_with(antiphon::websocket::CloseCode::NORMAL, &"€".repeat(50));
     let sent = sent(&output(&mut server));
     assert_eq!(sent[0].payload.len(), 2 + 41 * 3);
     assert_eq!(&sent[0].payload[2..], "€".repeat(41).as_bytes());

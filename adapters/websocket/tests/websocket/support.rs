@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use antiphon::session::{Layer as _, LayerEnd, LayerEvent};
 use antiphon::{Config, Instant};
-use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketEvent, WebSocketOptions};
+use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketOptions};
 
 /// The request of RFC 6455 clause 1.2, and the answer that goes with its key.
 pub(crate) const REQUEST: &str = "GET /chat?x=1 HTTP/1.1\r\nHost: server.example.com\r\n\
@@ -131,7 +132,7 @@ pub(crate) fn make(options: WebSocketOptions, config: &Config) -> WebSocket {
 pub(crate) fn open_server(options: WebSocketOptions, config: &Config) -> WebSocket {
     let mut server = make(options, config);
     let events = feed(&mut server, REQUEST.as_bytes());
-    assert!(matches!(&events[..], [WebSocketEvent::Opened(_)]));
+    assert!(matches!(&events[..], [LayerEvent::Opened(_)]));
     assert!(output(&mut server).starts_with(b"HTTP/1.1 101 "));
     server
 }
@@ -145,7 +146,7 @@ pub(crate) fn client() -> WebSocket {
     let mut client = make(WebSocketOptions::client("ws://a/").unwrap(), &config());
     let request = String::from_utf8(output(&mut client)).unwrap();
     let events = feed(&mut client, answer(&request, "").as_bytes());
-    assert!(matches!(&events[..], [WebSocketEvent::Opened(_)]));
+    assert!(matches!(&events[..], [LayerEvent::Opened(_)]));
     client
 }
 
@@ -168,7 +169,7 @@ pub(crate) fn value<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// All that comes of `bytes`.
-pub(crate) fn feed(websocket: &mut WebSocket, mut bytes: &[u8]) -> Vec<WebSocketEvent> {
+pub(crate) fn feed(websocket: &mut WebSocket, mut bytes: &[u8]) -> Vec<LayerEvent> {
     let mut events = Vec::new();
     while let Some(event) = websocket.poll_event(&mut bytes) {
         events.push(event);
@@ -178,32 +179,51 @@ pub(crate) fn feed(websocket: &mut WebSocket, mut bytes: &[u8]) -> Vec<WebSocket
 }
 
 /// All that comes of time.
-pub(crate) fn turn(websocket: &mut WebSocket, now: Instant) -> Vec<WebSocketEvent> {
+pub(crate) fn turn(websocket: &mut WebSocket, now: Instant) -> Vec<LayerEvent> {
     websocket.handle_timeout(now);
     feed(websocket, &[])
 }
 
 pub(crate) fn output(websocket: &mut WebSocket) -> Vec<u8> {
     let mut into = Vec::new();
-    assert_eq!(websocket.has_output(), websocket.take_output(&mut into));
+    let had = websocket.has_transmit();
+    websocket.take_transmit(&mut into);
+    assert_eq!(had, !into.is_empty());
     into
 }
 
 /// The messages among events that are only messages.
-pub(crate) fn messages(events: &[WebSocketEvent]) -> Vec<String> {
-    let message = |event: &WebSocketEvent| match event {
-        WebSocketEvent::Message(text) => text.as_str().to_owned(),
+pub(crate) fn messages(events: &[LayerEvent]) -> Vec<String> {
+    let message = |event: &LayerEvent| match event {
+        LayerEvent::Message(text) => text.as_str().to_owned(),
         other => panic!("no message but {other:?}"),
     };
     events.iter().map(message).collect()
 }
 
 /// The end among events that have only that.
-pub(crate) fn end(events: &[WebSocketEvent]) -> &WebSocketEnd {
+pub(crate) fn end(events: &[LayerEvent]) -> WebSocketEnd {
     match events {
-        [WebSocketEvent::Closed(end)] => end,
+        [LayerEvent::Ended(end)] => ended_as(end),
         other => panic!("no end but {other:?}"),
     }
+}
+
+/// The end that a session is told of.
+pub(crate) fn ended_as(end: &LayerEnd) -> WebSocketEnd {
+    let fault = match end {
+        LayerEnd::Local => return WebSocketEnd::Local,
+        LayerEnd::Peer(None) => {
+            let (code, reason) = (None, String::new());
+            return WebSocketEnd::Peer { code, reason };
+        }
+        LayerEnd::Peer(Some(fault)) | LayerEnd::Misbehaved(fault) | LayerEnd::Lost(fault) => fault,
+    };
+    let error = fault.as_error();
+    let end = error.downcast_ref();
+    end.or_else(|| WebSocketEnd::of(error.downcast_ref()?))
+        .unwrap()
+        .clone()
 }
 
 /// Expects that `bytes` close the connection with `code`, told on the wire and as the event, and

@@ -1,12 +1,15 @@
 //! Deadlines, in virtual time.
 
+use std::time::Duration;
+
 use antiphon::Instant;
+use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::websocket::CloseCode;
 use antiphon_websocket::{WebSocketEnd, WebSocketOptions};
 
 use super::support::{
-    FIN, PING, PONG, REQUEST, TEXT, at, client, close, config, end, feed, frame, header, make,
-    output, sent, server, text, turn,
+    FIN, PING, PONG, REQUEST, TEXT, answer, at, client, close, config, end, feed, frame, header,
+    make, output, sent, server, text, turn,
 };
 
 // WSK-10 CON-07
@@ -15,7 +18,7 @@ fn silence_is_pinged_and_a_missing_pong_closes() {
     for (mut websocket, is_client) in [(server(), false), (client(), true)] {
         assert_eq!(websocket.poll_timeout(), Some(at(30_000)));
         assert!(turn(&mut websocket, at(29_999)).is_empty());
-        assert!(!websocket.has_output());
+        assert!(!websocket.has_transmit());
         assert!(turn(&mut websocket, at(30_000)).is_empty());
         let pinged = sent(&output(&mut websocket));
         assert_eq!(
@@ -25,7 +28,7 @@ fn silence_is_pinged_and_a_missing_pong_closes() {
         assert_eq!(websocket.poll_timeout(), Some(at(40_000)));
         assert!(turn(&mut websocket, at(39_999)).is_empty());
         let events = turn(&mut websocket, at(40_000));
-        assert_eq!(*end(&events), WebSocketEnd::PingTimedOut);
+        assert_eq!(end(&events), WebSocketEnd::PingTimedOut);
         assert_eq!(sent(&output(&mut websocket))[0].code(), 1011);
         assert!(websocket.is_over());
     }
@@ -68,14 +71,14 @@ fn a_handshake_that_drips_is_given_up() {
         assert!(feed(&mut server, &[*byte]).is_empty());
     }
     let events = turn(&mut server, at(10_000));
-    assert_eq!(*end(&events), WebSocketEnd::HandshakeTimedOut);
+    assert_eq!(end(&events), WebSocketEnd::HandshakeTimedOut);
     assert!(output(&mut server).starts_with(b"HTTP/1.1 408 "));
     assert!(server.is_over());
 
     let mut client = make(WebSocketOptions::client("ws://a/").unwrap(), &config());
     output(&mut client);
     let events = turn(&mut client, at(10_000));
-    assert_eq!(*end(&events), WebSocketEnd::HandshakeTimedOut);
+    assert_eq!(end(&events), WebSocketEnd::HandshakeTimedOut);
     assert!(client.is_over());
 }
 
@@ -111,7 +114,7 @@ fn a_message_that_drips_is_given_up_though_pings_come_between() {
         let WebSocketEnd::Broken { code, .. } = end(&events) else {
             panic!("{events:?}");
         };
-        assert_eq!(*code, CloseCode::POLICY);
+        assert_eq!(code, CloseCode::POLICY);
     }
 }
 
@@ -154,11 +157,11 @@ fn messages_that_are_ignored_have_their_own_time_too() {
 fn a_close_that_is_not_answered_is_given_up() {
     let mut client = client();
     client.handle_timeout(at(1000));
-    client.close(CloseCode::NORMAL, "");
+    client.close_with(CloseCode::NORMAL, "");
     output(&mut client);
     assert_eq!(client.poll_timeout(), Some(at(6000)));
     assert!(turn(&mut client, at(5999)).is_empty());
-    assert_eq!(*end(&turn(&mut client, at(6000))), WebSocketEnd::Local);
+    assert_eq!(end(&turn(&mut client, at(6000))), WebSocketEnd::Local);
     assert!(client.is_over());
     assert_eq!(client.poll_timeout(), None);
 }
@@ -169,7 +172,7 @@ fn every_state_ends_once_and_holds_no_deadline_after() {
     let connecting = || make(WebSocketOptions::server(), &config());
     let closing = || {
         let mut server = server();
-        server.close(CloseCode::NORMAL, "");
+        server.close_with(CloseCode::NORMAL, "");
         server
     };
     for (mut websocket, lost) in [
@@ -178,9 +181,9 @@ fn every_state_ends_once_and_holds_no_deadline_after() {
         (closing(), WebSocketEnd::Local),
     ] {
         websocket.handle_eof();
-        assert_eq!(*end(&feed(&mut websocket, &[])), lost);
+        assert_eq!(end(&feed(&mut websocket, &[])), lost);
         websocket.handle_eof();
-        websocket.close(CloseCode::NORMAL, "");
+        websocket.close_with(CloseCode::NORMAL, "");
         assert!(feed(&mut websocket, &close(1000, "")).is_empty());
         assert!(turn(&mut websocket, Instant::FAR_FUTURE).is_empty());
         assert_eq!(websocket.poll_timeout(), None);
@@ -188,7 +191,29 @@ fn every_state_ends_once_and_holds_no_deadline_after() {
         assert!(websocket.is_over());
     }
     let mut connecting = connecting();
-    connecting.close(CloseCode::NORMAL, "");
-    assert_eq!(*end(&feed(&mut connecting, &[])), WebSocketEnd::Local);
-    assert!(connecting.is_over() && !connecting.has_output());
+    connecting.close_with(CloseCode::NORMAL, "");
+    assert_eq!(end(&feed(&mut connecting, &[])), WebSocketEnd::Local);
+    assert!(connecting.is_over() && !connecting.has_transmit());
+}
+
+// WSK-11
+#[test]
+fn a_heartbeat_without_a_span_is_sent_once_a_turn() {
+    let mut options = WebSocketOptions::client("ws://a/").unwrap();
+    options.rules.heartbeat = Some(Duration::ZERO);
+    let mut client = make(options, &config());
+    let request = String::from_utf8(output(&mut client)).unwrap();
+    let opened = client.poll_event(&mut answer(&request, "").as_bytes());
+    assert!(matches!(opened, Some(LayerEvent::Opened(_))));
+    for turn in 1..4 {
+        client.handle_timeout(at(turn * 5));
+        let mut input = &[][..];
+        let events: Vec<_> = (0..10)
+            .map_while(|_| client.poll_event(&mut input))
+            .collect();
+        assert!(
+            matches!(events[..], [LayerEvent::Notify("ping")]),
+            "{events:?}"
+        );
+    }
 }

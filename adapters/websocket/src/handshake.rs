@@ -1,0 +1,74 @@
+//! What both sides of the handshake share: a head is gathered until its blank line, and what it
+//! told is handed on.
+
+use antiphon::session::Handshake;
+use tungstenite::http::HeaderMap;
+
+/// Takes what belongs to a head out of `input`, and gives whether the head is whole: what follows its
+/// blank line is left. If it is not, and something is left, it has more bytes than it may.
+pub(crate) fn gather(head: &mut Vec<u8>, bytes_max: usize, input: &mut &[u8]) -> bool {
+    const BLANK: &[u8] = b"\r\n\r\n";
+    let had = head.len();
+    let from = had.saturating_sub(BLANK.len() - 1);
+    let taken = input.len().min(bytes_max.saturating_sub(had));
+    head.extend_from_slice(&input[..taken]);
+    let mut windows = head[from..].windows(BLANK.len());
+    let blank = windows.position(|window| window == BLANK);
+    if let Some(at) = blank {
+        head.truncate(from + at + BLANK.len());
+    }
+    *input = &input[head.len() - had..];
+    blank.is_some()
+}
+
+/// What a handshake has told. Names of headers are in lower case; those of one name stand together,
+/// in the order received.
+pub(crate) fn told(target: &str, headers: &HeaderMap, subprotocol: Option<&str>) -> Handshake {
+    let mut handshake = Handshake::new();
+    handshake.target = Some(target.into());
+    let headers = headers.iter();
+    handshake.headers = headers
+        .map(|(name, value)| (name.as_str().into(), value.as_bytes().into()))
+        .collect();
+    handshake.subprotocol = subprotocol.map(Into::into);
+    handshake
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gather;
+
+    // WSK-15
+    #[test]
+    fn a_head_ends_at_its_blank_line_however_it_is_split() {
+        let whole = b"GET / HTTP/1.1\r\nhost: x\r\n\r\nframes";
+        for split in 0..=whole.len() {
+            let mut head = Vec::new();
+            let (mut first, mut second) = whole.split_at(split);
+            if !gather(&mut head, 100, &mut first) {
+                assert!(first.is_empty());
+                assert!(gather(&mut head, 100, &mut second), "{split}");
+            }
+            assert!(head.ends_with(b"x\r\n\r\n"));
+            assert_eq!([first, second].concat(), b"frames", "{split}");
+        }
+    }
+
+    // WSK-15
+    #[test]
+    fn a_head_beyond_its_limit_is_not_held() {
+        for (bytes_max, is_whole) in [(27, true), (26, false)] {
+            let (mut head, mut input) = (Vec::new(), &b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..]);
+            assert_eq!(gather(&mut head, bytes_max, &mut input), is_whole);
+            assert_eq!(input.is_empty(), is_whole);
+            assert!(head.len() <= bytes_max);
+        }
+        let mut head = Vec::new();
+        for n in 1..=9 {
+            let mut input = &b"x"[..];
+            assert!(!gather(&mut head, 8, &mut input));
+            assert_eq!(input.is_empty(), n <= 8);
+        }
+        assert_eq!(head.len(), 8);
+    }
+}

@@ -1,0 +1,334 @@
+//! The WebSocket itself: its states, its deadlines and its own output.
+//!
+//! Nothing of the conversation goes out before the handshake is done or after a close. However much
+//! is pinged, one pong waits. Everything that is awaited has a deadline.
+//!
+//! ```text
+//!   Handshake ──opened──▶ Open ──our close──▶ Closing ──their close, or too late──▶ Ended
+//!    │  └their refusal     ├──a message too large──▶ Oversize ────┬──our close────▶ Ended
+//!    │     ▼               ├──their half-close─────▶ HalfClosed ──┘
+//!    │  Refused──▶ Ended   └──their close, a broken rule, no pong, end of input───▶ Ended
+//!    └──refused, late, end of input──▶ Ended ──told──▶ Over
+//! ```
+
+mod layer;
+
+use std::fmt;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use antiphon::session::LayerEvent;
+use antiphon::websocket::{CloseCode, Refusal};
+use antiphon::{Config, Instant, KeepAlive, KeepAliveAction};
+use tungstenite::http::{HeaderMap, StatusCode};
+use tungstenite::protocol::frame::coding::{Control, OpCode};
+
+use crate::client;
+use crate::end::WebSocketEnd;
+use crate::handshake::gather;
+use crate::options::WebSocketOptions;
+use crate::read::{Fault, FrameReader, Received};
+use crate::refused::Refused;
+use crate::server;
+use crate::write;
+
+/// One side of a WebSocket, without the socket: a [`Layer`](antiphon::session::Layer), whose methods
+/// drive it, by a session or by hand.
+///
+/// ```
+/// use antiphon::session::{Layer, LayerEvent};
+/// use antiphon::{Config, Instant};
+/// use antiphon_websocket::{WebSocket, WebSocketOptions};
+///
+/// let config = Config::new().for_websocket();
+/// let options = WebSocketOptions::client("ws://localhost/rpc")?;
+/// let mut client = WebSocket::new(options.into(), &config, Instant::ZERO)?;
+/// let mut server = WebSocket::new(WebSocketOptions::server().into(), &config, Instant::ZERO)?;
+///
+/// // The request, and the answer.
+/// let (mut wire, mut back) = (Vec::new(), Vec::new());
+/// client.take_transmit(&mut wire);
+/// assert!(matches!(server.poll_event(&mut &wire[..]), Some(LayerEvent::Opened(_))));
+/// server.take_transmit(&mut back);
+/// assert!(matches!(client.poll_event(&mut &back[..]), Some(LayerEvent::Opened(_))));
+///
+/// // A message.
+/// let mut wire = Vec::new();
+/// client.send(b"[]", &mut wire);
+/// let Some(LayerEvent::Message(message)) = server.poll_event(&mut &wire[..]) else { panic!() };
+/// assert_eq!(message, "[]");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct WebSocket {
+    options: Arc<WebSocketOptions>,
+    reader: FrameReader,
+    frame_time_max: Option<Duration>,
+    /// The latest time told.
+    now: Instant,
+    /// The latest time up to which deadlines may end something.
+    judged: Instant,
+    phase: Phase,
+    keep_alive: KeepAlive,
+    /// When a message that has begun must have ended.
+    message_due: Option<Instant>,
+    /// When the next application heartbeat is due.
+    heartbeat_due: Option<Instant>,
+    /// Handshake and control frames that wait.
+    output: Vec<u8>,
+    /// The last ping that has not been answered.
+    pong: Option<Vec<u8>>,
+    /// How it ended.
+    end: Option<Box<WebSocketEnd>>,
+}
+
+enum Phase {
+    /// The head of the request is awaited, or that of the answer, which must accept this key.
+    Handshake(Vec<u8>, Option<String>),
+    /// The server has refused, and the beginning of its answer's body is awaited.
+    Refused(Box<Refused>),
+    Open,
+    /// Our close is sent; theirs is awaited until then.
+    Closing(Instant),
+    /// Nothing more comes in, and something is still to be said.
+    HalfClosed,
+    /// A message is too large: nothing more is read, and something is still to be said.
+    Oversize,
+    /// The end is to be told.
+    Ended,
+    /// The end has been told.
+    Over,
+}
+
+impl WebSocket {
+    /// Begins a handshake, whose time runs from `now` on. A client's request is output at once.
+    /// `config` gives the limit on messages, on the time they may take, and what a binary message
+    /// does.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made.
+    pub fn new(options: Arc<WebSocketOptions>, config: &Config, now: Instant) -> io::Result<Self> {
+        let mut output = Vec::new();
+        let request = options.request.as_ref();
+        let accept = request.map(|request| client::ask(request, &options.rules, &mut output));
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let accept = accept.transpose().map_err(invalid)?;
+        Ok(Self {
+            reader: FrameReader::new(options.is_server(), config.message_bytes_max, config.binary),
+            frame_time_max: config.frame_time_max,
+            now,
+            judged: now,
+            phase: Phase::Handshake(Vec::new(), accept),
+            keep_alive: KeepAlive::new(options.rules.keep_alive, now),
+            options,
+            message_due: None,
+            heartbeat_due: None,
+            output,
+            pong: None,
+            end: None,
+        })
+    }
+
+    /// Closes it: at once if nothing is awaited from the other side, else when its close has come
+    /// or `close_time_max` has passed. Nothing may be sent any more.
+    pub fn close_with(&mut self, code: CloseCode, reason: &str) {
+        match self.phase {
+            Phase::Open => {
+                self.say_close(Some(code), reason);
+                let until = self.now + self.options.rules.close_time_max;
+                self.phase = Phase::Closing(until);
+            }
+            Phase::HalfClosed | Phase::Oversize => {
+                self.say_close(Some(code), reason);
+                self.finish(WebSocketEnd::Local);
+            }
+            Phase::Handshake(..) | Phase::Refused(_) => {
+                self.output = Vec::new();
+                self.finish(WebSocketEnd::Local);
+            }
+            Phase::Closing(_) | Phase::Ended | Phase::Over => {}
+        }
+    }
+
+    /// How it ended, once it has.
+    pub fn end(&self) -> Option<&WebSocketEnd> {
+        self.end.as_deref()
+    }
+
+    fn is_masked(&self) -> bool {
+        !self.options.is_server()
+    }
+
+    fn read(&mut self, input: &mut &[u8]) -> Option<LayerEvent> {
+        match &mut self.phase {
+            Phase::Handshake(head, _) => {
+                if gather(head, self.options.rules.header_bytes_max, input) {
+                    return self.finish_handshake().or_else(|| self.read(input));
+                }
+                if !input.is_empty() {
+                    self.refuse(431, "its head is too long");
+                }
+            }
+            Phase::Refused(refused) => {
+                if refused.gather(input) {
+                    self.finish_refused();
+                }
+            }
+            Phase::Open => return self.read_open(input),
+            // What was on its way when our close was sent is not wanted any more.
+            Phase::Closing(_) => {
+                while let Some(received) = self.reader.poll(input).transpose() {
+                    if matches!(received, Ok(Received::Close(..)) | Err(_)) {
+                        self.finish(WebSocketEnd::Local);
+                        break;
+                    }
+                }
+            }
+            Phase::HalfClosed | Phase::Oversize | Phase::Ended | Phase::Over => *input = &[],
+        }
+        None
+    }
+
+    /// Judges the head that has been gathered. None if it opens nothing.
+    fn finish_handshake(&mut self) -> Option<LayerEvent> {
+        let Phase::Handshake(head, accept) = self.take_phase() else {
+            return None;
+        };
+        let rules = &self.options.rules;
+        let judged = match (accept, &self.options.request) {
+            (Some(accept), Some(request)) => {
+                client::judge(&head, &accept, request.url.target(), rules)
+                    .map_err(|refused| self.phase = Phase::Refused(refused))
+            }
+            _ => server::answer(&head, rules, &mut self.output)
+                .map_err(|refused| self.refuse(refused.status, refused.reason)),
+        };
+        let handshake = judged.ok()?;
+        self.phase = Phase::Open;
+        self.keep_alive.handle_open(self.now);
+        self.next_heartbeat();
+        Some(LayerEvent::Opened(handshake))
+    }
+
+    fn read_open(&mut self, input: &mut &[u8]) -> Option<LayerEvent> {
+        loop {
+            let received = self.reader.poll(input);
+            let due = self.message_due.or_else(|| self.message_due_from_now());
+            self.message_due = due.filter(|_| self.reader.is_unfinished());
+            match received {
+                Ok(None) => return None,
+                Ok(Some(Received::Text(text))) => return Some(LayerEvent::Message(text)),
+                Ok(Some(Received::Ping(payload))) => self.pong = Some(payload),
+                Ok(Some(Received::Nothing)) => {}
+                Ok(Some(Received::Close(code, reason))) => {
+                    // Clause 5.5.1: the same code goes back.
+                    self.say_close(code, "");
+                    self.finish(WebSocketEnd::Peer { code, reason });
+                    return None;
+                }
+                Err(Fault::Oversize(bytes)) => {
+                    *input = &[];
+                    self.phase = Phase::Oversize;
+                    return Some(LayerEvent::Oversize(bytes));
+                }
+                Err(Fault::Broken(code, reason)) => {
+                    self.fail(code, reason);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The heartbeat of this side, if there is one. The next is due a span from now.
+    fn next_heartbeat(&mut self) -> Option<&'static str> {
+        let own = self.options.rules.own_heartbeat(self.options.is_server());
+        // With no span at all it would be due at once, without end.
+        let due = |span: Duration| self.now + span.max(Duration::from_millis(1));
+        self.heartbeat_due = own.map(|(_, span)| due(span));
+        own.map(|(method, _)| method)
+    }
+
+    fn message_due_from_now(&self) -> Option<Instant> {
+        self.frame_time_max.map(|span| self.now + span)
+    }
+
+    fn act_on_time(&mut self) {
+        match self.phase {
+            Phase::Handshake(..) if self.keep_alive.poll_action(self.judged).is_some() => {
+                self.refuse(408, "the request took too long");
+                self.finish(WebSocketEnd::HandshakeTimedOut);
+            }
+            Phase::Refused(_) if self.keep_alive.poll_action(self.judged).is_some() => {
+                self.finish_refused();
+            }
+            Phase::Open if self.message_due.is_some_and(|due| due <= self.judged) => {
+                self.fail(CloseCode::POLICY, "a message took too long");
+            }
+            Phase::Open => match self.keep_alive.poll_action(self.judged) {
+                None => {}
+                // Without payload: whatever comes in after it answers it.
+                Some(KeepAliveAction::SendPing) => self.say(Control::Ping, &[]),
+                Some(KeepAliveAction::PeerDead | KeepAliveAction::ConnectTimedOut) => {
+                    let (code, reason) = CloseCode::after_silence();
+                    self.say_close(Some(code), reason);
+                    self.finish(WebSocketEnd::PingTimedOut);
+                }
+            },
+            Phase::Closing(until) if until <= self.judged => self.finish(WebSocketEnd::Local),
+            // Nothing is due.
+            _ => {}
+        }
+    }
+
+    /// Ends it because the other side broke a rule.
+    fn fail(&mut self, code: CloseCode, reason: &'static str) {
+        self.say_close(Some(code), reason);
+        self.finish(WebSocketEnd::Broken { code, reason });
+    }
+
+    /// Ends a handshake.
+    fn refuse(&mut self, status: u16, reason: &'static str) {
+        let is_server = self.options.is_server();
+        if is_server {
+            server::refuse(Refusal { status, reason }, &mut self.output);
+        }
+        let status = StatusCode::from_u16(status).ok().filter(|_| is_server);
+        self.finish(Refused::new(status, reason, HeaderMap::new()).end());
+    }
+
+    /// Ends a handshake that the server has refused, with what has come of its answer.
+    fn finish_refused(&mut self) {
+        if let Phase::Refused(refused) = self.take_phase() {
+            self.finish(refused.end());
+        }
+    }
+
+    /// The phase itself, for what it holds; the next one is to be set.
+    fn take_phase(&mut self) -> Phase {
+        mem::replace(&mut self.phase, Phase::Ended)
+    }
+
+    fn say(&mut self, what: Control, payload: &[u8]) {
+        let is_masked = self.is_masked();
+        write::frame(&mut self.output, OpCode::Control(what), payload, is_masked);
+    }
+
+    fn say_close(&mut self, code: Option<CloseCode>, reason: &str) {
+        self.pong = None;
+        self.say(Control::Close, &write::close_payload(code, reason));
+    }
+
+    fn finish(&mut self, end: WebSocketEnd) {
+        self.phase = Phase::Ended;
+        self.end = Some(Box::new(end));
+    }
+}
+
+impl fmt::Debug for WebSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebSocket")
+            .field("is_server", &self.options.is_server())
+            .finish_non_exhaustive()
+    }
+}
