@@ -269,7 +269,10 @@ impl Driver {
             self.handlers.begin(cx, &self.session, &mut self.work);
             self.write(cx);
             let (wake_at, may_read) = match next {
-                Next::Busy => continue,
+                Next::Busy { may_read } => {
+                    self.may_read = may_read;
+                    continue;
+                }
                 Next::Over => {
                     let until = self.session.now() + self.session.linger();
                     self.stage = Stage::Closing(until);

@@ -131,7 +131,7 @@ impl Future for Exchange<'_> {
             let next = this.session.turn(moved, work, reply, cx.waker());
             this.handlers.begin(cx, &this.session, &mut this.work);
             match next {
-                Next::Busy => {}
+                Next::Busy { .. } => {}
                 Next::Sleep { wake_at, .. } => {
                     let is_through = this.handlers.is_through();
                     let ended = is_through.then(|| this.session.end_if_answered(&mut this.reply));

@@ -63,7 +63,10 @@ pub struct Moved<'t> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Another turn: work or output was taken.
-    Busy,
+    Busy {
+        /// Whether there is room for more input, and use for it.
+        may_read: bool,
+    },
     /// It sleeps until its waker is woken, until there is something to read if `may_read`, and
     /// until `wake_at`.
     Sleep {
@@ -113,11 +116,11 @@ impl Session {
             return Next::Over;
         }
         let may_serve = !work.is_empty() || (requests.is_some() && state.conn.wants_service());
+        let may_read = state.conn.may_read() && state.conn.wants_input();
         if may_write || may_serve {
-            return Next::Busy;
+            return Next::Busy { may_read };
         }
         let wake_at = state.next_alarm(now, is_drained);
-        let may_read = state.conn.may_read() && state.conn.wants_input();
         state.fall_asleep(Sleeper::Task, waker);
         Next::Sleep { wake_at, may_read }
     }
