@@ -17,10 +17,10 @@
 //!
 //! # Memory
 //!
-//! An open WebSocket that is idle holds no buffer, only what is counted: some 500 bytes. While a
-//! message comes in it holds what has come of it, up to twice that while it grows,
-//! `message_bytes_max` at most. A handshake holds `header_bytes_max`. Of pings only the last is
-//! answered. Output waits in the connection, within its own limits.
+//! An open WebSocket that is idle holds no buffer, only its state: some 500 bytes. While a message
+//! comes in, it holds what has come of it, `message_bytes_max` at most, in a buffer that grows by
+//! doubling. A handshake holds `header_bytes_max`. Of pings only the last is answered. Output waits in
+//! the connection, within its own limits.
 #![forbid(unsafe_code)]
 
 mod client;
