@@ -239,7 +239,7 @@ impl Client {
         timeout: Option<Duration>,
     ) -> Result<Collector, HttpError> {
         let send = self.lock_send().clone().ok_or(HttpError::Closed)?;
-        let due = super::stream::after(self.inner.runtime.now(), timeout);
+        let due = super::io::after(self.inner.runtime.now(), timeout);
         let exchanged = async {
             loop {
                 let response = send.send(&started.request).await?;

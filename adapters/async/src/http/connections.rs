@@ -2,484 +2,70 @@
 //! been done.
 //!
 //! ```text
-//!   send ──▶ idle one? ──▶ its task: request ──▶ reply ──▶ next in line, or idle again
-//!              │ none                  ├ dropped, broken ──▶ the task ends, its place is free
-//!              │                       └ the server's last reply ──▶ likewise
-//!              ├ a place is free ──▶ connect ──▶ a task of its own
-//!              └ none ──▶ wait in line for either
+//!   send ──▶ pool: an idle connection, or the right to one more ──▶ request ──▶ reply ──▶ pool
 //! ```
 //!
-//! A request is served by its connection's task from the first byte to the last: whoever asked is
-//! woken once, with the whole reply.
-//!
-//! A place is taken until the stream is let go, so the server never sees more than the limit. A
-//! request is sent again only if hyper gave it back unsent, or if the server cannot have read it: see
-//! [`Kept`](antiphon_session::http::Kept).
+//! hyper-util's pool keeps them and gives each that comes back to who has waited longest. A right is
+//! taken until the stream is let go, so the server never sees more connections than the limit. (Its
+//! legacy client cannot wait for either: while a connection is on its way back it makes another,
+//! which `client_and_server_talk_over_real_sockets` counts.) [`line`](super::line) says when a
+//! request is sent again.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::mem;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use antiphon::Instant;
-use antiphon_session::http::{HttpClientOptions, HttpError, HttpRequest, HttpResponse, HttpUrl};
-use http_body_util::Full;
-use hyper::client::conn::http1::Builder;
+use antiphon_session::http::{HttpClientOptions, HttpError, HttpRequest, HttpResponse};
+use async_lock::{Semaphore, SemaphoreGuardArc};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1::{Builder, Connection, SendRequest};
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    LOCATION,
+};
+use hyper::{Method, Request, Response};
+use hyper_util::client::pool::cache;
+use tower_service::Service;
 
 use super::client::{HttpSend, Sending};
-use super::job::{Body, Failed, Job, Reuse, Sender, Stage, Step, Target, header_map, register};
-use super::stream::{HyperIo, NextRequest};
+use super::io::{Alarm, HyperIo};
+use super::line::{Line, Wire, idle_time_said};
 use crate::client::Connect;
-use crate::runtime::{SharedRuntime, Timer, until};
+use crate::runtime::{SharedRuntime, until};
 
 /// The most bytes of a reply that hyper holds at once.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// A connection of hyper.
-type Conn = hyper::client::conn::http1::Connection<HyperIo, Full<Body>>;
+type Body = Full<Bytes>;
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Connections to one server, made when they are needed. Dropped, it closes those that are idle at
 /// once and the others with their replies.
 pub struct Connections {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
+    /// Sends a request over one connection of the pool. None if it was not sent.
+    attempt: Box<dyn Fn(Request<Body>, usize) -> BoxFuture<Attempt> + Send + Sync>,
 }
 
-struct Inner {
+type Attempt = Result<Option<HttpResponse>, HttpError>;
+
+struct Shared {
     connect: Box<dyn Connect>,
     runtime: SharedRuntime,
     connections_max: usize,
+    /// The rights that are not given out.
+    permits: Arc<Semaphore>,
     connect_time_max: Duration,
     idle_time_max: Duration,
     write_time_max: Option<Duration>,
     header_bytes_max: usize,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The latest to become idle last, each with the time until which it is kept.
-    idle: Vec<(Arc<Desk>, Instant)>,
-    /// How many places are taken.
-    places: usize,
-    /// What waits for a connection or a place, the longest first.
-    waiting: VecDeque<Arc<Job>>,
-    /// Where the last request went.
-    target: Option<Arc<Target>>,
-}
-
-/// Where an idle connection is handed the next request.
-#[derive(Default)]
-struct Desk {
-    state: Mutex<DeskState>,
-}
-
-#[derive(Default)]
-struct DeskState {
-    next: Option<Arc<Job>>,
-    /// Nothing more will come.
-    is_closed: bool,
-    /// The connection's task.
-    server: Option<Waker>,
-}
-
-/// The right to one connection. Dropped, it goes to the next in line.
-pub(super) struct Place {
-    inner: Weak<Inner>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(inner) = self.inner.upgrade() {
-            inner.free();
-        }
-    }
-}
-
-// Nothing that can panic runs under either of these locks.
-
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, DeskState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Under the lock of the line, so that a caller who finds the desk no longer idle finds the job. Gives
-    /// the task to be woken; no job is taken where the connection is over.
-    fn hand(&self, job: &Arc<Job>) -> Result<Option<Waker>, Option<Waker>> {
-        let mut state = self.lock();
-        if state.is_closed {
-            return Err(state.server.take());
-        }
-        state.next = Some(Arc::clone(job));
-        Ok(state.server.take())
-    }
-
-    /// Takes nothing more. Gives the task to be woken.
-    fn close(&self) -> Option<Waker> {
-        let mut state = self.lock();
-        state.is_closed = true;
-        state.server.take()
-    }
-
-    /// Ready with the next request; none if none will come.
-    fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<Arc<Job>>> {
-        let mut state = self.lock();
-        if let Some(job) = state.next.take() {
-            return Poll::Ready(Some(job));
-        }
-        if state.is_closed {
-            return Poll::Ready(None);
-        }
-        register(&mut state.server, cx);
-        Poll::Pending
-    }
-}
-
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives a request to an idle connection, or has whoever asked make one, or lets it wait.
-    fn hand(self: &Arc<Self>, job: &Arc<Job>) {
-        let now = self.runtime.now();
-        let mut state = self.lock();
-        while let Some((desk, until)) = state.idle.pop() {
-            // Time may have passed that its task has not noticed.
-            let handed = match until > now {
-                true => desk.hand(job),
-                false => Err(desk.close()),
-            };
-            let (is_handed, task) = match handed {
-                Ok(task) => (true, task),
-                Err(task) => (false, task),
-            };
-            drop(state);
-            task.into_iter().for_each(Waker::wake);
-            if is_handed {
-                return;
-            }
-            state = self.lock();
-        }
-        if state.places < self.connections_max {
-            state.places += 1;
-            let inner = Arc::downgrade(self);
-            drop(state);
-            Arc::clone(job).advance(Stage::Placed(Place { inner }));
-        } else {
-            state.waiting.push_back(Arc::clone(job));
-        }
-    }
-
-    /// The next request in line, for a connection that has done with its last one; if there is
-    /// none it is idle, for `idle_time_max`.
-    fn next(&self, desk: &Arc<Desk>, idle_time_max: Duration) -> Option<Arc<Job>> {
-        loop {
-            let mut state = self.lock();
-            let Some(job) = state.waiting.pop_front() else {
-                let until = self.runtime.now() + idle_time_max;
-                state.idle.push((Arc::clone(desk), until));
-                return None;
-            };
-            drop(state);
-            if !job.is_given_up() {
-                return Some(job);
-            }
-        }
-    }
-
-    /// Gives a place that has become free to whoever has waited longest.
-    fn free(self: &Arc<Self>) {
-        loop {
-            let mut state = self.lock();
-            let Some(job) = state.waiting.pop_front() else {
-                state.places -= 1;
-                return;
-            };
-            drop(state);
-            if !job.is_given_up() {
-                let inner = Arc::downgrade(self);
-                job.advance(Stage::Placed(Place { inner }));
-                return;
-            }
-        }
-    }
-
-    /// When an idle connection has been kept long enough; none for one that is at work.
-    fn idle_until(&self, desk: &Arc<Desk>) -> Option<Instant> {
-        let state = self.lock();
-        let mut idle = state.idle.iter();
-        let found = idle.find(|(found, _)| Arc::ptr_eq(found, desk))?;
-        Some(found.1)
-    }
-
-    /// Lets go of a connection if it is idle: no request is handed to it any more. One that is not has
-    /// been handed its last.
-    fn forget(&self, desk: &Arc<Desk>) -> bool {
-        let mut state = self.lock();
-        let mut idle = state.idle.iter();
-        let found = idle.position(|(found, _)| Arc::ptr_eq(found, desk));
-        let forgotten = found.map(|at| state.idle.remove(at));
-        drop(state);
-        forgotten.is_some()
-    }
-
-    /// Makes a connection for a request, and lets it run on a task of its own, which holds the
-    /// place.
-    async fn open(self: &Arc<Self>, place: Place, job: &Arc<Job>) -> Result<(), HttpError> {
-        let due = self.runtime.now() + self.connect_time_max;
-        let connecting = until(&*self.runtime, due, self.connect.connect());
-        let link = match connecting.await {
-            Some(link) => link.map_err(HttpError::Connect)?,
-            None => return Err(HttpError::Connect(io::ErrorKind::TimedOut.into())),
-        };
-        let io = HyperIo::new(
-            link.io,
-            None,
-            None,
-            self.write_time_max,
-            Duration::ZERO,
-            Arc::clone(&self.runtime),
-        );
-        let next = NextRequest::default();
-        let io = io.for_client(next.clone());
-        let mut builder = Builder::new();
-        builder
-            .max_header_size(self.header_bytes_max)
-            .max_buf_size(BUFFER_BYTES_MAX.max(self.header_bytes_max));
-        let (sender, conn) = builder.handshake(io).await.map_err(unsent)?;
-        let running = Running {
-            inner: Arc::downgrade(self),
-            desk: Arc::default(),
-            job: Some(Arc::clone(job)),
-            is_sent: false,
-            place: Some(place),
-        };
-        let runtime = Arc::clone(&self.runtime);
-        let sender = Sender::new(sender, next);
-        self.runtime
-            .spawn(Box::pin(run(conn, sender, runtime, running)));
-        Ok(())
-    }
-
-    async fn send(self: &Arc<Self>, asked: &HttpRequest) -> Result<HttpResponse, HttpError> {
-        let job = Arc::new(Job::new(self.target(&asked.url)?, asked));
-        let waiting = Waiting(self, &job);
-        self.hand(waiting.1);
-        loop {
-            match poll_fn(|cx| waiting.1.poll_step(cx)).await {
-                // Apart, for it is large and rare.
-                Step::Open(place) => Box::pin(self.open(place, waiting.1)).await?,
-                Step::Done(replied) => return replied,
-            }
-        }
-    }
-
-    /// What the head of a request to `url` says of it. Mostly that is where the last one went.
-    fn target(&self, url: &HttpUrl) -> Result<Arc<Target>, HttpError> {
-        let mut state = self.lock();
-        if let Some(known) = state.target.as_ref().filter(|known| known.is_at(url)) {
-            return Ok(Arc::clone(known));
-        }
-        let target = Arc::new(Target::new(url)?);
-        state.target = Some(Arc::clone(&target));
-        Ok(target)
-    }
-}
-
-/// Nobody will ask any more.
-impl Drop for Inner {
-    fn drop(&mut self) {
-        let idle = mem::take(&mut self.lock().idle);
-        let closed = idle.iter().filter_map(|(desk, _)| desk.close());
-        closed.for_each(Waker::wake);
-    }
-}
-
-/// Somebody who asked. Dropped before the reply, it leaves the line, lets the next have the place
-/// that was granted, or ends the connection that serves it.
-struct Waiting<'a>(&'a Arc<Inner>, &'a Arc<Job>);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let (stage, server) = self.1.give_up();
-        match (stage, server) {
-            (Stage::Waiting, Some(server)) => server.wake(),
-            (Stage::Waiting, None) => {
-                let mut state = self.0.lock();
-                state.waiting.retain(|job| !Arc::ptr_eq(job, self.1));
-            }
-            // A place goes to the next with it.
-            (Stage::Placed(_) | Stage::Done(_) | Stage::GivenUp, _) => {}
-        }
-    }
-}
-
-/// What a connection's task knows, and what it leaves behind when it ends or is dropped.
-struct Running {
-    inner: Weak<Inner>,
-    desk: Arc<Desk>,
-    /// What it serves, and whether the server may have seen of it.
-    job: Option<Arc<Job>>,
-    is_sent: bool,
-    place: Option<Place>,
-}
-
-impl Running {
-    /// Serves one request after the other. Ends with the connection, or once nobody asks any more.
-    async fn serve(&mut self, mut sender: Sender, runtime: &SharedRuntime) {
-        let mut timer = runtime.timer();
-        // It cannot have been idle for too long before then.
-        let mut due = Instant::ZERO;
-        while let Some(job) = self.job.clone() {
-            // Of what was given up before, nothing is sent.
-            let mut outcome = None;
-            let mut reuse = Reuse::Yes;
-            if !job.is_given_up() {
-                self.is_sent = true;
-                outcome = Some(match job.serve(&mut sender).await {
-                    Ok((response, found)) => {
-                        reuse = found;
-                        Ok(response)
-                    }
-                    Err(Failed::Error(error)) => Err(error),
-                    Err(Failed::Unsent) => {
-                        self.is_sent = false;
-                        return;
-                    }
-                    Err(Failed::GivenUp) => return,
-                });
-            }
-            let has_failed = matches!(outcome, Some(Err(_)));
-            let inner = self.inner.upgrade();
-            // A connection that is over, or about to be, is given nothing more.
-            let inner = inner.filter(|_| !has_failed && reuse != Reuse::No);
-            self.job = inner.as_ref().and_then(|inner| {
-                let span = match reuse {
-                    Reuse::For(span) => {
-                        // The timer may have been set for a later time.
-                        due = Instant::ZERO;
-                        span.min(inner.idle_time_max)
-                    }
-                    Reuse::Yes | Reuse::No => inner.idle_time_max,
-                };
-                inner.next(&self.desk, span)
-            });
-            // Who asks again at once finds it idle.
-            if let Some(outcome) = outcome {
-                job.advance(Stage::Done(outcome));
-            }
-            if inner.is_none() {
-                return;
-            }
-            drop(inner);
-            if self.job.is_none() {
-                self.job = self.wait(runtime, &mut *timer, &mut due).await;
-            }
-        }
-    }
-
-    /// Waits for the next request; none if it has been idle for too long, or nobody asks any more.
-    async fn wait(
-        &self,
-        runtime: &SharedRuntime,
-        timer: &mut dyn Timer,
-        due: &mut Instant,
-    ) -> Option<Arc<Job>> {
-        poll_fn(|cx| {
-            loop {
-                if let Poll::Ready(next) = self.desk.poll_next(cx) {
-                    return Poll::Ready(next);
-                }
-                // While it is at work it does not become idle for too long, so the timer stays.
-                if timer.poll_until(*due, cx).is_pending() {
-                    return Poll::Pending;
-                }
-                let Some(inner) = self.inner.upgrade() else {
-                    return Poll::Ready(None);
-                };
-                match inner.idle_until(&self.desk) {
-                    Some(until) if until > runtime.now() => *due = until,
-                    Some(_) if inner.forget(&self.desk) => return Poll::Ready(None),
-                    // It has been handed a request.
-                    Some(_) | None => {}
-                }
-            }
-        })
-        .await
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let Some(inner) = self.inner.upgrade() else {
-            return;
-        };
-        inner.forget(&self.desk);
-        let handed = self.desk.lock().next.take();
-        let (job, is_sent) = match self.job.take() {
-            Some(job) => (job, self.is_sent),
-            None => match handed {
-                Some(job) => (job, false),
-                None => return,
-            },
-        };
-        if is_sent {
-            let ended = io::Error::new(io::ErrorKind::ConnectionAborted, "its task was ended");
-            job.advance(Stage::Done(Err(HttpError::Lost(ended))));
-        } else if let Some(place) = self
-            .place
-            .take()
-            .filter(|_| job.may_be_tried(inner.connections_max))
-        {
-            job.advance(Stage::Placed(place));
-        } else {
-            let broken = io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "the server closes every connection before it is used",
-            );
-            job.advance(Stage::Done(Err(HttpError::Unsent(broken))));
-        }
-    }
-}
-
-/// Runs a connection until it ends or has been idle for too long.
-///
-/// What is given last is dropped last, whether or not it was ever polled: the stream before its place.
-async fn run(conn: Conn, sender: Sender, runtime: SharedRuntime, running: Running) {
-    let mut running = running;
-    let desk = Arc::clone(&running.desk);
-    let mut conn = pin!(Some(conn));
-    {
-        let mut serving = pin!(running.serve(sender, &runtime));
-        poll_fn(|cx| {
-            // First, so that what is asked goes out at once.
-            if serving.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            let polled = conn.as_mut().as_pin_mut().map(|conn| conn.poll(cx));
-            if polled.is_some_and(|polled| polled.is_ready()) {
-                desk.close().into_iter().for_each(Waker::wake);
-                // What was handed to it and not sent comes back: hyper holds it until then.
-                conn.set(None);
-            }
-            // A reply may have come in.
-            serving.as_mut().poll(cx)
-        })
-        .await;
-    }
-    if let Some(conn) = conn.as_pin_mut() {
-        // Nothing more is asked; it ends with what is under way.
-        let _ = conn.await;
-    }
-}
-
-fn unsent(error: hyper::Error) -> HttpError {
-    HttpError::Unsent(io::Error::other(error))
 }
 
 impl Connections {
@@ -494,40 +80,315 @@ impl Connections {
     ) -> Result<Self, HttpError> {
         // A header that is of no use is better told now than by every call.
         header_map(&options.headers)?;
-        let inner = Inner {
+        let connections_max = options.connections_max.max(1);
+        let shared = Arc::new(Shared {
             connect: Box::new(connect),
             runtime,
-            connections_max: options.connections_max.max(1),
+            connections_max,
+            permits: Arc::new(Semaphore::new(connections_max)),
             connect_time_max: options.connect_time_max,
             idle_time_max: options.idle_time_max,
             write_time_max: options.config.write_time_max,
             header_bytes_max: options.header_bytes_max,
-            state: Mutex::default(),
+        });
+        let pool = cache::builder().build(Connector::new(&shared));
+        let idle_time_max = shared.idle_time_max;
+        let attempt = move |request, bytes_max| -> BoxFuture<Attempt> {
+            let mut pool = pool.clone();
+            Box::pin(async move {
+                poll_fn(|cx| pool.poll_ready(cx)).await?;
+                let mut conn = pool.call(()).await?;
+                drop(pool);
+                let line = Arc::clone(&conn.inner().line);
+                // It may have ended while it was idle.
+                if poll_fn(|cx| conn.poll_ready(cx)).await.is_err() || !line.begin() {
+                    return Ok(None);
+                }
+                let leased = Leased { conn, line };
+                leased.exchange(request, bytes_max, idle_time_max).await
+            })
         };
         Ok(Self {
-            inner: Arc::new(inner),
+            shared,
+            attempt: Box::new(attempt),
         })
     }
 
     /// How many connections there are, those that are being made included.
     pub fn open(&self) -> usize {
-        self.inner.lock().places
+        self.shared.connections_max - self.shared.permits.available_permits()
     }
 }
 
 impl HttpSend for Connections {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
-        Box::pin(self.inner.send(request))
+        Box::pin(async move {
+            // Each that was idle may have ended, and a new one.
+            for _ in 0..=self.shared.connections_max {
+                let request = (head_of(request)?, request.reply_bytes_max);
+                if let Some(response) = (self.attempt)(request.0, request.1).await? {
+                    return Ok(response);
+                }
+            }
+            let why = "the server closes every connection before it is used";
+            let aborted = io::ErrorKind::ConnectionAborted;
+            Err(HttpError::Unsent(io::Error::new(aborted, why)))
+        })
     }
 }
 
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.inner.lock();
         f.debug_struct("Connections")
-            .field("places", &state.places)
-            .field("idle", &state.idle.len())
-            .field("waiting", &state.waiting.len())
+            .field("connections_max", &self.shared.connections_max)
             .finish_non_exhaustive()
     }
+}
+
+/// Makes connections, each with a right.
+struct Connector {
+    shared: Arc<Shared>,
+    waiting: Option<Pin<Box<dyn Future<Output = SemaphoreGuardArc> + Send + Sync>>>,
+    permit: Option<SemaphoreGuardArc>,
+}
+
+impl Connector {
+    fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            waiting: None,
+            permit: None,
+        }
+    }
+}
+
+impl Clone for Connector {
+    fn clone(&self) -> Self {
+        Self::new(&self.shared)
+    }
+}
+
+impl Service<()> for Connector {
+    type Response = Conn;
+    type Error = HttpError;
+    type Future = BoxFuture<Result<Conn, HttpError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
+        if self.permit.is_none() {
+            let acquire = || Box::pin(self.shared.permits.acquire_arc()) as _;
+            let waiting = self.waiting.get_or_insert_with(acquire);
+            self.permit = Some(ready!(waiting.as_mut().poll(cx)));
+            self.waiting = None;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        let (shared, permit) = (Arc::clone(&self.shared), self.permit.take());
+        Box::pin(async move {
+            let due = shared.runtime.now() + shared.connect_time_max;
+            let connecting = until(&*shared.runtime, due, shared.connect.connect());
+            let link = match connecting.await {
+                Some(link) => link.map_err(HttpError::Connect)?,
+                None => return Err(HttpError::Connect(io::ErrorKind::TimedOut.into())),
+            };
+            let line = Line::new(&shared.runtime);
+            let io = HyperIo::new(link.io, Wire::new(Arc::clone(&line), permit));
+            let (sender, conn) = Builder::new()
+                .max_header_size(shared.header_bytes_max)
+                .max_buf_size(BUFFER_BYTES_MAX.max(shared.header_bytes_max))
+                .handshake(io)
+                .await
+                .map_err(|error| HttpError::Unsent(io::Error::other(error)))?;
+            let alarm = Alarm::new(&shared.runtime);
+            let task = run(conn, Arc::clone(&line), alarm, shared.write_time_max);
+            shared.runtime.spawn(Box::pin(task));
+            Ok(Conn { sender, line })
+        })
+    }
+}
+
+/// Runs a connection until it ends, has been idle for too long, or the server takes nothing.
+async fn run(
+    conn: Connection<HyperIo<Wire>, Body>,
+    line: Arc<Line>,
+    mut alarm: Alarm,
+    write_time_max: Option<Duration>,
+) {
+    let mut conn = pin!(conn);
+    poll_fn(|cx| {
+        loop {
+            if conn.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            ready!(alarm.poll_over(line.due(write_time_max, cx), cx));
+            if !line.end_idle() {
+                return Poll::Ready(());
+            }
+        }
+    })
+    .await;
+}
+
+/// One connection, as the pool keeps it.
+struct Conn {
+    sender: SendRequest<Body>,
+    line: Arc<Line>,
+}
+
+/// Why a connection gave no reply.
+enum Failed {
+    /// The server cannot have read the request.
+    Unsent,
+    Http(HttpError),
+}
+
+impl Service<Request<Body>> for Conn {
+    type Response = Response<Incoming>;
+    type Error = Failed;
+    type Future = BoxFuture<Result<Self::Response, Failed>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+        match self.line.is_usable() {
+            true => self.sender.poll_ready(cx).map_err(|_| Failed::Unsent),
+            false => Poll::Ready(Err(Failed::Unsent)),
+        }
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let mut sending = Box::pin(self.sender.try_send_request(request));
+        let line = Arc::clone(&self.line);
+        Box::pin(poll_fn(move |cx| {
+            let sent = sending.as_mut().poll(cx);
+            if line.poll_unread(cx).is_ready() && !matches!(sent, Poll::Ready(Ok(_))) {
+                return Poll::Ready(Err(Failed::Unsent));
+            }
+            sent.map_err(|mut failed| match failed.take_message() {
+                Some(_) => Failed::Unsent,
+                None => Failed::Http(lost(failed.into_error())),
+            })
+        }))
+    }
+}
+
+/// A connection that carries a request.
+struct Leased<C: Exchange> {
+    conn: C,
+    line: Arc<Line>,
+}
+
+/// What the pool gives: it has no name.
+trait Exchange: Service<Request<Body>, Response = Response<Incoming>, Error = Failed> {}
+
+impl<C: Service<Request<Body>, Response = Response<Incoming>, Error = Failed>> Exchange for C {}
+
+impl<C: Exchange> Leased<C> {
+    async fn exchange(
+        mut self,
+        request: Request<Body>,
+        bytes_max: usize,
+        idle_time_max: Duration,
+    ) -> Attempt {
+        let response = match self.conn.call(request).await {
+            Ok(response) => response,
+            Err(Failed::Unsent) => return Ok(None),
+            Err(Failed::Http(error)) => return Err(error),
+        };
+        let text = |name| response.headers().get(name)?.to_str().ok();
+        let said = text(KEEP_ALIVE).and_then(idle_time_said);
+        let closes = text(CONNECTION).is_some_and(|text| text.eq_ignore_ascii_case("close"));
+        let read = read(response, bytes_max).await?;
+        if !closes {
+            let span = said.map_or(idle_time_max, |span| span.min(idle_time_max));
+            self.line.rest(span);
+        }
+        Ok(Some(read))
+    }
+}
+
+/// One that is of no further use is not given to the next: the pool asks whether it is ready.
+impl<C: Exchange> Drop for Leased<C> {
+    fn drop(&mut self) {
+        if !self.line.is_usable() {
+            let _ = self
+                .conn
+                .poll_ready(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// The head of a request with its body, which is shared with who may have to send it again.
+fn head_of(asked: &HttpRequest) -> Result<Request<Body>, HttpError> {
+    struct Shared(Arc<Vec<u8>>);
+
+    impl AsRef<[u8]> for Shared {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    let body = Bytes::from_owner(Shared(Arc::clone(&asked.body)));
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = Method::POST;
+    let uri = asked.url.target().parse();
+    *request.uri_mut() = uri.map_err(|_| HttpError::Url("its path cannot be asked for"))?;
+    let host = HeaderValue::from_str(asked.url.authority());
+    let content_type = HeaderValue::from_static(asked.content_type);
+    let headers = request.headers_mut();
+    headers.insert(HOST, host.map_err(|_| HttpError::Url("it names no host"))?);
+    headers.insert(CONTENT_TYPE, content_type.clone());
+    headers.insert(ACCEPT, content_type);
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let own = header_map(&asked.headers)?;
+    for name in own.keys() {
+        headers.remove(name);
+    }
+    headers.extend(own);
+    Ok(request)
+}
+
+fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let header = (
+            HeaderName::from_bytes(name.as_bytes()),
+            HeaderValue::from_str(value),
+        );
+        let (Ok(known), Ok(value)) = header else {
+            return Err(HttpError::Header(name.clone()));
+        };
+        map.append(known, value);
+    }
+    Ok(map)
+}
+
+async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<HttpResponse, HttpError> {
+    let (parts, mut incoming) = response.into_parts();
+    let location = parts.headers.get(LOCATION);
+    let mut response = HttpResponse::new(parts.status.as_u16(), Vec::new());
+    response.location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into());
+    for (name, value) in &parts.headers {
+        response.headers.push(name.as_str(), value.as_bytes());
+    }
+    let declared = incoming.size_hint().lower();
+    if declared > bytes_max as u64 {
+        return Err(response.too_large(bytes_max));
+    }
+    while let Some(frame) = incoming.frame().await {
+        // Trailers say nothing that is asked for.
+        let Ok(data) = frame.map_err(lost)?.into_data() else {
+            continue;
+        };
+        if response.body.len() + data.len() > bytes_max {
+            return Err(response.too_large(bytes_max));
+        }
+        response.body.extend_from_slice(&data);
+    }
+    Ok(response)
+}
+
+fn lost(error: hyper::Error) -> HttpError {
+    HttpError::Lost(io::Error::other(error))
 }

@@ -23,7 +23,6 @@ use std::time::Duration;
 use antiphon::Instant;
 use antiphon::http::HeadScan;
 use antiphon_session::grace;
-use antiphon_session::http::{Kept, RESET_LOOK_INTERVAL, RESET_TIME_MAX, unprocessed};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::io::Io;
@@ -130,30 +129,10 @@ impl Phases {
     }
 }
 
-/// Tells a client's stream that another request is handed to hyper. It and the stream are parts of one
-/// task.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct NextRequest(Arc<AtomicBool>);
-
-impl NextRequest {
-    /// What is written next begins a request.
-    pub(crate) fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn take(&self) -> bool {
-        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
-    }
-}
-
 /// A stream for hyper.
 pub(crate) struct HyperIo {
     io: Box<dyn Io>,
     runtime: SharedRuntime,
-    /// What is known of the request under way, where this side asks.
-    client: Option<(NextRequest, Kept)>,
-    /// An end that is not told yet, for a reset may come behind it, and until when that is awaited.
-    unjudged: Option<(io::Result<usize>, Instant)>,
     /// None where this side asks, and keeps the time itself.
     phases: Option<Arc<Phases>>,
     /// Until when the phase may last: known from the first time on that nothing more is there, for mostly all is.
@@ -199,8 +178,6 @@ impl HyperIo {
         Self {
             io,
             runtime,
-            client: None,
-            unjudged: None,
             until: None,
             is_granted: false,
             ended_at: None,
@@ -219,30 +196,6 @@ impl HyperIo {
             end_at: None,
             is_closed: false,
         }
-    }
-
-    /// Begins a client's side, which is told where each request begins. A read or write fails with what
-    /// [`is_unprocessed`](antiphon_session::http::is_unprocessed) knows if the server cannot have
-    /// read the request that is under way.
-    #[must_use]
-    pub(crate) fn for_client(mut self, next: NextRequest) -> Self {
-        self.client = Some((next, Kept::default()));
-        self
-    }
-
-    /// Another request may begin with what is written next.
-    ///
-    /// # Errors
-    /// The server had closed the connection before, and nothing was written.
-    fn begin_request(&mut self) -> io::Result<()> {
-        let Some((next, kept)) = &mut self.client else {
-            return Ok(());
-        };
-        // An end may have come while nobody looked: a runtime looks only now and then.
-        if next.take() && kept.begin() && self.io.has_input() {
-            return Err(unprocessed(io::ErrorKind::UnexpectedEof.into()));
-        }
-        Ok(())
     }
 
     /// Bytes went in one direction: the phase may end with them, and its deadline with it.
@@ -359,29 +312,6 @@ impl HyperIo {
         }
     }
 
-    /// The end once a reset has come behind it, and whether one has, which is awaited until then.
-    fn poll_reset(
-        &mut self,
-        cx: &mut Context<'_>,
-        end: io::Result<usize>,
-        until: Instant,
-    ) -> Poll<(io::Result<usize>, bool)> {
-        loop {
-            if self.io.was_reset() {
-                return Poll::Ready((end, true));
-            }
-            let now = self.runtime.now();
-            if now >= until {
-                return Poll::Ready((end, false));
-            }
-            let look = until.min(now + RESET_LOOK_INTERVAL);
-            if poll_timer(&mut self.read_timer, &self.runtime, look, cx).is_pending() {
-                self.unjudged = Some((end, until));
-                return Poll::Pending;
-            }
-        }
-    }
-
     fn read_once(
         &mut self,
         cx: &mut Context<'_>,
@@ -402,23 +332,7 @@ impl HyperIo {
     ) -> Poll<io::Result<()>> {
         let room = buf.remaining().min(SCRATCH_BYTES);
         scratch.resize(SCRATCH_BYTES, 0);
-        let (read, was_reset) = match self.unjudged.take() {
-            Some((end, until)) => ready!(self.poll_reset(cx, end, until)),
-            None => {
-                let read = ready!(self.io.poll_read(cx, &mut scratch[..room]));
-                match &self.client {
-                    Some((_, kept)) if kept.may_be_reset(&read) => {
-                        let until = self.runtime.now() + RESET_TIME_MAX;
-                        ready!(self.poll_reset(cx, read, until))
-                    }
-                    _ => (read, false),
-                }
-            }
-        };
-        let n = match &mut self.client {
-            Some((_, kept)) => kept.read(read, || was_reset || self.io.was_reset())?,
-            None => read?,
-        };
+        let n = ready!(self.io.poll_read(cx, &mut scratch[..room]))?;
         buf.put_slice(&scratch[..n.min(room)]);
         if n == 0 {
             self.ended_at = Some(self.runtime.now());
@@ -485,14 +399,7 @@ impl Write for HyperIo {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        this.begin_request()?;
-        let written = this
-            .io
-            .poll_write(cx, buf)
-            .map(|written| match &mut this.client {
-                Some((_, kept)) => kept.written(written),
-                None => written,
-            });
+        let written = this.io.poll_write(cx, buf);
         this.written(cx, written)
     }
 
