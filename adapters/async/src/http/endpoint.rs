@@ -1,29 +1,27 @@
-//! A service behind HTTP: what answers requests, whoever reads them.
+//! A service behind HTTP: what answers requests.
 //!
-//! The rule guarded here: what a request is answered is decided by the rules of
-//! [`antiphon::http`]; here it is only read, in a stated time and up to a stated size.
+//! What a request is answered is decided by the rules of [`antiphon::http`]; here it is only read,
+//! in a stated time and up to a stated size.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
 use antiphon::Input;
-use antiphon::http::{Answer, Fields, MEDIA_TYPE, RequestHead, Verdict};
-use antiphon_session::{Context, Report};
+use antiphon::http::{Answer, Fields, RequestHead, Verdict};
+use antiphon_session::{Context, Options, Report};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::http::request::Parts;
-use hyper::{Response, StatusCode, Version};
+use hyper::header::HeaderValue;
+use hyper::{Request, Response, StatusCode, Version};
 
-use super::JSON;
-use super::exchange::{Exchange, Exchanges};
+use super::exchange::{exchange, peer};
 use super::options::HttpOptions;
-use super::stream::Phases;
+use super::phases::Phases;
 use crate::runtime::{SharedRuntime, within};
 use crate::service::Service;
 
@@ -40,7 +38,8 @@ struct Shared<S> {
     options: HttpOptions,
     service: Arc<S>,
     runtime: SharedRuntime,
-    exchanges: Exchanges,
+    /// Those of an exchange.
+    exchange: Options,
 }
 
 impl<S: Service> Endpoint<S> {
@@ -51,9 +50,13 @@ impl<S: Service> Endpoint<S> {
     /// `service` may be an `Arc` of one that others share.
     pub fn new(options: impl Into<HttpOptions>, service: S, runtime: SharedRuntime) -> Self {
         let options = options.into();
+        let mut exchange = options.options.clone();
+        exchange.config = exchange.config.for_server_exchange();
+        // What wrote the request takes the reply, and has a time of its own for that.
+        exchange.config.write_time_max = None;
         Self {
             shared: Arc::new(Shared {
-                exchanges: Exchanges::new(&options.options, &runtime),
+                exchange,
                 options,
                 service: Arc::new(service),
                 runtime,
@@ -89,7 +92,6 @@ impl<S: Service> Endpoint<S> {
         }
         let target = seen.target.as_deref();
         let head = fields.head(method, target.unwrap_or_default());
-        let know = |known: &mut Context| *known = context;
         let HttpOptions { options, rules } = self.options();
         let verdict = match target {
             Some(_) => rules.judge(&options.config, &head),
@@ -98,45 +100,43 @@ impl<S: Service> Endpoint<S> {
         if let Verdict::Answer(answer) = verdict {
             return answer;
         }
-        if body.len() > options.config.message_bytes_max {
-            return self.too_large(&head, body.len() as u64, know).await;
-        }
-        self.reply(&head, body, know).await
+        let body = match body.len() > options.config.message_bytes_max {
+            true => Body::TooLarge(body.len() as u64),
+            false => Body::Whole(body),
+        };
+        self.answer_body(&head, context, body).await
     }
 
     /// Tells the service of something that has to do with no exchange.
     pub(super) fn report(&self, context: &Context, report: Report) {
-        let Shared {
-            service, exchanges, ..
-        } = &*self.shared;
-        exchanges.report(service, context, report);
+        let Shared { service, .. } = &*self.shared;
+        let peer = peer(&self.shared.exchange, context.clone(), self.runtime());
+        // A panic in it has been printed; the server goes on.
+        let _ = catch_unwind(AssertUnwindSafe(|| service.report(&peer, report)));
     }
 
-    async fn reply(
+    async fn answer_body<B: AsRef<[u8]>>(
         &self,
         head: &RequestHead<'_>,
-        body: &[u8],
-        know: impl FnOnce(&mut Context),
+        context: Context,
+        body: Body<B>,
     ) -> Answer {
-        let reply = self.exchange(Input::message(body), know).await;
-        self.options().rules.reply(head, reply)
-    }
-
-    async fn too_large(
-        &self,
-        head: &RequestHead<'_>,
-        bytes: u64,
-        know: impl FnOnce(&mut Context),
-    ) -> Answer {
-        let reply = self.exchange(Input::oversize(bytes), know).await;
-        self.options().rules.too_large(head, reply)
-    }
-
-    fn exchange(&self, input: Input<'_>, know: impl FnOnce(&mut Context)) -> Exchange<'_> {
+        let rules = &self.options().rules;
+        let input = match &body {
+            Body::Whole(body) => Input::message(body.as_ref()),
+            Body::TooLarge(bytes) => Input::oversize(*bytes),
+            Body::Late => return rules.timed_out(head),
+            Body::Broken => return rules.broken(head),
+        };
         let Shared {
-            service, exchanges, ..
+            service, runtime, ..
         } = &*self.shared;
-        exchanges.begin(service, input, know)
+        let peer = peer(&self.shared.exchange, context, runtime);
+        let reply = exchange(peer, service, input, runtime.timer()).await;
+        match body {
+            Body::Whole(_) => rules.reply(head, reply),
+            _ => rules.too_large(head, reply),
+        }
     }
 
     /// Answers a request that hyper has read the head of. `context` is what the transport knows;
@@ -144,64 +144,46 @@ impl<S: Service> Endpoint<S> {
     pub(super) async fn serve(
         &self,
         context: &Context,
-        parts: &Parts,
+        request: Request<Incoming>,
         lengths: u32,
-        body: &mut Incoming,
         phases: &Phases,
     ) -> Response<Full<Bytes>> {
-        let target = parts
-            .uri
-            .path_and_query()
-            .map_or("", |target| target.as_str());
-        let mut fields = Fields::new();
+        let (parts, incoming) = request.into_parts();
+        let target = parts.uri.path_and_query();
+        let target = target.map_or("", |target| target.as_str());
+        let (mut fields, mut context) = (Fields::new(), context.clone());
         for (name, value) in &parts.headers {
             fields.line(name.as_str(), value.as_bytes());
+            context.headers.push(name.as_str(), value.as_bytes());
         }
+        context.target = Some(target.into());
         fields.compare_lengths(lengths);
         if parts.version == Version::HTTP_11 {
             fields.require_host();
         }
         let head = fields.head(parts.method.as_str(), target);
-
-        let know = |known: &mut Context| {
-            known.renew(context);
-            let known_target = known.target.get_or_insert_default();
-            known_target.push_str(target);
-            for (name, value) in &parts.headers {
-                known.headers.push(name.as_str(), value.as_bytes());
+        let HttpOptions { options, rules } = self.options();
+        let body = match rules.judge(&options.config, &head) {
+            Verdict::Answer(answer) => return response(answer),
+            Verdict::TooLarge(bytes) => Body::TooLarge(bytes),
+            Verdict::Serve => {
+                let mut body = pin!(read(incoming, options.config.message_bytes_max));
+                let body = poll_fn(|cx| match body.as_mut().poll(cx) {
+                    // What had come in before the end has been read.
+                    Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
+                    polled => polled,
+                });
+                let body = within(&**self.runtime(), rules.body_time_max, body).await;
+                body.unwrap_or(Body::Late)
             }
         };
-        let answer = self.answer_head(&head, body, know, phases).await;
+        let is_whole = matches!(body, Body::Whole(_));
+        let mut answer = self.answer_body(&head, context, body).await;
+        if !is_whole {
+            // There is no telling where the next request would begin.
+            answer.headers.push(("connection", "close".into()));
+        }
         response(answer)
-    }
-
-    async fn answer_head(
-        &self,
-        head: &RequestHead<'_>,
-        body: &mut Incoming,
-        know: impl FnOnce(&mut Context),
-        phases: &Phases,
-    ) -> Answer {
-        let HttpOptions { options, rules } = self.options();
-        match rules.judge(&options.config, head) {
-            Verdict::Answer(answer) => return answer,
-            Verdict::TooLarge(bytes) => {
-                return last(self.too_large(head, bytes, know).await);
-            }
-            Verdict::Serve => {}
-        }
-        let mut body = pin!(read(body, options.config.message_bytes_max));
-        let body = poll_fn(|cx| match body.as_mut().poll(cx) {
-            // What had come in before the end has been read.
-            Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
-            polled => polled,
-        });
-        match within(&**self.runtime(), rules.body_time_max, body).await {
-            None => last(rules.timed_out(head)),
-            Some(Body::Broken) => last(rules.broken(head)),
-            Some(Body::TooLarge(bytes)) => last(self.too_large(head, bytes, know).await),
-            Some(Body::Whole(body)) => self.reply(head, &body, know).await,
-        }
     }
 }
 
@@ -221,24 +203,19 @@ impl<S> fmt::Debug for Endpoint<S> {
     }
 }
 
-/// The answer to a body that is not read to its end: there is no telling where the next request
-/// would begin.
-fn last(mut answer: Answer) -> Answer {
-    answer.headers.push(("connection", "close".into()));
-    answer
-}
-
 /// What became of a body.
-enum Body {
-    Whole(Bytes),
+enum Body<B> {
+    Whole(B),
     /// It has more than the limit; at least so many bytes.
     TooLarge(u64),
+    /// It did not come in time.
+    Late,
     /// The client is gone, or did not keep to the encoding it announced.
     Broken,
 }
 
 /// Reads a body whole, and never holds more of it than has come in.
-async fn read(body: &mut Incoming, bytes_max: usize) -> Body {
+async fn read(mut body: Incoming, bytes_max: usize) -> Body<Vec<u8>> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
@@ -252,12 +229,9 @@ async fn read(body: &mut Incoming, bytes_max: usize) -> Body {
         if bytes > bytes_max {
             return Body::TooLarge(bytes as u64);
         }
-        if whole.is_empty() && hyper::body::Body::is_end_stream(body) {
-            return Body::Whole(data);
-        }
         whole.extend_from_slice(&data);
     }
-    Body::Whole(whole.into())
+    Body::Whole(whole)
 }
 
 pub(super) fn response(answer: Answer) -> Response<Full<Bytes>> {
@@ -265,18 +239,7 @@ pub(super) fn response(answer: Answer) -> Response<Full<Bytes>> {
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {
-        let value = match &value {
-            Cow::Borrowed(MEDIA_TYPE) => Ok(JSON.clone()),
-            Cow::Borrowed(text) => {
-                HeaderValue::from_maybe_shared(Bytes::from_static(text.as_bytes()))
-            }
-            Cow::Owned(text) => HeaderValue::from_str(text),
-        };
-        match value {
-            // The one that nearly every answer has need not be looked up by its name.
-            Ok(value) if name == "content-type" => {
-                response.headers_mut().append(CONTENT_TYPE, value);
-            }
+        match HeaderValue::from_str(&value) {
             Ok(value) => {
                 response.headers_mut().append(name, value);
             }

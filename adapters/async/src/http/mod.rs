@@ -11,8 +11,8 @@ mod exchange;
 mod io;
 mod line;
 mod options;
+mod phases;
 mod server;
-mod stream;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, RequestHead, StatusScope, Statuses};
 pub use antiphon::http::{MEDIA_TYPE, REDIRECTS_MAX, ReplyError, Verdict};
@@ -24,6 +24,3 @@ pub use client::{Client, HttpSend, Sending};
 pub use connections::Connections;
 pub use endpoint::Endpoint;
 pub use options::HttpOptions;
-
-/// What nearly every message is, and wants to be answered with: judged once.
-static JSON: hyper::header::HeaderValue = hyper::header::HeaderValue::from_static(MEDIA_TYPE);
