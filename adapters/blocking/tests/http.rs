@@ -1,4 +1,4 @@
-//! HTTP for threads: ureq on one side, one thread of hyper on the other.
+//! HTTP for threads: one thread of hyper on both sides.
 #![cfg(feature = "http")]
 
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use antiphon::{Config, ErrorObject, OwnedNotification, OwnedOutcome};
 use antiphon_blocking::http::{
     Client, HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse,
-    HttpSend, ReplyError, Running, Ureq, connect,
+    HttpSend, ReplyError, Running, connect,
 };
 use antiphon_blocking::{
     CallError, Options, Peer, Pool, Report, Request, Responder, Service, TcpServer,
@@ -434,5 +434,6 @@ fn d_34_any_client_can_be_plugged_in_and_is_not_closed() {
     ));
     let mut options = HttpClientOptions::from(Config::new());
     options.headers.push(("bad name".into(), "x".into()));
-    assert!(matches!(Ureq::new(&options), Err(HttpError::Header(_))));
+    let refused = connect("http://test/", options);
+    assert!(matches!(refused, Err(HttpError::Header(_))));
 }

@@ -74,22 +74,6 @@ impl Tls {
         Ok(Arc::new(config))
     }
 
-    /// The same for ureq, which makes its configuration itself.
-    ///
-    /// # Errors
-    /// As [`client`](Self::client).
-    pub fn agent(&self) -> io::Result<ureq::tls::TlsConfig> {
-        let roots: Vec<_> = certificates(self.roots()?)?
-            .into_iter()
-            .map(|certificate| ureq::tls::Certificate::from_der(&certificate).to_owned())
-            .collect();
-        Ok(ureq::tls::TlsConfig::builder()
-            .provider(ureq::tls::TlsProvider::Rustls)
-            .root_certs(ureq::tls::RootCerts::from(roots))
-            .unversioned_rustls_crypto_provider(provider())
-            .build())
-    }
-
     fn roots(&self) -> io::Result<&[u8]> {
         let roots = self.roots.as_deref();
         roots.ok_or_else(|| invalid("a client needs a certificate to trust"))

@@ -307,9 +307,158 @@ pub(super) fn idle_time_said(keep_alive: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+    use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
-    use super::idle_time_said;
+    use antiphon::Instant;
+    use antiphon_session::Clock;
+
+    use super::{Line, Stage, Wire, idle_time_said};
+    use crate::http::io::Watch;
+    use crate::io::Io;
+    use crate::runtime::{Runtime, SharedRuntime, Task, Timer};
+
+    const RESET: io::ErrorKind = io::ErrorKind::ConnectionReset;
+
+    /// A clock that goes on when a timer is set.
+    #[derive(Clone, Default)]
+    struct Virtual(Arc<Mutex<Duration>>);
+
+    impl Clock for Virtual {
+        fn now(&self) -> Instant {
+            Instant::ZERO + *self.0.lock().unwrap()
+        }
+    }
+
+    impl Runtime for Virtual {
+        fn spawn(&self, _: Task) {}
+
+        fn timer(&self) -> Box<dyn Timer> {
+            Box::new(self.clone())
+        }
+    }
+
+    impl Timer for Virtual {
+        fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
+            *self.0.lock().unwrap() = at.saturating_since(Instant::ZERO);
+            Poll::Ready(())
+        }
+    }
+
+    /// A stream that does this once, and of which the system knows that.
+    struct Once {
+        done: Option<io::Result<usize>>,
+        has_input: bool,
+        was_reset: bool,
+    }
+
+    impl Io for Once {
+        fn poll_read(&mut self, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(self.done.take().expect("one read"))
+        }
+
+        fn poll_write(&mut self, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(self.done.take().expect("one write"))
+        }
+
+        fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn has_input(&self) -> bool {
+            self.has_input
+        }
+
+        fn was_reset(&self) -> bool {
+            self.was_reset
+        }
+    }
+
+    /// A connection with a request of which something has been sent; kept from an earlier one, or not.
+    fn sent(is_kept: bool) -> (Arc<Line>, Wire) {
+        let runtime: SharedRuntime = Arc::new(Virtual::default());
+        let line = Line::new(&runtime);
+        let mut wire = Wire::new(Arc::clone(&line), None);
+        let mut begin = || {
+            assert!(line.begin());
+            write(&mut wire, Ok(1), false).unwrap();
+            if is_kept && !line.lock().is_kept {
+                assert_eq!(read(&mut wire, Ok(1), false).unwrap(), 1);
+                line.rest(Duration::from_secs(1));
+            }
+        };
+        (0..=u32::from(is_kept)).for_each(|_| begin());
+        (line, wire)
+    }
+
+    fn once(done: io::Result<usize>, was_reset: bool) -> Once {
+        Once {
+            done: Some(done),
+            has_input: false,
+            was_reset,
+        }
+    }
+
+    fn read(wire: &mut Wire, done: io::Result<usize>, was_reset: bool) -> io::Result<usize> {
+        let cx = &mut Context::from_waker(Waker::noop());
+        match wire.poll_read(cx, &mut once(done, was_reset), &mut [0]) {
+            Poll::Ready(read) => read,
+            Poll::Pending => panic!("it is judged"),
+        }
+    }
+
+    fn write(wire: &mut Wire, done: io::Result<usize>, has_input: bool) -> io::Result<usize> {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let io = &mut Once {
+            has_input,
+            ..once(done, false)
+        };
+        match wire.poll_write(cx, io, &[0]) {
+            Poll::Ready(written) => written,
+            Poll::Pending => panic!("it is judged"),
+        }
+    }
+
+    // CON-06
+    #[test]
+    fn a_call_is_sent_again_only_if_the_server_cannot_have_read_it() {
+        for is_kept in [false, true] {
+            for (end, was_reset, proves) in [
+                (Err(RESET.into()), false, true),
+                (Ok(0), true, true),
+                (Ok(0), false, false),
+                (Err(io::ErrorKind::UnexpectedEof.into()), true, true),
+                (Err(io::ErrorKind::UnexpectedEof.into()), false, false),
+            ] {
+                // On a new connection nothing speaks for an end while it was idle.
+                let (line, mut wire) = sent(is_kept);
+                assert!(!matches!(read(&mut wire, end, was_reset), Ok(1..)));
+                assert_eq!(line.lock().stage == Stage::Unread, is_kept && proves);
+            }
+            let (line, mut wire) = sent(is_kept);
+            let broken = write(&mut wire, Err(io::ErrorKind::BrokenPipe.into()), false);
+            assert!(broken.is_err());
+            assert_eq!(line.lock().stage == Stage::Unread, is_kept);
+            // Once a reply has begun the call is lost with it.
+            let (line, mut wire) = sent(is_kept);
+            assert_eq!(read(&mut wire, Ok(1), true).unwrap(), 1);
+            assert!(read(&mut wire, Err(RESET.into()), true).is_err());
+            let broken = write(&mut wire, Err(io::ErrorKind::BrokenPipe.into()), false);
+            assert!(broken.is_err() && line.lock().stage == Stage::Replying);
+        }
+        // What is there before anything was sent is an end.
+        let (line, mut wire) = sent(true);
+        read(&mut wire, Ok(1), false).unwrap();
+        line.rest(Duration::from_secs(1));
+        assert!(line.begin() && write(&mut wire, Ok(1), true).is_err());
+        assert!(line.lock().stage == Stage::Unread);
+    }
 
     #[test]
     fn a_connection_is_kept_a_second_shorter_than_the_server_says() {

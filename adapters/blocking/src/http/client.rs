@@ -9,28 +9,12 @@ use std::time::{Duration, Instant};
 
 use antiphon::{Collector, OwnedJson, Payload, SendError};
 use antiphon_session::http::{
-    HttpCallError, HttpCaller, HttpClientOptions, HttpError, HttpUrl, Started, result_of,
+    HttpCallError, HttpCaller, HttpClientOptions, HttpError, Started, result_of,
 };
 use antiphon_session::{BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError};
 use serde::de::DeserializeOwned;
 
-use super::send::{HttpSend, Ureq};
-
-/// A client of the server at `url`, which begins with `http://`. Connections are made when they
-/// are first needed.
-///
-/// # Errors
-/// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used. For `https://` use
-/// `connect_tls` (feature `tls`), or [`Client::with_send`] and an [`Ureq::from_agent`] with TLS.
-pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
-    let options = options.into();
-    let server: HttpUrl = url.parse()?;
-    if server.scheme() == super::HttpScheme::Https {
-        return Err(HttpError::Url("https needs something that sends with TLS"));
-    }
-    let send = Ureq::new(&options)?;
-    Client::with_send(url, options, send)
-}
+use super::send::HttpSend;
 
 /// A client of one server over HTTP. Clones are the same client; any thread may use one.
 ///

@@ -1,8 +1,8 @@
 //! JSON-RPC over HTTP for threads.
 //!
-//! A client sends with ureq, on the thread that calls. A server is one thread, which reads and
-//! writes for all connections as hyper does; what a service does, however long it blocks, it does
-//! on the threads of the [`Pool`](crate::Pool) in its options.
+//! One thread reads and writes for all clients and servers, as hyper does. A call waits on the thread
+//! that makes it; what a service does, however long it blocks, it does on the threads of the
+//! [`Pool`](crate::Pool) in its options.
 //!
 //! ```
 //! use antiphon::Config;
@@ -32,13 +32,9 @@
 //! ```
 
 mod client;
-mod deadline;
-#[cfg(feature = "tls")]
-mod secure;
 mod send;
 mod server;
 mod service;
-mod socket;
 mod tasks;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, ReplyError, StatusScope, Statuses};
@@ -47,8 +43,8 @@ pub use antiphon_session::http::{
     HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
     HttpScheme, HttpUrl, OnReply,
 };
-pub use client::{Client, connect};
+pub use client::Client;
 #[cfg(feature = "tls")]
-pub use secure::connect_tls;
-pub use send::{HttpSend, Ureq};
+pub use send::connect_tls;
+pub use send::{HttpSend, connect};
 pub use server::Running;

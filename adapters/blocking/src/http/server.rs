@@ -1,4 +1,4 @@
-//! The one thread of an HTTP server, and its end.
+//! A server over HTTP: the engine's for tasks, on the thread of HTTP.
 
 use std::fmt;
 use std::io;
@@ -12,15 +12,14 @@ use antiphon_session::Context;
 use async_io::{Async, block_on};
 
 use super::service::OnPool;
-use super::tasks::TaskThread;
+use super::tasks::runtime;
 use crate::service::Service;
 
 /// A server that is running. Dropping it stops it.
 #[must_use = "dropping it stops the server"]
 pub struct Running {
-    /// None once it is being stopped.
+    /// None once it has ended.
     server: Option<antiphon_async::Running>,
-    thread: TaskThread,
 }
 
 impl Running {
@@ -30,15 +29,13 @@ impl Running {
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
         prepare: impl FnOnce(TcpServer) -> TcpServer,
     ) -> io::Result<Self> {
-        let thread = TaskThread::start()?;
-        let runtime = thread.runtime();
+        let runtime = runtime()?;
         let listener = Async::new(listener)?.into();
         let server = TcpServer::from_listener_on(listener, Arc::clone(&runtime))?;
         let endpoint = Endpoint::new(options, OnPool::new(make), runtime);
         let server = prepare(server).start_protocol(endpoint);
         Ok(Self {
             server: Some(server),
-            thread,
         })
     }
 
@@ -71,9 +68,9 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.server = None;
-        // What is left of the connections is dropped with their tasks.
-        self.thread.stop();
+        if let Some(server) = self.server.take() {
+            block_on(server.shutdown(Duration::ZERO));
+        }
     }
 }
 

@@ -1,6 +1,5 @@
-//! A service for threads, behind HTTP: its methods on a pool, its connections on none.
-//!
-//! The rule guarded here: the thread that reads and writes never runs a method of a service.
+//! A service for threads, behind HTTP: its methods on a pool, its connections on none. The thread
+//! that reads and writes never runs a method of a service.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +8,6 @@ use std::sync::Arc;
 use antiphon::OwnedNotification;
 use antiphon_session::{Context, Report, Request, Responder};
 
-use super::tasks::Done;
 use crate::peer::Peer;
 use crate::service::Service;
 
@@ -44,11 +42,11 @@ where
 
     async fn notification(&self, peer: &antiphon_async::Peer, notification: OwnedNotification) {
         let (make, handle) = (Arc::clone(&self.make), peer.handle().clone());
-        let done = Done::default();
-        let guard = Guard(done.clone());
+        // Closed with the job, even if a panic ends it or it is never begun.
+        let (done, is_done) = async_channel::bounded::<()>(1);
         let pool = peer.handle().session().options().pool.clone();
         let told = pool.run(Box::new(move || {
-            let _guard = guard;
+            let _done = done;
             let peer = Peer::new(handle.to_unowned());
             let mut service = make(peer.context());
             guarded(&mut service, &peer, |service| {
@@ -57,7 +55,7 @@ where
         }));
         match told {
             // What comes behind it waits for it.
-            Ok(()) => done.wait().await,
+            Ok(()) => drop(is_done.recv().await),
             Err(_) => self.report(peer, Report::Dropped { messages: 1 }),
         }
     }
@@ -85,14 +83,5 @@ fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         let request = peer.take_panicked();
         service.report(peer, Report::Panicked { request });
-    }
-}
-
-/// Tells it even if a panic ends the thread's work, or if the work is never begun.
-struct Guard(Done);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.0.tell();
     }
 }

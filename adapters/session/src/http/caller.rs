@@ -43,7 +43,7 @@ pub struct HttpClientOptions {
     /// How long a connection is kept for the next request. Shorter than common servers keep
     /// theirs, so that a request rarely meets a connection that is just being closed. Default
     /// 4 s, and less where the server says `Keep-Alive: timeout=4` or less: 1 s before that time.
-    /// (Not for a sender that was handed in. Threads without TLS do not read that header.)
+    /// (Not for a sender that was handed in.)
     pub idle_time_max: Duration,
     /// The longest head of a reply, in bytes. Default 16 KiB. (Not for a sender that was handed
     /// in.)

@@ -8,14 +8,11 @@
 
 mod caller;
 mod error;
-mod kept;
 mod mock;
 mod url;
 
 pub use caller::{HttpCaller, HttpClientOptions, HttpReply, HttpRequest, HttpResponse};
 pub use caller::{OnReply, Started, result_of};
 pub use error::{HttpCallError, HttpError};
-pub use kept::{Kept, RESET_LOOK_INTERVAL, RESET_TIME_MAX};
-pub use kept::{idle_time_said, is_unprocessed, unprocessed};
 pub use mock::HttpMock;
 pub use url::{HttpScheme, HttpUrl};

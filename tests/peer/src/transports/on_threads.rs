@@ -2,7 +2,7 @@
 
 use std::io;
 
-use antiphon_blocking::http::{Client, HttpOptions, Ureq};
+use antiphon_blocking::http::{Client, HttpOptions};
 use antiphon_blocking::websocket::{self, WebSocketOptions};
 use antiphon_blocking::{Link, TcpServer, connect, http, tls};
 
@@ -93,16 +93,5 @@ fn reach_http(web: &Web, tls: &Tls, options: &Options) -> io::Result<Client> {
     if !web.is_tls {
         return http::connect(&web.url(), options).map_err(web_error);
     }
-    let agent = ureq::Agent::config_builder()
-        .tls_config(tls.agent()?)
-        .proxy(None)
-        .max_idle_connections(options.connections_max)
-        .max_idle_connections_per_host(options.connections_max)
-        .max_idle_age(options.idle_time_max)
-        .timeout_connect(Some(options.connect_time_max))
-        .timeout_resolve(Some(options.connect_time_max))
-        .max_response_header_size(options.header_bytes_max)
-        .build();
-    let send = Ureq::from_agent(agent.new_agent(), &options).map_err(web_error)?;
-    Client::with_send(&web.url(), options, send).map_err(web_error)
+    http::connect_tls(&web.url(), options, tls.client()?).map_err(web_error)
 }
