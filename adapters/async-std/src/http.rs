@@ -49,20 +49,14 @@ pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endp
 /// [`Client::new`] with something that connects with TLS, or
 /// `connect_tls` (feature `tls`).
 pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
-    let server: HttpUrl = url.parse()?;
-    if server.scheme() == HttpScheme::Https {
-        return Err(HttpError::Url(
-            "https needs something that connects with TLS",
-        ));
-    }
-    let connect = move || -> Connecting {
+    let connect = |server: &HttpUrl| -> Connecting {
         let address = (server.host().to_string(), server.port());
         Box::pin(async { Link::tcp(address).await.map(Into::into) })
     };
-    Client::new(url, options, connect, Futures::current())
+    Client::dial(url, options, HttpScheme::Http, connect, Futures::current())
 }
 
-/// The same with TLS as `config` says, for a `url` that begins with `https://`.
+/// A client with TLS as `config` says, for a `url` that begins with `https://`.
 ///
 /// # Errors
 /// [`HttpError::Url`] for a URL that cannot be used.
@@ -72,11 +66,7 @@ pub fn connect_tls(
     options: impl Into<HttpClientOptions>,
     config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
 ) -> Result<Client, HttpError> {
-    let server: HttpUrl = url.parse()?;
-    if server.scheme() == HttpScheme::Http {
-        return Err(HttpError::Url("http is without TLS"));
-    }
-    let connect = move || -> Connecting {
+    let connect = move |server: &HttpUrl| -> Connecting {
         let (host, port) = (server.host().to_string(), server.port());
         let config = std::sync::Arc::clone(&config);
         Box::pin(async move {
@@ -84,5 +74,5 @@ pub fn connect_tls(
             link.map(Into::into)
         })
     };
-    Client::new(url, options, connect, Futures::current())
+    Client::dial(url, options, HttpScheme::Https, connect, Futures::current())
 }

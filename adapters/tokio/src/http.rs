@@ -56,20 +56,14 @@ pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endp
 /// # Panics
 /// Outside of a tokio runtime.
 pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
-    let server: HttpUrl = url.parse()?;
-    if server.scheme() == HttpScheme::Https {
-        return Err(HttpError::Url(
-            "https needs something that connects with TLS",
-        ));
-    }
-    let connect = move || -> Connecting {
+    let connect = |server: &HttpUrl| -> Connecting {
         let address = (server.host().to_string(), server.port());
         Box::pin(async { Link::tcp(address).await.map(Into::into) })
     };
-    Client::new(url, options, connect, Tokio::current())
+    Client::dial(url, options, HttpScheme::Http, connect, Tokio::current())
 }
 
-/// The same with TLS as `config` says, for a `url` that begins with `https://`.
+/// A client with TLS as `config` says, for a `url` that begins with `https://`.
 ///
 /// # Errors
 /// [`HttpError::Url`] for a URL that cannot be used.
@@ -82,11 +76,7 @@ pub fn connect_tls(
     options: impl Into<HttpClientOptions>,
     config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
 ) -> Result<Client, HttpError> {
-    let server: HttpUrl = url.parse()?;
-    if server.scheme() == HttpScheme::Http {
-        return Err(HttpError::Url("http is without TLS"));
-    }
-    let connect = move || -> Connecting {
+    let connect = move |server: &HttpUrl| -> Connecting {
         let (host, port) = (server.host().to_string(), server.port());
         let config = std::sync::Arc::clone(&config);
         Box::pin(async move {
@@ -94,5 +84,5 @@ pub fn connect_tls(
             link.map(Into::into)
         })
     };
-    Client::new(url, options, connect, Tokio::current())
+    Client::dial(url, options, HttpScheme::Https, connect, Tokio::current())
 }

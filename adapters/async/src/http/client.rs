@@ -1,7 +1,4 @@
-//! Clients over HTTP: calls, notifications and batches, each one request.
-//!
-//! The rules guarded here: everything that waits has a deadline; and what was handed in to send
-//! with is used, never closed.
+//! Clients over HTTP: calls, notifications and batches, each one request. Everything that waits has a deadline, and what was handed in to send with is used, never closed.
 
 use std::fmt;
 use std::future::Future;
@@ -12,13 +9,13 @@ use std::time::Duration;
 use antiphon::{Collector, OwnedJson, Payload, SendError};
 use antiphon_session::http::{
     HttpCallError, HttpCaller, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse,
-    HttpUrl, Started, result_of,
+    HttpScheme, HttpUrl, Started, result_of,
 };
 use antiphon_session::{BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError};
 use serde::de::DeserializeOwned;
 
 use super::connections::Connections;
-use crate::client::Connect;
+use crate::client::{Connect, Connecting};
 use crate::runtime::{SharedRuntime, until};
 
 /// A request on its way.
@@ -81,6 +78,28 @@ impl Client {
         let url: HttpUrl = url.parse()?;
         let send = Connections::new(&options, connect, Arc::clone(&runtime))?;
         Ok(Self::from_parts(url, &options, send, runtime))
+    }
+
+    /// A client of the server at `url`, which is with or without TLS as `scheme` says, and to which
+    /// `connect` connects.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`HttpError::Url`] for another scheme.
+    pub fn dial(
+        url: &str,
+        options: impl Into<HttpClientOptions>,
+        scheme: HttpScheme,
+        connect: impl Fn(&HttpUrl) -> Connecting + Send + Sync + 'static,
+        runtime: SharedRuntime,
+    ) -> Result<Self, HttpError> {
+        let server: HttpUrl = url.parse()?;
+        if server.scheme() != scheme {
+            return Err(HttpError::Url(match scheme {
+                HttpScheme::Http => "https needs something that connects with TLS",
+                HttpScheme::Https => "http is without TLS",
+            }));
+        }
+        Self::new(url, options, move || connect(&server), runtime)
     }
 
     /// A client that sends with something else.
@@ -239,16 +258,19 @@ impl Client {
         timeout: Option<Duration>,
     ) -> Result<Collector, HttpError> {
         let send = self.lock_send().clone().ok_or(HttpError::Closed)?;
-        let due = super::io::after(self.inner.runtime.now(), timeout);
+        let runtime = &*self.inner.runtime;
+        let due = super::io::after(runtime.now(), timeout);
         let exchanged = async {
             loop {
+                let left = due.saturating_since(runtime.now());
+                started.request.timeout = timeout.map(|_| left);
                 let response = send.send(&started.request).await?;
                 if let Some(outcomes) = started.receive(&response)? {
                     return Ok(outcomes);
                 }
             }
         };
-        let exchanged = until(&*self.inner.runtime, due, exchanged).await;
+        let exchanged = until(runtime, due, exchanged).await;
         exchanged.unwrap_or(Err(HttpError::TimedOut))
     }
 }

@@ -1,17 +1,14 @@
 //! What sends a client's requests: the connections of the engine for tasks, or anything that a
 //! program has already.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::Instant;
-use antiphon_async::http::{Connections, HttpSend as _};
-use antiphon_async::{Connecting, SharedRuntime, until};
+use antiphon_async::Connecting;
+use antiphon_async::http::Sending;
 use antiphon_session::http::{
     HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse, HttpScheme, HttpUrl,
 };
-use async_io::block_on;
 
 use super::client::Client;
 use super::tasks::runtime;
@@ -23,8 +20,7 @@ use super::tasks::runtime;
 /// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used; [`HttpError::Connect`] if
 /// the system refused a thread. For `https://` use `connect_tls` (feature `tls`).
 pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
-    let why = "https needs something that sends with TLS";
-    client(url, options.into(), HttpScheme::Http, why, |server| {
+    client(url, options, HttpScheme::Http, |server| {
         let address = (server.host().to_string(), server.port());
         Box::pin(async {
             let link = antiphon_async_std::Link::tcp(address).await;
@@ -43,8 +39,7 @@ pub fn connect_tls(
     options: impl Into<HttpClientOptions>,
     config: Arc<antiphon_session::tls::rustls::ClientConfig>,
 ) -> Result<Client, HttpError> {
-    let (https, why) = (HttpScheme::Https, "http is without TLS");
-    client(url, options.into(), https, why, move |server| {
+    client(url, options, HttpScheme::Https, move |server| {
         let (host, port) = (server.host().to_string(), server.port());
         let config = Arc::clone(&config);
         Box::pin(async move {
@@ -57,22 +52,12 @@ pub fn connect_tls(
 
 fn client(
     url: &str,
-    options: HttpClientOptions,
+    options: impl Into<HttpClientOptions>,
     scheme: HttpScheme,
-    why: &'static str,
     connect: impl Fn(&HttpUrl) -> Connecting + Send + Sync + 'static,
 ) -> Result<Client, HttpError> {
-    let server: HttpUrl = url.parse()?;
-    if server.scheme() != scheme {
-        return Err(HttpError::Url(why));
-    }
     let runtime = runtime().map_err(HttpError::Connect)?;
-    let connect = move || connect(&server);
-    let send = OnThread {
-        connections: Connections::new(&options, connect, Arc::clone(&runtime))?,
-        runtime,
-    };
-    Client::with_send(url, options, send)
+    antiphon_async::http::Client::dial(url, options, scheme, connect, runtime).map(Client)
 }
 
 /// What sends requests: the connections of [`connect`], or any HTTP client that a program has
@@ -108,27 +93,16 @@ impl HttpSend for HttpMock {
     }
 }
 
-/// Sends from the thread that calls; the connections run on their own.
-struct OnThread {
-    connections: Connections,
-    runtime: SharedRuntime,
-}
+/// Sends for the engine, in one go.
+pub(super) struct AtOnce<T>(pub(super) T);
 
-impl HttpSend for OnThread {
-    fn send(
-        &self,
-        request: &HttpRequest,
-        timeout: Option<Duration>,
-    ) -> Result<HttpResponse, HttpError> {
-        let due = timeout.map_or(Instant::FAR_FUTURE, |span| self.runtime.now() + span);
-        let sending = self.connections.send(request);
-        let sent = block_on(until(&*self.runtime, due, sending));
-        sent.unwrap_or(Err(HttpError::TimedOut))
-    }
-}
-
-impl fmt::Debug for OnThread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.connections.fmt(f)
+impl<T: HttpSend> antiphon_async::http::HttpSend for AtOnce<T> {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+        Box::pin(async move {
+            match request.timeout {
+                Some(Duration::ZERO) => Err(HttpError::TimedOut),
+                timeout => self.0.send(request, timeout),
+            }
+        })
     }
 }

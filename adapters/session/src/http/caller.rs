@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use antiphon::http::{ClientExchange, ReplyError, redirect};
@@ -148,6 +148,8 @@ pub struct HttpRequest {
     pub body: Arc<Vec<u8>>,
     /// The largest reply that is wanted, in bytes. A larger one is refused if it comes.
     pub reply_bytes_max: usize,
+    /// How much longer the call may take; none for ever.
+    pub timeout: Option<Duration>,
 }
 
 impl fmt::Debug for HttpRequest {
@@ -219,38 +221,13 @@ pub struct Started {
     /// What is to be sent next.
     pub request: HttpRequest,
     /// None once it is over.
-    exchange: Option<Boxed>,
+    /// A call of a batch is tagged with its name in it.
+    exchange: Option<Box<ClientExchange<Option<CallId>>>>,
     redirects: u32,
-    /// Where it goes then.
-    spare: Arc<Spare>,
 }
-
-/// Exchanges that are over, in whose memory others go on. They are large, and handed out and back as they are.
-#[derive(Debug, Default)]
-struct Spare(Mutex<Vec<Boxed>>);
-
-/// A call is tagged with its name in the batch that it is of.
-type Boxed = Box<ClientExchange<Option<CallId>>>;
 
 /// How much of the name of a coding is told.
 const CODING_CHARS_MAX: usize = 64;
-
-/// How many are kept at the most: 80 KiB.
-const SPARE_MAX: usize = 64;
-
-impl Spare {
-    fn lock(&self) -> MutexGuard<'_, Vec<Boxed>> {
-        // Nothing that can panic runs under the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn keep(&self, exchange: Boxed) {
-        let mut spare = self.lock();
-        if spare.len() < SPARE_MAX {
-            spare.push(exchange);
-        }
-    }
-}
 
 impl Started {
     /// Takes what came back: none if the request is to be sent again, as it stands now.
@@ -299,7 +276,6 @@ impl Started {
             let name = response.tag.unwrap_or(response.call);
             outcomes.put_copy(name, response.outcome);
         })?;
-        self.spare.keep(exchange);
         Ok(Some(outcomes))
     }
 }
@@ -312,7 +288,6 @@ pub struct HttpCaller {
     on_reply: Option<OnReply>,
     next_call: Mutex<u64>,
     is_closed: AtomicBool,
-    spare: Arc<Spare>,
 }
 
 impl HttpCaller {
@@ -325,7 +300,6 @@ impl HttpCaller {
             on_reply: options.on_reply.clone(),
             next_call: Mutex::new(options.config.first_call),
             is_closed: AtomicBool::new(false),
-            spare: Arc::default(),
         }
     }
 
@@ -402,18 +376,10 @@ impl HttpCaller {
             .next_call
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let spare = self.spare.lock().pop();
-        let mut exchange = match spare {
-            Some(mut exchange) => {
-                exchange.renew(*next_call);
-                exchange
-            }
-            None => {
-                let mut config = self.config;
-                config.first_call = *next_call;
-                Box::new(ClientExchange::new(config))
-            }
-        };
+        let mut config = self.config;
+        config.first_call = *next_call;
+        // It is large, and handed on as it is.
+        let mut exchange = Box::new(ClientExchange::new(config));
         let filled = fill(&mut exchange)?;
         *next_call = exchange.next_call();
         drop(next_call);
@@ -423,13 +389,13 @@ impl HttpCaller {
             headers: Arc::clone(&self.headers),
             body: Arc::new(exchange.take_body()),
             reply_bytes_max: self.config.message_bytes_max,
+            timeout: None,
         };
         let started = Started {
             on_reply: self.on_reply.clone(),
             request,
             exchange: Some(exchange),
             redirects: 0,
-            spare: Arc::clone(&self.spare),
         };
         Ok((filled, started))
     }
