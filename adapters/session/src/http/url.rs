@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+
+use http::Uri;
+use http::uri::{Authority, PathAndQuery, Scheme};
 
 use super::error::HttpError;
 
@@ -26,49 +28,40 @@ pub enum HttpScheme {
 /// # Ok::<(), antiphon_session::http::HttpError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct HttpUrl {
-    scheme: HttpScheme,
-    authority: Arc<str>,
-    port: u16,
-    target: Arc<str>,
-}
+pub struct HttpUrl(Uri);
 
 impl HttpUrl {
     /// With or without TLS.
     pub fn scheme(&self) -> HttpScheme {
-        self.scheme
+        match self.0.scheme() == Some(&Scheme::HTTPS) {
+            true => HttpScheme::Https,
+            false => HttpScheme::Http,
+        }
     }
 
     /// Host and port as written, for the `Host` header.
     pub fn authority(&self) -> &str {
-        &self.authority
+        self.0.authority().map_or("", Authority::as_str)
     }
 
     /// The host: a name, or an address without brackets.
     pub fn host(&self) -> &str {
-        let (host, _) = split_port(&self.authority);
+        let host = self.0.host().unwrap_or_default();
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
     /// The port: as written, or the scheme's own.
     pub fn port(&self) -> u16 {
-        self.port
+        let port = match self.scheme() {
+            HttpScheme::Http => 80,
+            HttpScheme::Https => 443,
+        };
+        self.0.port_u16().unwrap_or(port)
     }
 
     /// Path and query.
     pub fn target(&self) -> &str {
-        &self.target
-    }
-}
-
-fn split_port(authority: &str) -> (&str, Option<&str>) {
-    // The colons of `[::1]` are none before a port.
-    match authority
-        .rfind(':')
-        .filter(|&at| !authority[at..].contains(']'))
-    {
-        Some(at) => (&authority[..at], Some(&authority[at + 1..])),
-        None => (authority, None),
+        self.0.path_and_query().map_or("/", PathAndQuery::as_str)
     }
 }
 
@@ -77,57 +70,47 @@ impl FromStr for HttpUrl {
 
     fn from_str(url: &str) -> Result<Self, HttpError> {
         let refuse = |why: &'static str| Err(HttpError::Url(why));
-        if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return refuse("it has blanks, control characters, or is not ASCII");
-        }
-        let Some((scheme, rest)) = url.split_once("://") else {
+        let Ok(uri) = url.parse::<Uri>() else {
+            return refuse("it is no URL");
+        };
+        let mut parts = uri.into_parts();
+        if !matches!(&parts.scheme, Some(scheme) if *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
+        {
             return refuse("it does not begin with http:// or https://");
+        }
+        let Some(authority) = parts.authority.as_ref() else {
+            return refuse("it names no host");
         };
-        let (scheme, port) = match scheme.to_ascii_lowercase().as_str() {
-            "http" => (HttpScheme::Http, 80),
-            "https" => (HttpScheme::Https, 443),
-            _ => return refuse("it does not begin with http:// or https://"),
-        };
-        let rest = rest.split('#').next().unwrap_or_default();
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, target) = rest.split_at(end);
-        if authority.contains(['@', '\\']) {
+        if authority.as_str().contains('@') {
             return refuse("it names a user; use an Authorization header");
         }
-        let (host, given) = split_port(authority);
-        let port = match given.map(str::parse) {
-            None => port,
-            Some(Ok(given)) => given,
-            Some(Err(_)) => return refuse("its port is no number up to 65535"),
-        };
-        if host.is_empty() || (host.contains(':') && !host.starts_with('[')) {
+        if authority.host().is_empty() {
             return refuse("it names no host");
         }
+        let has_port = authority.as_str().len() > authority.host().len();
+        if has_port && authority.port_u16().is_none() {
+            return refuse("its port is no number up to 65535");
+        }
+        // A query may stand behind the host; what is asked for begins with a slash.
+        let target = parts.path_and_query.take();
+        let target = target.as_ref().map_or("", PathAndQuery::as_str);
         let slash = if target.starts_with('/') { "" } else { "/" };
-        Ok(Self {
-            scheme,
-            authority: authority.into(),
-            port,
-            target: [slash, target].concat().into(),
-        })
+        parts.path_and_query = [slash, target].concat().parse().ok();
+        Uri::from_parts(parts).map_or_else(|_| refuse("it is no URL"), |uri| Ok(Self(uri)))
     }
 }
 
 impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.scheme {
-            HttpScheme::Http => "http",
-            HttpScheme::Https => "https",
-        };
-        write!(f, "{scheme}://{}{}", self.authority, self.target)
+        self.0.fmt(f)
     }
 }
 
 /// Without the query, which may be a secret.
 impl fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.target.split('?').next().unwrap_or_default();
-        write!(f, "HttpUrl({:?} {}{path})", self.scheme, self.authority)
+        let (authority, path) = (self.authority(), self.0.path());
+        write!(f, "HttpUrl({:?} {authority}{path})", self.scheme())
     }
 }
 
