@@ -1,49 +1,21 @@
 //! Clients over HTTP: calls, notifications and batches, each one request. Everything that waits has a deadline, and what was handed in to send with is used, never closed.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use antiphon::{Collector, OwnedJson, Payload, SendError};
 use antiphon_session::http::{
-    HttpCallError, HttpCaller, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse,
-    HttpScheme, HttpUrl, Started, result_of,
+    HttpCallError, HttpCaller, HttpClientOptions, HttpError, HttpScheme, HttpUrl, Started,
+    result_of,
 };
 use antiphon_session::{BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError};
 use serde::de::DeserializeOwned;
 
 use super::connections::Connections;
+use super::send::HttpSend;
 use crate::client::{Connect, Connecting};
 use crate::runtime::{SharedRuntime, until};
-
-/// A request on its way.
-pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
-
-/// What sends requests: [`Connections`] of this crate, or any HTTP client that a program has
-/// already. A dozen lines with most of them: post `request.body` to `request.url` with
-/// `request.content_type` and `request.headers`, follow no redirect, take any status, and refuse a
-/// body of more than `request.reply_bytes_max` bytes.
-///
-/// A future that is dropped is a request that nobody waits for any more.
-pub trait HttpSend: Send + Sync + 'static {
-    /// Sends one request and reads its reply.
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a>;
-}
-
-/// What is shared is not closed with one of its clients.
-impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
-        (**self).send(request)
-    }
-}
-
-impl HttpSend for HttpMock {
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
-        Box::pin(std::future::ready(self.exchange(request)))
-    }
-}
 
 /// A client of one server over HTTP. Clones are the same client; any task may use one.
 ///

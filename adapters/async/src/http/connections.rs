@@ -33,9 +33,9 @@ use hyper::{Method, Request, Response};
 use hyper_util::client::pool::cache;
 use tower_service::Service;
 
-use super::client::{HttpSend, Sending};
 use super::io::{Alarm, HyperIo};
 use super::line::{Line, Wire, idle_time_said};
+use super::send::{HttpSend, Sending};
 use crate::client::Connect;
 use crate::runtime::{SharedRuntime, until};
 

@@ -12,6 +12,7 @@ mod io;
 mod line;
 mod options;
 mod phases;
+mod send;
 mod server;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, RequestHead, StatusScope, Statuses};
@@ -20,7 +21,8 @@ pub use antiphon_session::http::{
     HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
     HttpScheme, HttpUrl, OnReply,
 };
-pub use client::{Client, HttpSend, Sending};
+pub use client::Client;
 pub use connections::Connections;
 pub use endpoint::Endpoint;
 pub use options::HttpOptions;
+pub use send::{HttpSend, Sending};

@@ -32,6 +32,7 @@
 //! ```
 
 mod client;
+mod connect;
 mod send;
 mod server;
 mod service;
@@ -44,7 +45,8 @@ pub use antiphon_session::http::{
     HttpScheme, HttpUrl, OnReply,
 };
 pub use client::Client;
+pub use connect::connect;
 #[cfg(feature = "tls")]
-pub use send::connect_tls;
-pub use send::{HttpSend, connect};
+pub use connect::connect_tls;
+pub use send::HttpSend;
 pub use server::Running;

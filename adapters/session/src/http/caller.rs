@@ -9,6 +9,7 @@ use antiphon::http::{ClientExchange, ReplyError, redirect};
 use antiphon::{CallId, Collector, Config, OwnedJson, Payload, SendError};
 
 use super::error::{HttpCallError, HttpError};
+use super::reply::HttpReply;
 use super::url::HttpUrl;
 use crate::batch::BatchBuilder;
 use crate::call::CallError;
@@ -69,27 +70,6 @@ impl fmt::Debug for OnReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnReply").finish_non_exhaustive()
     }
-}
-
-/// The head of a reply, as plain data.
-///
-/// ```
-/// use antiphon_session::http::HttpReply;
-/// let mut reply = HttpReply::default();
-/// reply.status = 429;
-/// reply.headers.push("Retry-After", b"7");
-/// assert_eq!(reply.headers.get("retry-after"), Some("7"));
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct HttpReply {
-    /// The status; 0 where none came.
-    pub status: u16,
-    /// The headers in the order received.
-    pub headers: Headers,
-    /// In a failure, the first 512 bytes of the body as text, control characters escaped. Empty for
-    /// [`on_reply`](HttpClientOptions::on_reply).
-    pub text: String,
 }
 
 impl HttpClientOptions {

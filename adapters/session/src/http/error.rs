@@ -6,7 +6,7 @@ use std::io;
 use antiphon::SendError;
 use antiphon::http::ReplyError;
 
-use super::caller::HttpReply;
+use super::reply::HttpReply;
 use crate::call::CallError;
 
 /// A failure of the transport. What the peer answered is a [`CallError`].

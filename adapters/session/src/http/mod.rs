@@ -9,10 +9,12 @@
 mod caller;
 mod error;
 mod mock;
+mod reply;
 mod url;
 
-pub use caller::{HttpCaller, HttpClientOptions, HttpReply, HttpRequest, HttpResponse};
+pub use caller::{HttpCaller, HttpClientOptions, HttpRequest, HttpResponse};
 pub use caller::{OnReply, Started, result_of};
 pub use error::{HttpCallError, HttpError};
 pub use mock::HttpMock;
+pub use reply::HttpReply;
 pub use url::{HttpScheme, HttpUrl};

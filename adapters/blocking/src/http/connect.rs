@@ -1,0 +1,57 @@
+//! Clients with connections of their own, which run on the thread of HTTP.
+
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+
+use antiphon_async::Connecting;
+use antiphon_session::http::{HttpClientOptions, HttpError, HttpScheme, HttpUrl};
+
+use super::client::Client;
+use super::tasks::runtime;
+
+/// A client of the server at `url`, which begins with `http://`. Connections are made when they
+/// are first needed.
+///
+/// # Errors
+/// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used; [`HttpError::Connect`] if
+/// the system refused a thread. For `https://` use `connect_tls` (feature `tls`).
+pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
+    client(url, options, HttpScheme::Http, |server| {
+        let address = (server.host().to_string(), server.port());
+        Box::pin(async {
+            let link = antiphon_async_std::Link::tcp(address).await;
+            link.map(Into::into)
+        })
+    })
+}
+
+/// A client of the server at `url`, which begins with `https://`, with TLS as `config` says.
+///
+/// # Errors
+/// As [`connect`].
+#[cfg(feature = "tls")]
+pub fn connect_tls(
+    url: &str,
+    options: impl Into<HttpClientOptions>,
+    config: Arc<antiphon_session::tls::rustls::ClientConfig>,
+) -> Result<Client, HttpError> {
+    client(url, options, HttpScheme::Https, move |server| {
+        let (host, port) = (server.host().to_string(), server.port());
+        let config = Arc::clone(&config);
+        Box::pin(async move {
+            let address = (&*host, port);
+            let link = antiphon_async_std::tls::connect(address, &host, config).await;
+            link.map(Into::into)
+        })
+    })
+}
+
+fn client(
+    url: &str,
+    options: impl Into<HttpClientOptions>,
+    scheme: HttpScheme,
+    connect: impl Fn(&HttpUrl) -> Connecting + Send + Sync + 'static,
+) -> Result<Client, HttpError> {
+    let runtime = runtime().map_err(HttpError::Connect)?;
+    antiphon_async::http::Client::dial(url, options, scheme, connect, runtime).map(Client)
+}
