@@ -44,27 +44,6 @@ impl Context {
         Self::default()
     }
 
-    /// Becomes what is known of the connection that a request comes by: all that `connection` knows but
-    /// target and headers, which it then has none of, though the memory for them.
-    pub fn renew(&mut self, connection: &Self) {
-        let Self {
-            connection: number,
-            is_accepted,
-            peer_addr,
-            target,
-            headers,
-            client_certificate,
-            subprotocol,
-        } = self;
-        *number = connection.connection;
-        *is_accepted = connection.is_accepted;
-        *peer_addr = connection.peer_addr;
-        target.iter_mut().for_each(String::clear);
-        headers.clear();
-        client_certificate.clone_from(&connection.client_certificate);
-        subprotocol.clone_from(&connection.subprotocol);
-    }
-
     /// The first header of that name, whatever its case, if it is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
@@ -116,15 +95,6 @@ impl Headers {
         all.names.push_str(name);
         all.values.extend_from_slice(value);
         all.ends.push((all.names.len(), all.values.len()));
-    }
-
-    /// Removes all, and keeps their memory for others.
-    pub fn clear(&mut self) {
-        if let Some(all) = &mut self.all {
-            all.names.clear();
-            all.values.clear();
-            all.ends.clear();
-        }
     }
 
     /// How many there are.

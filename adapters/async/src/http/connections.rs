@@ -59,13 +59,9 @@ type Attempt = Result<Option<HttpResponse>, HttpError>;
 struct Shared {
     connect: Box<dyn Connect>,
     runtime: SharedRuntime,
-    connections_max: usize,
+    options: HttpClientOptions,
     /// The rights that are not given out.
     permits: Arc<Semaphore>,
-    connect_time_max: Duration,
-    idle_time_max: Duration,
-    write_time_max: Option<Duration>,
-    header_bytes_max: usize,
 }
 
 impl Connections {
@@ -80,19 +76,16 @@ impl Connections {
     ) -> Result<Self, HttpError> {
         // A header that is of no use is better told now than by every call.
         header_map(&options.headers)?;
-        let connections_max = options.connections_max.max(1);
+        let mut options = options.clone();
+        options.connections_max = options.connections_max.max(1);
+        let idle_time_max = options.idle_time_max;
         let shared = Arc::new(Shared {
             connect: Box::new(connect),
             runtime,
-            connections_max,
-            permits: Arc::new(Semaphore::new(connections_max)),
-            connect_time_max: options.connect_time_max,
-            idle_time_max: options.idle_time_max,
-            write_time_max: options.config.write_time_max,
-            header_bytes_max: options.header_bytes_max,
+            permits: Arc::new(Semaphore::new(options.connections_max)),
+            options,
         });
         let pool = cache::builder().build(Connector::new(&shared));
-        let idle_time_max = shared.idle_time_max;
         let attempt = move |request, bytes_max| -> BoxFuture<Attempt> {
             let mut pool = pool.clone();
             Box::pin(async move {
@@ -116,7 +109,7 @@ impl Connections {
 
     /// How many connections there are, those that are being made included.
     pub fn open(&self) -> usize {
-        self.shared.connections_max - self.shared.permits.available_permits()
+        self.shared.options.connections_max - self.shared.permits.available_permits()
     }
 }
 
@@ -124,7 +117,7 @@ impl HttpSend for Connections {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
         Box::pin(async move {
             // Each that was idle may have ended, and a new one.
-            for _ in 0..=self.shared.connections_max {
+            for _ in 0..=self.shared.options.connections_max {
                 let request = (head_of(request)?, request.reply_bytes_max);
                 if let Some(response) = (self.attempt)(request.0, request.1).await? {
                     return Ok(response);
@@ -140,7 +133,7 @@ impl HttpSend for Connections {
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connections")
-            .field("connections_max", &self.shared.connections_max)
+            .field("connections_max", &self.shared.options.connections_max)
             .finish_non_exhaustive()
     }
 }
@@ -186,7 +179,8 @@ impl Service<()> for Connector {
     fn call(&mut self, (): ()) -> Self::Future {
         let (shared, permit) = (Arc::clone(&self.shared), self.permit.take());
         Box::pin(async move {
-            let due = shared.runtime.now() + shared.connect_time_max;
+            let (options, write_time_max) = (&shared.options, shared.options.config.write_time_max);
+            let due = shared.runtime.now() + options.connect_time_max;
             let connecting = until(&*shared.runtime, due, shared.connect.connect());
             let link = match connecting.await {
                 Some(link) => link.map_err(HttpError::Connect)?,
@@ -195,13 +189,13 @@ impl Service<()> for Connector {
             let line = Line::new(&shared.runtime);
             let io = HyperIo::new(link.io, Wire::new(Arc::clone(&line), permit));
             let (sender, conn) = Builder::new()
-                .max_header_size(shared.header_bytes_max)
-                .max_buf_size(BUFFER_BYTES_MAX.max(shared.header_bytes_max))
+                .max_header_size(options.header_bytes_max)
+                .max_buf_size(BUFFER_BYTES_MAX.max(options.header_bytes_max))
                 .handshake(io)
                 .await
                 .map_err(|error| HttpError::Unsent(io::Error::other(error)))?;
             let alarm = Alarm::new(&shared.runtime);
-            let task = run(conn, Arc::clone(&line), alarm, shared.write_time_max);
+            let task = run(conn, Arc::clone(&line), alarm, write_time_max);
             shared.runtime.spawn(Box::pin(task));
             Ok(Conn { sender, line })
         })
@@ -236,22 +230,16 @@ struct Conn {
     line: Arc<Line>,
 }
 
-/// Why a connection gave no reply.
-enum Failed {
-    /// The server cannot have read the request.
-    Unsent,
-    Http(HttpError),
-}
-
 impl Service<Request<Body>> for Conn {
     type Response = Response<Incoming>;
-    type Error = Failed;
-    type Future = BoxFuture<Result<Self::Response, Failed>>;
+    /// None where the server cannot have read the request.
+    type Error = Option<HttpError>;
+    type Future = BoxFuture<Result<Self::Response, Self::Error>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         match self.line.is_usable() {
-            true => self.sender.poll_ready(cx).map_err(|_| Failed::Unsent),
-            false => Poll::Ready(Err(Failed::Unsent)),
+            true => self.sender.poll_ready(cx).map_err(|_| None),
+            false => Poll::Ready(Err(None)),
         }
     }
 
@@ -261,11 +249,11 @@ impl Service<Request<Body>> for Conn {
         Box::pin(poll_fn(move |cx| {
             let sent = sending.as_mut().poll(cx);
             if line.poll_unread(cx).is_ready() && !matches!(sent, Poll::Ready(Ok(_))) {
-                return Poll::Ready(Err(Failed::Unsent));
+                return Poll::Ready(Err(None));
             }
             sent.map_err(|mut failed| match failed.take_message() {
-                Some(_) => Failed::Unsent,
-                None => Failed::Http(lost(failed.into_error())),
+                Some(_) => None,
+                None => Some(lost(failed.into_error())),
             })
         }))
     }
@@ -278,9 +266,15 @@ struct Leased<C: Exchange> {
 }
 
 /// What the pool gives: it has no name.
-trait Exchange: Service<Request<Body>, Response = Response<Incoming>, Error = Failed> {}
+trait Exchange:
+    Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>>
+{
+}
 
-impl<C: Service<Request<Body>, Response = Response<Incoming>, Error = Failed>> Exchange for C {}
+impl<C: Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>>> Exchange
+    for C
+{
+}
 
 impl<C: Exchange> Leased<C> {
     async fn exchange(
@@ -291,8 +285,7 @@ impl<C: Exchange> Leased<C> {
     ) -> Attempt {
         let response = match self.conn.call(request).await {
             Ok(response) => response,
-            Err(Failed::Unsent) => return Ok(None),
-            Err(Failed::Http(error)) => return Err(error),
+            Err(failed) => return failed.map_or(Ok(None), Err),
         };
         let text = |name| response.headers().get(name)?.to_str().ok();
         let said = text(KEEP_ALIVE).and_then(idle_time_said);
