@@ -148,8 +148,9 @@ impl Client {
         params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<OwnedJson, HttpCallError> {
-        let (call, mut started) = self.inner.caller.call(method, params)?;
-        let outcomes = self.exchange(&mut started, timeout).await?;
+        let send = self.sender()?;
+        let (call, started) = self.inner.caller.call(method, params)?;
+        let outcomes = self.exchange(send, started, timeout).await?;
         result_of(outcomes, call)
     }
 
@@ -158,9 +159,10 @@ impl Client {
     /// # Errors
     /// What was wrong with it, or with the transport.
     pub async fn notify(&self, method: &str, params: impl Payload) -> Result<(), HttpCallError> {
-        let mut started = self.inner.caller.notify(method, params)?;
-        self.exchange(&mut started, Some(CALL_TIMEOUT_DEFAULT))
-            .await?;
+        let send = self.sender()?;
+        let started = self.inner.caller.notify(method, params)?;
+        let timeout = Some(CALL_TIMEOUT_DEFAULT);
+        self.exchange(send, started, timeout).await?;
         Ok(())
     }
 
@@ -197,8 +199,9 @@ impl Client {
         timeout: Option<Duration>,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), HttpCallError> {
-        let (handles, mut started) = self.inner.caller.batch(build)?;
-        let outcomes = self.exchange(&mut started, timeout).await?;
+        let send = self.sender()?;
+        let (handles, started) = self.inner.caller.batch(build)?;
+        let outcomes = self.exchange(send, started, timeout).await?;
         Ok((handles, outcomes))
     }
 
@@ -206,14 +209,13 @@ impl Client {
     /// to their end, then the client's own connections close. What was handed in to send with is
     /// not closed.
     pub fn close(&self) {
-        self.inner.caller.close();
         let send = self.lock_send().take();
         drop(send);
     }
 
     /// Whether it has been closed.
     pub fn is_closed(&self) -> bool {
-        self.inner.caller.is_closed()
+        self.lock_send().is_none()
     }
 
     fn lock_send(&self) -> MutexGuard<'_, Option<Arc<dyn HttpSend>>> {
@@ -224,12 +226,16 @@ impl Client {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn sender(&self) -> Result<Arc<dyn HttpSend>, HttpError> {
+        self.lock_send().clone().ok_or(HttpError::Closed)
+    }
+
     async fn exchange(
         &self,
-        started: &mut Started,
+        send: Arc<dyn HttpSend>,
+        mut started: Started,
         timeout: Option<Duration>,
     ) -> Result<Collector, HttpError> {
-        let send = self.lock_send().clone().ok_or(HttpError::Closed)?;
         let runtime = &*self.inner.runtime;
         let due = super::io::after(runtime.now(), timeout);
         let exchanged = async {

@@ -1,7 +1,6 @@
 //! One client: what it calls, under which ids, and what came of it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -267,7 +266,6 @@ pub struct HttpCaller {
     headers: Arc<Vec<(String, String)>>,
     on_reply: Option<OnReply>,
     next_call: Mutex<u64>,
-    is_closed: AtomicBool,
 }
 
 impl HttpCaller {
@@ -279,29 +277,13 @@ impl HttpCaller {
             headers: Arc::new(options.headers.clone()),
             on_reply: options.on_reply.clone(),
             next_call: Mutex::new(options.config.first_call),
-            is_closed: AtomicBool::new(false),
         }
-    }
-
-    /// Where requests go.
-    pub fn url(&self) -> &HttpUrl {
-        &self.url
-    }
-
-    /// Lets no further request begin.
-    pub fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether it has been closed.
-    pub fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::SeqCst)
     }
 
     /// Begins a call.
     ///
     /// # Errors
-    /// What is wrong with it, or [`HttpError::Closed`].
+    /// What is wrong with it.
     pub fn call(
         &self,
         method: &str,
@@ -313,7 +295,7 @@ impl HttpCaller {
     /// Begins a notification.
     ///
     /// # Errors
-    /// What is wrong with it, or [`HttpError::Closed`].
+    /// What is wrong with it.
     pub fn notify(&self, method: &str, params: impl Payload) -> Result<Started, HttpCallError> {
         let started = self.start(|exchange| exchange.notify(method, params));
         started.map(|((), started)| started)
@@ -322,7 +304,7 @@ impl HttpCaller {
     /// Begins a batch, filled by `build`.
     ///
     /// # Errors
-    /// Why `build` or the connection refused, or [`HttpError::Closed`].
+    /// Why `build` or the connection refused.
     pub fn batch<H>(
         &self,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
@@ -348,9 +330,6 @@ impl HttpCaller {
         &self,
         fill: impl FnOnce(&mut ClientExchange<Option<CallId>>) -> Result<R, SendError>,
     ) -> Result<(R, Started), HttpCallError> {
-        if self.is_closed() {
-            return Err(HttpError::Closed.into());
-        }
         // A `Serialize` that panics has used no number.
         let mut next_call = self
             .next_call
@@ -395,7 +374,6 @@ impl fmt::Debug for HttpCaller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpCaller")
             .field("url", &self.url)
-            .field("is_closed", &self.is_closed())
             .finish_non_exhaustive()
     }
 }

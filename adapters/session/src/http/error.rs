@@ -102,13 +102,6 @@ impl std::error::Error for HttpError {
     }
 }
 
-/// For a reply of which nothing else is known.
-impl From<ReplyError> for HttpError {
-    fn from(error: ReplyError) -> Self {
-        Self::Reply(error, HttpReply::default())
-    }
-}
-
 /// How a call over HTTP ended without a result.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -171,11 +164,5 @@ impl From<SendError> for HttpCallError {
 impl From<HttpError> for HttpCallError {
     fn from(error: HttpError) -> Self {
         Self::Http(error)
-    }
-}
-
-impl From<ReplyError> for HttpCallError {
-    fn from(error: ReplyError) -> Self {
-        Self::Http(error.into())
     }
 }
