@@ -6,6 +6,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use http::{HeaderMap, HeaderName, HeaderValue};
+
 /// What the transport knows of a connection, or of an HTTP exchange. Empty where it knows nothing:
 /// standard streams have no address.
 ///
@@ -28,8 +30,7 @@ pub struct Context {
     pub peer_addr: Option<SocketAddr>,
     /// The path and query asked for, over HTTP and WebSocket: `/rpc?v=2`.
     pub target: Option<String>,
-    /// The request's headers in the order received, over HTTP and WebSocket; of the answer for the
-    /// client of a WebSocket, whose names are then in lower case.
+    /// The request's headers, over HTTP and WebSocket; of the answer for the client of a WebSocket.
     pub headers: Headers,
     /// The certificate that the other side proved to own, in DER, over TLS with client
     /// authentication.
@@ -59,28 +60,19 @@ impl Context {
     }
 }
 
-/// Names and values, in order. A value is any bytes.
+/// Names, in lower case, and values. A value is any bytes that HTTP allows.
 ///
 /// ```
 /// use antiphon_session::Headers;
 /// let mut headers = Headers::new();
 /// headers.push("Accept", b"application/json");
-/// assert_eq!(headers.get("accept"), Some("application/json"));
-/// assert!(headers.iter().eq([("Accept", &b"application/json"[..])]));
+/// assert_eq!(headers.get("ACCEPT"), Some("application/json"));
+/// assert!(headers.iter().eq([("accept", &b"application/json"[..])]));
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
     /// None before there was one: most connections have none.
-    all: Option<Box<Text>>,
-}
-
-/// All names, one behind the other, and all values.
-#[derive(Clone, Default)]
-struct Text {
-    names: String,
-    values: Vec<u8>,
-    /// Where each name and its value end.
-    ends: Vec<(usize, usize)>,
+    all: Option<Box<HeaderMap>>,
 }
 
 impl Headers {
@@ -89,17 +81,22 @@ impl Headers {
         Self { all: None }
     }
 
-    /// Adds one.
+    /// Adds one, if its name is one. Bytes that HTTP does not allow in a value become `?`.
     pub fn push(&mut self, name: &str, value: &[u8]) {
-        let all = self.all.get_or_insert_default();
-        all.names.push_str(name);
-        all.values.extend_from_slice(value);
-        all.ends.push((all.names.len(), all.values.len()));
+        let is_allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+        let allowed = value
+            .iter()
+            .map(|&byte| if is_allowed(byte) { byte } else { b'?' });
+        let value = HeaderValue::try_from(allowed.collect::<Vec<u8>>());
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
+            // There may be some thousands; beyond, none is added.
+            let _ = self.all.get_or_insert_default().try_append(name, value);
+        }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.all.as_ref().map_or(0, |all| all.ends.len())
+        self.all.as_ref().map_or(0, |all| all.len())
     }
 
     /// Whether there are none.
@@ -107,17 +104,10 @@ impl Headers {
         self.len() == 0
     }
 
-    /// The names as they were sent, each with its value.
+    /// The names, each with its value; values of one name in the order received.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.all.iter().flat_map(|all| {
-            let mut begin = (0, 0);
-            all.ends.iter().map(move |&end| {
-                let name = all.names.get(begin.0..end.0).unwrap_or_default();
-                let value = all.values.get(begin.1..end.1).unwrap_or_default();
-                begin = end;
-                (name, value)
-            })
-        })
+        let all = self.all.iter().flat_map(|all| all.iter());
+        all.map(|(name, value)| (name.as_str(), value.as_bytes()))
     }
 
     /// The value of the first of that name, whatever its case, that is text.
@@ -125,21 +115,20 @@ impl Headers {
         self.texts_of(name).next()
     }
 
-    fn texts_of<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
-        let named = self
-            .iter()
-            .filter(move |(found, _)| found.eq_ignore_ascii_case(name));
-        named.filter_map(|(_, value)| std::str::from_utf8(value).ok())
+    fn texts_of<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let all = self.all.as_ref().map(|all| all.get_all(name));
+        let values = all.into_iter().flatten();
+        values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok())
     }
 }
 
-impl PartialEq for Headers {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
+impl From<HeaderMap> for Headers {
+    fn from(all: HeaderMap) -> Self {
+        Self {
+            all: Some(Box::new(all)),
+        }
     }
 }
-
-impl Eq for Headers {}
 
 /// Shows how many there are: their values may be secrets.
 impl fmt::Debug for Headers {
@@ -188,6 +177,9 @@ mod tests {
         assert_eq!(context.cookie("b"), Some("2"));
         assert_eq!(context.cookie("c"), Some("4=5"));
         assert_eq!(context.cookie("d"), None);
+        // A value that is none is there, and nobody's.
+        context.headers.push("origin", b"http://a\r\nb");
+        assert_eq!(context.header("origin"), Some("http://a??b"));
         // Neither as text nor as the numbers that bytes are shown as.
         let shown = format!("{context:?} {:?}", context.headers);
         assert!(

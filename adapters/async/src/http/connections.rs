@@ -362,9 +362,7 @@ async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<HttpResp
     let location = parts.headers.get(LOCATION);
     let mut response = HttpResponse::new(parts.status.as_u16(), Vec::new());
     response.location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into());
-    for (name, value) in &parts.headers {
-        response.headers.push(name.as_str(), value.as_bytes());
-    }
+    response.headers = parts.headers.into();
     let declared = incoming.size_hint().lower();
     if declared > bytes_max as u64 {
         return Err(response.too_large(bytes_max));

@@ -154,9 +154,9 @@ impl<S: Service> Endpoint<S> {
         let (mut fields, mut context) = (Fields::new(), context.clone());
         for (name, value) in &parts.headers {
             fields.line(name.as_str(), value.as_bytes());
-            context.headers.push(name.as_str(), value.as_bytes());
         }
         context.target = Some(target.into());
+        context.headers = parts.headers.clone().into();
         fields.compare_lengths(lengths);
         if parts.version == Version::HTTP_11 {
             fields.require_host();

@@ -148,7 +148,7 @@ pub struct HttpResponse {
     pub status: u16,
     /// The header `Location`: where a redirect leads to.
     pub location: Option<String>,
-    /// The headers in the order received, as far as the sender tells them. A sender that decodes a
+    /// The headers, as far as the sender tells them. A sender that decodes a
     /// body leaves its `Content-Encoding` out.
     pub headers: Headers,
     /// The body; empty for none.

@@ -16,7 +16,7 @@ use crate::context::Headers;
 pub struct HttpReply {
     /// The status; 0 where none came.
     pub status: u16,
-    /// The headers in the order received.
+    /// The headers.
     pub headers: Headers,
     /// In a failure, the first 512 bytes of the body as text, control characters escaped. Empty for
     /// [`on_reply`](super::HttpClientOptions::on_reply).
