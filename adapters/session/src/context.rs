@@ -1,7 +1,7 @@
 //! What the transport knows about the other side, for the handlers to see.
 //!
-//! The rule guarded here: what may be a secret (headers, cookies, certificates) is there for those
-//! who ask, and never in debug output.
+//! What may be a secret (headers, cookies, certificates) is there for a handler that asks for it, and
+//! never in debug output.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(context.cookie("b"), Some("2"));
         assert_eq!(context.cookie("c"), Some("4=5"));
         assert_eq!(context.cookie("d"), None);
-        // A value that is none is there, and nobody's.
+        // A value that HTTP does not allow is still seen.
         context.headers.push("origin", b"http://a\r\nb");
         assert_eq!(context.header("origin"), Some("http://a??b"));
         // Neither as text nor as the numbers that bytes are shown as.

@@ -123,7 +123,7 @@ impl Client {
             .await
     }
 
-    /// The same with another timeout, from now to the last byte of the reply; `None` waits for
+    /// Calls a method with another timeout, from now to the last byte of the reply; `None` waits for
     /// ever.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Client {
         Ok(result.as_json().decode().map_err(CallError::Decode)?)
     }
 
-    /// The same with the result as the peer wrote it.
+    /// Calls a method, and gives the result as the peer wrote it.
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -190,7 +190,7 @@ impl Client {
         self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build).await
     }
 
-    /// The same with another timeout; `None` waits for ever.
+    /// Sends a batch with another timeout; `None` waits for ever.
     ///
     /// # Errors
     /// As [`batch`](Self::batch).

@@ -31,7 +31,7 @@ pub(super) fn peer(options: &Options, context: Context, runtime: &SharedRuntime)
     Peer::new(Handle::unowned(Arc::new(session)), runtime.clone())
 }
 
-/// Takes a message in, or its size where nobody wanted to assemble it, and gives the reply, none if
+/// Takes a message in, or its size where it was too large to be assembled, and gives the reply, none if
 /// none is owed. Dropped before, it ends the exchange, and its handlers see that they are cancelled.
 pub(super) async fn exchange<S: Service>(
     peer: Peer,

@@ -33,7 +33,7 @@ use crate::runtime::{SharedRuntime, Timer};
 /// For how long a reset is awaited behind an end.
 const RESET_TIME_MAX: Duration = Duration::from_millis(200);
 
-/// How often to look whether it has come: a socket that has ended tells nobody.
+/// How often to look whether it has come: a socket that has ended does not say so.
 const RESET_LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// How much earlier than the server a connection is given up of which it said how long it keeps it.
@@ -198,7 +198,7 @@ impl Wire {
 }
 
 /// The stream has been let go. A request that was handed over at that very moment stays with hyper,
-/// which tells nobody.
+/// which does not say so.
 impl Drop for Wire {
     fn drop(&mut self) {
         let mut state = self.line.lock();
@@ -253,7 +253,7 @@ impl Watch for Wire {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let State { stage, is_kept, .. } = *self.line.lock();
-        // An end may have come while nobody looked: a runtime looks only now and then.
+        // An end may have come that the runtime has not seen: it looks only now and then.
         if is_kept && stage == Stage::Begun && io.has_input() {
             self.line.lock().stage = Stage::Unread;
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));

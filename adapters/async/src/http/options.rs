@@ -32,7 +32,7 @@ impl HttpOptions {
         }
     }
 
-    /// The same with other rules.
+    /// Takes other rules.
     #[must_use]
     pub fn with_rules(mut self, rules: HttpRules) -> Self {
         self.rules = rules;

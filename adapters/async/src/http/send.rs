@@ -14,7 +14,7 @@ pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpErro
 /// `request.content_type` and `request.headers`, follow no redirect, take any status, and refuse a
 /// body of more than `request.reply_bytes_max` bytes.
 ///
-/// A future that is dropped is a request that nobody waits for any more.
+/// A future that is dropped is a request that is given up.
 pub trait HttpSend: Send + Sync + 'static {
     /// Sends one request and reads its reply.
     fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a>;

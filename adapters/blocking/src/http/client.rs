@@ -52,7 +52,7 @@ impl Client {
         block_on(self.0.call(method, params))
     }
 
-    /// The same with another timeout, from now to the last byte of the reply; `None` waits for
+    /// Calls a method with another timeout, from now to the last byte of the reply; `None` waits for
     /// ever.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Client {
         block_on(self.0.call_timeout(method, params, timeout))
     }
 
-    /// The same with the result as the peer wrote it.
+    /// Calls a method, and gives the result as the peer wrote it.
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -100,7 +100,7 @@ impl Client {
         block_on(self.0.batch(build))
     }
 
-    /// The same with another timeout; `None` waits for ever.
+    /// Sends a batch with another timeout; `None` waits for ever.
     ///
     /// # Errors
     /// As [`batch`](Self::batch).

@@ -1,10 +1,7 @@
 //! A client's side of JSON-RPC over HTTP, without the HTTP: what a request holds, what its reply
-//! does, and how either can fail. Whoever sends is an adapter, or any HTTP client that a program
-//! has already.
-//!
-//! The rules guarded here: ids do not repeat within a client, whoever calls at the same time; a
-//! client that has been closed sends nothing; and a failure of the transport is never taken for
-//! the peer's word.
+//! does, and how either can fail. An adapter sends it, or any HTTP client that a program has
+//! already. Ids do not repeat within a client, and a failure of the transport is never taken for the
+//! peer's word.
 
 mod caller;
 mod error;
