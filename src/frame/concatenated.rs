@@ -26,7 +26,8 @@
 
 use core::ops::Range;
 
-use super::{Cut, FramingError, Limits, Unread, find};
+use super::cut::{Cut, FramingError, Limits, Unread};
+use super::find;
 
 /// How far ahead the end of a value is guessed.
 pub(super) const GUESS_BYTES_MAX: usize = 1024;

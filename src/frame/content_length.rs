@@ -22,7 +22,8 @@
 
 use core::ops::Range;
 
-use super::{Cut, FramingError, Limits, Unread, find};
+use super::cut::{Cut, FramingError, Limits, Unread};
+use super::find;
 use crate::target::rare;
 
 /// The byte order mark in UTF-8.

@@ -11,7 +11,8 @@
 //!  taken   left in place
 //! ```
 
-use super::{Cut, Framing, FramingError, Unread, find};
+use super::cut::{Cut, Framing, FramingError, Unread};
+use super::find;
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";

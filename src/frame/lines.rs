@@ -15,7 +15,8 @@
 
 use core::ops::Range;
 
-use super::{Cut, FramingError, Limits, Unread, find};
+use super::cut::{Cut, FramingError, Limits, Unread};
+use super::find;
 use crate::target::rare;
 
 /// How far the current line was searched.

@@ -2,7 +2,7 @@
 //!
 //! Here: the size check, all that is left to do. There is no state: every call is a frame of its own.
 
-use super::{Cut, Limits, Unread};
+use super::cut::{Cut, Limits, Unread};
 
 /// Treats all that is presented as one frame.
 pub(super) fn cut(unread: Unread<'_>, limits: Limits) -> Cut {

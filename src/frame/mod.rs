@@ -32,6 +32,7 @@
 
 mod concatenated;
 mod content_length;
+mod cut;
 mod detect;
 mod find;
 mod lines;
@@ -41,158 +42,18 @@ mod tests;
 // The outbox will be its first caller outside the tests.
 pub(crate) mod write;
 
+use core::ops::Range;
+
 use concatenated::Concatenated;
 use content_length::ContentLength;
-use core::fmt;
-use core::ops::Range;
+use cut::Unread;
 use detect::{Detect, Detected};
 use lines::Lines;
 
 use crate::target::SMALL;
 
-/// How messages are told apart in a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Framing {
-    /// One message a line. LF is written; LF and CR LF are read; blank lines are skipped. MCP over stdio, most
-    /// protocols over plain TCP.
-    Newline,
-    /// A header block with `Content-Length: n`, an empty line, then `n` bytes. LSP and DAP.
-    ContentLength,
-    /// JSON values back to back, with white space between them or none. Kodi, jayson. LF is written after each.
-    Concatenated,
-    /// The transport keeps messages apart itself: each call presents exactly one. WebSocket, HTTP bodies, queues.
-    Messages,
-    /// [`Newline`](Self::Newline) or [`ContentLength`](Self::ContentLength), whichever the first bytes show. A byte
-    /// order mark and white space are looked through; then an ASCII letter means a header, and every other byte
-    /// (`{` and `[`, but also digits, quotes and noise) a line: the framing that survives noise.
-    Detect,
-}
-
-/// What [`Framer::cut`] found at the front of the unread bytes.
-///
-/// Every variant says how many bytes are done with; the next call must start behind them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cut {
-    /// A complete frame.
-    Frame {
-        /// Where the body lies in the bytes presented, without header or delimiter.
-        body: Range<usize>,
-        /// Take these when done with the body: all up to the end of the frame, delimiter included.
-        taken: usize,
-        /// Whether the end of the stream, not a delimiter, ended it. A line or a top-level number or word may be
-        /// whole or cut short: only its content can tell.
-        unterminated: bool,
-    },
-    /// A frame longer than the limit, reported once, as soon as it is known to be. Later calls skip what remains of
-    /// it, in constant memory.
-    Oversize {
-        /// The length of the body in bytes where the framing declares it, else `None`.
-        bytes: Option<u64>,
-        /// Take these now.
-        taken: usize,
-    },
-    /// No complete frame. Present the bytes that remain again, with more behind them.
-    Incomplete {
-        /// Take these now: blanks between frames, parts of a frame that is being skipped.
-        taken: usize,
-    },
-    /// Only when told that the input is at its end: nothing is left, and no frame was cut short.
-    End {
-        /// Take these: blanks, the rest of an over-long line.
-        taken: usize,
-    },
-}
-
-impl Cut {
-    /// How many of the bytes presented are done with.
-    #[must_use]
-    pub const fn taken(&self) -> usize {
-        match *self {
-            Self::Frame { taken, .. }
-            | Self::Oversize { taken, .. }
-            | Self::Incomplete { taken }
-            | Self::End { taken } => taken,
-        }
-    }
-}
-
-/// Why the stream cannot be cut any further. The peer, or something between, is at fault.
-///
-/// Each carries the offset, in bytes since the start of the stream, of the first byte of what is at fault. Only
-/// [`Framing::ContentLength`] can lose its place; the other framings only know `Truncated`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FramingError {
-    /// A header line is not `name: value`: another framing, another protocol (HTTP), or text printed into the stream.
-    NotAHeader {
-        /// Of the line.
-        offset: u64,
-    },
-    /// The header block does not end within its limit.
-    HeaderTooLong {
-        /// Of the block.
-        offset: u64,
-    },
-    /// The header block has no `Content-Length`.
-    LengthMissing {
-        /// Of the block.
-        offset: u64,
-    },
-    /// The value of `Content-Length` is not a plain decimal number.
-    LengthInvalid {
-        /// Of the line.
-        offset: u64,
-    },
-    /// Two `Content-Length` headers differ.
-    LengthContradictory {
-        /// Of the second line.
-        offset: u64,
-    },
-    /// `Content-Type` names a charset other than UTF-8.
-    CharsetUnsupported {
-        /// Of the line.
-        offset: u64,
-    },
-    /// The stream ended inside a frame.
-    Truncated {
-        /// Of the frame.
-        offset: u64,
-    },
-}
-
-impl FramingError {
-    /// Where the fault lies, in bytes since the start of the stream.
-    #[must_use]
-    pub const fn offset(&self) -> u64 {
-        match *self {
-            Self::NotAHeader { offset }
-            | Self::HeaderTooLong { offset }
-            | Self::LengthMissing { offset }
-            | Self::LengthInvalid { offset }
-            | Self::LengthContradictory { offset }
-            | Self::CharsetUnsupported { offset }
-            | Self::Truncated { offset } => offset,
-        }
-    }
-}
-
-impl fmt::Display for FramingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self {
-            Self::NotAHeader { .. } => "a header line is not `name: value`",
-            Self::HeaderTooLong { .. } => "the header block is longer than its limit",
-            Self::LengthMissing { .. } => "the header block has no Content-Length",
-            Self::LengthInvalid { .. } => "Content-Length is not a decimal number",
-            Self::LengthContradictory { .. } => "two Content-Length headers differ",
-            Self::CharsetUnsupported { .. } => "Content-Type names a charset other than UTF-8",
-            Self::Truncated { .. } => "the stream ended inside a frame",
-        };
-        write!(f, "{what} (byte {} of the stream)", self.offset())
-    }
-}
-
-impl core::error::Error for FramingError {}
+pub(crate) use cut::Limits;
+pub use cut::{Cut, Framing, FramingError};
 
 /// Cuts a stream into frames, resumably and without memory of its own.
 ///
@@ -205,13 +66,6 @@ pub struct Framer {
     cutter: Cutter,
 }
 
-/// The sizes a codec must keep to, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) frame_bytes_max: usize,
-    pub(crate) header_bytes_max: usize,
-}
-
 /// What a [`Framer`] remembers; it is told framing and limits each time. For a connection, whose configuration has
 /// them: where that is known when the program is built, the other framings are not in it.
 #[derive(Clone, Debug)]
@@ -219,41 +73,6 @@ pub(crate) struct Cutter {
     codec: Codec,
     /// Offset within the stream of the first byte the next call presents.
     position: u64,
-}
-
-/// What one call presents to a codec.
-#[derive(Clone, Copy)]
-struct Unread<'a> {
-    bytes: &'a [u8],
-    at_end: bool,
-    /// Offset of `bytes` within the stream, for errors.
-    position: u64,
-}
-
-impl Unread<'_> {
-    /// The offset within the stream of the byte at `index`.
-    fn offset(&self, index: usize) -> u64 {
-        self.position.saturating_add(index as u64)
-    }
-
-    /// The answer to a frame, begun at `start`, that lacks bytes.
-    fn incomplete(&self, start: usize) -> Result<Cut, FramingError> {
-        if self.at_end {
-            let offset = self.offset(start);
-            return Err(FramingError::Truncated { offset });
-        }
-        Ok(Cut::Incomplete { taken: start })
-    }
-
-    /// The answer when all of the bytes are done with and no frame has begun.
-    fn exhausted(&self) -> Cut {
-        let taken = self.bytes.len();
-        if self.at_end {
-            Cut::End { taken }
-        } else {
-            Cut::Incomplete { taken }
-        }
-    }
 }
 
 /// The framing in force and how far it has come.

@@ -14,7 +14,7 @@
 //!  finish    … earlier frames │ Content-Length: 41␍␊␍␊{"jsonrpc":"2.0", … }       moved by one
 //! ```
 
-use super::Framing;
+use super::cut::Framing;
 use crate::target::rare;
 use alloc::vec::Vec;
 
