@@ -5,8 +5,9 @@
 
 use alloc::vec::Vec;
 
+use super::Connection;
 use super::commands::{ENVELOPE_HINT, Rejected, SendError};
-use super::{Connection, Parts};
+use super::parts::Parts;
 use crate::codes;
 use crate::config::Settings;
 use crate::encode::{self, Payload, Style};

@@ -7,8 +7,9 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroU64;
 
+use super::Connection;
 use super::commands::{Rejected, SendError, check_method};
-use super::{Connection, Parts};
+use super::parts::Parts;
 use crate::config::{Config, NullIdError, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::{self, Payload};

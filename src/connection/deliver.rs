@@ -3,7 +3,8 @@
 //! The rule guarded here: a response is never answered; a notification is never answered; a
 //! request is answered exactly once; and whatever fits nothing is reported, not dropped.
 
-use super::{Connection, Fate, Parts, Rest};
+use super::Connection;
+use super::parts::{Fate, Parts, Rest};
 use crate::calls::Calls;
 use crate::config::{InvalidRequestId, NullIdError, Role, Settings};
 use crate::encode::{self, Style};

@@ -8,8 +8,9 @@
 use alloc::boxed::Box;
 use core::mem;
 
+use super::Connection;
 use super::deliver::Place;
-use super::{Connection, Fate, Parts};
+use super::parts::{Fate, Parts};
 use crate::codes;
 use crate::config::{CancelMatch, LimitErrors, Role, Settings};
 use crate::encode::{self, Style};

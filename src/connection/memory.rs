@@ -1,6 +1,6 @@
 //! How much memory a connection can hold, whatever its peer sends.
 
-use super::Fate;
+use super::parts::Fate;
 use crate::batches::{Batches, OurBatches};
 use crate::calls::Calls;
 use crate::config::{Config, NullIdError};

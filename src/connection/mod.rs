@@ -5,7 +5,8 @@
 //! once. Listening: `receive` cuts the input into messages, `items` prepares the peer's batches,
 //! `refuse` answers what nobody needs to be asked about, `deliver` turns the rest into events, and
 //! `plain` is the short cut through all of it that nearly every message takes.
-//! Time: `timing`. Ending: `settle`. `memory` sums up what all of it may hold.
+//! Time: `timing`. Ending: `settle`. `parts` is a message on its way from the input to its events.
+//! `memory` sums up what all of it may hold.
 //!
 //! ```text
 //!   bytes ──▶ receive ──▶ deliver ──▶ Event            time ──▶ settle ──▶ Event
@@ -20,6 +21,7 @@ mod commands;
 mod deliver;
 mod items;
 mod memory;
+mod parts;
 mod phase;
 mod plain;
 mod receive;
@@ -33,24 +35,22 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU64;
-use core::ops::Range;
 use core::time::Duration;
 
-use crate::batches::{Batches, OurBatches};
 use crate::calls::Calls;
 use crate::config::{Config, FixedConfig, Settings, Settled};
 use crate::deadlines::NEVER;
 use crate::event::{CloseReason, Closed, ConnectionError, Event};
 use crate::frame::{Cutter, Framing};
 use crate::input::{Input, InputKind};
-use crate::json::{Envelope, TextFlags};
+use crate::json::Envelope;
 use crate::outbox::Outbox;
 use crate::requests::Requests;
 use crate::target::{SMALL, rare};
 use crate::time::Instant;
 
+use parts::{Parts, Ready};
 use phase::Phase;
-use plain::Ready;
 
 pub use batch::{Batch, Handle};
 pub use commands::{Rejected, SendError};
@@ -123,72 +123,6 @@ pub struct Connection<T = (), S = Config> {
 /// Ranges of call numbers: above the first, up to the second.
 #[derive(Debug, Default)]
 struct Failed(VecDeque<(u64, u64)>);
-
-/// A message that has more to give than one event, the batches that are not over, and room for the
-/// next of both.
-#[derive(Debug, Default)]
-struct Parts {
-    /// The message, until all of it has been delivered.
-    reading: Option<Reading>,
-    /// What is to become of each item of a batch that is being read.
-    fates: Vec<Fate>,
-    batches: Batches,
-    our_batches: OurBatches,
-}
-
-impl Parts {
-    /// Those of a connection, made if this is the first time that they are needed.
-    #[inline]
-    fn of(parts: &mut Option<Box<Self>>) -> &mut Self {
-        parts.get_or_insert_with(Self::make)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn make() -> Box<Self> {
-        Box::default()
-    }
-}
-
-/// A message of which part has been delivered.
-#[derive(Debug)]
-struct Reading {
-    /// Where the message stands in the unconsumed input.
-    body: Range<usize>,
-    /// How much of the input is consumed with it.
-    taken: usize,
-    /// Tells this message from another that a driver might show instead.
-    fingerprint: u64,
-    flags: TextFlags,
-    rest: Rest,
-}
-
-/// What of a message is still to be delivered.
-#[derive(Clone, Copy, Debug)]
-enum Rest {
-    /// The items of a batch from `next` on; `batch` gathers the answers.
-    Items { next: usize, batch: u32 },
-    /// An error without id, once for every open call above `low` and up to `high`.
-    Fanout { low: u64, high: u64 },
-}
-
-/// What is to become of an item of a batch, decided before the first one is delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// It is classified again and delivered.
-    Deliver,
-    /// It is a request that was opened in this slot.
-    Request { slot: u32 },
-    /// It is a notification that is no cancel and within its limits.
-    Notification,
-    /// It is a call over a limit, answered already.
-    Refused {
-        cause: crate::event::RefusedCause,
-        answered: Option<i64>,
-    },
-    /// It has had its effect before it was delivered.
-    Done,
-}
 
 /// The deadlines that are not of calls, in nanoseconds; [`NEVER`] where there is none.
 #[derive(Clone, Copy, Debug)]

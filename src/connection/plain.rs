@@ -7,29 +7,20 @@
 //! The rule guarded here: this is a fast path and nothing else. It makes no decision of its own: where it gives an event,
 //! the long way gives the same one (the tests run both), and where anything is in doubt it gives none.
 
+use super::Connection;
 use super::deliver::item_of;
-use super::receive::Frame;
-use super::{Connection, Fate, Parts, Rest};
+use super::parts::{Fate, Frame, Parts, Ready, Rest};
 use crate::config::{DuplicateIds, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::Style;
 use crate::event::{Event, Notification, Origin, Outcome, Request, Response};
-use crate::frame::{Cut, FramingError};
+use crate::frame::Cut;
 use crate::id::Id;
 use crate::input::{Input, InputKind};
-use crate::json::{Envelope, Scanned, Shape, SyntaxError};
+use crate::json::{Envelope, Scanned, Shape};
 use crate::message::{PlainCall, Text, is_plain, plain_answer_id, plain_error, plain_result};
 use crate::requests::NONE;
 use crate::target::rare;
-
-/// How far a turn has come when the short cut gives up: none of it is done again.
-pub(super) enum Ready<'a> {
-    Nothing,
-    /// No whole message is left, and that is no end.
-    Drained,
-    Cut(Result<Cut, FramingError>),
-    Scanned(Frame, Result<Scanned<'a>, SyntaxError>),
-}
 
 impl<T, S: Settings> Connection<T, S> {
     /// The next event, if it is a plain message that is next; otherwise how far that was looked for.

@@ -4,10 +4,9 @@
 //! each object — and a message is scanned whole before anything of it is delivered.
 
 use core::mem;
-use core::ops::Range;
 
-use super::plain::Ready;
-use super::{Connection, Fate, Parts, Reading, Rest};
+use super::Connection;
+use super::parts::{Fate, Frame, Parts, Reading, Ready, Rest};
 use crate::calls::Calls;
 use crate::config::{Role, Settings};
 use crate::deadlines::NEVER;
@@ -18,59 +17,6 @@ use crate::frame::{Cut, Framing, FramingError};
 use crate::input::{Input, InputKind};
 use crate::json::{self, Envelope, JsonKind, Scanned, Shape, SyntaxError, SyntaxErrorKind};
 use crate::message::{self, Message, Text};
-
-/// A frame at the front of the input.
-pub(super) struct Frame {
-    /// Where its text stands.
-    pub(super) body: Range<usize>,
-    /// How much of the input is consumed with it.
-    pub(super) taken: usize,
-    /// Whether the end of the input ended it.
-    pub(super) unterminated: bool,
-}
-
-impl Frame {
-    /// All there is.
-    #[inline]
-    pub(super) fn whole(len: usize) -> Self {
-        Self {
-            body: 0..len,
-            taken: len,
-            unterminated: false,
-        }
-    }
-
-    /// What ends where its framing says.
-    #[inline]
-    pub(super) fn terminated(body: Range<usize>, taken: usize) -> Self {
-        Self {
-            body,
-            taken,
-            unterminated: false,
-        }
-    }
-
-    /// A message of which `what` is still to be delivered.
-    fn reading(self, input: &mut Input<'_>, whole: Text<'_>, what: Rest) -> Reading {
-        Reading {
-            fingerprint: input.print_of(self.taken),
-            body: self.body,
-            taken: self.taken,
-            flags: whole.flags(),
-            rest: what,
-        }
-    }
-}
-
-impl Reading {
-    /// The message, if it is what `input` shows.
-    #[inline]
-    pub(super) fn shown_by<'a>(&self, input: &mut Input<'a>) -> Option<&'a [u8]> {
-        let rest = input.rest();
-        let is_it = rest.len() >= self.taken && input.print_of(self.taken) == self.fingerprint;
-        is_it.then(|| rest.get(self.body.clone()).unwrap_or_default())
-    }
-}
 
 impl<T, S: Settings> Connection<T, S> {
     /// The next event that the input holds; none when no whole message is left. `ready` is what of
