@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::plain::Ready;
-use super::{Connection, Fate, Parts, kept_bytes};
+use super::parts::{Fate, Parts, Ready};
+use super::{Connection, kept_bytes};
 use crate::batches::OurBatches;
 use crate::config::{Config, DuplicateIds, FixedConfig, NullIdError, VersionPolicy};
 use crate::event::Event;

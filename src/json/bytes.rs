@@ -7,10 +7,13 @@
 use core::marker::PhantomData;
 use core::str::Utf8Error;
 
-use super::plain::{WINDOW, is_stop, marks};
+use super::judge::{BESIDE, is_stop, marks};
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 1;
+
+/// Bytes seen at once through a [window](Windows).
+pub(super) const WINDOW: usize = WIDTH + BESIDE;
 
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = WIDTH;

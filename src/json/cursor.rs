@@ -15,13 +15,13 @@
 //! else (`utf8`), so that strings are only searched for their end. What stands between tokens is done
 //! with inline when there are no blanks; everything else is a call away.
 
-use super::decode::{RESERVED, is_reserved};
-use super::grid::Grid;
+use super::flags::TextFlags;
+use super::grid::{Grid, HAS_GRID};
+use super::judge::begins_number;
 use super::plain::{WIDTH, WINDOW, Windows, short_string, stops_behind, text_of};
+use super::reserved::{RESERVED, is_reserved};
 use super::string::JsonString;
 use super::syntax::{SyntaxError, SyntaxErrorKind};
-use super::text::TextFlags;
-use super::tokens::{HAS_GRID, begins_number};
 use crate::target::rare;
 
 /// The deepest nesting ever allowed, whatever is configured.

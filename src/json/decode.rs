@@ -12,6 +12,7 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 use core::fmt;
 
+use super::reserved::is_reserved;
 use super::string::JsonString;
 use super::text::Json;
 use super::walk::string_end;
@@ -30,9 +31,6 @@ impl<'a> Json<'a> {
         decode(self)
     }
 }
-
-/// What every key that serde_json treats in secret ways begins with.
-pub(super) const RESERVED: &str = "$serde_json::private::";
 
 pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
     if has_reserved_key(json) {
@@ -79,14 +77,6 @@ fn finds_reserved_key(json: Json<'_>) -> bool {
 fn is_followed_by_colon(text: &[u8], end: usize) -> bool {
     let mut behind = text.get(end..).unwrap_or_default().iter();
     behind.find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) == Some(&b':')
-}
-
-/// Whether a key begins with [`RESERVED`], after unescaping.
-pub(super) fn is_reserved(key: JsonString<'_>) -> bool {
-    let mut code_points = key.code_points();
-    RESERVED
-        .chars()
-        .all(|wanted| code_points.next() == Some(u32::from(wanted)))
 }
 
 /// Says why a value could not be read into a type.

@@ -16,10 +16,8 @@ use serde_json::value::RawValue;
 use super::decode::has_reserved_key;
 use super::encode::EncodeError;
 use super::owned::OwnedJson;
+use super::reserved::RAW_VALUE_TOKEN;
 use super::text::Json;
-
-/// The name by which serde_json's serializer recognises text to be inserted verbatim.
-pub(super) const RAW_VALUE_TOKEN: &str = "$serde_json::private::RawValue";
 
 impl Serialize for Json<'_> {
     /// Inserts the text as it is.

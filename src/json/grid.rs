@@ -7,9 +7,12 @@
 //! load, a comparison and a count each time. A block of the grid is judged before anybody knows where its tokens begin,
 //! so that in long strings only the count is waited for. Among short tokens a block at each of them is quicker.
 
-use super::decode::RESERVED;
 use super::plain::{LONG, Stops};
+use super::reserved::RESERVED;
 use crate::target::rare;
+
+/// Whether a [grid](Grid) pays at all: its blocks have to be long.
+pub(super) const HAS_GRID: bool = LONG >= 64;
 
 /// A text with the stops of one block at hand.
 pub(super) struct Grid<'t> {

@@ -25,11 +25,14 @@ mod decode;
 mod embed;
 mod encode;
 mod envelope;
+mod flags;
 mod grid;
+mod judge;
 mod kept;
 mod number;
 mod owned;
 mod plain;
+mod reserved;
 mod scan;
 mod serializer;
 mod serializer_parts;
@@ -66,6 +69,7 @@ mod tokens;
 ))]
 mod utf8;
 mod walk;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -81,9 +85,9 @@ pub use walk::{Elements, Members};
 pub(crate) use decimal::Decimal;
 pub(crate) use encode::{write_inside, write_json, write_str};
 pub(crate) use envelope::{Envelope, Member, Names, Span, Version};
+pub(crate) use flags::TextFlags;
 pub(crate) use kept::Kept;
 pub(crate) use number::{Digits, write_i64, write_u64};
 pub(crate) use plain::{inside_of, text_of, value_of};
 pub(crate) use scan::{Scanned, Shape, scan};
 pub(crate) use serializer::write_value;
-pub(crate) use text::TextFlags;

@@ -7,10 +7,11 @@ use core::fmt;
 use serde::Serialize;
 
 use super::encode::{EncodeError, write_str};
+use super::flags::TextFlags;
 use super::kept::Kept;
 use super::serializer::write_value;
 use super::syntax::{JsonKind, SyntaxError};
-use super::text::{Json, TextFlags};
+use super::text::Json;
 
 /// Holds one valid JSON value: in place up to 31 bytes, otherwise in an allocation of exactly its
 /// size.

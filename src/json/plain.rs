@@ -8,13 +8,8 @@
 //! `--cfg antiphon_small` the crate uses `swar` or `bytes` anywhere, by which they are measured and tested.
 
 #[cfg(any(target_os = "none", antiphon_small))]
-use super::bytes as twin;
-#[cfg(all(
-    not(any(target_os = "none", antiphon_small)),
-    all(target_arch = "x86_64", target_feature = "sse2"),
-    not(antiphon_portable)
-))]
-use super::simd as twin;
+use super::bytes::{self as twin, self as search};
+use super::judge::{is_stop, marks};
 #[cfg(all(
     not(any(target_os = "none", antiphon_small)),
     any(
@@ -22,16 +17,17 @@ use super::simd as twin;
         not(all(target_arch = "x86_64", target_feature = "sse2"))
     )
 ))]
-use super::swar as twin;
+use super::swar::{self as twin, self as search};
+#[cfg(all(
+    not(any(target_os = "none", antiphon_small)),
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    not(antiphon_portable)
+))]
+use super::{simd as twin, stops as search};
 
-pub(super) use twin::{LONG, Stops, WIDTH, Windows, free_of_stops, short_string};
+pub(super) use search::{Stops, free_of_stops, short_string};
+pub(super) use twin::{LONG, WIDTH, WINDOW, Windows};
 pub(crate) use twin::{inside_of, text_of, value_of};
-
-use crate::target::SMALL;
-
-/// A comma, a quote, a block, and what may stand behind a name in it: quote, colon and the first byte
-/// of a value.
-pub(super) const WINDOW: usize = WIDTH + 5;
 
 /// The stops of the block that begins behind the first `BEFORE` bytes of a window.
 #[inline(always)]
@@ -138,57 +134,6 @@ fn is_plain_word(text: &[u8]) -> bool {
     };
     let halves = [u32::from_le_bytes(*first), u32::from_le_bytes(*last)].map(u64::from);
     marks(halves[0] | halves[1] << 32) == 0
-}
-
-/// Whether a byte is a quote, a backslash or a control character.
-pub(super) const fn is_stop(byte: u8) -> bool {
-    byte < b' ' || byte == b'"' || byte == b'\\'
-}
-
-/// Whether a byte behind a backslash is the whole escape: any but `u`.
-#[inline(always)]
-pub(super) fn is_short_escape(byte: u8) -> bool {
-    // No function: where there is a table, none would be called.
-    macro_rules! is_one {
-        ($byte:expr) => {
-            matches!(
-                $byte,
-                b'n' | b'"' | b'\\' | b'/' | b't' | b'r' | b'b' | b'f'
-            )
-        };
-    }
-    // Which one it is nobody can foretell: a table has no branches.
-    const TABLE: [bool; 256] = {
-        let mut table = [false; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            table[byte] = is_one!(byte as u8);
-            byte += 1;
-        }
-        table
-    };
-    if SMALL {
-        return is_one!(byte);
-    }
-    TABLE[usize::from(byte)]
-}
-
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = ONES * 0x80;
-
-/// The high bit of every stop in a word.
-///
-/// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space and `!` move up to
-/// 0x22 and 0x23: one comparison covers quote and control characters. Each addition is to the low seven bits of a byte,
-/// so that no byte carries into its neighbour.
-#[inline(always)]
-pub(super) fn marks(word: u64) -> u64 {
-    let low_bits = !HIGH;
-    let flipped = word ^ (ONES * 0x02);
-    let above_quote = ((flipped & low_bits) + ONES * (0x80 - 0x21)) | flipped;
-    let difference = word ^ (ONES * 0x5c);
-    let not_backslash = ((difference & low_bits) + low_bits) | difference;
-    !(above_quote & not_backslash) & HIGH
 }
 
 /// The naive twin that tests compare with.

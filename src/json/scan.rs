@@ -17,9 +17,9 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Failed};
 use super::envelope::{ESCAPED_METHOD, Envelope, ErrorParts, Key, Names, Span, Version};
+use super::flags::TextFlags;
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError, SyntaxErrorKind};
-use super::text::TextFlags;
 use super::tokens::StringToken;
 use crate::target::{SMALL, rare};
 

@@ -12,11 +12,11 @@ use core::fmt::{self, Display};
 
 use serde::ser::{self, Error as _, Serialize, Serializer};
 
-use super::decode::RESERVED;
-use super::embed::RAW_VALUE_TOKEN;
 use super::encode::{EncodeError, write_escaped, write_str};
 use super::number::{write_f32, write_f64, write_i64, write_i128, write_u64, write_u128};
+use super::reserved::{NUMBER_TOKEN, RAW_VALUE_TOKEN, RESERVED};
 use super::serializer_parts::{KeyWriter, RawWriter};
+use super::writer::Writer;
 
 /// Appends a value, compactly, with the same bytes that serde_json would write.
 ///
@@ -30,61 +30,7 @@ pub(crate) fn write_value<S: Serialize + ?Sized>(
     Writer::write(out, value)
 }
 
-/// The name by which serde_json's serializer recognises the digits of a number.
-const NUMBER_TOKEN: &str = "$serde_json::private::Number";
-
-/// Writes one value, and takes back what it wrote unless all of it went well.
-pub(super) struct Writer<'o> {
-    pub(super) out: &'o mut Vec<u8>,
-    len_before: usize,
-    /// Some part failed. A `Serialize` may ignore that and go on; we may not, for half a value is
-    /// in the buffer.
-    failed: bool,
-    complete: bool,
-}
-
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        // Also when the value's own code panicked.
-        if !self.complete {
-            self.out.truncate(self.len_before);
-        }
-    }
-}
-
-impl<'o> Writer<'o> {
-    pub(super) fn write<S: Serialize + ?Sized>(
-        out: &'o mut Vec<u8>,
-        value: &S,
-    ) -> Result<(), EncodeError> {
-        let len_before = out.len();
-        let mut writer = Self {
-            out,
-            len_before,
-            failed: false,
-            complete: false,
-        };
-        value.serialize(&mut writer)?;
-        if writer.failed {
-            return Err(EncodeError::custom(
-                "an error inside the value was passed over",
-            ));
-        }
-        writer.complete = true;
-        Ok(())
-    }
-
-    pub(super) fn push(&mut self, text: &[u8]) {
-        self.out.extend_from_slice(text);
-    }
-
-    /// Writes a value inside another one.
-    fn inner<S: Serialize + ?Sized>(&mut self, value: &S) -> Result<(), EncodeError> {
-        let done = value.serialize(&mut *self);
-        self.failed |= done.is_err();
-        done
-    }
-
+impl Writer<'_> {
     /// Writes the key of a map.
     fn key<S: Serialize + ?Sized>(&mut self, key: &S) -> Result<(), EncodeError> {
         let start = self.out.len();
@@ -109,11 +55,6 @@ impl<'o> Writer<'o> {
         self.push(b"{");
         write_str(self.out, variant);
         self.push(b":");
-    }
-
-    fn out_of_order(&mut self) -> EncodeError {
-        self.failed = true;
-        EncodeError::out_of_order()
     }
 }
 

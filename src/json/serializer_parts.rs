@@ -11,9 +11,9 @@ use serde::ser::{Impossible, Serialize, Serializer};
 use super::decode::has_reserved_key;
 use super::encode::{EncodeError, write_json};
 use super::number::{write_f32, write_f64};
-use super::serializer::Writer;
 use super::syntax::JsonKind;
 use super::text::Json;
+use super::writer::Writer;
 
 /// Answers the methods named with an error: the value is not of a kind that can stand here.
 macro_rules! refuse {

@@ -4,8 +4,8 @@
 //! function does not name the feature, and a `str` can be made of bytes known to be ASCII without looking at them again.
 //! `swar` is the twin that other targets run and that tests compare with: same names, same answers, no `unsafe`.
 //!
-//! Rules guarded: loads go through references to whole blocks, never through an address that was calculated; there is no
-//! detection of a processor, and nothing here depends on one.
+//! Rules guarded: loads go through references to whole blocks, never through an address that was calculated; no processor
+//! is detected, and nothing here depends on which one it is.
 #![allow(
     unsafe_code,
     reason = "the one vector module; tests/floors.rs holds it to be the only one"
@@ -17,12 +17,14 @@ use core::arch::x86_64::{
 };
 use core::str::Utf8Error;
 
-use super::plain::WINDOW;
-pub(super) use super::stops::{Stops, free_of_stops, short_string};
+use super::judge::BESIDE;
 use super::utf8::{is_ascii, is_utf8};
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 16;
+
+/// Bytes seen at once through a [window](Windows).
+pub(super) const WINDOW: usize = WIDTH + BESIDE;
 
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = 4 * WIDTH;
@@ -38,10 +40,8 @@ pub(super) struct Windows<'t> {
 impl<'t> Windows<'t> {
     #[inline(always)]
     pub(super) fn of(text: &'t [u8]) -> Self {
-        Self {
-            text,
-            end: text.len().saturating_sub(WINDOW - 1),
-        }
+        let end = text.len().saturating_sub(WINDOW - 1);
+        Self { text, end }
     }
 
     /// The next [`WINDOW`] bytes from `pos` on, if so many are left.
@@ -99,7 +99,13 @@ pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
 /// The text, if it is UTF-8; what is wrong with any other the library says. All ASCII is read at the speed of memory.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
-    if is_ascii(bytes) || is_utf8(bytes) {
+    if is_ascii(
+        bytes,
+        are_ascii::<_, 4>,
+        are_ascii::<_, 2>,
+        are_ascii::<_, 1>,
+    ) || is_utf8(bytes, beyond_ascii)
+    {
         // SAFETY: ASCII is UTF-8, and `is_utf8` has looked at the rest.
         return Ok(unsafe { core::str::from_utf8_unchecked(bytes) });
     }
@@ -108,21 +114,20 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
 
 /// Which bytes of a long block are beyond ASCII.
 #[inline(always)]
-pub(super) fn beyond_ascii(block: &[u8; LONG]) -> u64 {
+fn beyond_ascii(block: &[u8; LONG]) -> u64 {
     let [beyond] = masks(block, |bytes| [bytes]);
     beyond
 }
 
 /// Whether so many blocks behind each other are ASCII.
 #[inline(always)]
-pub(super) fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
+fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
     let parts: [_; BLOCKS] = parts(blocks);
     // SAFETY: as above.
     unsafe {
         let none = _mm_setzero_si128();
-        let all = parts
-            .into_iter()
-            .fold(none, |all, part| _mm_or_si128(all, load(part)));
+        let parts = parts.map(load).into_iter();
+        let all = parts.fold(none, |all, part| _mm_or_si128(all, part));
         _mm_movemask_epi8(all) == 0
     }
 }
@@ -182,10 +187,7 @@ pub(super) fn backslashes(bytes: __m128i) -> __m128i {
     unsafe { _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)) }
 }
 
-/// All ones in the place of every quote and control character.
-///
-/// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space and `!` move up to
-/// 0x22 and 0x23: one comparison covers quote and control characters.
+/// All ones in the place of every quote and control character, with bit 1 flipped as in [`judge::marks`](super::judge::marks).
 #[inline(always)]
 pub(super) fn low_marks(bytes: __m128i) -> __m128i {
     // SAFETY: as above.

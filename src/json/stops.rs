@@ -3,9 +3,9 @@
 //! Here: what is read out of the bits. Not here: the instructions that make them (`simd`), so that nothing is here that
 //! has to be believed. Rule guarded: a stop is passed over only if it is part of a short escape, whole in the block.
 
-use super::plain::{WINDOW, is_short_escape};
+use super::judge::is_short_escape;
 use super::simd::{
-    LONG, WIDTH, backslashes, is_free_of_stops, low_marks, marks, masks, short_masks,
+    LONG, WIDTH, WINDOW, backslashes, is_free_of_stops, low_marks, marks, masks, short_masks,
 };
 
 /// Every other bit of a long block, the first byte's among them, and the last byte's bit.

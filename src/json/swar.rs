@@ -6,10 +6,13 @@
 
 use core::str::Utf8Error;
 
-use super::plain::{WINDOW, marks};
+use super::judge::{BESIDE, marks};
 
 /// Bytes judged at once.
 pub(super) const WIDTH: usize = 8;
+
+/// Bytes seen at once through a [window](Windows).
+pub(super) const WINDOW: usize = WIDTH + BESIDE;
 
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = WIDTH;

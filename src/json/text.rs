@@ -7,6 +7,7 @@
 use core::fmt;
 
 use super::cursor::{Cursor, DEPTH_MAX, Failed};
+use super::flags::TextFlags;
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError};
 
@@ -42,41 +43,6 @@ pub struct Json<'a> {
     /// One value, no blanks around it.
     text: &'a str,
     flags: TextFlags,
-}
-
-/// What the scan has seen in a text. A flag may be set for the sake of a larger text around the
-/// value; a flag that is not set is certain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TextFlags(u8);
-
-impl TextFlags {
-    /// Nothing of what there are flags for.
-    pub(crate) const NONE: Self = Self(0);
-    /// Nobody knows any more: anything may be in the text.
-    pub(crate) const UNKNOWN: Self = Self(Self::LINE_BREAKS | Self::RESERVED_KEY);
-    const LINE_BREAKS: u8 = 1;
-    const RESERVED_KEY: u8 = 2;
-
-    #[inline]
-    pub(super) fn note_line_break(&mut self) {
-        self.0 |= Self::LINE_BREAKS;
-    }
-
-    pub(super) fn note_reserved_key(&mut self) {
-        self.0 |= Self::RESERVED_KEY;
-    }
-
-    /// Whether a raw carriage return or line feed stands between tokens.
-    #[inline]
-    pub(super) fn has_line_breaks(self) -> bool {
-        self.0 & Self::LINE_BREAKS != 0
-    }
-
-    /// Whether an object has a key that serde_json treats in secret ways.
-    #[inline]
-    pub(super) fn has_reserved_key(self) -> bool {
-        self.0 & Self::RESERVED_KEY != 0
-    }
 }
 
 impl<'a> Json<'a> {

@@ -9,10 +9,10 @@
 //! is, costs no branch, for a processor that guessed wrong loses more than all of it takes.
 
 use super::cursor::{Cursor, Failed};
-use super::grid::Grid;
+use super::grid::{Grid, HAS_GRID};
+use super::judge::{begins_number, is_short_escape};
 use super::plain::{
-    LONG, Stops, WIDTH, escaped_stops_at, free_of_stops, is_short_escape, long_stops_at,
-    stops_behind,
+    LONG, Stops, WIDTH, escaped_stops_at, free_of_stops, long_stops_at, stops_behind,
 };
 use super::syntax::SyntaxErrorKind;
 use crate::target::rare;
@@ -23,18 +23,8 @@ pub(super) struct StringToken {
     pub(super) escaped: bool,
 }
 
-/// Whether a [grid](Grid) pays at all: its blocks have to be long.
-pub(super) const HAS_GRID: bool = LONG >= 64;
-
 /// After so many long strings what else a value has is better read on the grid.
 const FEW: u32 = 4;
-
-/// Whether a number may begin with a byte: a digit or a minus, and no value begins with the two that
-/// stand between them in ASCII.
-#[inline(always)]
-pub(super) fn begins_number(byte: u8) -> bool {
-    matches!(byte, b'-'..=b'9')
-}
 
 /// How the words begin, by [`word_place`].
 const WORDS: [[u8; 4]; 4] = [*b"fals", *b"null", *b"true", [0; 4]];

@@ -1,39 +1,39 @@
 //! Whether a text is ASCII, as most are, or else UTF-8.
 //!
-//! Here: the verdict. Not here: what is wrong with a text that is not UTF-8; the library finds that again.
-//! Rule guarded: the verdict is the library's (the tests compare them), for others rely on it.
+//! Here: the verdict, from what the vector module says of single blocks. Not here: what is wrong with a text that is not
+//! UTF-8; the library finds that again. Rule guarded: the verdict is the library's (the tests compare them), for others
+//! rely on it.
 
-use super::simd::{LONG, WIDTH, are_ascii, beyond_ascii};
-
-/// Whether a text is ASCII. Whatever is left behind whole blocks is covered by blocks at the end, which may
-/// overlap those before.
+/// Whether a text is ASCII, by what is said of four blocks of sixteen bytes, of two and of one. Whatever is left behind
+/// whole blocks is covered by blocks at the end, which may overlap those before.
 #[inline]
-pub(super) fn is_ascii(bytes: &[u8]) -> bool {
-    if let Some(last) = bytes.last_chunk::<{ 4 * WIDTH }>() {
-        let mut blocks = bytes
-            .chunks_exact(4 * WIDTH)
-            .filter_map(<[u8]>::first_chunk);
-        return blocks.all(are_ascii::<{ 4 * WIDTH }, 4>) && are_ascii::<{ 4 * WIDTH }, 4>(last);
+pub(super) fn is_ascii(
+    bytes: &[u8],
+    are_four: impl Fn(&[u8; 64]) -> bool,
+    are_two: impl Fn(&[u8; 32]) -> bool,
+    is_one: impl Fn(&[u8; 16]) -> bool,
+) -> bool {
+    if let Some(last) = bytes.last_chunk() {
+        let mut blocks = bytes.chunks_exact(64).filter_map(<[u8]>::first_chunk);
+        return blocks.all(&are_four) && are_four(last);
     }
-    const TWO: usize = 2 * WIDTH;
-    let (first, last) = (bytes.first_chunk::<TWO>(), bytes.last_chunk::<TWO>());
-    if let (Some(first), Some(last)) = (first, last) {
-        return are_ascii::<TWO, 2>(first) && are_ascii::<TWO, 2>(last);
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return are_two(first) && are_two(last);
     }
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<WIDTH>(), bytes.last_chunk::<WIDTH>()) {
-        return are_ascii::<WIDTH, 1>(first) && are_ascii::<WIDTH, 1>(last);
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return is_one(first) && is_one(last);
     }
     bytes.iter().fold(0, |or, byte| or | byte) < 0x80
 }
 
-/// Whether a text is UTF-8. Characters beyond ASCII are found a block at a time, and only they are looked
-/// at.
+/// Whether a text is UTF-8. Characters beyond ASCII are found by a bit for each byte of a block, and only they are
+/// looked at.
 #[inline(never)]
-pub(super) fn is_utf8(bytes: &[u8]) -> bool {
+pub(super) fn is_utf8(bytes: &[u8], beyond_ascii: impl Fn(&[u8; 64]) -> u64) -> bool {
     let mut pos = 0;
-    while let Some(block) = bytes.get(pos..).and_then(<[u8]>::first_chunk::<LONG>) {
+    while let Some(block) = bytes.get(pos..).and_then(<[u8]>::first_chunk) {
         let mut beyond = beyond_ascii(block);
-        let mut next = pos + LONG;
+        let mut next = pos + 64;
         while beyond != 0 {
             let n = beyond.trailing_zeros();
             let at = pos + n as usize;

@@ -6,9 +6,10 @@
 
 use core::fmt;
 
+use super::flags::TextFlags;
 use super::plain::skip_plain;
 use super::string::JsonString;
-use super::text::{Json, TextFlags};
+use super::text::Json;
 
 impl<'a> Json<'a> {
     /// The members of an object, in order; none for any other kind.

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 use crate::json::JsonKind;
 use crate::json::envelope::{ESCAPED_METHOD, Envelope, ErrorParts, Names, Span, Version};
+use crate::json::flags::TextFlags;
 use crate::json::scan::{Scanned, Shape};
-use crate::json::text::TextFlags;
 use crate::target::SMALL;
 
 pub(super) struct Wrong;
