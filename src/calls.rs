@@ -22,8 +22,7 @@ use core::num::NonZeroU64;
 
 use crate::deadlines::{Deadlines, NEVER};
 use crate::id::{Id, SPELLED_MAX};
-use crate::json::Digits;
-use crate::target::{SMALL, rare};
+use crate::target::rare;
 
 /// The ring has so many slots for one call at a time, which is what many peers make.
 const SLOTS_FOR_ONE: usize = 2;
@@ -61,9 +60,6 @@ pub(crate) struct Calls<T> {
     deadlines: Deadlines,
     open: usize,
     next: u64,
-    /// The digits of the number before `next`, or of the one that will be once the call whose digits were asked for is open;
-    /// where they are at hand.
-    digits: Option<Digits>,
     /// How far `oldest` has searched, and at which `next`: nothing is open before that.
     searched: (u64, usize),
     /// Mostly there are none, and then they take no room.
@@ -111,7 +107,6 @@ impl<T> Calls<T> {
             deadlines: Deadlines::new(),
             open: 0,
             next: if first == 0 { 1 } else { first },
-            digits: None,
             searched: (0, 0),
             foreign: None,
         }
@@ -130,12 +125,11 @@ impl<T> Calls<T> {
             deadlines: _,
             open: _,
             next,
-            digits,
             searched,
             foreign,
         } = self;
         *next = first.max(1);
-        (*digits, *searched, *foreign) = (None, (0, 0), None);
+        (*searched, *foreign) = ((0, 0), None);
     }
 
     /// The most heap that `calls_max` calls keep. Ids that callers chose are not counted.
@@ -179,7 +173,7 @@ impl<T> Calls<T> {
     /// The number for the next call, if little stands in its way: no limit, no id that a caller chose, no ring that is to
     /// grow, calls that still hold their slots in one word only, and no end of the numbers. Where calls end in another
     /// order than they began, about every second slot is held, so whether this one is must not be a branch.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn reserve_next(&self, calls_max: usize) -> Option<u64> {
         let from = self.next as usize & self.mask();
         let free = !self.occupied.get(from / 64)? >> (from % 64);
@@ -203,35 +197,8 @@ impl<T> Calls<T> {
         (number <= number_max).then_some(number)
     }
 
-    /// The last digits of the number that was reserved. Those of numbers close to each other cost a step each, if they are
-    /// [counted on](Self::count_on).
-    #[inline(always)]
-    pub(crate) fn digits(&self, number: u64) -> Option<Digits> {
-        if SMALL {
-            return None;
-        }
-        let ahead = number.wrapping_sub(self.next).wrapping_add(1);
-        let near = self.digits.and_then(|digits| digits.plus(ahead));
-        near.or_else(|| {
-            rare();
-            Self::spell(number)
-        })
-    }
-
-    /// Counts on from these digits, of the call that is opened next. In between nothing may panic that its caller could
-    /// catch, for they are taken to be those of the last number that was given out.
-    #[inline(always)]
-    pub(crate) fn count_on(&mut self, digits: Option<Digits>) {
-        self.digits = digits;
-    }
-
-    #[inline(never)]
-    fn spell(number: u64) -> Option<Digits> {
-        Digits::of(number)
-    }
-
     /// Opens the call with the number that [`reserve`](Self::reserve) gave.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn open_call(&mut self, number: u64, deadline: u64, tag: T) {
         let index = number as usize & self.mask();
         let slot = self.slots.get_mut(index);
@@ -254,7 +221,7 @@ impl<T> Calls<T> {
 
     /// Passes over a reserved number.
     pub(crate) fn skip(&mut self, number: u64) {
-        (self.next, self.digits) = (number + 1, None);
+        self.next = number + 1;
     }
 
     /// Makes `number` known under an id that the caller chose.
@@ -419,7 +386,7 @@ impl<T> Calls<T> {
         for number in next..self.next {
             self.take(number);
         }
-        (self.next, self.digits) = (next, None);
+        self.next = next;
     }
 
     fn slot(&self, number: u64) -> Option<&Slot<T>> {
@@ -429,7 +396,7 @@ impl<T> Calls<T> {
 
     /// How many open calls make the ring double: one slot at least stays free, so that numbers go on
     /// beside a slow call.
-    #[inline(always)]
+    #[inline]
     fn enough(&self) -> usize {
         self.slots.len() * 7 / 8
     }

@@ -199,7 +199,7 @@ impl Settings for Config {
     const FRAMING: Option<Framing> = None;
     const BATCHES: bool = true;
 
-    #[inline(always)]
+    #[inline]
     fn config(&self) -> &Config {
         self
     }
@@ -236,7 +236,7 @@ impl<F: FixedConfig> Settings for F {
     const FRAMING: Option<Framing> = Some(F::CONFIG.framing);
     const BATCHES: bool = F::CONFIG.batches;
 
-    #[inline(always)]
+    #[inline]
     fn config(&self) -> &Config {
         const { &F::CONFIG }
     }
@@ -248,7 +248,7 @@ pub(crate) struct Settled<S>(pub(crate) S);
 impl<S: Settings> Deref for Settled<S> {
     type Target = Config;
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &Config {
         self.0.config()
     }

@@ -54,7 +54,7 @@ impl<'a> Id<'a> {
     }
 
     /// An id whose kind is known already.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn of_scalar(json: Json<'a>) -> Self {
         Self { json }
     }

@@ -128,7 +128,7 @@ fn fingerprint(rest: &[u8], taken: usize) -> u64 {
 const SAMPLE: usize = 64;
 
 /// Both ends are mixed beside each other, so that neither waits for the other.
-#[inline(always)]
+#[inline]
 fn sample_hash(head: &[u8; SAMPLE], tail: &[u8; SAMPLE], taken: usize) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: &[u8]| {

@@ -48,7 +48,7 @@ impl<'a> MethodName<'a> {
 }
 
 /// Whether a method is more than blanks.
-#[inline(always)]
+#[inline]
 pub(crate) fn is_named(method: &str) -> bool {
     // Nearly every name begins with a letter, and then there is nothing more to look at.
     method.as_bytes().first().is_some_and(u8::is_ascii_graphic) || !is_blank(method)
@@ -174,13 +174,13 @@ impl<'a> Text<'a> {
     }
 
     /// What stands between the quotes of a string.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn inside(&self, span: Span) -> Option<&'a str> {
         inside_of(self.text, self.place(span.start), self.place(span.end))
     }
 
     /// Where a place in the message is in `text`: no place in it at all, if it is none of this part.
-    #[inline(always)]
+    #[inline]
     fn place(&self, place: u32) -> usize {
         place.wrapping_sub(self.start) as usize
     }
@@ -190,13 +190,13 @@ impl<'a> Text<'a> {
         self.flags
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn json(&self, span: Span) -> Json<'a> {
         self.value(span).unwrap_or(Json::NULL)
     }
 
     /// The value at `span`, where it is still the one that was scanned.
-    #[inline(always)]
+    #[inline]
     fn value(&self, span: Span) -> Option<Json<'a>> {
         let value = value_of(self.text, self.place(span.start), self.place(span.end))?;
         Some(Json::from_scanned(value, self.flags))
@@ -320,7 +320,7 @@ pub(crate) fn plain_error<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Err
 
 /// Whether an object claims version 2.0, is allowed to, has every member once and no escapes in its
 /// method.
-#[inline(always)]
+#[inline]
 pub(crate) fn is_plain(envelope: &Envelope, config: &Config) -> bool {
     envelope.version == Version::V2
         && envelope.is_plain()

@@ -10,9 +10,6 @@
 //!         0       head   ▲           ▲      committed      len
 //!                        begin, end, last call of each
 //! ```
-//!
-//! Before `head` stands what has been taken, or less than a line of the cache that a first frame has skipped, so that a
-//! large text and its copy lie alike ([`Outbox::begin_around`]).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -23,10 +20,7 @@ use crate::config::Settings;
 
 use crate::frame::Framing;
 use crate::frame::write::{self, FrameStart};
-use crate::target::{SMALL, rare};
-
-/// From so many bytes on, where a text is copied to is worth a thought.
-const LARGE: usize = 8192;
+use crate::target::rare;
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -57,9 +51,6 @@ pub(crate) struct Outbox<S> {
     /// A larger buffer than this is given back once it is empty.
     keep_bytes: u32,
     framing: Framing,
-    /// Whether what was shown last was written from where it stood, and not taken with its buffer, which has nothing
-    /// before its first frame.
-    in_place: bool,
     parts: VecDeque<Part>,
     /// The last call of the parts that are gone.
     gone_call: u64,
@@ -73,7 +64,6 @@ impl<S: Settings> Outbox<S> {
     pub(crate) const fn new(framing: Framing, keep_bytes: usize) -> Self {
         Self {
             framing,
-            in_place: false,
             settings: PhantomData,
             buf: Vec::new(),
             head: 0,
@@ -124,7 +114,7 @@ impl<S: Settings> Outbox<S> {
             _ => calls_max.saturating_mul(2),
         };
         (
-            bytes_max.saturating_add(write::LINE).saturating_mul(2),
+            bytes_max.saturating_mul(2),
             parts.saturating_mul(2 * size_of::<Part>()),
         )
     }
@@ -135,7 +125,7 @@ impl<S: Settings> Outbox<S> {
     }
 
     /// The framing written in: known when the program is built, where the settings are.
-    #[inline(always)]
+    #[inline]
     fn framing(&self) -> Framing {
         match S::FRAMING {
             None | Some(Framing::Detect) => self.framing,
@@ -155,33 +145,6 @@ impl<S: Settings> Outbox<S> {
             self.head = 0;
         }
         write::begin(self.framing(), &mut self.buf, body_hint)
-    }
-
-    /// The same for a body that will have a copy of `text`, if there is one, behind as many other bytes as `before` says.
-    /// If that is large and nothing else waits, the frame begins where the copy is quick: see [`write::begin_like`].
-    #[inline(always)]
-    pub(crate) fn begin_around(
-        &mut self,
-        body_hint: usize,
-        text: Option<&[u8]>,
-        before: impl FnOnce() -> usize,
-    ) -> FrameStart {
-        match text {
-            Some(text) if !SMALL && text.len() >= LARGE && self.in_place && self.buf.is_empty() => {
-                rare();
-                self.begin_like(body_hint, before(), text)
-            }
-            _ => self.begin(body_hint),
-        }
-    }
-
-    #[inline(never)]
-    fn begin_like(&mut self, body_hint: usize, before: usize, text: &[u8]) -> FrameStart {
-        let framing = self.framing();
-        let frame = write::begin_like(framing, &mut self.buf, body_hint, before, text);
-        self.head = frame.start();
-        self.committed = self.head;
-        frame
     }
 
     /// The buffer, to append to while a frame is open.
@@ -254,7 +217,6 @@ impl<S: Settings> Outbox<S> {
     pub(crate) fn consume(&mut self, n: usize) -> bool {
         let n = n.min(self.shown());
         if n > 0 {
-            self.in_place = true;
             self.advance(n);
         }
         n > 0
@@ -270,9 +232,8 @@ impl<S: Settings> Outbox<S> {
 
     /// Gives all that waits for `into`, which is empty, if that is what [`peek`](Self::peek) shows. Otherwise
     /// nothing is done.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn swap(&mut self, into: &mut Vec<u8>) -> bool {
-        self.in_place = false;
         let waiting = self.committed;
         let is_all = waiting != 0 && waiting == self.buf.len() && self.head == 0;
         let parts = self.parts.len();
@@ -387,7 +348,7 @@ impl<S: Settings> Outbox<S> {
     }
 
     /// All parts have left, up to this one.
-    #[inline(always)]
+    #[inline]
     fn forget_parts(&mut self, last: Part) {
         if last.has_calls() {
             (self.begun_call, self.gone_call) = (last.last_call, last.last_call);

@@ -20,21 +20,12 @@ use crate::target::rare;
 
 /// What a request is answered with.
 trait Answer {
-    /// The result, if it is text that is only copied.
-    fn text(&self) -> Option<&[u8]> {
-        None
-    }
-
     fn write(self, out: &mut Vec<u8>, style: Style, id: &[u8]) -> Result<(), SendError>;
 }
 
 struct Success<P>(P);
 
 impl<P: Payload> Answer for Success<P> {
-    fn text(&self) -> Option<&[u8]> {
-        self.0.text()
-    }
-
     /// Part of what answers a request that came alone, and of what answers one in a batch.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     fn write(self, out: &mut Vec<u8>, style: Style, id: &[u8]) -> Result<(), SendError> {
@@ -217,8 +208,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
         } else {
             let body_hint = hint + request.id().len();
-            let before = || encode::result_at(style);
-            let frame = self.outbox.begin_around(body_hint, answer.text(), before);
+            let frame = self.outbox.begin(body_hint);
             let start = self.outbox.body().len();
             if let Err(error) = answer.write(self.outbox.body(), style, request.id()) {
                 rare();

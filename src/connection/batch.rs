@@ -120,7 +120,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Takes back a batch that was neither sent nor dropped.
-    #[inline(always)]
+    #[inline]
     pub(super) fn forget_builder(&mut self) {
         if self.building.is_some() {
             self.roll_back();
@@ -175,11 +175,8 @@ impl<T, S: Settings> Batch<'_, T, S> {
     fn write_next(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
         let number = self.conn.next_call(None)?;
         let (style, scheme) = (self.conn.own_style(), self.conn.config.id_scheme);
-        let digits = self.conn.calls.digits(number);
-        let spelled = (number, digits);
-        self.write(|out| encode::request(out, style, method, params, &scheme, spelled))?;
+        self.write(|out| encode::request(out, style, method, params, &scheme, number))?;
         // Params are their caller's code, and may have panicked.
-        self.conn.calls.count_on(digits);
         Ok(number)
     }
 

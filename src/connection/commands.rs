@@ -190,7 +190,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn open_call(&mut self, number: u64, deadline: Option<Instant>, tag: T) -> CallId {
         self.calls
             .open_call(number, deadline.map_or(NEVER, Instant::as_nanos), tag);
@@ -210,7 +210,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.may_send(method)?;
         let first = self.calls.next();
         let sent = self.next_call(id).and_then(|number| {
-            let half = self.begin_message(method, params.size_hint(), params.text());
+            let half = self.begin_message(method, params.size_hint());
             let written = params.write(self.outbox.body());
             self.end_message(half, written, Some(number), id.as_ref())?;
             Ok(number)
@@ -222,11 +222,10 @@ impl<T, S: Settings> Connection<T, S> {
     /// Writes a message up to its params. Compiled into each that writes params: a call and back takes a ninth of what a
     /// small request does.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
-    fn begin_message(&mut self, method: &str, params_hint: usize, text: Option<&[u8]>) -> Half {
+    fn begin_message(&mut self, method: &str, params_hint: usize) -> Half {
         let style = self.own_style();
         let body_hint = params_hint + method.len() + ENVELOPE_HINT;
-        let before = || encode::params_at(style, method);
-        let frame = self.outbox.begin_around(body_hint, text, before);
+        let frame = self.outbox.begin(body_hint);
         let out = self.outbox.body();
         Half {
             frame,
@@ -250,11 +249,6 @@ impl<T, S: Settings> Connection<T, S> {
             .map_err(WriteError::Encode)
             .and_then(|()| encode::end_params(out, half.style, half.method_end))
             .map_err(|error| self.take_back(error.into()))?;
-        let digits = call.and_then(|number| {
-            let digits = self.calls.digits(number);
-            self.calls.count_on(digits);
-            digits
-        });
         let out = self.outbox.body();
         match (call, id) {
             (Some(_), Some(id)) => {
@@ -262,7 +256,7 @@ impl<T, S: Settings> Connection<T, S> {
                 encode::end_request(out, |out| json::write_json(out, id.json()));
             }
             (Some(number), None) => {
-                encode::end_own_request(out, &self.config.id_scheme, number, digits);
+                encode::end_own_request(out, &self.config.id_scheme, number);
             }
             (None, _) => encode::end_notification(out, half.style),
         }
@@ -284,7 +278,7 @@ impl<T, S: Settings> Connection<T, S> {
         } else {
             self.may_send(method)?;
         }
-        let half = self.begin_message(method, params.size_hint(), params.text());
+        let half = self.begin_message(method, params.size_hint());
         let written = params.write(self.outbox.body());
         self.end_message(half, written, None, None)
     }
@@ -434,7 +428,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// The number of the next call, which is to have `id` if the caller chose one.
-    #[inline(always)]
+    #[inline]
     pub(super) fn next_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
         // Nearly always there is a slot close by.
         match self.calls.reserve_next(self.config.calls_max) {

@@ -35,7 +35,7 @@ impl Place {
 }
 
 /// An item of a batch: its text, and where it stands.
-#[inline(always)]
+#[inline]
 pub(super) fn item_of<'a>(
     message: &'a [u8],
     envelope: &Envelope,

@@ -203,7 +203,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Whether what comes next is read from a stream, and a frame of it.
-    #[inline(always)]
+    #[inline]
     fn is_between(&self, input: &Input<'_>) -> bool {
         self.phase == Phase::Open
             && self.building.is_none()

@@ -56,7 +56,7 @@ impl Phase {
     }
 
     /// Whether nothing more is read.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn has_ended(self) -> bool {
         matches!(
             self,
@@ -65,25 +65,25 @@ impl Phase {
     }
 
     /// Whether no more input follows what is shown.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_at_end(self) -> bool {
         matches!(self, Self::InputEnded | Self::DrainingAtEnd)
     }
 
     /// Whether nothing new is taken, although something is read.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_draining(self) -> bool {
         matches!(self, Self::Draining | Self::DrainingAtEnd)
     }
 
     /// Whether nothing of an end has begun, but perhaps the end of input.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_steady(self) -> bool {
         matches!(self, Self::Open | Self::InputEnded)
     }
 
     /// Whether open requests are given up.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn is_shut(self) -> bool {
         matches!(self, Self::Shut { .. })
     }

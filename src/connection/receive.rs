@@ -139,7 +139,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Takes what stands before an unfinished frame: blanks, or the end of one that was skipped. A frame
     /// behind either has begun just now, with a time of its own.
-    #[inline(always)]
+    #[inline]
     pub(super) fn await_more(&mut self, input: &mut Input<'_>, taken: usize) {
         if taken > 0 && taken < input.rest().len() {
             self.deadlines.frame = NEVER;
@@ -149,7 +149,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Cuts the next frame out of a stream. What the peer's framing turns out to be is written from
     /// then on, also in the answer to a frame that is too large.
-    #[inline(always)]
+    #[inline]
     pub(super) fn cut(&mut self, rest: &[u8]) -> Result<Cut, FramingError> {
         let limits = self.config.frame_limits();
         let cut = self
@@ -316,7 +316,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Whether part of a message is still to be delivered.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_reading(&self) -> bool {
         match &self.parts {
             Some(parts) => self.reads_in_parts() && parts.reading.is_some(),
@@ -331,7 +331,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Whether a message may have more to give than one event: a batch, or an error that settles
     /// several calls. Where neither can be, the compiler leaves out how that is done.
-    #[inline(always)]
+    #[inline]
     pub(super) fn reads_in_parts(&self) -> bool {
         S::BATCHES || Calls::<T>::POSSIBLE
     }

@@ -60,7 +60,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Whether the time of something has come.
-    #[inline(always)]
+    #[inline]
     pub(super) fn is_due(&self) -> bool {
         let own = &self.deadlines;
         let now = self.judged.as_nanos();

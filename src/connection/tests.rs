@@ -10,7 +10,7 @@ use super::{Connection, kept_bytes};
 use crate::batches::OurBatches;
 use crate::config::{Config, DuplicateIds, FixedConfig, NullIdError, VersionPolicy};
 use crate::event::Event;
-use crate::frame::{Framing, write};
+use crate::frame::Framing;
 use crate::input::Input;
 use crate::json::Json;
 use crate::message::Text;
@@ -612,7 +612,7 @@ fn output_waits_from_when_it_was_queued_or_some_of_it_was_taken_or_all_before_it
 }
 
 #[test]
-fn a_large_text_is_written_in_place_as_it_is_taken_and_its_copy_lies_in_lines_as_it_does() {
+fn a_large_text_is_written_in_place_as_it_is_taken() {
     let framings = [
         Framing::Newline,
         Framing::ContentLength,
@@ -635,10 +635,6 @@ fn a_large_text_is_written_in_place_as_it_is_taken_and_its_copy_lies_in_lines_as
                         return;
                     }
                     let shown = conn.poll_transmit().unwrap();
-                    let copy = shown.iter().position(|&byte| byte == b'[').unwrap();
-                    let lies_at = |bytes: &[u8]| bytes.as_ptr().addr() % write::LINE;
-                    let is_alike = lies_at(&shown[copy..]) == lies_at(text.as_bytes());
-                    assert!(is_alike || SMALL || shown.len() < 9000);
                     written.extend_from_slice(shown);
                     conn.consume_transmit(usize::MAX);
                 };

@@ -90,7 +90,7 @@ impl Concatenated {
     }
 
     /// See [`Cutter::goes_on`](super::Cutter::goes_on).
-    #[inline]
+    #[inline(never)]
     pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
         let mut next = *self;
         let goes_on = self.scanned > 0

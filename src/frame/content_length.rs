@@ -62,7 +62,7 @@ impl ContentLength {
 
     /// The body whose header begins here, and how many bytes are taken with it, if both are all there and the header
     /// is [plain](plain_head).
-    #[inline(always)]
+    #[inline]
     pub(super) fn whole(&self, unread: &[u8], limits: Limits) -> Option<(Range<usize>, usize)> {
         if self.is_inside_frame() {
             rare();
@@ -76,7 +76,7 @@ impl ContentLength {
     }
 
     /// See [`Cutter::goes_on`](super::Cutter::goes_on).
-    #[inline(always)]
+    #[inline]
     pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
         match self {
             Self::Head(head) => {

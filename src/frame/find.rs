@@ -9,7 +9,7 @@ use crate::target::SMALL;
 const FEW: usize = 16;
 
 /// What is new of `unread` behind the bytes that were `seen`, if that is little.
-#[inline(always)]
+#[inline]
 pub(super) fn few_new(unread: &[u8], seen: usize) -> Option<&[u8]> {
     let new = unread.get(seen..);
     new.filter(|new| new.len() <= FEW)
@@ -20,7 +20,7 @@ pub(super) fn few_new(unread: &[u8], seen: usize) -> Option<&[u8]> {
     clippy::manual_contains,
     reason = "`contains` calls a search that is made for many"
 )]
-#[inline(always)]
+#[inline]
 pub(super) fn is_in(byte: u8, few: &[u8]) -> bool {
     few.iter().any(|&other| other == byte)
 }
@@ -56,7 +56,7 @@ pub(super) fn plain_text(bytes: &[u8]) -> usize {
 ///
 /// Long stretches go 32 bytes at a time, in a shape that compilers turn into vector comparisons; the block that
 /// holds the hit, and short inputs, go by words of 8.
-#[inline(always)]
+#[inline]
 fn first_of<const N: usize>(needles: [u8; N], bytes: &[u8]) -> Option<usize> {
     if SMALL {
         return bytes.iter().position(|byte| needles.contains(byte));

@@ -36,7 +36,7 @@ impl Lines {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
         // Nearly all lines begin where the last one ended, and with a bracket.
         if self.scanned == 0 && !self.skipping && matches!(unread.bytes, [b'{' | b'[', ..]) {
@@ -47,7 +47,7 @@ impl Lines {
 
     /// The line that begins here, and how many bytes are taken with it, if it is like nearly all lines: all there,
     /// with a bracket in front and no CR at its end.
-    #[inline(always)]
+    #[inline]
     pub(super) fn whole(&self, unread: &[u8], limits: Limits) -> Option<(Range<usize>, usize)> {
         if self.is_inside_frame() || !matches!(unread, [b'{' | b'[', ..]) {
             rare();
@@ -59,7 +59,7 @@ impl Lines {
     }
 
     /// See [`Cutter::goes_on`](super::Cutter::goes_on).
-    #[inline(always)]
+    #[inline]
     pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
         let goes_on = self.scanned > 0
             && unread.len() <= limits.frame_bytes_max
@@ -104,7 +104,7 @@ impl Lines {
     }
 
     /// Cuts `line`, which begins at `start` with a byte that is not blank and runs to the end of what there is.
-    #[inline(always)]
+    #[inline]
     fn cut_line(
         &mut self,
         start: usize,

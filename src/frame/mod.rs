@@ -98,7 +98,7 @@ impl Codec {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     const fn concatenated(&self) -> Option<&Concatenated> {
         match self {
             Self::Concatenated(codec) => Some(codec),
@@ -219,7 +219,7 @@ impl Cutter {
 
     /// The frame that begins here, and how many bytes are taken with it, if it is all there and written as nearly every
     /// peer writes it. It is the one that [`cut`](Self::cut) finds, and taken as by it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn whole(
         &mut self,
         only: Option<Framing>,
@@ -241,7 +241,7 @@ impl Cutter {
     /// Whether the frame that has begun is still incomplete, as [`cut`](Self::cut) would find: for a few bytes more
     /// than before, so that a frame that comes in by bytes costs little for each. False also where it takes more than
     /// a glance; then it is as if nobody had asked.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn goes_on(&mut self, only: Option<Framing>, limits: Limits, unread: &[u8]) -> bool {
         match &mut self.codec {
             Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.goes_on(unread, limits),
@@ -256,7 +256,7 @@ impl Cutter {
     }
 
     /// Whether there is any [`guess`](Self::guess): only of concatenated values.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn may_guess(&self, only: Option<Framing>) -> bool {
         !SMALL && may_be(only, Framing::Concatenated) && self.codec.concatenated().is_some()
     }

@@ -28,25 +28,6 @@ const THREE_DIGITS: &[u8; 23] = b"Content-Length: 000\r\n\r\n";
 /// The most digits of a `usize`, at 64 bits.
 const DIGITS_MAX: usize = 20;
 
-/// How many bytes a line of a first cache has, nearly everywhere.
-pub(crate) const LINE: usize = 64;
-
-/// What frames and calls begin with, in one line of a cache: beside a large message every line that is touched pushes a
-/// part of the message out. The call's stands here for that alone.
-#[repr(C)]
-#[cfg_attr(not(any(target_os = "none", antiphon_small)), repr(align(64)))]
-pub(crate) struct Heads {
-    /// A header up to the last digit that a number may have.
-    header: [u8; NAME.len() + DIGITS_MAX],
-    /// A call up to its method.
-    pub(crate) call: [u8; 27],
-}
-
-pub(crate) const HEADS: &Heads = &Heads {
-    header: *b"Content-Length: 00000000000000000000",
-    call: *b"{\"jsonrpc\":\"2.0\",\"method\":\"",
-};
-
 /// A frame begun and not finished.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a frame that is begun must be finished or taken back"]
@@ -58,11 +39,6 @@ pub(crate) struct FrameStart {
 }
 
 impl FrameStart {
-    /// Where the frame begins in the output.
-    pub(crate) fn start(self) -> usize {
-        self.start
-    }
-
     /// Where the frame's body begins in the output.
     pub(crate) fn body(self) -> usize {
         self.body
@@ -82,7 +58,7 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
             100..1000 => out.extend_from_slice(THREE_DIGITS),
             _ => {
                 rare();
-                leave_header_of(out, body_len);
+                leave_header(out, body_len);
             }
         }
     }
@@ -93,7 +69,7 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
 }
 
 /// Makes room for a frame whose body will have about `body_len` bytes.
-#[inline(always)]
+#[inline]
 fn make_room(framing: Framing, out: &mut Vec<u8>, body_len: usize) {
     let frame_bytes = match framing {
         Framing::ContentLength => NAME.len() + DIGITS_MAX + BLANK_LINE.len(),
@@ -105,55 +81,11 @@ fn make_room(framing: Framing, out: &mut Vec<u8>, body_len: usize) {
     }
 }
 
-/// Begins a frame in an empty output, for a body that will have a copy of `text` behind `before` other bytes. It begins
-/// as far into the output, less than a [`LINE`], as it takes for the copy to lie in lines of the cache as `text` does: then
-/// none is read or written twice, and the copy is quicker by up to a quarter.
-#[inline(always)]
-pub(crate) fn begin_like(
-    framing: Framing,
-    out: &mut Vec<u8>,
-    body_len: usize,
-    before: usize,
-    text: &[u8],
-) -> FrameStart {
-    debug_assert!(out.is_empty(), "only a first frame can begin anywhere");
-    make_room(framing, out, body_len.saturating_add(LINE));
-    let header = header_bytes(framing, body_len);
-    let copy = out.as_ptr().addr().wrapping_add(header + before);
-    let start = text.as_ptr().addr().wrapping_sub(copy) % LINE;
-    // A copy whose length is known when the program is built needs no call.
-    out.extend_from_slice(&[0; LINE]);
-    out.truncate(start);
-    if framing == Framing::ContentLength {
-        leave_header(out, header);
-    }
-    FrameStart {
-        start,
-        body: start + header,
-    }
-}
-
-/// How many bytes [`begin`] puts before a body of about `body_len` bytes.
-fn header_bytes(framing: Framing, body_len: usize) -> usize {
-    match framing {
-        Framing::ContentLength => NAME.len() + digits_of(body_len) + BLANK_LINE.len(),
-        _ => 0,
-    }
-}
-
 /// Leaves room for a header with as many digits as `body_len` has.
 #[inline(never)]
-fn leave_header_of(out: &mut Vec<u8>, body_len: usize) {
-    leave_header(out, header_bytes(Framing::ContentLength, body_len));
-}
-
-/// Leaves room for a header of so many bytes.
-#[inline(always)]
-fn leave_header(out: &mut Vec<u8>, header_bytes: usize) {
-    let blank_line = out.len() + header_bytes - BLANK_LINE.len();
-    // What is copied has a length that is known when the program is built, and needs no call.
-    out.extend_from_slice(&HEADS.header);
-    out.truncate(blank_line);
+fn leave_header(out: &mut Vec<u8>, body_len: usize) {
+    out.extend_from_slice(NAME);
+    out.resize(out.len() + digits_of(body_len), b'0');
     out.extend_from_slice(BLANK_LINE);
 }
 
@@ -170,7 +102,7 @@ fn grow(out: &mut Vec<u8>, room: usize) {
 /// Ends a frame: sets the header right, appends the delimiter.
 ///
 /// Between `begin` and this, `out` may only have grown.
-#[inline(always)]
+#[inline]
 pub(crate) fn finish(start: FrameStart, framing: Framing, out: &mut Vec<u8>) {
     debug_assert!(start.body <= out.len(), "the output shrank under a frame");
     if framing == Framing::ContentLength {
@@ -201,7 +133,7 @@ fn write_length(start: FrameStart, out: &mut Vec<u8>) {
 }
 
 /// The digits of a number below 100, both at once.
-#[inline(always)]
+#[inline]
 fn two_digits(number: usize) -> [u8; 2] {
     let number = number as u16;
     let tens = number / 10;

@@ -67,7 +67,7 @@ impl Stops {
 }
 
 /// None is looked for: it would be more code.
-#[inline(always)]
+#[inline]
 pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
     None
 }

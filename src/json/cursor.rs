@@ -14,6 +14,9 @@
 //! How the good path is kept short: whether the text is UTF-8 is found out once, before anything
 //! else (`utf8`), so that strings are only searched for their end. What stands between tokens is done
 //! with inline when there are no blanks; everything else is a call away.
+//!
+//! What is forced inline in the scanner, here and in `grid`, `tokens`, `scan` and `simd`: without it a block of long
+//! strings takes 37 % more instructions, and a small request 6 % (`benches/instructions/run.py`: `parse 06` and `parse 01`).
 
 use super::flags::TextFlags;
 use super::grid::{Grid, HAS_GRID};
@@ -43,14 +46,14 @@ pub(super) struct Cursor<'t> {
 const IN_ARRAY: u64 = 0b10;
 
 /// The bracket that closes what `bracket` opens.
-#[inline(always)]
+#[inline]
 fn closing(bracket: u8) -> u8 {
     // `[` and `]` as well as `{` and `}` have one character between them.
     bracket + 2
 }
 
 /// Behind a comma at `pos`, where the window is, and a key, both plainly written: see [`plain_key`].
-#[inline(always)]
+#[inline]
 fn plain_next_key(window: &[u8; WINDOW], pos: usize) -> Option<(usize, u8)> {
     if window[0] != b',' {
         return None;
@@ -62,7 +65,7 @@ fn plain_next_key(window: &[u8; WINDOW], pos: usize) -> Option<(usize, u8)> {
 /// Behind a key whose quote is at `AT`, and its colon: where the value or a blank begins, and the byte
 /// there. Only if the key is no longer than a block and has no escapes, and its colon follows at
 /// once; else the long way knows.
-#[inline(always)]
+#[inline]
 fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
     // Those that have to be noted are longer.
     const { assert!(WIDTH <= RESERVED.len()) };
@@ -77,7 +80,7 @@ fn plain_key<const AT: usize>(window: &[u8; WINDOW]) -> Option<(usize, u8)> {
 }
 
 /// How many of eight bytes are spaces, before one that is none.
-#[inline(always)]
+#[inline]
 fn leading_spaces(eight: &[u8; 8]) -> usize {
     let others = u64::from_le_bytes(*eight) ^ u64::from_le_bytes([b' '; 8]);
     (others.trailing_zeros() / 8) as usize
@@ -185,7 +188,7 @@ impl<'t> Cursor<'t> {
         Ok(())
     }
 
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    #[inline]
     pub(super) fn byte(&self, pos: usize) -> u8 {
         match self.text.get(pos) {
             Some(&byte) => byte,
@@ -196,19 +199,19 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn skip_blanks(&mut self, pos: usize) -> usize {
         self.token(pos).0
     }
 
     /// Passes over blanks: where the next token begins, and its first byte.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    #[inline]
     pub(super) fn token(&mut self, pos: usize) -> (usize, u8) {
         self.blanks_before(pos, self.byte(pos))
     }
 
     /// The same, with the byte at `pos` at hand.
-    #[inline(always)]
+    #[inline]
     fn blanks_before(&mut self, pos: usize, byte: u8) -> (usize, u8) {
         if byte > b' ' {
             return (pos, byte);
@@ -246,7 +249,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over the array or object that begins at `pos` with `bracket`, inside `open` containers.
-    #[inline(always)]
+    #[inline]
     pub(super) fn container(
         &mut self,
         pos: usize,
@@ -258,7 +261,7 @@ impl<'t> Cursor<'t> {
 
     /// Does the same for an array that is likely to hold nothing but a few strings and numbers, as
     /// positional params do. From anything else on, and after a few long strings, the long way reads the rest.
-    #[inline(always)]
+    #[inline]
     pub(super) fn plain_array(&mut self, start: usize, open: u32) -> Result<usize, Failed> {
         self.enter(open, start)?;
         let mut long_strings = 0;
@@ -391,7 +394,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Judges whether one more container may open at `pos` when `depth` are open already.
-    #[inline(always)]
+    #[inline]
     pub(super) fn enter(&mut self, depth: u32, pos: usize) -> Result<(), Failed> {
         if depth >= self.depth_max {
             return Err(self.fail(SyntaxErrorKind::TooDeep, pos));
@@ -401,7 +404,7 @@ impl<'t> Cursor<'t> {
 
     /// Passes over a key, which begins with `first`, and its colon: where the member's value
     /// begins, and its first byte.
-    #[inline(always)]
+    #[inline]
     fn key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
         match self.windows.at(pos).and_then(plain_key::<0>) {
             Some((behind, byte)) => Ok(self.blanks_before(pos + behind, byte)),
@@ -465,7 +468,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Passes over the colon behind a key: where the member's value begins, and its first byte.
-    #[inline(always)]
+    #[inline]
     pub(super) fn colon(&mut self, pos: usize) -> Result<(usize, u8), Failed> {
         let (pos, byte) = self.token(pos);
         if byte != b':' {

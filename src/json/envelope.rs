@@ -21,7 +21,7 @@ pub(crate) struct Span {
 
 impl Span {
     /// `scan` refuses texts longer than `u32::MAX` before it makes any span, so nothing is cut off.
-    #[inline(always)]
+    #[inline]
     pub(super) fn new(start: usize, end: usize) -> Self {
         Self {
             start: start as u32,
@@ -216,13 +216,13 @@ impl Envelope {
     }
 
     /// Remembers what is out of the ordinary.
-    #[inline(always)]
+    #[inline]
     pub(super) fn note(&mut self, odd: Names) {
         self.odd = self.odd.with(odd);
     }
 
     /// Keeps a member, unless there is one of its name; whether there was none.
-    #[inline(always)]
+    #[inline]
     pub(super) fn keep(&mut self, key: Key, start: usize, end: usize, kind: JsonKind) -> bool {
         let slot = self.kinds.get_mut(key as usize);
         let (Some(slot @ None), Some(span)) = (slot, self.spans.get_mut(key as usize)) else {

@@ -24,7 +24,7 @@ pub(super) struct Grid<'t> {
 
 impl<'t> Grid<'t> {
     /// With the block at hand in which `pos` lies.
-    #[inline(always)]
+    #[inline]
     pub(super) fn at(text: &'t [u8], pos: usize) -> Self {
         let start = pos - pos % LONG;
         Self {
@@ -35,7 +35,7 @@ impl<'t> Grid<'t> {
     }
 
     /// The first quote, backslash or control character at or behind `pos`, or the end of the text.
-    #[inline(always)]
+    #[inline]
     pub(super) fn stop_from(&mut self, pos: usize) -> usize {
         // One comparison for both sides.
         if pos.wrapping_sub(self.start) >= LONG {
@@ -54,7 +54,7 @@ impl<'t> Grid<'t> {
     }
 
     /// Takes the block at hand in which `pos` lies.
-    #[inline(always)]
+    #[inline]
     fn move_to(&mut self, pos: usize) {
         if pos < self.start {
             rare();
@@ -68,7 +68,7 @@ impl<'t> Grid<'t> {
     }
 
     /// Behind a comma at `pos` and a key, as [`key`](Self::key) says.
-    #[inline(always)]
+    #[inline]
     pub(super) fn next_key(&mut self, pos: usize) -> Option<(usize, u8)> {
         if self.text.get(pos..pos + 2) != Some(b",\"") {
             return None;
@@ -78,7 +78,7 @@ impl<'t> Grid<'t> {
 
     /// Behind a key whose quote is at `pos`, and its colon: where the value or a blank begins, and the byte there. Only if
     /// the key has no escapes, is too short to be one that serde_json treats in secret ways, and its colon follows at once.
-    #[inline(always)]
+    #[inline]
     pub(super) fn key(&mut self, pos: usize) -> Option<(usize, u8)> {
         if self.text.get(pos) != Some(&b'"') {
             return None;
@@ -97,7 +97,7 @@ impl<'t> Grid<'t> {
     }
 
     /// The first stop of a key that begins at `pos`, if that is near enough.
-    #[inline(always)]
+    #[inline]
     fn key_end(&mut self, pos: usize) -> Option<usize> {
         const LEN_MAX: usize = RESERVED.len() - 1;
         if pos.wrapping_sub(self.start) < LONG {
@@ -111,7 +111,7 @@ impl<'t> Grid<'t> {
 }
 
 /// The stops of the block that begins at `start`; behind the end of the text there are only stops.
-#[inline(always)]
+#[inline]
 fn stops_of(text: &[u8], start: usize) -> Stops {
     let rest = text.get(start..).unwrap_or_default();
     match rest.first_chunk() {

@@ -8,7 +8,7 @@ pub(super) const fn is_stop(byte: u8) -> bool {
 }
 
 /// Whether a byte behind a backslash is the whole escape: any but `u`.
-#[inline(always)]
+#[inline]
 pub(super) fn is_short_escape(byte: u8) -> bool {
     // No function: where there is a table, none would be called.
     macro_rules! is_one {
@@ -37,7 +37,7 @@ pub(super) fn is_short_escape(byte: u8) -> bool {
 
 /// Whether a number may begin with a byte: a digit or a minus, and no value begins with the two that
 /// stand between them in ASCII.
-#[inline(always)]
+#[inline]
 pub(super) fn begins_number(byte: u8) -> bool {
     matches!(byte, b'-'..=b'9')
 }
@@ -54,7 +54,7 @@ const HIGH: u64 = ONES * 0x80;
 /// Flipping bit 1 maps `"` (0x22) to 0x20 and keeps the control characters below it, while space and `!` move up to
 /// 0x22 and 0x23: one comparison covers quote and control characters. Each addition is to the low seven bits of a byte,
 /// so that no byte carries into its neighbour.
-#[inline(always)]
+#[inline]
 pub(super) fn marks(word: u64) -> u64 {
     let low_bits = !HIGH;
     let flipped = word ^ (ONES * 0x02);

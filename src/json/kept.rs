@@ -56,7 +56,7 @@ impl<const N: usize> Short<N> {
 }
 
 /// Copies as many bytes, which mostly are few, without calling anybody: as the first and the last so many, which may overlap.
-#[inline(always)]
+#[inline]
 fn copy_few(to: &mut [u8], from: &[u8]) {
     if SMALL || from.len() > 16 {
         to.copy_from_slice(from);
@@ -68,7 +68,7 @@ fn copy_few(to: &mut [u8], from: &[u8]) {
 }
 
 /// False if there are fewer than so many.
-#[inline(always)]
+#[inline]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
     let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {
         return false;

@@ -87,7 +87,7 @@ pub(crate) use encode::{write_inside, write_json, write_str};
 pub(crate) use envelope::{Envelope, Member, Names, Span, Version};
 pub(crate) use flags::TextFlags;
 pub(crate) use kept::Kept;
-pub(crate) use number::{Digits, write_i64, write_u64};
+pub(crate) use number::{NINE_DIGITS, short_digits, write_i64, write_u64};
 pub(crate) use plain::{inside_of, text_of, value_of};
 pub(crate) use scan::{Scanned, Shape, scan};
 pub(crate) use serializer::write_value;

@@ -6,7 +6,6 @@
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
-use core::num::NonZeroU64;
 use core::ops::RangeInclusive;
 
 /// Writes an unsigned number.
@@ -28,7 +27,7 @@ pub(crate) fn write_u64(out: &mut Vec<u8>, n: u64) {
 #[inline(never)]
 fn write_digits(out: &mut Vec<u8>, n: u64) {
     match n {
-        0..Digits::END => write_up_to_eight(out, n as u32),
+        0..NINE_DIGITS => write_up_to_eight(out, n as u32),
         _ => write_by_eights(out, n),
     }
 }
@@ -39,76 +38,37 @@ use write_one_by_one as write_digits;
 /// Writes the digits eight at a time.
 #[cfg(not(any(target_os = "none", antiphon_small)))]
 fn write_by_eights(out: &mut Vec<u8>, n: u64) {
-    if n < Digits::END {
+    if n < NINE_DIGITS {
         return write_up_to_eight(out, n as u32);
     }
-    write_by_eights(out, n / Digits::END);
-    let digits = eight_digits((n % Digits::END) as u32);
+    write_by_eights(out, n / NINE_DIGITS);
+    let digits = eight_digits((n % NINE_DIGITS) as u32);
     out.extend_from_slice(&(digits | ZEROS).to_le_bytes());
 }
 
 /// Writes a number below 10⁸, without the zeros before it.
 #[cfg(not(any(target_os = "none", antiphon_small)))]
 fn write_up_to_eight(out: &mut Vec<u8>, n: u32) {
-    // Counted beside the digits, not from them: where the next byte goes does not wait for them.
-    let longer = [10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000];
-    let count = longer
-        .iter()
-        .fold(1, |count, &least| count + usize::from(n >= least));
-    let digits = (eight_digits(n) | ZEROS) >> (64 - 8 * count);
+    let (digits, count) = short_digits(n);
     let end = out.len() + count;
     // Copied at a fixed size, and cut.
     out.extend_from_slice(&digits.to_le_bytes());
     out.truncate(end);
 }
 
-/// The last eight digits of a number as text, with zeros where it has fewer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Digits {
-    /// A byte each, the last one's lowest, as a carry goes.
-    bytes: NonZeroU64,
+/// The digits of a number below 10⁸ without the zeros before it, the first one's byte lowest, and how many there are.
+#[inline]
+pub(crate) fn short_digits(n: u32) -> (u64, usize) {
+    // Counted beside the digits, not from them: where the next byte goes does not wait for them.
+    let longer = [10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000];
+    let count = longer
+        .iter()
+        .fold(1, |count, &least| count + usize::from(n >= least));
+    ((eight_digits(n) | ZEROS) >> (64 - 8 * count), count)
 }
 
-impl Digits {
-    /// The first number that has more.
-    pub(crate) const END: u64 = 100_000_000;
-
-    /// The last digits of a number.
-    pub(crate) fn of(number: u64) -> Option<Self> {
-        // Less than the end fits.
-        let digits = eight_digits((number % Self::END) as u32) | ZEROS;
-        NonZeroU64::new(digits.swap_bytes()).map(|bytes| Self { bytes })
-    }
-
-    /// Those of the number that is `n` more; none if that is more than ten.
-    #[inline(always)]
-    pub(crate) fn plus(self, n: u64) -> Option<Self> {
-        /// What carries a `9` and one more over the end of its byte.
-        const TO_CARRY: u64 = 0xc6 * ONES;
-        if n > 10 {
-            return None;
-        }
-        let sum = self.bytes.get().wrapping_add(TO_CARRY + n);
-        // A byte that was carried over holds its digit now, and any other 0xf6 more.
-        let (carried, others) = (sum & (0x7f * ONES), (sum >> 7) & ONES);
-        let digits = carried + ZEROS - 0x76 * others;
-        NonZeroU64::new(digits).map(|bytes| Self { bytes })
-    }
-
-    /// All eight, the first one's byte lowest.
-    pub(crate) fn text(self) -> u64 {
-        self.bytes.get().swap_bytes()
-    }
-
-    /// The same without zeros before them, and how many are left: one at least.
-    #[inline(always)]
-    pub(crate) fn short(self) -> (u64, u32) {
-        let text = self.text();
-        // The last one counts in any case. Zeros at this end cost a processor the least.
-        let zeros = ((text ^ ZEROS) | 1 << 63).trailing_zeros() / 8;
-        (text >> (8 * zeros), 8 - zeros)
-    }
-}
+/// The first number of more than eight digits.
+pub(crate) const NINE_DIGITS: u64 = 100_000_000;
 
 /// `0` in each byte.
 const ZEROS: u64 = 0x30 * ONES;

@@ -30,7 +30,7 @@ pub(super) use twin::{LONG, WIDTH, WINDOW, Windows};
 pub(crate) use twin::{inside_of, text_of, value_of};
 
 /// The stops of the block that begins behind the first `BEFORE` bytes of a window.
-#[inline(always)]
+#[inline]
 pub(super) fn stops_behind<const BEFORE: usize>(window: &[u8; WINDOW]) -> Stops {
     const { assert!(BEFORE + WIDTH <= WINDOW) };
     let block = window.get(BEFORE..).and_then(<[u8]>::first_chunk);
@@ -40,7 +40,7 @@ pub(super) fn stops_behind<const BEFORE: usize>(window: &[u8; WINDOW]) -> Stops 
 
 /// The stops in the next [`LONG`] bytes of `text` from `pos` on, and where they end; or in the next [`WIDTH`] bytes, or
 /// in those that are left.
-#[inline(always)]
+#[inline]
 pub(super) fn long_stops_at(text: &[u8], pos: usize) -> (Stops, usize) {
     let rest = text.get(pos..).unwrap_or_default();
     if let Some(block) = rest.first_chunk() {
@@ -53,7 +53,7 @@ pub(super) fn long_stops_at(text: &[u8], pos: usize) -> (Stops, usize) {
 }
 
 /// Does the same where escapes are likely: of those, short ones may be left out. Also says whether there are any.
-#[inline(always)]
+#[inline]
 pub(super) fn escaped_stops_at(text: &[u8], pos: usize) -> (Stops, usize, bool) {
     let rest = text.get(pos..).unwrap_or_default();
     if let Some(block) = rest.first_chunk() {
@@ -66,7 +66,7 @@ pub(super) fn escaped_stops_at(text: &[u8], pos: usize) -> (Stops, usize, bool) 
 
 /// The stops where fewer bytes than a block are left: the last whole block is judged, and what lies before `pos` left
 /// out.
-#[inline(always)]
+#[inline]
 fn stops_at_end(text: &[u8], pos: usize) -> Stops {
     let left = text.len().saturating_sub(pos);
     if let Some(last) = text.last_chunk::<WIDTH>() {
@@ -105,7 +105,7 @@ pub(super) fn skip_plain(text: &[u8], pos: usize) -> usize {
 
 /// Whether a text has no stop at all. Its last block may overlap the one before, so a text of a block or more is
 /// looked at where it stands.
-#[inline(always)]
+#[inline]
 pub(super) fn is_plain(text: &[u8]) -> bool {
     if text.len() >= LONG {
         return is_plain_long(text);
@@ -124,7 +124,7 @@ fn is_plain_long(text: &[u8]) -> bool {
 
 /// The same of a text that is shorter than a block: of two words that overlap, of two half words, or a byte at a time. It
 /// is not copied into a block, which would have to be waited for.
-#[inline(always)]
+#[inline]
 fn is_plain_word(text: &[u8]) -> bool {
     if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
         return twin::are_plain([first, last].map(|word| u64::from_le_bytes(*word)));

@@ -175,7 +175,7 @@ const HEAD: &[u8; 16] = br#"{"jsonrpc":"2.0""#;
 type Named = (Option<Key>, usize);
 
 /// Reads the object at `start`, member by member; returns the position behind it.
-#[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+#[inline]
 fn scan_object(
     cursor: &mut Cursor<'_>,
     start: usize,
@@ -222,13 +222,13 @@ fn scan_object(
     }
 }
 
-#[inline(always)]
+#[inline]
 fn has_head(text: &[u8], start: usize) -> bool {
     !SMALL && text.get(start..).and_then(|rest| rest.first_chunk()) == Some(HEAD)
 }
 
 /// Reads a method, a string as a rule, at `value`; returns the position behind it.
-#[inline(always)]
+#[inline]
 fn scan_method(
     cursor: &mut Cursor<'_>,
     value: usize,
@@ -248,7 +248,7 @@ fn scan_method(
 }
 
 /// Does the same for an id, a number as a rule.
-#[inline(always)]
+#[inline]
 fn scan_id(
     cursor: &mut Cursor<'_>,
     value: usize,
@@ -268,7 +268,7 @@ fn scan_id(
 }
 
 /// Does the same for params or a result: an array or an object as a rule, and a result often a string or a number.
-#[inline(always)]
+#[inline]
 fn scan_body(
     cursor: &mut Cursor<'_>,
     key: Key,
@@ -297,7 +297,7 @@ fn scan_body(
 /// Reads an error object at `start` as nearly every peer writes it: `{"code":…,"message":"…"}`, the message
 /// without escapes, perhaps `"data"` as the last member, nothing between tokens but one blank behind
 /// commas and colons. Gives nothing if it is written otherwise; then the long way judges it.
-#[inline(always)]
+#[inline]
 fn error_parts(
     cursor: &mut Cursor<'_>,
     start: usize,
@@ -335,7 +335,7 @@ fn error_parts(
 }
 
 /// A whole number of at most nine digits, which cannot overflow, and where it ends.
-#[inline(always)]
+#[inline]
 fn short_number(text: &[u8], start: usize) -> Option<(i32, usize)> {
     let negative = text.get(start) == Some(&b'-');
     let first = start + usize::from(negative);
@@ -410,7 +410,7 @@ fn scan_member(
 
 /// Names a key behind a comma at `pos`, if all is written plainly: eight bytes from the comma on say
 /// which of five it is. Also gives the position behind its colon.
-#[inline(always)]
+#[inline]
 fn plain_key(text: &[u8], pos: usize) -> Option<(Key, usize)> {
     const METHOD: u64 = u64::from_le_bytes(*b",\"method");
     const PARAMS: u64 = u64::from_le_bytes(*b",\"params");

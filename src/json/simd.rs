@@ -38,14 +38,14 @@ pub(super) struct Windows<'t> {
 }
 
 impl<'t> Windows<'t> {
-    #[inline(always)]
+    #[inline]
     pub(super) fn of(text: &'t [u8]) -> Self {
         let end = text.len().saturating_sub(WINDOW - 1);
         Self { text, end }
     }
 
     /// The next [`WINDOW`] bytes from `pos` on, if so many are left.
-    #[inline(always)]
+    #[inline]
     pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
         // SAFETY: `pos` is below the length less `WINDOW - 1`, so that `pos + WINDOW` is at most the length, and an array
         // of bytes has no alignment to keep.
@@ -54,7 +54,7 @@ impl<'t> Windows<'t> {
 }
 
 /// Whether neither of two words has any stop.
-#[inline(always)]
+#[inline]
 pub(super) fn are_plain(words: [u64; 2]) -> bool {
     let [first, last] = words.map(|word| word as i64);
     // SAFETY: x86-64 has SSE2, and this file is compiled only where the target says so.
@@ -62,7 +62,7 @@ pub(super) fn are_plain(words: [u64; 2]) -> bool {
 }
 
 /// Whether a long block has no stop.
-#[inline(always)]
+#[inline]
 pub(super) fn is_free_of_stops(block: &[u8; LONG]) -> bool {
     let [a, b, c, d] = parts(block);
     // SAFETY: as above.
@@ -74,7 +74,7 @@ pub(super) fn is_free_of_stops(block: &[u8; LONG]) -> bool {
 }
 
 /// A stretch of a text that begins and ends with an ASCII character, as every JSON value does.
-#[inline(always)]
+#[inline]
 pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     if start >= end {
         return None;
@@ -113,14 +113,14 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
 }
 
 /// Which bytes of a long block are beyond ASCII.
-#[inline(always)]
+#[inline]
 fn beyond_ascii(block: &[u8; LONG]) -> u64 {
     let [beyond] = masks(block, |bytes| [bytes]);
     beyond
 }
 
 /// Whether so many blocks behind each other are ASCII.
-#[inline(always)]
+#[inline]
 fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
     let parts: [_; BLOCKS] = parts(blocks);
     // SAFETY: as above.
@@ -133,7 +133,7 @@ fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
 }
 
 /// The blocks behind each other in a longer one.
-#[inline(always)]
+#[inline]
 fn parts<const N: usize, const BLOCKS: usize>(long: &[u8; N]) -> [&[u8; WIDTH]; BLOCKS] {
     core::array::from_fn(|n| {
         let part = long.get(n * WIDTH..).and_then(<[u8]>::first_chunk);
@@ -143,7 +143,7 @@ fn parts<const N: usize, const BLOCKS: usize>(long: &[u8; N]) -> [&[u8; WIDTH]; 
 }
 
 /// A bit for each byte of a long block, the first byte's lowest, for each of what `judge` marks in its parts.
-#[inline(always)]
+#[inline]
 pub(super) fn masks<const N: usize>(
     block: &[u8; LONG],
     judge: impl Fn(__m128i) -> [__m128i; N],
@@ -158,7 +158,7 @@ pub(super) fn masks<const N: usize>(
 }
 
 /// The same of a block.
-#[inline(always)]
+#[inline]
 pub(super) fn short_masks<const N: usize>(
     block: &[u8; WIDTH],
     judge: impl Fn(__m128i) -> [__m128i; N],
@@ -167,28 +167,28 @@ pub(super) fn short_masks<const N: usize>(
     judge(load(block)).map(|marked| u64::from(unsafe { _mm_movemask_epi8(marked) } as u32))
 }
 
-#[inline(always)]
+#[inline]
 fn load(block: &[u8; WIDTH]) -> __m128i {
     // SAFETY: the load has no alignment to keep and reads the sixteen bytes that the reference is to.
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
 /// All ones in the place of every stop.
-#[inline(always)]
+#[inline]
 pub(super) fn marks(bytes: __m128i) -> __m128i {
     // SAFETY: as above.
     unsafe { _mm_or_si128(low_marks(bytes), backslashes(bytes)) }
 }
 
 /// All ones in the place of every backslash.
-#[inline(always)]
+#[inline]
 pub(super) fn backslashes(bytes: __m128i) -> __m128i {
     // SAFETY: as above.
     unsafe { _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\\' as i8)) }
 }
 
 /// All ones in the place of every quote and control character, with bit 1 flipped as in [`judge::marks`](super::judge::marks).
-#[inline(always)]
+#[inline]
 pub(super) fn low_marks(bytes: __m128i) -> __m128i {
     // SAFETY: as above.
     unsafe {

@@ -17,14 +17,14 @@ const LAST: u64 = 1 << (LONG - 1);
 pub(super) struct Stops(u64);
 
 impl Stops {
-    #[inline(always)]
+    #[inline]
     pub(super) fn of(block: &[u8; WIDTH]) -> Self {
         let [stops] = short_masks(block, |bytes| [marks(bytes)]);
         Self(stops)
     }
 
     /// The stops of a block of four times the width.
-    #[inline(always)]
+    #[inline]
     pub(super) fn of_long(block: &[u8; LONG]) -> Self {
         let [stops] = masks(block, |bytes| [marks(bytes)]);
         Self(stops)
@@ -32,7 +32,7 @@ impl Stops {
 
     /// The stops of a block in which escapes are likely, without those of [short](is_short_escape) escapes that end in it.
     /// Also whether there are any at all.
-    #[inline(always)]
+    #[inline]
     pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
         let [others, backslashes] = masks(block, |bytes| [low_marks(bytes), backslashes(bytes)]);
         let all = others | backslashes;
@@ -56,7 +56,7 @@ impl Stops {
     ///
     /// Whether a string has an escape nobody can foretell: nothing here branches on it, and to find the first stop does not
     /// wait for what is escaped.
-    #[inline(always)]
+    #[inline]
     pub(super) fn behind_one_escape(block: &[u8; WIDTH]) -> (Self, bool) {
         let [others, backslashes] =
             short_masks(block, |bytes| [low_marks(bytes), backslashes(bytes)]);
@@ -68,26 +68,26 @@ impl Stops {
     }
 
     /// The first stop's index.
-    #[inline(always)]
+    #[inline]
     pub(super) fn first(self) -> Option<usize> {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 
     /// The first stop's index, if it is one of the first `N`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn first_of<const N: usize>(self) -> Option<usize> {
         let near = self.0 & ((1 << N) - 1);
         (near != 0).then(|| near.trailing_zeros() as usize)
     }
 
     /// Without a stop at `index`, which lies in the block, and one right behind it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn without_two(self, index: usize) -> Self {
         Self(self.0 & !(0b11 << (index % LONG)))
     }
 
     /// As seen from the byte at `index`, which becomes the first; at most the width.
-    #[inline(always)]
+    #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0 >> index)
     }
@@ -95,7 +95,7 @@ impl Stops {
 
 /// How many bytes a string has that ends in the block behind its quote, where the window is, and has one escape at the most,
 /// a short one: both quotes included. Nothing for any other.
-#[inline(always)]
+#[inline]
 pub(super) fn short_string(window: &[u8; WINDOW]) -> Option<usize> {
     let block = window.get(1..).and_then(<[u8]>::first_chunk);
     // A window has room for it, and the compiler leaves the other case out.
@@ -106,7 +106,7 @@ pub(super) fn short_string(window: &[u8; WINDOW]) -> Option<usize> {
 }
 
 /// How many bytes, in whole long blocks, `text` has from `pos` on without any stop.
-#[inline(always)]
+#[inline]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     let mut rest = text.get(pos..).unwrap_or_default();
     let mut count = 0;

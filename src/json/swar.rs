@@ -23,51 +23,51 @@ pub(super) const LONG: usize = WIDTH;
 pub(super) struct Stops(u64);
 
 impl Stops {
-    #[inline(always)]
+    #[inline]
     pub(super) fn of(block: &[u8; WIDTH]) -> Self {
         Self(marks(u64::from_le_bytes(*block)))
     }
 
     /// The stops of a long block.
-    #[inline(always)]
+    #[inline]
     pub(super) fn of_long(block: &[u8; LONG]) -> Self {
         Self::of(block)
     }
 
     /// The stops of a long block in which escapes are likely, all of them; also whether there are any.
-    #[inline(always)]
+    #[inline]
     pub(super) fn of_escaped(block: &[u8; LONG]) -> (Self, bool) {
         let stops = Self::of(block);
         (stops, stops.first().is_some())
     }
 
     /// The first stop's index.
-    #[inline(always)]
+    #[inline]
     pub(super) fn first(self) -> Option<usize> {
         (self.0 != 0).then(|| (self.0.trailing_zeros() / 8) as usize)
     }
 
     /// The first stop's index, if it is one of the first `N`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn first_of<const N: usize>(self) -> Option<usize> {
         self.first().filter(|&index| index < N)
     }
 
     /// Without a stop at `index`, which lies in the block, and one right behind it.
-    #[inline(always)]
+    #[inline]
     pub(super) fn without_two(self, index: usize) -> Self {
         Self(self.0 & !(0xffff << (8 * (index % LONG))))
     }
 
     /// As seen from the byte at `index`, which becomes the first; at most the width.
-    #[inline(always)]
+    #[inline]
     pub(super) fn behind(self, index: usize) -> Self {
         Self(self.0.checked_shr(8 * index as u32).unwrap_or(0))
     }
 }
 
 /// None is looked for: without vector code it costs more than it saves.
-#[inline(always)]
+#[inline]
 pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
     None
 }
@@ -79,13 +79,13 @@ pub(super) struct Windows<'t> {
 }
 
 impl<'t> Windows<'t> {
-    #[inline(always)]
+    #[inline]
     pub(super) fn of(text: &'t [u8]) -> Self {
         Self { text }
     }
 
     /// The next [`WINDOW`] bytes from `pos` on, if so many are left.
-    #[inline(always)]
+    #[inline]
     pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
         self.text.get(pos..)?.first_chunk()
     }
@@ -99,13 +99,13 @@ const VECTORS: bool = cfg!(any(
 ));
 
 /// Whether neither of two words has any stop.
-#[inline(always)]
+#[inline]
 pub(super) fn are_plain([first, last]: [u64; 2]) -> bool {
     marks(first) | marks(last) == 0
 }
 
 /// How many bytes, in whole blocks of four, `text` has from `pos` on without any stop.
-#[inline(always)]
+#[inline]
 pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     let mut rest = text.get(pos..).unwrap_or_default();
     let mut count = 0;
@@ -125,14 +125,14 @@ pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
 }
 
 /// All bytes are judged and none branched on, which lets the compiler use what vector code the target has.
-#[inline(always)]
+#[inline]
 pub(super) fn has_stops_by_bytes(blocks: &[u8; 4 * WIDTH]) -> bool {
     let is_stop = |byte: u8| u8::from((byte ^ 0x02) < 0x21) | u8::from(byte == b'\\');
     blocks.iter().fold(0, |found, &byte| found | is_stop(byte)) != 0
 }
 
 /// The same where it has none.
-#[inline(always)]
+#[inline]
 pub(super) fn has_stops_by_words(blocks: &[u8; 4 * WIDTH]) -> bool {
     let words = blocks.chunks_exact(WIDTH).filter_map(<[u8]>::first_chunk);
     words.fold(0, |found, word| found | Stops::of(word).0) != 0

@@ -30,7 +30,7 @@ const FEW: u32 = 4;
 const WORDS: [[u8; 4]; 4] = [*b"fals", *b"null", *b"true", [0; 4]];
 
 /// Two bits in which the first letters of the words differ.
-#[inline(always)]
+#[inline]
 fn word_place(first: u8) -> usize {
     usize::from(first >> 3 & 0b11)
 }
@@ -54,7 +54,7 @@ impl Cursor<'_> {
     }
 
     /// Passes over the string whose opening quote is at `pos`.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    #[inline]
     pub(super) fn string(&mut self, pos: usize) -> Result<StringToken, Failed> {
         // The first that is long is one of a few.
         let none = StringToken {
@@ -65,7 +65,7 @@ impl Cursor<'_> {
     }
 
     /// Does the same and counts strings longer than a block; gives nothing for one after the first few of them.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    #[inline]
     pub(super) fn string_of_few(
         &mut self,
         pos: usize,
@@ -93,7 +93,7 @@ impl Cursor<'_> {
     }
 
     /// Does the same on a grid; returns where the string ends.
-    #[inline(always)]
+    #[inline]
     pub(super) fn string_on(&mut self, grid: &mut Grid<'_>, pos: usize) -> Result<usize, Failed> {
         let stop = grid.stop_from(pos + 1);
         if self.text.get(stop) == Some(&b'"') {
@@ -111,7 +111,7 @@ impl Cursor<'_> {
     }
 
     /// Mostly the first stop is the quote that ends the string.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    #[inline]
     fn end_of_string(
         &mut self,
         pos: usize,
@@ -253,7 +253,7 @@ impl Cursor<'_> {
 
     /// Passes over `true`, `false` or `null`, if one of them begins at `pos` with `first`. Which of them it
     /// is nobody can foretell: it costs no branch.
-    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    #[inline]
     pub(super) fn word(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
         let word = WORDS[word_place(first)];
         let found = self.text.get(pos..).and_then(<[u8]>::first_chunk);

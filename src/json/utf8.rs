@@ -52,7 +52,7 @@ pub(super) fn is_utf8(bytes: &[u8], beyond_ascii: impl Fn(&[u8; 64]) -> u64) -> 
 
 /// How many bytes the character beyond ASCII has with which `bytes` begin, by the table of RFC 3629, clause
 /// 4.
-#[inline(always)]
+#[inline]
 fn character(bytes: &[u8]) -> Option<usize> {
     let continues = |byte: &u8| byte & 0xc0 == 0x80;
     match bytes {

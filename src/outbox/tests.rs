@@ -1,10 +1,8 @@
 //! What waits to be written, how it is taken, and where a large text lies.
 
-use super::{LARGE, Outbox, Part};
+use super::{Outbox, Part};
 use crate::config::Config;
-use crate::frame::{Framing, write};
-use crate::target::SMALL;
-use alloc::vec;
+use crate::frame::Framing;
 use alloc::vec::Vec;
 
 fn put(outbox: &mut Outbox<Config>, body: &[u8], last_call: Option<u64>) {
@@ -200,111 +198,11 @@ fn what_waits_moves_up_once_more_than_half_has_left() {
     }
 }
 
-fn put_text(outbox: &mut Outbox<Config>, before: &[u8], text: &[u8]) {
-    let frame = outbox.begin_around(before.len() + text.len(), Some(text), || before.len());
-    outbox.body().extend_from_slice(before);
-    outbox.body().extend_from_slice(text);
-    outbox.commit(frame, None);
-}
-
-fn place(bytes: &[u8]) -> usize {
-    bytes.as_ptr().addr() % write::LINE
-}
-
-/// An outbox whose output is written from where it stands.
-fn in_place() -> Outbox<Config> {
-    let mut outbox = Outbox::<Config>::new(Framing::ContentLength, 1 << 20);
-    put(&mut outbox, b"first", None);
-    assert!(outbox.consume(100));
-    outbox
-}
-
-#[test]
-fn a_large_text_lies_in_lines_of_the_cache_as_its_copy_will() {
-    let bytes: Vec<u8> = (0..LARGE + 200).map(|n| b'a' + (n % 26) as u8).collect();
-    for offset in 0..write::LINE {
-        let text = &bytes[offset..offset + LARGE];
-        let mut outbox = in_place();
-        put_text(&mut outbox, b"before", text);
-        let shown = outbox.peek().unwrap();
-        assert!(shown.starts_with(b"Content-Length: 8198\r\n\r\nbefore"));
-        let (_, copy) = shown.split_at(shown.len() - LARGE);
-        assert_eq!(copy, text);
-        assert!(SMALL || place(copy) == place(text));
-        assert_eq!(outbox.len(), 24 + 6 + LARGE);
-        // What comes behind it comes behind it.
-        put_text(&mut outbox, b"", text);
-        assert_eq!(outbox.len(), 24 + 6 + LARGE + 24 + LARGE);
-        assert!(outbox.peek().unwrap().ends_with(text));
-        assert!(outbox.consume(24 + 6 + LARGE + 24));
-        assert_eq!(outbox.peek(), Some(text));
-        assert!(outbox.consume(LARGE));
-        assert_eq!((outbox.len(), outbox.head, outbox.buf.len()), (0, 0, 0));
-    }
-}
-
-#[test]
-fn an_output_that_is_taken_with_its_buffer_has_nothing_before_its_first_frame() {
-    let text = vec![b'x'; LARGE + write::LINE];
-    for offset in 0..write::LINE {
-        let text = &text[offset..offset + LARGE];
-        // Nobody has taken anything, or the last was taken whole.
-        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1 << 20);
-        for _ in 0..2 {
-            put_text(&mut outbox, b"", text);
-            assert_eq!(outbox.head, 0);
-            let mut into = Vec::new();
-            assert!(outbox.swap(&mut into), "no copy is made");
-            assert_eq!(into.len(), LARGE + 1);
-            put(&mut outbox, b"small", None);
-            outbox.consume(6);
-            put(&mut outbox, b"small", None);
-            into.clear();
-            assert!(outbox.swap(&mut into));
-        }
-        // A driver that changes its mind gets the same bytes, by a copy.
-        put(&mut outbox, b"small", None);
-        outbox.consume(6);
-        put_text(&mut outbox, b"", text);
-        let mut into = Vec::new();
-        assert!(outbox.swap(&mut into) || outbox.take(&mut into));
-        assert!(into.len() == LARGE + 1 && into.starts_with(text));
-    }
-}
-
-#[test]
-fn a_text_just_too_small_begins_where_the_buffer_does() {
-    let text = vec![b'x'; LARGE + write::LINE];
-    for offset in 0..write::LINE {
-        let mut outbox = in_place();
-        put_text(&mut outbox, b"", &text[offset..offset + LARGE - 1]);
-        assert_eq!(outbox.head, 0);
-    }
-}
-
-#[test]
-fn a_large_frame_taken_back_leaves_nothing_before_the_next() {
-    let text = vec![b'x'; LARGE + write::LINE];
-    for offset in 0..write::LINE {
-        let mut outbox = in_place();
-        let text = &text[offset..offset + LARGE];
-        let _ = outbox.begin_around(LARGE, Some(text), || 0);
-        outbox.body().extend_from_slice(text);
-        outbox.rollback();
-        assert_eq!((outbox.len(), outbox.head, outbox.buf.len()), (0, 0, 0));
-        assert_eq!(outbox.peek(), None);
-        // Nor does one that was begun and forgotten.
-        let _ = outbox.begin_around(LARGE, Some(text), || 0);
-        put(&mut outbox, b"behind", None);
-        assert_eq!(outbox.peek(), Some(&b"Content-Length: 6\r\n\r\nbehind"[..]));
-    }
-}
-
 #[test]
 fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
     let parts = |framing, bytes, calls| {
         let (buffer, parts) = Outbox::<Config>::heap_bytes_max(framing, bytes, calls);
-        assert_eq!(buffer, 2 * (bytes + write::LINE));
+        assert_eq!(buffer, 2 * bytes);
         parts / (2 * size_of::<Part>())
     };
     // Every message of 32 bytes at least is a part, whatever is called.
