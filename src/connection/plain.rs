@@ -7,7 +7,7 @@
 //! The rule guarded here: this is a fast path and nothing else. It makes no decision of its own: where it gives an event,
 //! the long way gives the same one (the tests run both), and where anything is in doubt it gives none.
 //!
-//! What is forced inline on this way, here and in `receive`, `settle`, `message`, `id`, `requests` and `calls`,
+//! What is forced inline on this way, here and in `receive`, `settle`, `message`, `id::scheme`, `requests` and `calls`,
 //! makes one function of it, which builds the event where its caller wants it. Without that a small request takes 17 %
 //! more instructions and a small answer 20 % (`benches/instructions/run.py`: `receive 01` and `receive 04`).
 

@@ -1,0 +1,185 @@
+//! How our own calls are numbered on the wire, and read back.
+
+use alloc::vec::Vec;
+
+use crate::json::{self, Decimal, Json, JsonKind};
+use crate::target::rare;
+
+/// The largest call number: 2^53 − 1, the largest integer every JSON reader keeps exact.
+pub(crate) const CALL_NUMBER_MAX: u64 = (1 << 53) - 1;
+
+/// The last one that every spelling has room for.
+pub(crate) const SPELLED_MAX: u64 = (1 << 48) - 1;
+
+/// How the ids of our own calls are spelled. All three spell one counter, so a reply is matched by
+/// index whatever the spelling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdScheme {
+    /// `1`, `2`, `3`, … (the default).
+    Sequential,
+    /// A fixed text and the counter: `"srv-1"`, `"srv-2"`, … For several clients on one queue.
+    /// At most 64 bytes of the text are used.
+    Prefixed(&'static str),
+    /// A version 4 UUID whose last 48 bits are the counter. The driver supplies the random part;
+    /// six of its bits are replaced by version and variant. At most 2^48 − 1 calls.
+    Uuid([u8; 10]),
+}
+
+impl IdScheme {
+    /// The last counter value the spelling has room for.
+    pub(crate) fn number_max(&self) -> u64 {
+        match self {
+            IdScheme::Uuid(_) => SPELLED_MAX,
+            _ => CALL_NUMBER_MAX,
+        }
+    }
+
+    /// Writes the id of call `number`.
+    #[inline]
+    pub(crate) fn write(&self, number: u64, out: &mut Vec<u8>) {
+        match self {
+            IdScheme::Sequential => json::write_u64(out, number),
+            IdScheme::Prefixed(prefix) => {
+                json::write_str(out, prefix_used(prefix));
+                out.pop();
+                json::write_u64(out, number);
+                out.push(b'"');
+            }
+            IdScheme::Uuid(random) => out.extend_from_slice(&uuid_text(random, number)),
+        }
+    }
+
+    /// The call number that `id` spells; none for an id that this scheme would never write.
+    /// Numbers match by value (`7.0` is `7`), strings in canonical spelling only.
+    #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+    pub(crate) fn read(&self, id: Json<'_>) -> Option<u64> {
+        match (self, read_canonical(id.as_bytes())) {
+            (IdScheme::Sequential, Some(number)) => Some(number),
+            _ => {
+                rare();
+                self.read_slowly(id)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn read_slowly(&self, id: Json<'_>) -> Option<u64> {
+        match self {
+            IdScheme::Sequential => match id.kind() {
+                JsonKind::Number => Decimal::read(id.as_bytes()).to_u64(),
+                _ => None,
+            },
+            IdScheme::Prefixed(prefix) => {
+                let string = id.as_string()?;
+                let mut points = string.code_points();
+                for expected in prefix_used(prefix).chars() {
+                    if points.next()? != u32::from(expected) {
+                        return None;
+                    }
+                }
+                let mut digits = [0u8; 16];
+                let mut len = 0;
+                for point in points {
+                    *digits.get_mut(len)? = u8::try_from(point).ok()?;
+                    len += 1;
+                }
+                read_canonical(&digits[..len])
+            }
+            IdScheme::Uuid(random) => {
+                let mut text = [0u8; 36];
+                let string = id.as_string()?;
+                let mut points = string.code_points();
+                for slot in &mut text {
+                    *slot = u8::try_from(points.next()?).ok()?;
+                }
+                if points.next().is_some() {
+                    return None;
+                }
+                let number = text[24..].iter().try_fold(0u64, |number, &byte| {
+                    let digit = (byte as char)
+                        .to_digit(16)
+                        .filter(|_| !byte.is_ascii_uppercase())?;
+                    Some(number << 4 | u64::from(digit))
+                })?;
+                (uuid_text(random, number)[1..37] == text).then_some(number)
+            }
+        }
+    }
+}
+
+/// The part of a prefix that is used: at most 64 bytes, cut at a character.
+fn prefix_used(prefix: &'static str) -> &'static str {
+    let mut end = prefix.len().min(64);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    &prefix[..end]
+}
+
+/// Reads `0` or a number without leading zero, of at most 16 digits: all that a scheme writes.
+#[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
+pub(super) fn read_canonical(text: &[u8]) -> Option<u64> {
+    if let 4..=8 = text.len() {
+        return read_digits(text);
+    }
+    let (&first, rest) = text.split_first()?;
+    let mut number = u64::from(first.wrapping_sub(b'0'));
+    if number > 9 || rest.len() > 15 || (number == 0 && !rest.is_empty()) {
+        rare();
+        return None;
+    }
+    for &byte in rest {
+        let digit = u64::from(byte.wrapping_sub(b'0'));
+        if digit > 9 {
+            rare();
+            return None;
+        }
+        number = number * 10 + digit;
+    }
+    Some(number)
+}
+
+/// The same of four to eight digits, all at once: put into a word, behind as many zeros as are missing, and put
+/// together in pairs.
+#[inline]
+fn read_digits(text: &[u8]) -> Option<u64> {
+    let (first, last) = (text.first_chunk()?, text.last_chunk()?);
+    let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+    let missing = 8 * (8 - text.len());
+    let zeros = 0x3030_3030 & ((1 << missing) - 1);
+    let front = (u64::from(first) << missing) & 0xffff_ffff | zeros;
+    let word = front | u64::from(last) << 32;
+    let digits = word ^ 0x3030_3030_3030_3030;
+    // A digit leaves nothing in the upper half of its byte, and no more with six added.
+    let is_other = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xf0f0_f0f0_f0f0_f0f0;
+    if is_other != 0 || text.first() == Some(&b'0') {
+        return None;
+    }
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
+}
+
+/// The quoted UUID of call `number`: 10 random bytes with version 4 and the RFC variant put in,
+/// then the counter in the last 6 bytes.
+fn uuid_text(random: &[u8; 10], number: u64) -> [u8; 38] {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut bytes = [0u8; 16];
+    bytes[..10].copy_from_slice(random);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    bytes[10..].copy_from_slice(&number.to_be_bytes()[2..]);
+    let mut text = [b'"'; 38];
+    let mut at = 1;
+    for (index, byte) in bytes.into_iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text[at] = b'-';
+            at += 1;
+        }
+        text[at] = HEX[usize::from(byte >> 4)];
+        text[at + 1] = HEX[usize::from(byte & 15)];
+        at += 2;
+    }
+    text
+}
