@@ -9,6 +9,7 @@
 //! `encode request` and `encode small`).
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use serde::Serialize;
 
@@ -101,44 +102,27 @@ pub(crate) mod sealed {
 /// let mut text = Vec::new();
 /// let params = Encoded::write(&[1, 2], &mut text)?;
 /// // The lock is taken here.
-/// Connection::<()>::new(Config::new()).notify("add", params)?;
+/// let mut conn: Connection = Connection::new(Config::new());
+/// conn.notify("add", Encoded::part(&text, params))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Encoded<'b>(&'b [u8]);
 
 impl<'b> Encoded<'b> {
-    /// Writes `payload` into `buf`, which is emptied first.
-    ///
-    /// # Errors
-    /// The value has no JSON form.
-    pub fn write(payload: impl Payload, buf: &'b mut Vec<u8>) -> Result<Self, EncodeError> {
-        buf.clear();
-        payload.write(buf)?;
-        Ok(Self(buf))
-    }
-
-    /// The text; empty for no payload.
-    pub fn as_bytes(self) -> &'b [u8] {
-        self.0
-    }
-
-    /// A part of what was written, by one call of [`write_after`](Self::write_after).
-    pub fn part(buf: &'b [u8], part: core::ops::Range<usize>) -> Self {
-        Self(buf.get(part).unwrap_or_default())
-    }
-
-    /// Writes `payload` to the end of `buf`, and says where it stands there.
+    /// Writes `payload` to the end of `text`, and says where it stands there.
     ///
     /// # Errors
     /// The value has no JSON form; nothing is added then.
-    pub fn write_after(
-        payload: impl Payload,
-        buf: &mut Vec<u8>,
-    ) -> Result<core::ops::Range<usize>, EncodeError> {
-        let start = buf.len();
-        payload.write(buf)?;
-        Ok(start..buf.len())
+    pub fn write(payload: impl Payload, text: &mut Vec<u8>) -> Result<Range<usize>, EncodeError> {
+        let start = text.len();
+        payload.write(text)?;
+        Ok(start..text.len())
+    }
+
+    /// What [`write`](Self::write) has written there. Anything else is sent as it stands.
+    pub fn part(text: &'b [u8], part: Range<usize>) -> Self {
+        Self(text.get(part).unwrap_or_default())
     }
 }
 
@@ -150,10 +134,6 @@ impl sealed::Sealed for Encoded<'_> {
 
     fn size_hint(&self) -> usize {
         self.0.len()
-    }
-
-    fn text(&self) -> Option<&[u8]> {
-        (!self.0.is_empty()).then_some(self.0)
     }
 }
 

@@ -33,7 +33,7 @@ impl Text {
 
     /// Writes a value behind the others, and says where it stands.
     pub(crate) fn add(&mut self, value: impl Payload) -> Result<Range<usize>, SendError> {
-        Encoded::write_after(value, &mut self.0).map_err(SendError::Encode)
+        Encoded::write(value, &mut self.0).map_err(SendError::Encode)
     }
 
     /// The value that stands there.

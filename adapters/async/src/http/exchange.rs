@@ -12,9 +12,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
 use antiphon::{Closed, Input};
-use antiphon_session::{
-    Brought, Context, Handle, Moved, Next, Options, Sent, Session, Work,
-};
+use antiphon_session::{Brought, Context, Handle, Moved, Next, Options, Sent, Session, Work};
 
 use crate::driver::RuntimeClock;
 use crate::handlers::Handlers;
