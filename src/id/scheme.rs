@@ -120,9 +120,6 @@ fn prefix_used(prefix: &'static str) -> &'static str {
 /// Reads `0` or a number without leading zero, of at most 16 digits: all that a scheme writes.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 pub(super) fn read_canonical(text: &[u8]) -> Option<u64> {
-    if let 4..=8 = text.len() {
-        return read_digits(text);
-    }
     let (&first, rest) = text.split_first()?;
     let mut number = u64::from(first.wrapping_sub(b'0'));
     if number > 9 || rest.len() > 15 || (number == 0 && !rest.is_empty()) {
@@ -138,27 +135,6 @@ pub(super) fn read_canonical(text: &[u8]) -> Option<u64> {
         number = number * 10 + digit;
     }
     Some(number)
-}
-
-/// The same of four to eight digits, all at once: put into a word, behind as many zeros as are missing, and put
-/// together in pairs.
-#[inline]
-fn read_digits(text: &[u8]) -> Option<u64> {
-    let (first, last) = (text.first_chunk()?, text.last_chunk()?);
-    let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
-    let missing = 8 * (8 - text.len());
-    let zeros = 0x3030_3030 & ((1 << missing) - 1);
-    let front = (u64::from(first) << missing) & 0xffff_ffff | zeros;
-    let word = front | u64::from(last) << 32;
-    let digits = word ^ 0x3030_3030_3030_3030;
-    // A digit leaves nothing in the upper half of its byte, and no more with six added.
-    let is_other = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xf0f0_f0f0_f0f0_f0f0;
-    if is_other != 0 || text.first() == Some(&b'0') {
-        return None;
-    }
-    let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
-    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
 }
 
 /// The quoted UUID of call `number`: 10 random bytes with version 4 and the RFC variant put in,

@@ -10,7 +10,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use super::plain::text_of;
-use crate::target::SMALL;
 
 /// A text; up to `N - 1` bytes of it need no allocation. `N` is 128 at most, and a multiple of 8.
 #[derive(Clone)]
@@ -39,7 +38,7 @@ impl<const N: usize> Short<N> {
             let Some(place) = rest.get_mut(..part.len()) else {
                 return false;
             };
-            copy_few(place, part.as_bytes());
+            place.copy_from_slice(part.as_bytes());
             len += part.len();
         }
         bytes[N - 1] = u8::try_from(len).unwrap_or_default();
@@ -53,30 +52,6 @@ impl<const N: usize> Short<N> {
         let text = text_of(bytes).unwrap_or_default();
         text.get(..usize::from(bytes[N - 1])).unwrap_or_default()
     }
-}
-
-/// Copies as many bytes, which mostly are few, without calling anybody: as the first and the last so many, which may overlap.
-#[inline]
-fn copy_few(to: &mut [u8], from: &[u8]) {
-    if SMALL || from.len() > 16 {
-        to.copy_from_slice(from);
-    } else if !copy_ends::<8>(to, from) && !copy_ends::<4>(to, from) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = *from;
-        }
-    }
-}
-
-/// False if there are fewer than so many.
-#[inline]
-fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
-    let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else {
-        return false;
-    };
-    to[..N].copy_from_slice(first);
-    let last_begins = to.len() - N;
-    to[last_begins..].copy_from_slice(last);
-    true
 }
 
 impl<const N: usize> Kept<N> {
