@@ -33,12 +33,6 @@ pub trait Io: Send + Unpin + 'static {
         true
     }
 
-    /// Whether it knows without a system call that nothing has come in, as tokio's streams do. Then it is asked whenever
-    /// its task runs; others only once they have said that there is something.
-    fn knows_readiness(&self) -> bool {
-        false
-    }
-
     /// Whether the system holds something to be read now: bytes, the end, or an error. It is asked by a
     /// call of its own, since a runtime may know only what it saw when it last looked. False where
     /// that cannot be told. Nothing is taken.
@@ -70,10 +64,6 @@ impl Io for Box<dyn Io> {
 
     fn awaits_end(&self) -> bool {
         (**self).awaits_end()
-    }
-
-    fn knows_readiness(&self) -> bool {
-        (**self).knows_readiness()
     }
 
     fn as_messages(&mut self) -> Option<&mut dyn Messages> {
@@ -162,10 +152,6 @@ impl<T: Io> Io for SocketIo<T> {
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.io.poll_close(cx)
-    }
-
-    fn knows_readiness(&self) -> bool {
-        self.io.knows_readiness()
     }
 
     fn has_input(&self) -> bool {

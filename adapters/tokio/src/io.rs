@@ -39,10 +39,6 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for TokioIo<T> {
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(cx)
     }
-
-    fn knows_readiness(&self) -> bool {
-        true
-    }
 }
 
 /// A reader and a writer of tokio's traits: a child's pipes. Ending the stream drops the writer,
