@@ -101,9 +101,9 @@ pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     if is_ascii(
         bytes,
-        are_ascii::<_, 4>,
-        are_ascii::<_, 2>,
-        are_ascii::<_, 1>,
+        are_ascii::<64, 4>,
+        are_ascii::<32, 2>,
+        are_ascii::<16, 1>,
     ) || is_utf8(bytes, beyond_ascii)
     {
         // SAFETY: ASCII is UTF-8, and `is_utf8` has looked at the rest.
