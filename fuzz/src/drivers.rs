@@ -14,7 +14,7 @@ use std::time::Duration;
 use antiphon::{
     CancelStyle, CloseReason, Closed, Config, Framing, OwnedNotification, OwnedOutcome,
 };
-use antiphon_async::{
+use antiphon_net::{
     CallError, Driver, Link, Options, Peer, PendingCall, Report, Request, Responder, Service,
     SharedRuntime, StrayReport, drive,
 };

@@ -1,8 +1,8 @@
-//! JSON-RPC over HTTP on smol, async-std and others. See [`antiphon_async::http`].
+//! JSON-RPC over HTTP on smol, async-std and others. See [`antiphon_net::http`].
 
-pub use antiphon_async::http::*;
+pub use antiphon_net::http::*;
 
-use antiphon_async::{Connecting, Service};
+use antiphon_net::{Connecting, Service};
 
 use crate::link::Link;
 use crate::runtime::Futures;

@@ -64,7 +64,7 @@ use std::io::Result;
 use std::sync::Arc;
 
 use antiphon::Closed;
-pub use antiphon_async::{
+pub use antiphon_net::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
     Connect, Connecting, ConnectionChange, Context, Driver, FuturesIo, FuturesPair, Listen,
     Messages, NoConnection, Options, Peer, PendingCall, Pool, Protocol, Queue, QueueTransport,
@@ -85,7 +85,7 @@ pub fn drive(
     service: impl Service,
 ) -> (Peer, Driver) {
     let (link, options) = (link.into().into(), options.into());
-    antiphon_async::drive(link, options, Arc::new(service), &Futures::current())
+    antiphon_net::drive(link, options, Arc::new(service), &Futures::current())
 }
 
 /// Serves until the connection ends, and says why it ended.
@@ -113,7 +113,7 @@ pub async fn serve(
 /// As [`serve`]; a standard output that is closed; and what broke the connection, such as input that
 /// can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError) inside.
 pub async fn serve_stdio(options: impl Into<Options>, service: impl Service) -> Result<Closed> {
-    antiphon_async::unless_broken(serve(Link::stdio()?, options, service).await)
+    antiphon_net::unless_broken(serve(Link::stdio()?, options, service).await)
 }
 
 /// Runs a connection in the background, and gives the handle to its other side. `()` serves where

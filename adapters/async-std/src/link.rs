@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_async::{
+use antiphon_net::{
     Context, FuturesIo, FuturesPair, Io, Messages, SocketIo, duplex, is_input, stdio, until,
 };
 use async_io::Async;
@@ -25,7 +25,7 @@ const PAIR_BYTES: usize = 64 * 1024;
 /// nothing else is closed.
 #[derive(Debug)]
 pub struct Link {
-    inner: antiphon_async::Link,
+    inner: antiphon_net::Link,
 }
 
 impl Link {
@@ -44,12 +44,12 @@ impl Link {
 
     /// Any stream of the engine's own trait.
     pub fn from_io(io: impl Io) -> Self {
-        antiphon_async::Link::new(io).into()
+        antiphon_net::Link::new(io).into()
     }
 
     /// Any transport of whole messages, such as a message queue.
     pub fn messages(messages: impl Messages) -> Self {
-        antiphon_async::Link::messages(messages).into()
+        antiphon_net::Link::messages(messages).into()
     }
 
     /// The same with what the transport knows, for the handlers to see.
@@ -130,17 +130,17 @@ fn socket(stream: &FuturesIo<TcpStream>) -> Arc<Async<std::net::TcpStream>> {
 /// Sets a TCP stream: nothing is delayed, and the other side is probed.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    antiphon_async::keep_alive(stream);
+    antiphon_net::keep_alive(stream);
     Ok(())
 }
 
-impl From<antiphon_async::Link> for Link {
-    fn from(inner: antiphon_async::Link) -> Self {
+impl From<antiphon_net::Link> for Link {
+    fn from(inner: antiphon_net::Link) -> Self {
         Self { inner }
     }
 }
 
-impl From<Link> for antiphon_async::Link {
+impl From<Link> for antiphon_net::Link {
     fn from(link: Link) -> Self {
         link.inner
     }

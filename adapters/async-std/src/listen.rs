@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use antiphon::NoRoom;
-use antiphon_async::{
+use antiphon_net::{
     Context, Listen, OnAccept, Options, Protocol, Running, Secure, Server, Service, SharedRuntime,
 };
 use async_net::{AsyncToSocketAddrs, TcpListener};
@@ -150,7 +150,7 @@ impl TcpServer {
 }
 
 /// Accepting as a future that is kept from poll to poll.
-type Accepting<L> = Pin<Box<dyn Future<Output = (L, io::Result<antiphon_async::Link>)> + Send>>;
+type Accepting<L> = Pin<Box<dyn Future<Output = (L, io::Result<antiphon_net::Link>)> + Send>>;
 
 /// A listener, and the hook of its server, which is given after the listener has been handed over.
 type Hooked = (TcpListener, SharedHook);
@@ -178,7 +178,7 @@ fn accept_tcp(listener: TcpListener, hook: SharedHook) -> Accepting<Hooked> {
 }
 
 impl Listen for Tcp {
-    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_async::Link>> {
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_net::Link>> {
         let ((listener, hook), link) = ready!(self.0.as_mut().poll(cx));
         self.0 = accept_tcp(listener, hook);
         Poll::Ready(link)
@@ -201,7 +201,7 @@ impl UnixServer {
     /// # Errors
     /// The path is taken or cannot be made; the error names it.
     pub fn bind(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
-        let (listener, path) = antiphon_async::bind_unix(path.into())?;
+        let (listener, path) = antiphon_net::bind_unix(path.into())?;
         let listener = async_io::Async::new(listener)?.into();
         let server = Server::new(Unix(accept_unix(listener), path), Futures::current());
         Ok(Self { server })
@@ -243,7 +243,7 @@ impl UnixServer {
 #[cfg(unix)]
 struct Unix(
     Accepting<async_net::unix::UnixListener>,
-    #[allow(dead_code)] antiphon_async::UnixPath,
+    #[allow(dead_code)] antiphon_net::UnixPath,
 );
 
 #[cfg(unix)]
@@ -259,7 +259,7 @@ fn accept_unix(
 
 #[cfg(unix)]
 impl Listen for Unix {
-    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_async::Link>> {
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_net::Link>> {
         let (listener, link) = ready!(self.0.as_mut().poll(cx));
         self.0 = accept_unix(listener);
         Poll::Ready(link)

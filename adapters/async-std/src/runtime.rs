@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use antiphon::Instant;
-use antiphon_async::{Clock, Runtime, SharedRuntime, Task, Timer};
+use antiphon_net::{Clock, Runtime, SharedRuntime, Task, Timer};
 
 /// Where a program's tasks run. Timers and sockets are async-io's with either: it is the reactor
 /// below both.

@@ -19,7 +19,7 @@ use antiphon::websocket::CloseCode;
 use antiphon::{Config, IdScheme, Instant, OwnedError, OwnedNotification, OwnedOutcome};
 use antiphon_blocking::websocket::WebSocketOptions;
 use antiphon_blocking::{Options, Peer, Request, Responder, Running, Service, TcpServer};
-use antiphon_session::websocket::WebSocket;
+use antiphon_net::websocket::WebSocket;
 use serde::{Deserialize, Serialize};
 
 /// Nothing is waited for longer.

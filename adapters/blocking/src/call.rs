@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use antiphon::{CallId, OwnedJson, OwnedOutcome, SendError};
-use antiphon_session::{CallError, Pending};
+use antiphon_net::{CallError, Pending};
 use serde::de::DeserializeOwned;
 
 /// A call that waits for its answer. Dropping it cancels the call.

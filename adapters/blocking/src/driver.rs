@@ -22,15 +22,15 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Closed, Framing, Instant};
-use antiphon_session::{
+use antiphon_net::{
     Handle, Machine, Options, Report, Request, Session, Sleeper, SystemClock, Tag, Work,
     unless_broken,
 };
 
-use crate::link::Link;
 use crate::peer::Peer;
 use crate::pump::pump;
 use crate::service::Service;
+use crate::transport::link::Link;
 
 /// How long before it is looked again whether the service is done, should a nudge be missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);

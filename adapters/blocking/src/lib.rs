@@ -46,38 +46,35 @@
 #![forbid(unsafe_code)]
 
 mod call;
-mod child;
 mod client;
 mod driver;
-mod duplex;
 #[cfg(feature = "http")]
 pub mod http;
-mod link;
-mod listen;
 mod peer;
 mod pump;
-mod running;
+mod server;
 mod service;
 #[cfg(feature = "tls")]
 pub mod tls;
+mod transport;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
-pub use antiphon_session::{
+pub use antiphon_net::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,
     ConnectionChange, Context, NoConnection, Options, Pool, Report, Request, Responder,
     StrayReport, WhenFull,
 };
 pub use call::PendingCall;
-pub use child::Child;
 pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
-pub use duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
-pub use link::{Link, Parts};
-pub use listen::TcpServer;
-#[cfg(unix)]
-pub use listen::UnixServer;
 pub use peer::Peer;
 pub use pump::pump;
-pub use running::Running;
+pub use server::listen::TcpServer;
+#[cfg(unix)]
+pub use server::listen::UnixServer;
+pub use server::running::Running;
 pub use service::Service;
+pub use transport::child::Child;
+pub use transport::duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
+pub use transport::link::{Link, Parts};

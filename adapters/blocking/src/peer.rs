@@ -10,7 +10,7 @@ use std::time::Duration;
 use antiphon::{
     CallId, CloseReason, Closed, Collector, OwnedJson, OwnedOutcome, Payload, SendError,
 };
-use antiphon_session::{
+use antiphon_net::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Handle, ReportedRequest,
     Responder, Room,
 };

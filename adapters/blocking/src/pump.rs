@@ -1,6 +1,6 @@
 //! Moves bytes between a link and a machine, on threads: one reads, one writes, and the caller
 //! keeps time. To a socket others write, too, as long as there is room: see
-//! [`Outlet`](antiphon_session::Outlet).
+//! [`Outlet`](antiphon_net::Outlet).
 //!
 //! The rule guarded here: no thread reads or writes while it holds up another, so a peer that does
 //! not read and a peer that does not answer stop nobody; and whatever a reader or writer that
@@ -13,9 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use antiphon_session::{Came, Inlet, Later, Machine, Outlet, Receiver, Turn, is_later, write_out};
+use antiphon_net::{Came, Inlet, Later, Machine, Outlet, Receiver, Turn, is_later, write_out};
 
-use crate::link::{Link, Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer};
+use crate::transport::link::{
+    Link, Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer,
+};
 
 /// How long whoever writes beside the writing thread waits for room at the most. The system's clock
 /// may make it some milliseconds.

@@ -1,7 +1,7 @@
 //! What serves: the [`Service`] that a program writes.
 
 use antiphon::{Closed, Json, OwnedNotification, RequestKey};
-use antiphon_session::{Report, Request, Responder};
+use antiphon_net::{Report, Request, Responder};
 
 use crate::peer::Peer;
 

@@ -39,12 +39,12 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use antiphon_session::tls::{OnFailure, TlsError, TlsFault, rustls};
-use antiphon_session::tls::{Watched, certificate_of, explain, server_name};
+pub use antiphon_net::tls::{OnFailure, TlsError, TlsFault, rustls};
+use antiphon_net::tls::{Watched, certificate_of, explain, server_name};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use crate::Context;
-use crate::link::{Link, connect_tcp, prepare};
+use crate::transport::link::{Link, connect_tcp, prepare};
 
 /// How long a handshake may take, if nothing else is said.
 const HANDSHAKE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(10);

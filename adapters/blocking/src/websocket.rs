@@ -36,13 +36,13 @@
 use std::io;
 use std::time::Duration;
 
-use antiphon_session::Options;
-pub use antiphon_session::websocket::{WebSocketEnd, WebSocketOptions, WebSocketUrl};
+use antiphon_net::Options;
+pub use antiphon_net::websocket::{WebSocketEnd, WebSocketOptions, WebSocketUrl};
 
 use crate::driver;
-use crate::link::Link;
 use crate::peer::Peer;
 use crate::service::Service;
+use crate::transport::link::Link;
 
 /// Connects to the WebSocket at the URL of `websocket`, and runs the connection in the background.
 /// The handshake is done when it returns.

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use antiphon_async::Io;
+use antiphon_net::Io;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Any stream of tokio's traits. It is asked for input whenever its task runs, which costs no system call with tokio's own

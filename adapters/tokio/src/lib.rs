@@ -58,7 +58,7 @@ use std::io::Result;
 use std::sync::Arc;
 
 use antiphon::Closed;
-pub use antiphon_async::{
+pub use antiphon_net::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
     Connect, Connecting, ConnectionChange, Context, Driver, Listen, Messages, NoConnection,
     Options, Peer, PendingCall, Pool, Protocol, Report, Request, Responder, Running, Secure,
@@ -83,7 +83,7 @@ pub fn drive(
     service: impl Service,
 ) -> (Peer, Driver) {
     let (link, options) = (link.into().into(), options.into());
-    antiphon_async::drive(link, options, Arc::new(service), &Tokio::current())
+    antiphon_net::drive(link, options, Arc::new(service), &Tokio::current())
 }
 
 /// Serves until the connection ends, and says why it ended.
@@ -117,7 +117,7 @@ pub async fn serve(
 /// # Panics
 /// Outside of a tokio runtime.
 pub async fn serve_stdio(options: impl Into<Options>, service: impl Service) -> Result<Closed> {
-    antiphon_async::unless_broken(serve(Link::stdio()?, options, service).await)
+    antiphon_net::unless_broken(serve(Link::stdio()?, options, service).await)
 }
 
 /// Runs a connection in the background, and gives the handle to its other side. `()` serves where

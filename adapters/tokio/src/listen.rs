@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
 use antiphon::NoRoom;
-use antiphon_async::{
+use antiphon_net::{
     Context, Listen, OnAccept, Options, Protocol, Running, Secure, Server, Service,
 };
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -143,7 +143,7 @@ type SharedHook = Arc<OnceLock<OnAccept<TcpStream>>>;
 struct Tcp(TcpListener, SharedHook);
 
 impl Listen for Tcp {
-    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_async::Link>> {
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_net::Link>> {
         let (stream, _) = ready!(self.0.poll_accept(cx))?;
         let seen = |()| self.1.get().map_or(Ok(()), |hook| hook.see(&stream));
         // Who is gone already is no fault of the listener's.
@@ -169,7 +169,7 @@ impl UnixServer {
     /// # Errors
     /// The path is taken or cannot be made; the error names it.
     pub fn bind(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
-        let (listener, path) = antiphon_async::bind_unix(path.into())?;
+        let (listener, path) = antiphon_net::bind_unix(path.into())?;
         listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(listener)?;
         let server = Server::new(Unix(listener, path), Tokio::current());
@@ -212,12 +212,12 @@ impl UnixServer {
 #[cfg(unix)]
 struct Unix(
     tokio::net::UnixListener,
-    #[allow(dead_code)] antiphon_async::UnixPath,
+    #[allow(dead_code)] antiphon_net::UnixPath,
 );
 
 #[cfg(unix)]
 impl Listen for Unix {
-    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_async::Link>> {
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<antiphon_net::Link>> {
         let (stream, _) = ready!(self.0.poll_accept(cx))?;
         Poll::Ready(Ok(Link::new(stream).into()))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use antiphon::Instant;
-use antiphon_async::{Runtime, SharedRuntime, Task, Timer};
+use antiphon_net::{Runtime, SharedRuntime, Task, Timer};
 use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep_until};
@@ -31,7 +31,7 @@ impl Tokio {
     }
 }
 
-impl antiphon_async::Clock for Tokio {
+impl antiphon_net::Clock for Tokio {
     fn now(&self) -> Instant {
         Instant::ZERO + self.epoch.elapsed()
     }

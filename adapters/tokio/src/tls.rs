@@ -3,7 +3,7 @@
 //! A configuration names its cryptography (a `CryptoProvider`), its roots and its certificates; none
 //! of these is chosen here. rustls speaks TLS 1.2 and 1.3 and nothing older. A server that asks for
 //! client certificates sees the one shown as
-//! [`Context::client_certificate`](antiphon_async::Context::client_certificate).
+//! [`Context::client_certificate`](antiphon_net::Context::client_certificate).
 //!
 //! Each end of a stream is announced, so one that is cut is told from one that has ended: without
 //! the announcement a read fails with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
@@ -34,11 +34,11 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-pub use antiphon_async::tls::{OnFailure, TlsError, TlsFault, rustls};
-use antiphon_async::tls::{
+pub use antiphon_net::tls::{OnFailure, TlsError, TlsFault, rustls};
+use antiphon_net::tls::{
     TlsIo, Watched, certificate_of, explain, let_go, poll_write_below, server_name,
 };
-use antiphon_async::{Context, Handshake, Io, Secure, SocketIo};
+use antiphon_net::{Context, Handshake, Io, Secure, SocketIo};
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
@@ -75,7 +75,7 @@ pub async fn client(
     config: Arc<ClientConfig>,
 ) -> io::Result<Link> {
     let name = server_name(name)?;
-    let link = antiphon_async::Link::from(link.into());
+    let link = antiphon_net::Link::from(link.into());
     let shaken = TlsConnector::from(config).connect(name, Below(link.io));
     let stream = match tokio::time::timeout(HANDSHAKE_TIME_MAX, shaken).await {
         Ok(stream) => stream,
@@ -91,7 +91,7 @@ pub async fn client(
     Ok(Link::from_io(TlsIo(io)).with_context(link.context))
 }
 
-/// Is the TLS server on the connections of a [`Server`](antiphon_async::Server), to be given to its
+/// Is the TLS server on the connections of a [`Server`](antiphon_net::Server), to be given to its
 /// `with_secure`.
 ///
 /// ALPN, client authentication and everything else are as `config` says. A connection that does not
@@ -124,7 +124,7 @@ impl Acceptor {
 }
 
 impl Secure for Acceptor {
-    fn accept(&self, link: antiphon_async::Link) -> Handshake {
+    fn accept(&self, link: antiphon_net::Link) -> Handshake {
         let watched = Watched::new(self.on_failure.clone(), link.context);
         let shaken = TlsAcceptor::from(Arc::clone(&self.config)).accept(Below(link.io));
         Box::pin(async move {
@@ -142,7 +142,7 @@ impl Secure for Acceptor {
                 }
             };
             context.client_certificate = certificate_of(stream.get_ref().1);
-            let link = antiphon_async::Link::new(TlsIo(TokioIo(stream)));
+            let link = antiphon_net::Link::new(TlsIo(TokioIo(stream)));
             Ok(link.with_context(context))
         })
     }

@@ -37,9 +37,9 @@
 
 use std::io;
 
-use antiphon_async::Options;
-pub use antiphon_async::websocket::{WebSocketEnd, WebSocketOptions, WebSocketUrl};
-use antiphon_async::{Peer, Service};
+use antiphon_net::Options;
+pub use antiphon_net::websocket::{WebSocketEnd, WebSocketOptions, WebSocketUrl};
+use antiphon_net::{Peer, Service};
 
 use crate::link::Link;
 use crate::runtime::Tokio;
@@ -99,5 +99,5 @@ pub async fn open(
     service: impl Service,
 ) -> io::Result<Peer> {
     let (link, options) = (link.into().into(), options.into());
-    antiphon_async::websocket::open(link, websocket, options, service, &Tokio::current()).await
+    antiphon_net::websocket::open(link, websocket, options, service, &Tokio::current()).await
 }

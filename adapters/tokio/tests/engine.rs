@@ -14,7 +14,7 @@ use std::time::Duration;
 use antiphon::{
     CancelStyle, CloseReason, Closed, Config, OwnedNotification, ReconnectStrategy, SendError,
 };
-use antiphon_async::{
+use antiphon_net::{
     Connecting, Duplex, Handshake, Io, Link, Listen, Options, Secure, Server, duplex,
 };
 use antiphon_tokio::{

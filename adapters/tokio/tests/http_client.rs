@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::{Config, OwnedOutcome};
-use antiphon_async::{Connecting, Io, Link, duplex};
+use antiphon_net::{Connecting, Io, Link, duplex};
 use antiphon_tokio::http::{
     Client, Connections, HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest,
     HttpResponse, HttpSend, ReplyError, Sending, endpoint,
@@ -505,18 +505,18 @@ async fn a_call_that_is_given_up_frees_its_connection_for_the_next_in_line() {
 
 /// A runtime that keeps hold of its tasks, or runs none at all.
 struct Holding {
-    inner: antiphon_async::SharedRuntime,
+    inner: antiphon_net::SharedRuntime,
     tasks: Option<Mutex<Vec<tokio::task::AbortHandle>>>,
 }
 
-impl antiphon_async::Clock for Holding {
+impl antiphon_net::Clock for Holding {
     fn now(&self) -> antiphon::Instant {
         self.inner.now()
     }
 }
 
-impl antiphon_async::Runtime for Holding {
-    fn spawn(&self, task: antiphon_async::Task) {
+impl antiphon_net::Runtime for Holding {
+    fn spawn(&self, task: antiphon_net::Task) {
         if let Some(tasks) = &self.tasks {
             tasks
                 .lock()
@@ -525,7 +525,7 @@ impl antiphon_async::Runtime for Holding {
         }
     }
 
-    fn timer(&self) -> Box<dyn antiphon_async::Timer> {
+    fn timer(&self) -> Box<dyn antiphon_net::Timer> {
         self.inner.timer()
     }
 }
@@ -579,7 +579,7 @@ struct Counted {
     count: Arc<AtomicUsize>,
 }
 
-impl antiphon_async::Listen for Counted {
+impl antiphon_net::Listen for Counted {
     fn poll_accept(
         &mut self,
         cx: &mut std::task::Context<'_>,
@@ -601,7 +601,7 @@ async fn a_thousand_calls_at_once_go_over_two_connections() {
         memory: Memory(accepted),
         count: Arc::clone(&count),
     };
-    let server = antiphon_async::Server::new(listener, Tokio::current());
+    let server = antiphon_net::Server::new(listener, Tokio::current());
     let _running = server.start_protocol(endpoint(Config::new(), Echo::new().0));
     let client = Client::new(URL, Config::new(), connect, Tokio::current()).unwrap();
     let calls: Vec<_> = (0..1000_u32)

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::{Config, http::HttpRules};
-use antiphon_async::Duplex;
+use antiphon_net::Duplex;
 use antiphon_tokio::http::{Cors, HttpOptions, endpoint};
 use antiphon_tokio::{Options, Peer, Request, Responder, Service};
 use support::{Echo, Raw, Served, call, post};

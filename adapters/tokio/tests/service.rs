@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use antiphon::{CancelStyle, CloseReason, Config, OwnedNotification, RequestKey};
-use antiphon_async::{Options, duplex};
+use antiphon_net::{Options, duplex};
 use antiphon_tokio::{
     CallError, Link, Peer, Report, Request, Responder, Service, cancelled, connect,
 };

@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use antiphon::{Closed, Config};
-use antiphon_async::duplex;
+use antiphon_net::duplex;
 use antiphon_tokio::{Link, drive};
 use support::Raw;
 use tokio::time::{Instant, sleep, timeout};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use antiphon_async::SharedRuntime;
+use antiphon_net::SharedRuntime;
 use antiphon_tokio::Tokio;
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::time::{advance, timeout};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use antiphon::Instant;
-use antiphon_async::{Clock, Io, Runtime, Task, Timer};
+use antiphon_net::{Clock, Io, Runtime, Task, Timer};
 
 use super::{Act, Notes, Shared, with};
 

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use antiphon::{Closed, Collector, Handle, Json, OwnedOutcome, SendError};
-use antiphon_session::{BatchBuilder, CallError, Then};
+use antiphon_net::{BatchBuilder, CallError, Then};
 
 use crate::items::Item;
 

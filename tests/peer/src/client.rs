@@ -11,7 +11,7 @@ use crate::operations::Client;
 use crate::transports::{Place, Reached, StartedChild, reach, start};
 use antiphon::CancelAnswer;
 use antiphon_blocking::{ChildOptions, Options};
-use antiphon_session::{stdin, stdout_unbuffered};
+use antiphon_net::{stdin, stdout_unbuffered};
 
 use crate::usage::{Endpoint, Failure};
 

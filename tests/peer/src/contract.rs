@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use antiphon::{ErrorObject, Json, JsonKind, OwnedJson, OwnedNotification, SendError};
-use antiphon_session::{Options, Pool, Request, Responder};
+use antiphon_net::{Options, Pool, Request, Responder};
 use serde::Serialize;
 
 use crate::log::say;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use antiphon::{Closed, Json, OwnedJson, OwnedNotification};
-use antiphon_session::{Request, Responder};
+use antiphon_net::{Request, Responder};
 
 use crate::contract::say_unanswered;
 use crate::log::say;

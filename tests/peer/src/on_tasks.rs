@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
-use antiphon_async::{
+use antiphon_net::Room;
+use antiphon_net::{
     CALL_TIMEOUT_DEFAULT, CallError, Peer, PendingCall, Report, Request, Responder, Service,
     SharedRuntime, cancelled, sleep_until, until,
 };
-use antiphon_session::Room;
 
 use crate::caller::{
     Called, Caller, END_TIME_MAX, FLUSH_TIME_MAX, Refusal, Sides, fill, outcomes_of, side_by_side,

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
 use antiphon::{Json, OwnedError, OwnedJson, OwnedOutcome, SendError};
-use antiphon_session::CALL_TIMEOUT_DEFAULT;
+use antiphon_net::CALL_TIMEOUT_DEFAULT;
 
 use crate::caller::{Called, Caller, Refusal, Sides};
 use crate::desk::{Desk, Waited};

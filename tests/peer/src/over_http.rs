@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Json, OwnedJson, OwnedOutcome};
-use antiphon_async::{SharedRuntime, until};
-use antiphon_session::CallError;
-use antiphon_session::http::{HttpCallError, HttpError};
+use antiphon_net::CallError;
+use antiphon_net::http::{HttpCallError, HttpError};
+use antiphon_net::{SharedRuntime, until};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::caller::{Called, Caller, Refusal, Sides, fill, outcomes_of};
@@ -24,7 +24,7 @@ pub struct HttpThreads(pub antiphon_blocking::http::Client);
 #[derive(Debug)]
 pub struct HttpTasks {
     /// The client.
-    pub client: antiphon_async::http::Client,
+    pub client: antiphon_net::http::Client,
     /// Its runtime.
     pub runtime: SharedRuntime,
     /// What runs that.

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
-use antiphon_session::write_out;
+use antiphon_net::write_out;
 
 const CHUNK: usize = 64 << 10;
 

@@ -21,7 +21,7 @@ use antiphon::{
     Input, Instant, McpRevision, Outcome, ReplyToken, RequestKey, Response, SendError,
 };
 
-use antiphon_session::{stdin, stdout_unbuffered};
+use antiphon_net::{stdin, stdout_unbuffered};
 
 use crate::log::{say, write_line};
 use crate::pipes::{Pipe, Side, Signal};

@@ -10,8 +10,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use antiphon::Closed;
-use antiphon_session::http::HttpClientOptions;
-use antiphon_session::{ChildOptions, Options};
+use antiphon_net::http::HttpClientOptions;
+use antiphon_net::{ChildOptions, Options};
 
 use crate::caller::{Caller, END_TIME_MAX};
 use crate::contract::Contract;
@@ -112,7 +112,7 @@ pub struct Serving {
 enum Running {
     Threads(antiphon_blocking::Running),
     Http(antiphon_blocking::http::Running),
-    Tasks(antiphon_async::Running, Executor),
+    Tasks(antiphon_net::Running, Executor),
 }
 
 impl Serving {
@@ -152,7 +152,7 @@ pub enum StartedChild {
     /// The blocking adapter's.
     Threads(antiphon_blocking::Child),
     /// The async adapters'.
-    Tasks(antiphon_async::Child, Executor),
+    Tasks(antiphon_net::Child, Executor),
 }
 
 impl StartedChild {
@@ -291,7 +291,7 @@ fn http_client(options: &Options) -> HttpClientOptions {
     client
 }
 
-fn web_error(error: antiphon_session::http::HttpError) -> io::Error {
+fn web_error(error: antiphon_net::http::HttpError) -> io::Error {
     io::Error::other(error)
 }
 

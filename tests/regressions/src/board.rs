@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use antiphon::{Closed, OwnedNotification};
-use antiphon_async::sleep_until;
-use antiphon_session::{Options, Request, Responder, Room};
+use antiphon_net::sleep_until;
+use antiphon_net::{Options, Request, Responder, Room};
 use antiphon_stress::{LONG, Rt};
 
 use crate::raw::Raw;
@@ -187,7 +187,7 @@ impl antiphon_blocking::Service for Board {
         self.note(notification.method());
     }
 
-    fn report(&mut self, _: &antiphon_blocking::Peer, report: antiphon_session::Report) {
+    fn report(&mut self, _: &antiphon_blocking::Peer, report: antiphon_net::Report) {
         self.note(format!("report: {report}"));
     }
 
@@ -196,8 +196,8 @@ impl antiphon_blocking::Service for Board {
     }
 }
 
-impl antiphon_async::Service for Board {
-    async fn request(&self, peer: &antiphon_async::Peer, request: Request, reply: Responder) {
+impl antiphon_net::Service for Board {
+    async fn request(&self, peer: &antiphon_net::Peer, request: Request, reply: Responder) {
         match request.method() {
             "slow" => {
                 self.note("slow");
@@ -237,7 +237,7 @@ impl antiphon_async::Service for Board {
         }
     }
 
-    async fn notification(&self, peer: &antiphon_async::Peer, notification: OwnedNotification) {
+    async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {
         if notification.method().starts_with("slowly") {
             self.note("slowly begun");
             self.opened().await;
@@ -249,11 +249,11 @@ impl antiphon_async::Service for Board {
         self.note(notification.method());
     }
 
-    fn report(&self, _: &antiphon_async::Peer, report: antiphon_session::Report) {
+    fn report(&self, _: &antiphon_net::Peer, report: antiphon_net::Report) {
         self.note(format!("report: {report}"));
     }
 
-    fn closed(&self, _: &antiphon_async::Peer, why: Closed) {
+    fn closed(&self, _: &antiphon_net::Peer, why: Closed) {
         self.note(format!("closed: {why:?}"));
     }
 }

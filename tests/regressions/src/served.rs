@@ -11,9 +11,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use antiphon::{NoRoom, OwnedNotification};
-use antiphon_async::http::HttpOptions;
-use antiphon_async::{SharedRuntime, sleep_until};
-use antiphon_session::{Context, Options, Report, Request, Responder};
+use antiphon_net::http::HttpOptions;
+use antiphon_net::{Context, Options, Report, Request, Responder};
+use antiphon_net::{SharedRuntime, sleep_until};
 use antiphon_stress::{LONG, Rt};
 
 /// What runs the side under test.
@@ -92,16 +92,16 @@ impl antiphon_blocking::Service for Counting {
     }
 }
 
-impl antiphon_async::Service for Counting {
-    async fn request(&self, _: &antiphon_async::Peer, request: Request, reply: Responder) {
+impl antiphon_net::Service for Counting {
+    async fn request(&self, _: &antiphon_net::Peer, request: Request, reply: Responder) {
         self.run(&request, reply);
     }
 
-    async fn notification(&self, _: &antiphon_async::Peer, _: OwnedNotification) {
+    async fn notification(&self, _: &antiphon_net::Peer, _: OwnedNotification) {
         self.ran.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn report(&self, _: &antiphon_async::Peer, report: Report) {
+    fn report(&self, _: &antiphon_net::Peer, report: Report) {
         self.tell(&report);
     }
 }
@@ -153,7 +153,7 @@ impl Served {
                     }
                 }
                 On::Tasks(rt) => rt.run_for(4 * LONG, |runtime| async move {
-                    let running: antiphon_async::Running = match rt {
+                    let running: antiphon_net::Running = match rt {
                         Rt::Tokio | Rt::TokioLocal => {
                             on_tokio(listener, connections_max, service, &told).await
                         }
@@ -316,7 +316,7 @@ macro_rules! on_tasks {
             connections_max: Option<usize>,
             service: Counting,
             told: &mpsc::Sender<Place>,
-        ) -> antiphon_async::Running {
+        ) -> antiphon_net::Running {
             use $adapter::{TcpServer, UnixServer};
             if let Listener::Unix(options) = listener {
                 let path = socket_path();

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
+use antiphon_net::CallError;
 use antiphon_peer::on_tasks::Executor;
 use antiphon_peer::runtime::Runtime;
 use antiphon_regressions::LONG;
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
-use antiphon_session::CallError;
 
 /// The programs under test: a client of a child, on a runtime, or the peer of the contract.
 #[test]

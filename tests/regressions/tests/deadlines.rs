@@ -9,8 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, KeepAliveConfig};
-use antiphon_async::http::HttpOptions;
-use antiphon_async::websocket::WebSocketOptions;
+use antiphon_net::Options;
+use antiphon_net::http::HttpOptions;
+use antiphon_net::websocket::WebSocketOptions;
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{Executor, Tasks};
 use antiphon_peer::on_threads::Threads;
@@ -18,7 +19,6 @@ use antiphon_peer::runtime::Runtime;
 use antiphon_regressions::frames::{self, CLOSE, OPENING, PING, PONG, TEXT, masked};
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
 use antiphon_regressions::raw::Raw;
-use antiphon_session::Options;
 
 /// Every deadline of the side under test.
 const DEADLINE: Duration = Duration::from_secs(2);

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use antiphon::{BinaryMessages, Config, Framing};
-use antiphon_async::websocket::WebSocketOptions;
+use antiphon_net::Options;
+use antiphon_net::websocket::WebSocketOptions;
 use antiphon_regressions::LONG;
 use antiphon_regressions::served::{EVERYWHERE, Listener, On, Served};
-use antiphon_session::Options;
 
 /// The handshake of a WebSocket, with more headers.
 fn handshake(more: &str) -> String {

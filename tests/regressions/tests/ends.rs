@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{CloseReason, Config, Framing, OwnedNotification};
-use antiphon_async::{Io, Link, Queue, QueueTransport, SharedRuntime, drive, sleep_until};
+use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive, sleep_until};
+use antiphon_net::{Options, Request, Responder};
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{Executor, Tasks};
 use antiphon_peer::on_threads::Threads;
@@ -20,7 +21,6 @@ use antiphon_regressions::frames::{self, CLOSE, OPENING, TEXT, masked};
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
 use antiphon_regressions::raw::Raw;
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
-use antiphon_session::{Options, Request, Responder};
 
 /// The program under test: the peer of the contract, a server on standard streams that leaves on `exit`, or one whose
 /// output is small.
@@ -50,12 +50,12 @@ impl antiphon_blocking::Service for Exits {
     }
 }
 
-impl antiphon_async::Service for Exits {
-    async fn request(&self, _: &antiphon_async::Peer, _: Request, reply: Responder) {
+impl antiphon_net::Service for Exits {
+    async fn request(&self, _: &antiphon_net::Peer, _: Request, reply: Responder) {
         let _ = reply.ok("ready");
     }
 
-    async fn notification(&self, peer: &antiphon_async::Peer, notification: OwnedNotification) {
+    async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {
         if notification.method() == "exit" {
             peer.close(CloseReason::Done);
         }
@@ -398,7 +398,7 @@ async fn open_behind_the_end(board: &Board, runtime: &SharedRuntime) {
 // USE-11
 fn a_request_in_memory_is_answered_though_its_client_has_ended_its_direction(rt: Rt) {
     rt.run(|runtime| async move {
-        let (board, (near, mut far)) = (Board::default(), antiphon_async::duplex(1000));
+        let (board, (near, mut far)) = (Board::default(), antiphon_net::duplex(1000));
         serve_board(Link::new(near), &board, &runtime);
         let line = request("slow", 1) + "\n";
         let mut far = Pin::new(&mut far);

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use antiphon::{AcpVersion, Config, McpRevision};
+use antiphon_net::Options;
 use antiphon_regressions::LONG;
 use antiphon_regressions::board::{Server, request};
 use antiphon_regressions::served::{EVERYWHERE, On};
-use antiphon_session::Options;
 
 /// What a handler is seen to end with.
 fn ended(on: On) -> &'static str {

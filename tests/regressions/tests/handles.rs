@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use antiphon::{Config, McpRevision, ReconnectStrategy, SendError};
 use antiphon_regressions::{LONG, Rt};
-use antiphon_session::{ClientOptions, Options, Request, Responder};
+use antiphon_net::{ClientOptions, Options, Request, Responder};
 use futures_util::FutureExt;
 use serde::{Serialize, Serializer};
 
@@ -28,8 +28,8 @@ impl antiphon_blocking::Service for Numbers {
     }
 }
 
-impl antiphon_async::Service for Numbers {
-    fn opened(&self, peer: &antiphon_async::Peer) -> impl Future<Output = ()> + Send {
+impl antiphon_net::Service for Numbers {
+    fn opened(&self, peer: &antiphon_net::Peer) -> impl Future<Output = ()> + Send {
         // As above.
         let _ = self.0.send(peer.context().connection);
         ready(())
@@ -82,18 +82,18 @@ fn two_connections_of_one_client_both_had_the_number_0_on_threads() {
 fn two_connections_of_one_client_both_had_the_number_0_in_tasks() {
     for rt in RUNTIMES {
         let (tell, opened) = mpsc::channel();
-        let far = Arc::<Mutex<Vec<antiphon_async::Duplex>>>::default();
+        let far = Arc::<Mutex<Vec<antiphon_net::Duplex>>>::default();
         let (stop, stopped) = mpsc::channel::<()>();
         let kept = Arc::clone(&far);
         let running = thread::spawn(move || {
             rt.run(|runtime| async move {
-                let connect = move || -> antiphon_async::Connecting {
-                    let (near, far) = antiphon_async::duplex(4096);
+                let connect = move || -> antiphon_net::Connecting {
+                    let (near, far) = antiphon_net::duplex(4096);
                     kept.lock().unwrap().push(far);
-                    Box::pin(ready(io::Result::Ok(antiphon_async::Link::new(near))))
+                    Box::pin(ready(io::Result::Ok(antiphon_net::Link::new(near))))
                 };
                 let options = Options::from(Config::new());
-                let client = antiphon_async::Client::start(
+                let client = antiphon_net::Client::start(
                     connect,
                     two_connections(),
                     options,
@@ -103,7 +103,7 @@ fn two_connections_of_one_client_both_had_the_number_0_in_tasks() {
                 .unwrap();
                 while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
                     let soon = runtime.now() + Duration::from_millis(2);
-                    antiphon_async::sleep_until(&*runtime, soon).await;
+                    antiphon_net::sleep_until(&*runtime, soon).await;
                 }
                 drop(client);
             });
@@ -162,10 +162,10 @@ fn a_peer_used_inside_its_own_batch_hung_the_thread() {
     for rt in RUNTIMES {
         let used = within("tasks", move || {
             rt.run(|runtime| async move {
-                let (near, _far) = antiphon_async::duplex(4096);
-                let link = antiphon_async::Link::new(near);
+                let (near, _far) = antiphon_net::duplex(4096);
+                let link = antiphon_net::Link::new(near);
                 let options = Options::from(Config::new());
-                let (peer, _driver) = antiphon_async::drive(link, options, Arc::new(()), &runtime);
+                let (peer, _driver) = antiphon_net::drive(link, options, Arc::new(()), &runtime);
                 let batch = peer.batch(|batch| {
                     peer.try_notify("inside", ())?;
                     batch.notify("n", ())
@@ -259,10 +259,10 @@ impl antiphon_blocking::Service for Late {
     }
 }
 
-impl antiphon_async::Service for Late {
+impl antiphon_net::Service for Late {
     fn request(
         &self,
-        _: &antiphon_async::Peer,
+        _: &antiphon_net::Peer,
         request: Request,
         reply: Responder,
     ) -> impl Future<Output = ()> + Send {
@@ -298,12 +298,12 @@ fn an_answer_after_a_silent_cancel_was_not_open_in_tasks() {
     for rt in RUNTIMES {
         let (tell, answered) = mpsc::channel();
         rt.run(|runtime| async move {
-            use antiphon_async::Io as _;
-            let (mut near, far) = antiphon_async::duplex(4096);
-            let link = antiphon_async::Link::new(far);
+            use antiphon_net::Io as _;
+            let (mut near, far) = antiphon_net::duplex(4096);
+            let link = antiphon_net::Link::new(far);
             let options = Options::from(Config::mcp(McpRevision::V2025_06_18));
             let service = Arc::new(Late(tell));
-            let (_peer, driver) = antiphon_async::drive(link, options, service, &runtime);
+            let (_peer, driver) = antiphon_net::drive(link, options, service, &runtime);
             runtime.spawn(Box::pin(driver.map(drop)));
             for (line, told) in [(SLOW, None), (CANCEL, Some(Ok(())))] {
                 let wrote = poll_fn(|cx| near.poll_write(cx, line.as_bytes())).await;
@@ -313,7 +313,7 @@ fn an_answer_after_a_silent_cancel_was_not_open_in_tasks() {
                         break told;
                     }
                     let soon = runtime.now() + Duration::from_millis(2);
-                    antiphon_async::sleep_until(&*runtime, soon).await;
+                    antiphon_net::sleep_until(&*runtime, soon).await;
                 };
                 assert_eq!(told_by_it, told, "{rt:?}");
             }

@@ -4,11 +4,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use antiphon::Config;
-use antiphon_async::http::{Cors, Endpoint, HttpOptions};
-use antiphon_async::websocket::WebSocketOptions;
+use antiphon_net::http::{Cors, Endpoint, HttpOptions};
+use antiphon_net::websocket::WebSocketOptions;
+use antiphon_net::{Context, Options};
 use antiphon_regressions::LONG;
 use antiphon_regressions::served::{EVERYWHERE, Listener, On, Served};
-use antiphon_session::{Context, Options};
 use antiphon_stress::Rt;
 
 const CALL: &str = r#"{"jsonrpc":"2.0","method":"m","params":[7],"id":1}"#;

@@ -15,8 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_async::http::{Client, HttpCallError, HttpError};
-use antiphon_async::tls::rustls::{ClientConfig, ServerConfig, ServerConnection, StreamOwned};
+use antiphon_net::http::{Client, HttpCallError, HttpError};
+use antiphon_net::tls::rustls::{ClientConfig, ServerConfig, ServerConnection, StreamOwned};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use antiphon_stress::certificates::{ANY, Authority, NAME, Validity};
 

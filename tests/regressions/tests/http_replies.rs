@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use antiphon::Config;
-use antiphon_async::http::{HttpCallError, HttpClientOptions};
-use antiphon_async::websocket::{WebSocketEnd, WebSocketOptions};
+use antiphon_net::http::{HttpCallError, HttpClientOptions};
+use antiphon_net::websocket::{WebSocketEnd, WebSocketOptions};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// The status line after the version, further headers, and the body of one reply.

@@ -1,9 +1,9 @@
 //! The order in which messages are begun, whatever waits.
 
 use antiphon::Config;
+use antiphon_net::{Options, Pool};
 use antiphon_regressions::board::{Server, notification, request};
 use antiphon_regressions::served::{EVERYWHERE, On};
-use antiphon_session::{Options, Pool};
 
 /// Options under which as many requests run at once, as tasks and as threads.
 fn running_max(config: Config, handlers_max: usize) -> Options {

@@ -8,12 +8,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use antiphon::Config;
+use antiphon_net::Options;
+use antiphon_net::websocket::WebSocketOptions;
 use antiphon_regressions::board::{Server, notification, request};
 use antiphon_regressions::frames::{OPENING, PING, PONG, TEXT, masked, read, read_head};
 use antiphon_regressions::raw::Raw;
 use antiphon_regressions::served::EVERYWHERE;
-use antiphon_session::Options;
-use antiphon_session::websocket::WebSocketOptions;
 
 const KIB: usize = 1024;
 

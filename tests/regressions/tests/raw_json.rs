@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::mpsc::{Sender, channel};
 
 use antiphon::{Config, Connection, DecodeErrorKind, Input, Json, OwnedJson, OwnedNotification};
+use antiphon_net::{Request, Responder};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
-use antiphon_session::{Request, Responder};
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as OtherError, StrDeserializer};
 use serde::{Deserialize, Serialize};
@@ -49,12 +49,12 @@ impl antiphon_blocking::Service for Told {
     }
 }
 
-impl antiphon_async::Service for Told {
-    async fn request(&self, _: &antiphon_async::Peer, _: Request, reply: Responder) {
+impl antiphon_net::Service for Told {
+    async fn request(&self, _: &antiphon_net::Peer, _: Request, reply: Responder) {
         answer(reply);
     }
 
-    async fn notification(&self, _: &antiphon_async::Peer, notification: OwnedNotification) {
+    async fn notification(&self, _: &antiphon_net::Peer, notification: OwnedNotification) {
         self.tell(&notification);
     }
 }

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use antiphon::{Config, LinkState, ReconnectStrategy};
-use antiphon_async::{Client, ClientOptions, Connecting, Options, SharedRuntime};
+use antiphon_net::{Client, ClientOptions, Connecting, Options, SharedRuntime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// How many attempts follow a failed connection, in every test here.
@@ -285,7 +285,7 @@ fn refuse(_: usize, mut stream: TcpStream) {
 }
 
 fn over_websocket(address: SocketAddr) -> Options {
-    let there = antiphon_session::websocket::WebSocketOptions::client(&format!("ws://{address}/"));
+    let there = antiphon_net::websocket::WebSocketOptions::client(&format!("ws://{address}/"));
     Options::from(Config::new()).with_websocket(there.unwrap())
 }
 

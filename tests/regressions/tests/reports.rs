@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use antiphon::Config;
+use antiphon_net::{Options, Pool, Report, Request, Responder, WhenFull};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
-use antiphon_session::{Options, Pool, Report, Request, Responder, WhenFull};
 
 /// Does wrong what the method says, and passes on what is reported.
 #[derive(Clone)]
@@ -39,12 +39,12 @@ impl antiphon_blocking::Service for Wrong {
     }
 }
 
-impl antiphon_async::Service for Wrong {
-    async fn request(&self, _: &antiphon_async::Peer, request: Request, reply: Responder) {
+impl antiphon_net::Service for Wrong {
+    async fn request(&self, _: &antiphon_net::Peer, request: Request, reply: Responder) {
         self.serve(&request, reply);
     }
 
-    fn report(&self, _: &antiphon_async::Peer, report: Report) {
+    fn report(&self, _: &antiphon_net::Peer, report: Report) {
         // The test may be over.
         let _ = self.0.send(report);
     }

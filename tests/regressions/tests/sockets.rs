@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_async::{Peer, Request, Responder, Service, SharedRuntime};
 use antiphon_async_std::websocket::WebSocketOptions;
+use antiphon_net::{Peer, Request, Responder, Service, SharedRuntime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// Answers everything with `true`.

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use antiphon::Instant;
-use antiphon_async::Io;
-use antiphon_session::{Clock, Machine, SystemClock, Turn};
+use antiphon_net::Io;
+use antiphon_net::{Clock, Machine, SystemClock, Turn};
 
 /// Gives back what it gets, and ends when its input does.
 #[derive(Debug, Default)]

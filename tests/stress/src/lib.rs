@@ -12,8 +12,8 @@ use std::future::Future;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::Duration;
 
-use antiphon_async::{SharedRuntime, until};
 use antiphon_async_std::{Executor, Futures};
+use antiphon_net::{SharedRuntime, until};
 use antiphon_tokio::Tokio;
 pub use echo::{Echo, echo};
 

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use antiphon_async::{Ending, Io, Link, Protocol, SharedRuntime, Task, duplex};
+use antiphon_net::{Ending, Io, Link, Protocol, SharedRuntime, Task, duplex};
 use antiphon_stress::{Echo, Rt, echo as echo_bytes, on_every_runtime};
 
 on_every_runtime! {
@@ -83,7 +83,7 @@ async fn beside(runtime: &SharedRuntime, work: impl FnOnce() + Send + 'static) {
     let working = thread::spawn(work);
     while !working.is_finished() {
         let soon = runtime.now() + std::time::Duration::from_millis(1);
-        antiphon_async::sleep_until(&**runtime, soon).await;
+        antiphon_net::sleep_until(&**runtime, soon).await;
     }
     working.join().unwrap();
 }
@@ -188,7 +188,7 @@ fn memory_moves_any_bytes(rt: Rt) {
         talk_io(near).await;
         while !echo.is_finished().0 {
             let soon = runtime.now() + std::time::Duration::from_millis(1);
-            antiphon_async::sleep_until(&*runtime, soon).await;
+            antiphon_net::sleep_until(&*runtime, soon).await;
         }
     });
 }
@@ -199,7 +199,7 @@ fn threads_move_any_bytes(rt: Rt) {
         // What standard streams are to a task: a blocking reader and a blocking writer.
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
         let (reader, control) = (far.try_clone().unwrap(), far.try_clone().unwrap());
-        let io = antiphon_async::threads(reader, HalfClose(far, control)).unwrap();
+        let io = antiphon_net::threads(reader, HalfClose(far, control)).unwrap();
         runtime.spawn(Box::pin(echo_bytes(io, Arc::default())));
         beside(&runtime, move || {
             let (writer, control) = (near.try_clone().unwrap(), near.try_clone().unwrap());

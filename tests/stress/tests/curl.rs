@@ -4,8 +4,8 @@ use std::process::Command;
 
 use antiphon::http::{Cors, HttpRules, Statuses};
 use antiphon::{Config, ErrorObject};
-use antiphon_async::http::HttpOptions;
-use antiphon_async::{Peer, Request, Responder, Service};
+use antiphon_net::http::HttpOptions;
+use antiphon_net::{Peer, Request, Responder, Service};
 use antiphon_tokio::TcpServer;
 
 struct Calculator;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use antiphon::{Config, ErrorObject, OwnedNotification};
-use antiphon_async::{
+use antiphon_net::{
     CallError, Duplex, Io, Link, Options, Peer, Request, Responder, Service, SharedRuntime, drive,
     duplex,
 };

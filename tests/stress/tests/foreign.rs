@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use antiphon::{CloseReason, Config, OwnedNotification};
-use antiphon_async::{
+use antiphon_net::{
     Duplex, Io, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime, drive,
     duplex,
 };

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use antiphon::Config;
-use antiphon_async::http::{Client, Endpoint, HttpCallError, HttpError};
-use antiphon_async::tls::TlsFault;
-use antiphon_async::tls::rustls::{ClientConfig, ServerConfig};
-use antiphon_async::{Context, Peer, Request, Responder, Service};
+use antiphon_net::http::{Client, Endpoint, HttpCallError, HttpError};
+use antiphon_net::tls::TlsFault;
+use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
+use antiphon_net::{Context, Peer, Request, Responder, Service};
 use antiphon_stress::certificates::{ANY, Authority, NAME, TLS12, TLS13, Validity};
 use antiphon_stress::{Rt, on_every_runtime};
 
@@ -75,7 +75,7 @@ async fn start(
     endpoint: Endpoint<Who>,
 ) -> (
     String,
-    antiphon_async::Running,
+    antiphon_net::Running,
     fn(&str, Arc<ClientConfig>) -> Client,
 ) {
     match rt {

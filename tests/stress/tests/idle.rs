@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_session::Options;
+use antiphon_net::Options;
 use antiphon_stress::{LONG, Rt};
 
 /// How many connections are wanted, and how much each may cost over tokio TCP, in bytes.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Config, OwnedNotification};
-use antiphon_async::{
+use antiphon_net::{
     CallError, Driver, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime,
     cancelled, drive, duplex, sleep_until,
 };
@@ -393,7 +393,7 @@ fn a_shutdown_under_load_finishes_what_has_begun(rt: Rt) {
         let done = Arc::<AtomicU64>::default();
         let slow = Arc::new(Slow(Arc::clone(&runtime), Arc::clone(&done)));
         let config = options(Config::new());
-        type Connected = (antiphon_async::Running, Vec<Peer>);
+        type Connected = (antiphon_net::Running, Vec<Peer>);
         let (running, peers): Connected = match rt {
             Rt::Tokio | Rt::TokioLocal => {
                 let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0")
@@ -491,7 +491,7 @@ fn notifications_before_a_result_arrive_before_it(rt: Rt) {
         // With the service's other work and in its order.
         let (inside, seen) = (Arc::clone(&settled), Arc::clone(&near));
         let then = move |_| inside.store(seen.noted.load(Ordering::SeqCst), Ordering::SeqCst);
-        let room = antiphon_session::Room::Now;
+        let room = antiphon_net::Room::Now;
         let deadline = peer.handle().deadline(Some(LONG));
         peer.handle()
             .call_then("emit", (), deadline, room, Box::new(then))

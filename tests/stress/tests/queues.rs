@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use antiphon::{Config, IdScheme};
-use antiphon_async::{
+use antiphon_net::{
     Link, Messages, Options, Peer, Queue, QueueTransport, Report, Request, Responder, Service,
     drive,
 };

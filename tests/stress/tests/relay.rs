@@ -342,7 +342,7 @@ fn threads_reconnect(harm: Harm) {
 fn tasks_reconnect(rt: Rt, harm: Harm) {
     with_relay(&format!("{rt:?}"), harm, |address, relay, done| {
         rt.run_for(2 * LONG, |runtime| async move {
-            let connect = move || -> antiphon_async::Connecting {
+            let connect = move || -> antiphon_net::Connecting {
                 Box::pin(async move {
                     match rt {
                         Rt::Tokio | Rt::TokioLocal => {
@@ -352,7 +352,7 @@ fn tasks_reconnect(rt: Rt, harm: Harm) {
                     }
                 })
             };
-            let client = antiphon_async::Client::start(
+            let client = antiphon_net::Client::start(
                 connect,
                 client_options(),
                 harm.client(address),
@@ -388,7 +388,7 @@ fn tasks_reconnect(rt: Rt, harm: Harm) {
                 .any(|state| *state != LinkState::Closed)
             {
                 let soon = runtime.now() + Duration::from_millis(1);
-                antiphon_async::sleep_until(&*runtime, soon).await;
+                antiphon_net::sleep_until(&*runtime, soon).await;
             }
             Tally {
                 answered: tallies.iter().map(|one| one.answered).sum(),
@@ -406,7 +406,7 @@ fn main() {
     // The reactor below smol and async-std is one for the process, and stays.
     Rt::Smol.run(|runtime| async move {
         let soon = runtime.now() + Duration::from_millis(1);
-        antiphon_async::sleep_until(&*runtime, soon).await;
+        antiphon_net::sleep_until(&*runtime, soon).await;
     });
     for rt in [Rt::Tokio, Rt::TokioLocal, Rt::Smol, Rt::AsyncStd] {
         for harm in [Harm::Cut, Harm::Silence] {

@@ -57,12 +57,12 @@ fn websocket() -> antiphon_tokio::Options {
 
 struct Echo;
 
-impl antiphon_async::Service for Echo {
+impl antiphon_net::Service for Echo {
     async fn request(
         &self,
-        _: &antiphon_async::Peer,
-        request: antiphon_async::Request,
-        reply: antiphon_async::Responder,
+        _: &antiphon_net::Peer,
+        request: antiphon_net::Request,
+        reply: antiphon_net::Responder,
     ) {
         // Nobody waits for it if the client has gone.
         let _ = match request.method() {
@@ -273,7 +273,7 @@ fn slow_clients_are_dropped_and_others_hardly_notice() {
     for rt in [Rt::Tokio, Rt::Smol] {
         for is_http in [true, false] {
             let (http_options, ws_options) = (
-                antiphon_async::http::HttpOptions::new(config()).with_rules(rules()),
+                antiphon_net::http::HttpOptions::new(config()).with_rules(rules()),
                 websocket(),
             );
             let tokio = tokio::runtime::Builder::new_multi_thread()

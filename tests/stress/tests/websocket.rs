@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_async::sleep_until;
-use antiphon_async::websocket::WebSocketOptions;
-use antiphon_session::{Context, Options, Request, Responder};
+use antiphon_net::sleep_until;
+use antiphon_net::websocket::WebSocketOptions;
+use antiphon_net::{Context, Options, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 /// What runs the side under test.
@@ -50,8 +50,8 @@ impl antiphon_blocking::Service for Who {
     }
 }
 
-impl antiphon_async::Service for Who {
-    async fn request(&self, peer: &antiphon_async::Peer, request: Request, reply: Responder) {
+impl antiphon_net::Service for Who {
+    async fn request(&self, peer: &antiphon_net::Peer, request: Request, reply: Responder) {
         who(peer.context(), &request, reply);
     }
 }

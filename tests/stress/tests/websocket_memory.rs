@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::{Config, Instant};
-use antiphon_session::websocket::{WebSocket, WebSocketOptions};
-use antiphon_session::{Clock, Context, Machine, Options, Session, SystemClock};
+use antiphon_net::websocket::{WebSocket, WebSocketOptions};
+use antiphon_net::{Clock, Context, Machine, Options, Session, SystemClock};
 use antiphon_stress::{Alloc, held};
 
 #[global_allocator]

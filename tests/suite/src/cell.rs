@@ -15,8 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{CancelAnswer, Config, Framing as StreamFraming};
-use antiphon_async::SharedRuntime;
 use antiphon_async_std::Futures;
+use antiphon_net::SharedRuntime;
+use antiphon_net::{ChildOptions, Options};
 use antiphon_peer::contract::{Contract, with_room};
 use antiphon_peer::desk::Desk;
 use antiphon_peer::dialect;
@@ -25,7 +26,6 @@ use antiphon_peer::on_threads::Threads;
 use antiphon_peer::runtime::Runtime;
 use antiphon_peer::tls::Tls;
 use antiphon_peer::transports::{Place, Reached, Serving, Web, listen, reach, start};
-use antiphon_session::{ChildOptions, Options};
 use antiphon_tokio::Tokio;
 
 use crate::memory;
@@ -319,10 +319,10 @@ impl Cell {
             thread::spawn(serve);
             return Ok(memory::of_threads(far));
         };
-        let (near, far) = antiphon_async::duplex(MEMORY_BYTES);
+        let (near, far) = antiphon_net::duplex(MEMORY_BYTES);
         let service = Arc::new(Tasks::new(contract, Arc::clone(&runtime)));
-        let link = antiphon_async::Link::new(near);
-        let (peer, driver) = antiphon_async::drive(link, options, service, &runtime);
+        let link = antiphon_net::Link::new(near);
+        let (peer, driver) = antiphon_net::drive(link, options, service, &runtime);
         executor.block_on(async {
             runtime.spawn(Box::pin(async move {
                 // How it ends is seen by the plain peer.
@@ -451,11 +451,11 @@ impl Cell {
             };
             return (Box::new(connect), memory::of_threads(far));
         };
-        let (near, far) = antiphon_async::duplex(MEMORY_BYTES);
+        let (near, far) = antiphon_net::duplex(MEMORY_BYTES);
         let executor = executor.clone();
         let connect = move || {
-            let link = antiphon_async::Link::new(near);
-            let (peer, driver) = antiphon_async::drive(link, options, Arc::new(desk), &runtime);
+            let link = antiphon_net::Link::new(near);
+            let (peer, driver) = antiphon_net::drive(link, options, Arc::new(desk), &runtime);
             runtime.spawn(Box::pin(async move {
                 // How it ends is told by the peer.
                 drop(driver.await);

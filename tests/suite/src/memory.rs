@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use antiphon_async::{Duplex, Io};
+use antiphon_net::{Duplex, Io};
 
 use crate::raw::Stream;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use antiphon::{Collector, OwnedJson, Payload, SendError};
 use antiphon_async_std::{Executor, Futures};
-use antiphon_session::BatchBuilder;
-use antiphon_session::http::{HttpCallError, HttpClientOptions, HttpError};
+use antiphon_net::BatchBuilder;
+use antiphon_net::http::{HttpCallError, HttpClientOptions, HttpError};
 use async_io::block_on;
 use serde::de::DeserializeOwned;
 
@@ -19,7 +19,7 @@ use super::send::{AtOnce, HttpSend};
 /// batch is one request. What is not answered in its reply never will be:
 /// [`CallError::Missing`](crate::CallError::Missing).
 #[derive(Clone)]
-pub struct Client(pub(super) antiphon_async::http::Client);
+pub struct Client(pub(super) antiphon_net::http::Client);
 
 impl Client {
     /// A client that sends with something else than connections of its own.
@@ -33,7 +33,7 @@ impl Client {
     ) -> Result<Self, HttpError> {
         // Nothing of it runs by itself.
         let clock = Futures::on(Executor::Other(drop));
-        let client = antiphon_async::http::Client::with_send(url, options, AtOnce(send), clock);
+        let client = antiphon_net::http::Client::with_send(url, options, AtOnce(send), clock);
         client.map(Self)
     }
 

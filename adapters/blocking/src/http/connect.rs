@@ -3,8 +3,8 @@
 #[cfg(feature = "tls")]
 use std::sync::Arc;
 
-use antiphon_async::Connecting;
-use antiphon_session::http::{HttpClientOptions, HttpError, HttpScheme, HttpUrl};
+use antiphon_net::Connecting;
+use antiphon_net::http::{HttpClientOptions, HttpError, HttpScheme, HttpUrl};
 
 use super::client::Client;
 use super::tasks::runtime;
@@ -33,7 +33,7 @@ pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Clien
 pub fn connect_tls(
     url: &str,
     options: impl Into<HttpClientOptions>,
-    config: Arc<antiphon_session::tls::rustls::ClientConfig>,
+    config: Arc<antiphon_net::tls::rustls::ClientConfig>,
 ) -> Result<Client, HttpError> {
     client(url, options, HttpScheme::Https, move |server| {
         let (host, port) = (server.host().to_string(), server.port());
@@ -53,5 +53,5 @@ fn client(
     connect: impl Fn(&HttpUrl) -> Connecting + Send + Sync + 'static,
 ) -> Result<Client, HttpError> {
     let runtime = runtime().map_err(HttpError::Connect)?;
-    antiphon_async::http::Client::dial(url, options, scheme, connect, runtime).map(Client)
+    antiphon_net::http::Client::dial(url, options, scheme, connect, runtime).map(Client)
 }

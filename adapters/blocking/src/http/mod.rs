@@ -39,8 +39,8 @@ mod service;
 mod tasks;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, ReplyError, StatusScope, Statuses};
-pub use antiphon_async::http::HttpOptions;
-pub use antiphon_session::http::{
+pub use antiphon_net::http::HttpOptions;
+pub use antiphon_net::http::{
     HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
     HttpScheme, HttpUrl, OnReply,
 };

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_async::http::Sending;
-use antiphon_session::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
+use antiphon_net::http::Sending;
+use antiphon_net::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 
 /// What sends requests: the connections of [`connect`](super::connect), or any HTTP client that a program has
 /// already. A dozen lines with most of them: post `request.body` to `request.url` with
@@ -43,7 +43,7 @@ impl HttpSend for HttpMock {
 /// Sends for the engine, in one go.
 pub(super) struct AtOnce<T>(pub(super) T);
 
-impl<T: HttpSend> antiphon_async::http::HttpSend for AtOnce<T> {
+impl<T: HttpSend> antiphon_net::http::HttpSend for AtOnce<T> {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
         Box::pin(async move {
             match request.timeout {

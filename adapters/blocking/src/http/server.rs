@@ -6,9 +6,9 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_async::http::{Endpoint, HttpOptions};
 use antiphon_async_std::TcpServer;
-use antiphon_session::Context;
+use antiphon_net::Context;
+use antiphon_net::http::{Endpoint, HttpOptions};
 use async_io::{Async, block_on};
 
 use super::service::OnPool;
@@ -19,7 +19,7 @@ use crate::service::Service;
 #[must_use = "dropping it stops the server"]
 pub struct Running {
     /// None once it has ended.
-    server: Option<antiphon_async::Running>,
+    server: Option<antiphon_net::Running>,
 }
 
 impl Running {
@@ -43,7 +43,7 @@ impl Running {
     pub fn connections(&self) -> usize {
         self.server
             .as_ref()
-            .map_or(0, antiphon_async::Running::connections)
+            .map_or(0, antiphon_net::Running::connections)
     }
 
     /// Stops listening and closes every connection at once.

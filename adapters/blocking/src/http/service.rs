@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use antiphon::OwnedNotification;
-use antiphon_session::{Context, Report, Request, Responder};
+use antiphon_net::{Context, Report, Request, Responder};
 
 use crate::peer::Peer;
 use crate::service::Service;
@@ -24,12 +24,12 @@ impl<F> OnPool<F> {
     }
 }
 
-impl<S, F> antiphon_async::Service for OnPool<F>
+impl<S, F> antiphon_net::Service for OnPool<F>
 where
     S: Service,
     F: Fn(&Context) -> S + Send + Sync + 'static,
 {
-    async fn request(&self, _: &antiphon_async::Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &antiphon_net::Peer, request: Request, reply: Responder) {
         let make = Arc::clone(&self.make);
         reply.spawn(move |reply| {
             let peer = Peer::of(&reply);
@@ -40,7 +40,7 @@ where
         });
     }
 
-    async fn notification(&self, peer: &antiphon_async::Peer, notification: OwnedNotification) {
+    async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {
         let (make, handle) = (Arc::clone(&self.make), peer.handle().clone());
         // Closed with the job, even if a panic ends it or it is never begun.
         let (done, is_done) = async_channel::bounded::<()>(1);
@@ -60,7 +60,7 @@ where
         }
     }
 
-    fn report(&self, peer: &antiphon_async::Peer, report: Report) {
+    fn report(&self, peer: &antiphon_net::Peer, report: Report) {
         let (make, handle) = (Arc::clone(&self.make), peer.handle().to_unowned());
         let job = move || {
             let peer = Peer::new(handle);

@@ -13,12 +13,12 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use antiphon_session::tls::{TlsError, explain};
+use antiphon_net::tls::{TlsError, explain};
 use rustls::Connection;
 
 use super::rustls;
 use crate::Context;
-use crate::link::Link;
+use crate::transport::link::Link;
 
 /// How many bytes are taken from the socket at once: the largest record.
 const WIRE_BYTES: usize = 16 * 1024 + 256;

@@ -8,7 +8,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 use antiphon::{Closed, ErrorObject};
-use antiphon_async::{Duplex, Io, Link, Listen, Server, duplex};
+use antiphon_net::{Duplex, Io, Link, Listen, Server, duplex};
 use antiphon_tokio::{Peer, Request, Responder, Running, Service, Tokio, cancelled};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -32,12 +32,12 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn new(protocol: impl antiphon_async::Protocol) -> Self {
+    pub(crate) fn new(protocol: impl antiphon_net::Protocol) -> Self {
         Self::with(protocol, |server| server)
     }
 
     pub(crate) fn with(
-        protocol: impl antiphon_async::Protocol,
+        protocol: impl antiphon_net::Protocol,
         change: impl FnOnce(Server) -> Server,
     ) -> Self {
         let (links, incoming) = unbounded_channel();

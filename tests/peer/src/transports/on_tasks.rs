@@ -13,7 +13,7 @@ macro_rules! transports {
             use crate::tls::Tls;
             use crate::transports::{Place, Web, http_client, web_error};
             use antiphon::Closed;
-            use antiphon_async::{Child, ChildOptions, Options, Running, SharedRuntime};
+            use antiphon_net::{Child, ChildOptions, Options, Running, SharedRuntime};
             use std::io;
             use std::process::Command;
             use std::sync::Arc;

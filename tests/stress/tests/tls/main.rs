@@ -7,7 +7,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use antiphon_async::tls::TlsFault;
+use antiphon_net::tls::TlsFault;
 use antiphon_stress::LONG;
 use antiphon_stress::certificates::{
     ANY, Authority, Identity, NAME, TLS12, TLS13, Validity, server,

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_async::tls::rustls::{ClientConfig, ServerConfig};
-use antiphon_async::websocket::WebSocketOptions;
-use antiphon_async::{CallError, Context, Options, Peer, Request, Responder, Service};
 use antiphon_async_std::{Executor, Futures};
+use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
+use antiphon_net::websocket::WebSocketOptions;
+use antiphon_net::{CallError, Context, Options, Peer, Request, Responder, Service};
 use antiphon_stress::LONG;
 
 /// An adapter under test.
@@ -99,7 +99,7 @@ impl Serving {
         let tell = Mutex::new(tell);
         let on_failure = move |context: &Context, error: &io::Error| {
             assert!(context.peer_addr.is_some());
-            let told = match antiphon_async::tls::TlsFault::of(error) {
+            let told = match antiphon_net::tls::TlsFault::of(error) {
                 Some(fault) => io::Error::new(error.kind(), fault.to_string()),
                 None => error.kind().into(),
             };
@@ -193,7 +193,7 @@ impl Caller {
                     _ => Executor::Smol,
                 });
                 let (link, service) = (link.into(), Arc::new(Answers));
-                let (peer, driver) = antiphon_async::drive(link, options(), service, &runtime);
+                let (peer, driver) = antiphon_net::drive(link, options(), service, &runtime);
                 // How it ends is asked of the peer.
                 runtime.spawn(Box::pin(async { drop(driver.await) }));
                 Ok(Self::Futures(peer))

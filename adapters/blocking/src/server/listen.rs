@@ -1,0 +1,289 @@
+//! Servers that listen: TCP and Unix sockets.
+//!
+//! The rule guarded here: what a server has made, it removes again.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+
+use antiphon::{AdmissionLimits, NoRoom, address_key};
+use antiphon_net::{Context, OnAccept, OnRefused, Options};
+
+use crate::server::running::{ACCEPT_PAUSE, Accept, Arrived, Running};
+use crate::service::Service;
+use crate::transport::link::{Link, prepare};
+
+/// A server on a TCP port.
+#[derive(Debug)]
+pub struct TcpServer {
+    listener: TcpSocket,
+    /// None for the default, which is another over HTTP.
+    connections_max: Option<usize>,
+    per_address_max: usize,
+    on_refused: OnRefused,
+}
+
+/// A listener, and what its connections go through first.
+#[derive(Debug)]
+struct TcpSocket {
+    listener: TcpListener,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::tls::Acceptor>,
+    on_accept: OnAccept<TcpStream>,
+}
+
+impl TcpServer {
+    /// Listens. Port 0 takes any that is free; [`local_addr`](Self::local_addr) tells which.
+    ///
+    /// # Errors
+    /// The address is taken or not this machine's; the error names it.
+    pub fn bind(address: impl ToSocketAddrs + fmt::Debug) -> io::Result<Self> {
+        let listener = TcpListener::bind(&address).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot listen on {address:?}: {error}"),
+            )
+        })?;
+        Ok(Self {
+            listener: TcpSocket {
+                listener,
+                #[cfg(feature = "tls")]
+                tls: None,
+                on_accept: OnAccept::default(),
+            },
+            connections_max: None,
+            per_address_max: AdmissionLimits::new().per_key_max,
+            on_refused: OnRefused::default(),
+        })
+    }
+
+    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// they are made; over HTTP without TLS they are answered 503. Default 256, for each costs four
+    /// threads; over HTTP, where a connection costs none, 10 240.
+    #[must_use]
+    pub fn with_connections_max(mut self, connections_max: usize) -> Self {
+        self.connections_max = Some(connections_max);
+        self
+    }
+
+    /// The same with a limit on connections at once from one address: an IPv4 address, or the
+    /// network of an IPv6 one. Default none, for behind a proxy all come from one address.
+    #[must_use]
+    pub fn with_connections_per_address_max(mut self, per_address_max: usize) -> Self {
+        self.per_address_max = per_address_max;
+        self
+    }
+
+    /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
+    /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
+    #[must_use]
+    pub fn on_refused(mut self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+        self.on_refused = OnRefused::new(report);
+        self
+    }
+
+    /// Has every connection go through a TLS handshake first, on its own thread. It takes an
+    /// [`Acceptor`](crate::tls::Acceptor), or the configuration alone.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn with_tls(mut self, acceptor: impl Into<crate::tls::Acceptor>) -> Self {
+        self.listener.tls = Some(acceptor.into());
+        self
+    }
+
+    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option or
+    /// to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook may
+    /// change that. It runs where connections are accepted, so it must not wait.
+    #[must_use]
+    pub fn on_accept(mut self, hook: impl Fn(&TcpStream) + Send + Sync + 'static) -> Self {
+        self.listener.on_accept = OnAccept::new(hook);
+        self
+    }
+
+    /// The address listened on.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.listener.local_addr()
+    }
+
+    /// Serves in the background until what it gives is stopped or dropped. Every connection gets a
+    /// service of its own from `make`, and all share the pool in `options`.
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    pub fn start<S: Service>(
+        self,
+        options: impl Into<Options>,
+        make: impl FnMut(SocketAddr) -> S + Send + 'static,
+    ) -> io::Result<Running> {
+        let address = self.local_addr()?;
+        let knock = move || {
+            drop(TcpStream::connect_timeout(
+                &reachable(address),
+                ACCEPT_PAUSE,
+            ))
+        };
+        let mut limits = AdmissionLimits::new();
+        limits.connections_max = self.connections_max.unwrap_or(limits.connections_max);
+        limits.per_key_max = self.per_address_max;
+        let on_refused = self.on_refused;
+        Running::start(self.listener, limits, on_refused, options, make, knock)
+    }
+
+    /// The same over HTTP: every POST is a message. Connections cost no threads of their own; the
+    /// methods of the service run on the pool in `options`. See [`http`](crate::http).
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    #[cfg(feature = "http")]
+    pub fn start_http<S: Service>(
+        self,
+        options: impl Into<crate::http::HttpOptions>,
+        make: impl Fn(&antiphon_net::Context) -> S + Send + Sync + 'static,
+    ) -> io::Result<crate::http::Running> {
+        let TcpSocket {
+            listener,
+            #[cfg(feature = "tls")]
+            tls,
+            on_accept,
+        } = self.listener;
+        let (connections_max, per_address_max) = (self.connections_max, self.per_address_max);
+        let on_refused = self.on_refused;
+        let prepare = move |mut server: antiphon_async_std::TcpServer| {
+            server = server.on_accept(move |stream| {
+                // One that panicked is dropped, as without HTTP.
+                if on_accept.see(stream).is_err() {
+                    std::panic::resume_unwind(Box::new("the hook panicked"));
+                }
+            });
+            if let Some(connections_max) = connections_max {
+                server = server.with_connections_max(connections_max);
+            }
+            server = server
+                .with_connections_per_address_max(per_address_max)
+                .on_refused(move |context, why| on_refused.tell(context, why));
+            #[cfg(feature = "tls")]
+            if let Some(acceptor) = tls {
+                return acceptor.secure(server);
+            }
+            server
+        };
+        crate::http::Running::start(listener, options.into(), make, prepare)
+    }
+}
+
+impl Accept for TcpSocket {
+    type Address = SocketAddr;
+
+    fn key(address: SocketAddr) -> Option<IpAddr> {
+        Some(address_key(address.ip()))
+    }
+
+    fn accept(&self) -> io::Result<(Arrived, SocketAddr)> {
+        let (stream, address) = self.listener.accept()?;
+        // Who is gone already is no fault of the listener's.
+        let prepared = prepare(&stream).and_then(|()| self.on_accept.see(&stream));
+        prepared.map_err(|_| io::ErrorKind::ConnectionAborted)?;
+        #[cfg(feature = "tls")]
+        if let Some(acceptor) = &self.tls {
+            return Ok((Arrived::Shaking(stream, acceptor.clone()), address));
+        }
+        Ok((Arrived::Ready(Link::from_prepared(stream)), address))
+    }
+}
+
+/// The address by which this machine reaches itself.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+/// A server on a Unix socket. The socket's path is removed when the server stops.
+#[cfg(unix)]
+#[derive(Debug)]
+pub struct UnixServer {
+    listener: UnixSocket,
+    limits: AdmissionLimits,
+    on_refused: OnRefused,
+}
+
+/// A listener that removes its path.
+#[cfg(unix)]
+#[derive(Debug)]
+struct UnixSocket {
+    listener: std::os::unix::net::UnixListener,
+    path: antiphon_net::UnixPath,
+}
+
+#[cfg(unix)]
+impl UnixServer {
+    /// Listens at `path`. A socket there that nobody answers on is left from a server that was
+    /// killed, and is replaced; one that is answered, or anything that is no socket, is not.
+    ///
+    /// # Errors
+    /// The path is taken or cannot be made; the error names it.
+    pub fn bind(path: impl Into<std::path::PathBuf>) -> io::Result<Self> {
+        let (listener, path) = antiphon_net::bind_unix(path.into())?;
+        Ok(Self {
+            listener: UnixSocket { listener, path },
+            limits: AdmissionLimits::new(),
+            on_refused: OnRefused::default(),
+        })
+    }
+
+    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// they are made. Default 256; each costs four threads.
+    #[must_use]
+    pub fn with_connections_max(mut self, connections_max: usize) -> Self {
+        self.limits.connections_max = connections_max;
+        self
+    }
+
+    /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
+    /// runs where the server accepts: briefly.
+    #[must_use]
+    pub fn on_refused(mut self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+        self.on_refused = OnRefused::new(report);
+        self
+    }
+
+    /// Serves in the background until what it gives is stopped or dropped. Every connection gets a
+    /// service of its own from `make`, and all share the pool in `options`.
+    ///
+    /// # Errors
+    /// The system refused a thread.
+    pub fn start<S: Service>(
+        self,
+        options: impl Into<Options>,
+        mut make: impl FnMut() -> S + Send + 'static,
+    ) -> io::Result<Running> {
+        let path = self.listener.path.as_path().to_owned();
+        let knock = move || drop(std::os::unix::net::UnixStream::connect(&path));
+        let make = move |_| make();
+        let (limits, on_refused) = (self.limits, self.on_refused);
+        Running::start(self.listener, limits, on_refused, options, make, knock)
+    }
+}
+
+#[cfg(unix)]
+impl Accept for UnixSocket {
+    type Address = ();
+
+    fn key((): ()) -> Option<IpAddr> {
+        None
+    }
+
+    fn accept(&self) -> io::Result<(Arrived, ())> {
+        let (stream, _) = self.listener.accept()?;
+        // Who is gone already is no fault of the listener's.
+        let link = Link::from_unix(stream).map_err(|_| io::ErrorKind::ConnectionAborted);
+        Ok((Arrived::Ready(link?), ()))
+    }
+}

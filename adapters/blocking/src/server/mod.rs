@@ -1,0 +1,4 @@
+//! Servers: accepting connections, bounding them, and ending them together.
+
+pub(crate) mod listen;
+pub(crate) mod running;

@@ -1,0 +1,236 @@
+//! A stream in memory: what one end writes, the other reads.
+//!
+//! The rule guarded here: each direction holds a bounded number of bytes, so a pair in memory
+//! behaves under pressure as a socket does.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// One end of a stream in memory. Made by [`duplex`].
+#[derive(Debug)]
+pub struct Duplex {
+    reader: MemoryReader,
+    writer: MemoryWriter,
+}
+
+/// The reading half of a [`Duplex`]. Dropped, it makes the other end's writes fail.
+pub struct MemoryReader(Arc<Direction>);
+
+/// The writing half of a [`Duplex`]. Dropped, it ends the stream for the other end.
+pub struct MemoryWriter(Arc<Direction>);
+
+struct Direction {
+    inside: Mutex<Inside>,
+    changed: Condvar,
+    bytes_max: usize,
+}
+
+#[derive(Default)]
+struct Inside {
+    bytes: VecDeque<u8>,
+    /// Nothing more will be written.
+    is_ended: bool,
+    /// Nobody reads any more.
+    is_abandoned: bool,
+}
+
+/// Makes two ends that are joined; each direction holds `bytes_max` bytes, at least one.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// let (near, far) = antiphon_blocking::duplex(1024);
+/// let (_, mut writer) = near.split();
+/// writer.write_all(b"hello")?;
+/// drop(writer);
+/// let mut heard = String::new();
+/// far.split().0.read_to_string(&mut heard)?;
+/// assert_eq!(heard, "hello");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn duplex(bytes_max: usize) -> (Duplex, Duplex) {
+    let direction = || {
+        Arc::new(Direction {
+            inside: Mutex::default(),
+            changed: Condvar::new(),
+            bytes_max: bytes_max.max(1),
+        })
+    };
+    let (there, back) = (direction(), direction());
+    let end = |reading: &Arc<Direction>, writing: &Arc<Direction>| Duplex {
+        reader: MemoryReader(Arc::clone(reading)),
+        writer: MemoryWriter(Arc::clone(writing)),
+    };
+    (end(&back, &there), end(&there, &back))
+}
+
+impl Duplex {
+    /// Takes the halves apart, for two threads.
+    pub fn split(self) -> (MemoryReader, MemoryWriter) {
+        (self.reader, self.writer)
+    }
+
+    /// A way to cut both directions while others wait in them.
+    pub fn hang_up(&self) -> impl FnOnce() + Send + use<> {
+        let directions = [Arc::clone(&self.reader.0), Arc::clone(&self.writer.0)];
+        move || {
+            for direction in directions {
+                direction.end(true);
+            }
+        }
+    }
+}
+
+impl Direction {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Nothing that can panic runs under the lock.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'s>(&'s self, is_waiting: impl FnMut(&mut Inside) -> bool) -> MutexGuard<'s, Inside> {
+        let waited = self.changed.wait_while(self.lock(), is_waiting);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, is_abandoned: bool) {
+        let mut inside = self.lock();
+        inside.is_ended = true;
+        inside.is_abandoned |= is_abandoned;
+        drop(inside);
+        self.changed.notify_all();
+    }
+}
+
+impl Read for MemoryReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        let mut inside = self
+            .0
+            .wait(|inside| inside.bytes.is_empty() && !inside.is_ended);
+        let read = inside.bytes.read(buf)?;
+        drop(inside);
+        self.0.changed.notify_all();
+        Ok(read)
+    }
+}
+
+impl Write for MemoryWriter {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        let bytes_max = self.0.bytes_max;
+        let mut inside = self
+            .0
+            .wait(|inside| inside.bytes.len() >= bytes_max && !inside.is_abandoned);
+        if inside.is_abandoned {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let room = bytes_max - inside.bytes.len();
+        let written = buf.len().min(room);
+        inside.bytes.extend(&buf[..written]);
+        drop(inside);
+        self.0.changed.notify_all();
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for MemoryReader {
+    fn drop(&mut self) {
+        let mut inside = self.0.lock();
+        inside.is_abandoned = true;
+        drop(inside);
+        self.0.changed.notify_all();
+    }
+}
+
+impl Drop for MemoryWriter {
+    fn drop(&mut self) {
+        self.0.end(false);
+    }
+}
+
+impl fmt::Debug for MemoryReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryReader").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for MemoryWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryWriter").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duplex;
+    use crate::transport::link::Link;
+    use std::io::{self, Read, Write};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    // TRN-03
+    #[test]
+    fn a_direction_holds_no_more_than_it_may_and_ends_with_its_writer() {
+        let (near, far) = duplex(4);
+        let (_near_reader, mut writer) = near.split();
+        let (mut reader, far_writer) = far.split();
+        assert_eq!(writer.write(b"123456").unwrap(), 4);
+        let (done, is_done) = mpsc::channel();
+        let writing = thread::spawn(move || {
+            writer.write_all(b"56789").unwrap();
+            done.send(()).unwrap();
+        });
+        assert!(is_done.try_recv().is_err());
+        let mut heard = Vec::new();
+        reader.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, b"123456789");
+        writing.join().unwrap();
+        drop(far_writer);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_breaks_the_pipe_even_for_a_write_that_waits() {
+        let (near, far) = duplex(1);
+        let (_reader, mut writer) = near.split();
+        writer.write_all(b"1").unwrap();
+        let writing = thread::spawn(move || writer.write_all(b"2"));
+        drop(far);
+        let error = writing.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    // TRN-03
+    #[test]
+    fn two_ends_in_one_process_call_each_other() {
+        let (near, far) = Link::pair();
+        let server = thread::spawn(move || crate::serve(far, antiphon::Config::new(), ()));
+        let peer = crate::connect(near, antiphon::Config::new(), ()).unwrap();
+        let error = peer.call::<()>("nothing", ()).unwrap_err();
+        assert!(matches!(error, crate::CallError::Remote(_)), "{error}");
+        drop(peer);
+        server.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn hanging_up_ends_a_read_that_waits() {
+        let (near, far) = duplex(1);
+        let hang_up = near.hang_up();
+        let (done, ended) = mpsc::channel();
+        let mut reader = near.split().0;
+        thread::spawn(move || done.send(reader.read(&mut [0; 8])));
+        hang_up();
+        let read = ended.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert_eq!(read.unwrap(), 0);
+        drop(far);
+    }
+}

@@ -1,0 +1,368 @@
+//! A pair of byte streams, whatever they are made of.
+//!
+//! The rule guarded here: dropping the writing half ends the stream for the peer, as closing a
+//! pipe does; hanging up ends a read that waits, where the transport can do that.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use antiphon_net::Context;
+
+use crate::transport::duplex::{Duplex, duplex};
+
+/// How long a connection may take to be made.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// What a [`Link`] is made of: what is read from, what is written to, and what ends a read that
+/// waits.
+pub type Parts = (
+    Box<dyn Read + Send>,
+    Box<dyn Write + Send>,
+    Option<Box<dyn FnOnce() + Send>>,
+);
+/// How many bytes each direction of a pair in memory holds.
+const PAIR_BYTES: usize = 64 * 1024;
+
+/// The two directions of a connection, and how to cut it.
+///
+/// Made from any pair `(reader, writer)` by `From`. What was only lent stays open: the halves
+/// given here are dropped when the connection ends, and nothing else is closed.
+pub struct Link {
+    pub(crate) reader: Reader,
+    pub(crate) writer: Writer,
+    pub(crate) hang_up: Option<Box<dyn FnOnce() + Send>>,
+    /// The other side's end of stream is awaited after ours. A socket that is closed before takes back what it has sent
+    /// last, which a standard stream does not.
+    pub(crate) awaits_end: bool,
+    pub(crate) context: Context,
+    /// Instead of the streams, where whole messages are moved.
+    pub(crate) messages: Option<(Receive, Sending)>,
+}
+
+/// What is read from.
+pub(crate) enum Reader {
+    /// A read may wait as long as it likes.
+    Any(Box<dyn Read + Send>),
+    /// It can be told how long a read may wait.
+    #[cfg_attr(
+        not(unix),
+        expect(dead_code, reason = "made where sockets can be told to wait")
+    )]
+    Socket(Arc<dyn Socket>),
+}
+
+/// What is written to.
+pub(crate) enum Writer {
+    /// A write may wait as long as it likes.
+    Any(Box<dyn Write + Send>),
+    /// It can be told how long a write may wait.
+    #[cfg_attr(
+        not(unix),
+        expect(dead_code, reason = "made where sockets can be told to wait")
+    )]
+    Socket(Arc<dyn Socket>),
+}
+
+/// A socket, which one thread reads from and one writes to at a time. What takes longer than it may fails as
+/// [`WouldBlock`](io::ErrorKind::WouldBlock); it may take for ever, if nothing is said.
+pub(crate) trait Socket: Send + Sync + 'static {
+    /// As [`Read::read`].
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// As [`Write::write`].
+    fn write(&self, buf: &[u8]) -> io::Result<usize>;
+
+    /// Says how long a read may wait for bytes.
+    fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()>;
+
+    /// Says how long a write may wait for room.
+    fn set_write_patience(&self, patience: Option<Duration>) -> io::Result<()>;
+
+    /// Ends one direction, or both.
+    fn end(&self, how: Shutdown);
+}
+
+macro_rules! sockets {
+    ($($stream:ty),*) => { $(
+        impl Socket for $stream {
+            fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+                let mut this = self;
+                Read::read(&mut this, buf)
+            }
+
+            fn write(&self, buf: &[u8]) -> io::Result<usize> {
+                let mut this = self;
+                Write::write(&mut this, buf)
+            }
+
+            fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+                self.set_read_timeout(patience)
+            }
+
+            fn set_write_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+                self.set_write_timeout(patience)
+            }
+
+            fn end(&self, how: Shutdown) {
+                // A stream that is closed already is what is wanted.
+                let _ = self.shutdown(how);
+            }
+        }
+    )* };
+}
+
+sockets!(TcpStream);
+#[cfg(unix)]
+sockets!(std::os::unix::net::UnixStream);
+
+/// A socket, to read from.
+pub(crate) struct SocketReader(pub(crate) Arc<dyn Socket>);
+
+impl Read for SocketReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+/// A socket, to write to. Dropping it ends the stream for the peer, as closing a pipe does.
+pub(crate) struct SocketWriter(pub(crate) Arc<dyn Socket>);
+
+impl Write for SocketWriter {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for SocketWriter {
+    fn drop(&mut self) {
+        self.0.end(Shutdown::Write);
+    }
+}
+
+/// Gives the next message; none at the end.
+pub(crate) type Receive = Box<dyn FnMut() -> io::Result<Option<Vec<u8>>> + Send>;
+
+/// Sends a message.
+pub(crate) type Sending = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
+
+impl Link {
+    /// Joins two streams. A read that waits in `reader` cannot be interrupted: its thread ends
+    /// with the stream, or with the process.
+    pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
+        Self {
+            reader: Reader::Any(Box::new(reader)),
+            writer: Writer::Any(Box::new(writer)),
+            hang_up: None,
+            awaits_end: true,
+            context: Context::new(),
+            messages: None,
+        }
+    }
+
+    /// A transport of whole messages, such as a message queue: `receive` waits for the next one
+    /// and gives none at the end; `send` sends one, and is dropped with the connection. The
+    /// framing is that of messages, whatever the options say.
+    ///
+    /// ```
+    /// use antiphon::Config;
+    /// use antiphon_blocking::{Link, connect};
+    /// use std::sync::mpsc::sync_channel;
+    ///
+    /// let (requests, received) = sync_channel::<Vec<u8>>(16);
+    /// let (responses, answers) = sync_channel::<Vec<u8>>(16);
+    /// std::thread::spawn(move || {
+    ///     for request in received {
+    ///         let double = |call: antiphon::Incoming<'_>| match call.params {
+    ///             Some(params) => params.decode::<[i64; 1]>().map(|[n]| 2 * n).map_err(|_| antiphon::ErrorObject::invalid_params()),
+    ///             None => Err(antiphon::ErrorObject::invalid_params()),
+    ///         };
+    ///         if let Some(response) = antiphon::answer(Config::new(), &request, double) {
+    ///             responses.send(response).unwrap();
+    ///         }
+    ///     }
+    /// });
+    /// let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+    /// let receive = move || Ok(answers.recv().ok());
+    /// let send = move |message: &[u8]| requests.send(message.to_vec()).map_err(gone);
+    /// let peer = connect(Link::messages(receive, send), Config::new(), ())?;
+    /// assert_eq!(peer.call::<i64>("double", &[21])?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn messages(
+        receive: impl FnMut() -> io::Result<Option<Vec<u8>>> + Send + 'static,
+        send: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
+    ) -> Self {
+        let mut link = Self::new(io::empty(), io::sink());
+        link.messages = Some((Box::new(receive), Box::new(send)));
+        link
+    }
+
+    /// The same over a socket.
+    fn of_socket(socket: impl Socket) -> Self {
+        let socket: Arc<dyn Socket> = Arc::new(socket);
+        let control = Arc::clone(&socket);
+        Self::of_shared(socket).with_hang_up(move || control.end(Shutdown::Both))
+    }
+
+    #[cfg(unix)]
+    fn of_shared(socket: Arc<dyn Socket>) -> Self {
+        let mut link = Self::new(io::empty(), io::sink());
+        link.reader = Reader::Socket(Arc::clone(&socket));
+        link.writer = Writer::Socket(socket);
+        link
+    }
+
+    /// One that waits as long as it likes: half a second is the shortest that it can be told to wait here.
+    #[cfg(not(unix))]
+    fn of_shared(socket: Arc<dyn Socket>) -> Self {
+        Self::new(SocketReader(Arc::clone(&socket)), SocketWriter(socket))
+    }
+
+    /// The same with a way to end a read that waits. It is called once, when the connection ends.
+    pub fn with_hang_up(mut self, hang_up: impl FnOnce() + Send + 'static) -> Self {
+        self.hang_up = Some(Box::new(hang_up));
+        self
+    }
+
+    /// The same with what the transport knows of the other side, for the handlers to see.
+    pub fn with_context(mut self, context: Context) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// The parts: what is read from, what is written to, and what ends a read that waits.
+    pub fn into_parts(self) -> Parts {
+        let reader = match self.reader {
+            Reader::Any(reader) => reader,
+            Reader::Socket(socket) => Box::new(SocketReader(socket)),
+        };
+        let writer = match self.writer {
+            Writer::Any(writer) => writer,
+            Writer::Socket(socket) => Box::new(SocketWriter(socket)),
+        };
+        (reader, writer, self.hang_up)
+    }
+
+    /// This process's own standard input and output. Nothing else may print to standard output
+    /// from now on; logs belong on standard error.
+    ///
+    /// Output is not buffered by lines, and a closed standard output is an error here instead of
+    /// being ignored. If this side ends the connection, the thread that waits on standard input
+    /// stays behind; it does not keep the process, which ends when `main` returns. The other side's end is not awaited
+    /// then: there is no `linger`.
+    ///
+    /// # Errors
+    /// Standard output is closed.
+    pub fn stdio() -> io::Result<Self> {
+        let output = antiphon_net::stdout_unbuffered()?;
+        let mut link = Self::new(antiphon_net::stdin(), output);
+        link.awaits_end = false;
+        Ok(link)
+    }
+
+    /// Two ends of a stream in memory, for a client and a server in one process.
+    pub fn pair() -> (Self, Self) {
+        let (near, far) = duplex(PAIR_BYTES);
+        (near.into(), far.into())
+    }
+
+    /// Connects to a TCP server, within 10 s for each address that the name stands for. Small
+    /// messages are not delayed (`TCP_NODELAY`). TCP keep-alive is on: after 60 s of silence the
+    /// system probes the other side, so that one that lost its power or network is noticed.
+    ///
+    /// # Errors
+    /// No address answered.
+    pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::from_tcp(connect_tcp(address)?)
+    }
+
+    /// Takes a connected TCP stream. It is set to wait without a timeout, to delay nothing, and to
+    /// [keep alive](Self::tcp).
+    ///
+    /// # Errors
+    /// The stream is broken already.
+    pub fn from_tcp(stream: TcpStream) -> io::Result<Self> {
+        prepare(&stream)?;
+        Ok(Self::from_prepared(stream))
+    }
+
+    /// Takes a TCP stream that is set as it is to be.
+    pub(crate) fn from_prepared(stream: TcpStream) -> Self {
+        let mut context = Context::new();
+        // A peer that is gone already has no address any more.
+        context.peer_addr = stream.peer_addr().ok();
+        Self::of_socket(stream).with_context(context)
+    }
+
+    /// Connects to a Unix socket.
+    ///
+    /// # Errors
+    /// Nobody listens at `path`.
+    #[cfg(unix)]
+    pub fn unix(path: impl AsRef<std::path::Path>) -> io::Result<Self> {
+        Self::from_unix(std::os::unix::net::UnixStream::connect(path)?)
+    }
+
+    /// Takes a connected Unix stream. It is set to wait without a timeout.
+    ///
+    /// # Errors
+    /// The stream is broken already.
+    #[cfg(unix)]
+    pub fn from_unix(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(None)?;
+        stream.set_write_timeout(None)?;
+        Ok(Self::of_socket(stream))
+    }
+}
+
+impl From<Duplex> for Link {
+    fn from(end: Duplex) -> Self {
+        let hang_up = end.hang_up();
+        let (reader, writer) = end.split();
+        Self::new(reader, writer).with_hang_up(hang_up)
+    }
+}
+
+/// Sets a TCP stream: a thread can wait in it, nothing is delayed, and the other side is probed.
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    stream.set_nodelay(true)?;
+    antiphon_net::keep_alive(stream);
+    Ok(())
+}
+
+/// Connects to the first address that answers, within 10 s for each.
+pub(crate) fn connect_tcp(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
+    let mut failed = None;
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no address")))
+}
+
+impl<R: Read + Send + 'static, W: Write + Send + 'static> From<(R, W)> for Link {
+    fn from((reader, writer): (R, W)) -> Self {
+        Self::new(reader, writer)
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("can_hang_up", &self.hang_up.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,280 @@
+//! A client that keeps connections to one server, and makes them anew when they are lost.
+//!
+//! The rule guarded here: a call is sent again only if no byte of it had left, or if its caller
+//! said that doing it twice does no harm; every other one that was under way ends as
+//! [`CallError::Closed`].
+
+pub(crate) mod roster;
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::{
+    CALL_TIMEOUT_DEFAULT, CallError, ClientOptions, Options, Roster, is_sent_again, lost_because,
+};
+use antiphon::{Instant, InvalidStrategy, LinkState, OwnedJson, Payload, SendError};
+use serde::de::DeserializeOwned;
+
+use crate::driver::{Driver, drive};
+use crate::peer::Peer;
+use crate::runtime::{SharedRuntime, until};
+use crate::service::Service;
+use crate::transport::link::Link;
+
+/// An attempt to connect, under way.
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
+
+/// How a connection is made. Any function that gives a [`Connecting`] is one.
+pub trait Connect: Send + Sync + 'static {
+    /// Begins an attempt.
+    fn connect(&self) -> Connecting;
+}
+
+impl<F: Fn() -> Connecting + Send + Sync + 'static> Connect for F {
+    fn connect(&self) -> Connecting {
+        self()
+    }
+}
+
+/// A client that keeps one or more connections. Clones are the same client; the last one that is
+/// dropped closes it, as [`close`](Self::close) does.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    roster: Arc<Roster>,
+    runtime: SharedRuntime,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.roster.close();
+    }
+}
+
+impl Client {
+    /// Begins to connect, in the background. `service` answers what the server asks, on all
+    /// connections.
+    ///
+    /// # Errors
+    /// The strategy of `client` makes no sense.
+    pub fn start<S: Service>(
+        connect: impl Connect,
+        client: ClientOptions,
+        options: Options,
+        service: S,
+        runtime: &SharedRuntime,
+    ) -> Result<Self, InvalidStrategy> {
+        let connections = client.connections.max(1);
+        let roster = Arc::new(Roster::new(client)?);
+        let (connect, service) = (Arc::new(connect), Arc::new(service));
+        for number in 0..connections {
+            let options = options.clone();
+            let keeping = keep(
+                number,
+                Arc::clone(&roster),
+                Arc::clone(&connect),
+                options,
+                Arc::clone(&service),
+                Arc::clone(runtime),
+            );
+            runtime.spawn(Box::pin(keeping));
+        }
+        let runtime = Arc::clone(runtime);
+        let inner = Arc::new(Inner { roster, runtime });
+        Ok(Self { inner })
+    }
+
+    /// The state of each connection.
+    pub fn states(&self) -> Vec<LinkState> {
+        self.inner.roster.states()
+    }
+
+    /// Why a connection, or an attempt at one, failed last. For a refused WebSocket handshake the
+    /// text names the HTTP status.
+    pub fn last_error(&self) -> Option<io::Error> {
+        self.inner.roster.last_error()
+    }
+
+    /// One of the connections that are open, for batches and whatever else is done on one.
+    pub fn peer(&self) -> Option<Peer> {
+        let handle = self.inner.roster.pick()?;
+        Some(Peer::new(handle, Arc::clone(&self.inner.runtime)))
+    }
+
+    /// Waits for an open connection, `timeout` at most.
+    ///
+    /// # Errors
+    /// [`CallError::NoConnection`], with the last error, if there will be none, or none in time;
+    /// [`CallError::Unsent`] once the client is closed.
+    pub async fn wait_open(&self, timeout: Duration) -> Result<Peer, CallError> {
+        let deadline = self.inner.runtime.now() + timeout;
+        self.acquire(true, deadline).await
+    }
+
+    /// Calls a method and waits for its result, at most 30 s. It is sent again on another
+    /// connection only if no byte of it had left.
+    ///
+    /// # Errors
+    /// How the call ended instead.
+    pub async fn call<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+    ) -> Result<R, CallError> {
+        let raw = self.call_raw(method, params, CALL_TIMEOUT_DEFAULT, false);
+        raw.await?.as_json().decode().map_err(CallError::Decode)
+    }
+
+    /// The same for a call that may be done twice without harm: it is sent again when a connection
+    /// is lost under it, [`resends_max`](ClientOptions::resends_max) times.
+    ///
+    /// # Errors
+    /// How the call ended instead.
+    pub async fn call_idempotent<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+    ) -> Result<R, CallError> {
+        let raw = self.call_raw(method, params, CALL_TIMEOUT_DEFAULT, true);
+        raw.await?.as_json().decode().map_err(CallError::Decode)
+    }
+
+    /// The same with another timeout, for all attempts together, and with the result as the peer
+    /// wrote it.
+    ///
+    /// # Errors
+    /// How the call ended instead.
+    pub async fn call_raw(
+        &self,
+        method: &str,
+        params: impl Payload + Copy,
+        timeout: Duration,
+        is_idempotent: bool,
+    ) -> Result<OwnedJson, CallError> {
+        let runtime = &self.inner.runtime;
+        let deadline = runtime.now() + timeout;
+        let mut is_again = false;
+        let mut resends = self.inner.roster.resends();
+        loop {
+            let peer = self.acquire(is_again, deadline).await?;
+            let left = deadline.saturating_since(runtime.now());
+            let ended = match peer.start_call(method, params, Some(left)).await {
+                Ok(call) => Ok(call.await),
+                Err(error) => Err(error),
+            };
+            is_again = is_sent_again(&mut resends, &ended, is_idempotent);
+            if !is_again || runtime.now() >= deadline {
+                return CallError::of(ended?);
+            }
+        }
+    }
+
+    /// Tells the server something, on an open connection.
+    ///
+    /// # Errors
+    /// [`SendError::Closed`] if none is open; otherwise what is wrong with it.
+    pub async fn notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
+        let peer = self.peer().ok_or(SendError::Closed)?;
+        peer.notify(method, params).await
+    }
+
+    /// Ends the client in good order: no attempt is made any more, and the connections drain.
+    pub fn close(&self) {
+        self.inner.roster.close();
+    }
+
+    async fn acquire(&self, is_again: bool, deadline: Instant) -> Result<Peer, CallError> {
+        if let Some(peer) = self.peer() {
+            return Ok(peer);
+        }
+        let runtime = &self.inner.runtime;
+        let waiting = self.inner.roster.wait(is_again)?;
+        let opened = until(&**runtime, deadline, poll_fn(|cx| waiting.poll(cx)));
+        let handle = opened.await.unwrap_or_else(|| Err(waiting.timed_out()))?;
+        Ok(Peer::new(handle, Arc::clone(runtime)))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("roster", &self.inner.roster)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps one connection, until there is to be none any more.
+async fn keep<S: Service>(
+    number: usize,
+    roster: Arc<Roster>,
+    connect: Arc<impl Connect>,
+    options: Options,
+    service: Arc<S>,
+    runtime: SharedRuntime,
+) {
+    while roster.connecting(number) {
+        let deadline = runtime.now() + roster.options().connect_time_max;
+        let error = match until(&*runtime, deadline, connect.connect()).await {
+            Some(Ok(mut link)) => {
+                let (service, mut options) = (Arc::clone(&service), options.clone());
+                link.context.connection = roster.next_number();
+                options.config.connection = link.context.connection;
+                let (peer, driver) = drive(link, options, service, &runtime);
+                run(number, &roster, peer, driver, &runtime).await
+            }
+            Some(Err(error)) => Some(error),
+            None => {
+                let text = "the attempt to connect took too long";
+                Some(io::Error::new(io::ErrorKind::TimedOut, text))
+            }
+        };
+        // The next attempt may do better.
+        let Some(next) = roster.lost(number, runtime.now(), error) else {
+            return;
+        };
+        let mut timer = runtime.timer();
+        poll_fn(|cx| {
+            roster.watch(cx.waker());
+            if roster.is_closed() {
+                return Poll::Ready(());
+            }
+            timer.poll_until(next, cx)
+        })
+        .await;
+    }
+    roster.lost(number, runtime.now(), None);
+}
+
+/// Runs one connection, and tells when it is open. Gives the error that it ended with, if any.
+async fn run(
+    number: usize,
+    roster: &Roster,
+    peer: Peer,
+    driver: Driver,
+    runtime: &SharedRuntime,
+) -> Option<io::Error> {
+    let mut opening = Some(peer.handle().clone());
+    drop(peer);
+    let mut driver = pin!(driver);
+    let ended = poll_fn(|cx| {
+        let ended = driver.as_mut().poll(cx);
+        let opened = opening.as_ref().map(|handle| handle.poll_open(cx.waker()));
+        if let Some(Poll::Ready(opened)) = opened {
+            // Why it did not open is told by its end.
+            if let Some(handle) = opening.take().filter(|_| opened.is_ok()) {
+                roster.opened(number, handle, runtime.now());
+            }
+        }
+        ended
+    })
+    .await;
+    lost_because(ended)
+}

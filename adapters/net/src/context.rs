@@ -1,0 +1,190 @@
+//! What the transport knows about the other side, for the handlers to see.
+//!
+//! What may be a secret (headers, cookies, certificates) is there for a handler that asks for it, and
+//! never in debug output.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// What the transport knows of a connection, or of an HTTP exchange. Empty where it knows nothing:
+/// standard streams have no address.
+///
+/// ```
+/// use antiphon_net::Context;
+/// let mut context = Context::new();
+/// context.headers.push("Cookie", b"theme=dark; session=s3cret");
+/// assert_eq!(context.cookie("session"), Some("s3cret"));
+/// assert!(!format!("{context:?}").contains("s3cret"));
+/// ```
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Context {
+    /// Numbers the connections of a server, and those that a reconnecting client makes, from 1; 0 for
+    /// one that was made by itself.
+    pub connection: u32,
+    /// Whether the other side made the connection, to a listener of ours.
+    pub is_accepted: bool,
+    /// The other side's network address.
+    pub peer_addr: Option<SocketAddr>,
+    /// The path and query asked for, over HTTP and WebSocket: `/rpc?v=2`.
+    pub target: Option<String>,
+    /// The request's headers, over HTTP and WebSocket; of the answer for the client of a WebSocket.
+    pub headers: Headers,
+    /// The certificate that the other side proved to own, in DER, over TLS with client
+    /// authentication.
+    pub client_certificate: Option<Vec<u8>>,
+    /// The subprotocol agreed on, over WebSocket.
+    pub subprotocol: Option<String>,
+}
+
+impl Context {
+    /// Knows nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The first header of that name, whatever its case, if it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)
+    }
+
+    /// The value of a cookie, from whichever `Cookie` header has it.
+    pub fn cookie(&self, name: &str) -> Option<&str> {
+        let cookies = self.headers.texts_of("cookie");
+        cookies
+            .flat_map(|header| header.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .find_map(|(found, value)| (found == name).then_some(value))
+    }
+}
+
+/// Names, in lower case, and values. A value is any bytes that HTTP allows.
+///
+/// ```
+/// use antiphon_net::Headers;
+/// let mut headers = Headers::new();
+/// headers.push("Accept", b"application/json");
+/// assert_eq!(headers.get("ACCEPT"), Some("application/json"));
+/// assert!(headers.iter().eq([("accept", &b"application/json"[..])]));
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// None before there was one: most connections have none.
+    all: Option<Box<HeaderMap>>,
+}
+
+impl Headers {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self { all: None }
+    }
+
+    /// Adds one, if its name is one. Bytes that HTTP does not allow in a value become `?`.
+    pub fn push(&mut self, name: &str, value: &[u8]) {
+        let is_allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+        let allowed = value
+            .iter()
+            .map(|&byte| if is_allowed(byte) { byte } else { b'?' });
+        let value = HeaderValue::try_from(allowed.collect::<Vec<u8>>());
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
+            // There may be some thousands; beyond, none is added.
+            let _ = self.all.get_or_insert_default().try_append(name, value);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.as_ref().map_or(0, |all| all.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The names, each with its value; values of one name in the order received.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let all = self.all.iter().flat_map(|all| all.iter());
+        all.map(|(name, value)| (name.as_str(), value.as_bytes()))
+    }
+
+    /// The value of the first of that name, whatever its case, that is text.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.texts_of(name).next()
+    }
+
+    fn texts_of<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let all = self.all.as_ref().map(|all| all.get_all(name));
+        let values = all.into_iter().flatten();
+        values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok())
+    }
+}
+
+impl From<HeaderMap> for Headers {
+    fn from(all: HeaderMap) -> Self {
+        Self {
+            all: Some(Box::new(all)),
+        }
+    }
+}
+
+/// Shows how many there are: their values may be secrets.
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Headers")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Shows what is there, but neither headers nor certificates, which may be secrets.
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("connection", &self.connection)
+            .field("peer_addr", &self.peer_addr)
+            .field("headers", &self.headers.len())
+            .field("has_client_certificate", &self.client_certificate.is_some())
+            .field("subprotocol", &self.subprotocol)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Context;
+
+    // SRV-33 SEC-02 SEC-15
+    #[test]
+    fn headers_and_cookies_are_found_and_never_shown() {
+        let mut context = Context::new();
+        context.target = Some("/rpc?token=tops3cret".into());
+        context.client_certificate = Some(b"tops3cret".to_vec());
+        let headers = [
+            ("X-Key", &b"tops3cret"[..]),
+            ("cookie", b"a=1; b=2"),
+            ("Cookie", b" b=3;c=4=5 ;d"),
+            ("binary", b"\xff"),
+        ];
+        for (name, value) in headers {
+            context.headers.push(name, value);
+        }
+        assert_eq!(context.header("x-key"), Some("tops3cret"));
+        assert_eq!(context.header("none"), None);
+        assert_eq!(context.header("binary"), None);
+        assert_eq!(context.cookie("b"), Some("2"));
+        assert_eq!(context.cookie("c"), Some("4=5"));
+        assert_eq!(context.cookie("d"), None);
+        // A value that HTTP does not allow is still seen.
+        context.headers.push("origin", b"http://a\r\nb");
+        assert_eq!(context.header("origin"), Some("http://a??b"));
+        // Neither as text nor as the numbers that bytes are shown as.
+        let shown = format!("{context:?} {:?}", context.headers);
+        assert!(
+            !shown.contains("tops3cret") && !shown.contains("116, 111, 112"),
+            "{shown}"
+        );
+    }
+}

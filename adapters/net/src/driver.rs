@@ -1,0 +1,473 @@
+//! One connection as one future: its bytes, its deadlines and its handlers.
+//!
+//! ```text
+//!   Open ──Next::Over──▶ Closing ──our end sent──▶ Lingering ──their end, or linger──▶ Serving ──▶ Done
+//!                                                            what came in is still served
+//! ```
+//!
+//! A step of an open connection: read, one [turn](Session::turn) under the lock, run handlers,
+//! write. Nothing that a handler waits for waits for that handler. What is half written stays in the
+//! driver, so a driver that is dropped and polled again loses no byte. An idle connection holds no
+//! buffer.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use crate::{Brought, Handle, Moved, Next, Options, Sent, Session, Work};
+use antiphon::{Closed, Framing, Instant};
+
+use crate::handlers::Handlers;
+use crate::peer::Peer;
+use crate::runtime::{SharedRuntime, Timer};
+use crate::service::Service;
+use crate::transport::io::Io;
+use crate::transport::link::Link;
+
+/// How much is read at once, into a thread's own buffer.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// The largest output buffer that is kept for the next time.
+const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
+
+/// How many steps are made in one poll before other tasks get their turn.
+const STEPS_MAX: u32 = 64;
+
+/// After how many reads in a row what is due ends although there is more to read, so that a peer
+/// that never stops writing postpones nothing for ever.
+const READS_MAX: u32 = 4096;
+
+thread_local! {
+    /// Where all connections of a thread read into.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Prepares a connection: the handle to its other side, and the driver that runs it wherever the
+/// caller awaits it. Over a transport of whole messages the framing is that, whatever the options
+/// say.
+pub fn drive<S: Service>(
+    mut link: Link,
+    mut options: Options,
+    service: Arc<S>,
+    runtime: &SharedRuntime,
+) -> (Peer, Driver) {
+    if link.io.as_messages().is_some() {
+        options.config.framing = Framing::Messages;
+    }
+    let clock = Arc::new(RuntimeClock(Arc::clone(runtime)));
+    let session = Arc::new(Session::new(options, link.context, clock));
+    drive_session(link.io, session, service, runtime)
+}
+
+/// Like [`drive`], for a session that has been made already.
+pub fn drive_session<S: Service>(
+    io: Box<dyn Io>,
+    session: Arc<Session>,
+    service: Arc<S>,
+    runtime: &SharedRuntime,
+) -> (Peer, Driver) {
+    let unowned = Handle::unowned(Arc::clone(&session));
+    let handlers = Handlers::new(Peer::new(unowned, Arc::clone(runtime)), service);
+    let peer = Peer::new(Handle::owning(Arc::clone(&session)), Arc::clone(runtime));
+    let driver = Driver {
+        session,
+        runtime: Arc::clone(runtime),
+        handlers,
+        work: VecDeque::new(),
+        io: Some(io),
+        output: Output::default(),
+        is_input_over: false,
+        may_read: true,
+        reads: 0,
+        timer: None,
+        stage: Stage::Open,
+        ended: None,
+    };
+    (peer, driver)
+}
+
+/// A runtime as the clock that it is.
+pub(crate) struct RuntimeClock(pub(crate) SharedRuntime);
+
+impl crate::Clock for RuntimeClock {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+}
+
+/// Runs one connection; ready when it has ended, with the reason. Made by [`drive`]. Dropped
+/// before, it ends the connection.
+///
+/// # Errors
+/// The transport failed before the connection was meant to end.
+#[must_use = "nothing happens before it is awaited"]
+pub struct Driver {
+    session: Arc<Session>,
+    runtime: SharedRuntime,
+    handlers: Handlers,
+    /// What was taken from the session together. Empty between two steps.
+    work: VecDeque<Work>,
+    /// None once it has been let go.
+    io: Option<Box<dyn Io>>,
+    output: Output,
+    is_input_over: bool,
+    /// Whether the session wanted input after the last turn.
+    may_read: bool,
+    /// How many reads in a row have brought something.
+    reads: u32,
+    timer: Option<Box<dyn Timer>>,
+    stage: Stage,
+    /// How it ended, if that was while [something else](Self::run_until) ran.
+    ended: Option<io::Result<Closed>>,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Open,
+    /// Our end of the stream is being sent, until then.
+    Closing(Instant),
+    /// The other side's end is awaited, until then.
+    Lingering(Instant),
+    /// The transport has been let go; what came in is still served, until then.
+    Serving(Instant),
+    Done,
+}
+
+/// What is being written.
+#[derive(Default)]
+struct Output {
+    bytes: Vec<u8>,
+    /// How much of it has been written.
+    written: usize,
+    /// Something has been written that has not been flushed.
+    is_flushing: bool,
+    /// The session knows since when it waits for room.
+    has_waited: bool,
+    has_failed: bool,
+    /// What the session does not know yet.
+    sent: Sent,
+}
+
+impl Future for Driver {
+    type Output = io::Result<Closed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Some(ended) = this.ended.take() {
+            return Poll::Ready(ended);
+        }
+        loop {
+            match this.stage {
+                Stage::Open => ready!(this.poll_open(cx)),
+                Stage::Closing(until) | Stage::Lingering(until) => {
+                    this.handlers.poll(cx);
+                    ready!(this.poll_end(cx, until));
+                    this.let_go();
+                }
+                Stage::Serving(until) => return this.poll_rest(cx, until),
+                // Polled after its end: it has said everything.
+                Stage::Done => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl Driver {
+    /// Runs the connection on this task while `work` is under way, and gives what came of it.
+    /// Afterwards the driver goes on where it was, here or wherever it is awaited.
+    ///
+    /// A program that only asks needs no second task, and no other task wakes it for each answer.
+    /// If the connection ends first, `work` goes on: its calls settle as closed, and awaiting the
+    /// driver then says why. Cancel safe.
+    ///
+    /// ```no_run
+    /// # async fn example(peer: antiphon_net::Peer, mut driver: antiphon_net::Driver) -> Result<(), antiphon_net::CallError> {
+    /// let sum: i64 = driver.run_until(peer.call("add", &(1, 2))).await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn run_until<F: Future>(&mut self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            // First, since the work usually waits for what comes in.
+            self.poll_and_keep(cx);
+            let done = work.as_mut().poll(cx);
+            if done.is_pending() {
+                // What the work has just asked for leaves at once.
+                self.poll_and_keep(cx);
+            }
+            done
+        })
+        .await
+    }
+
+    /// Does what can be done now, and keeps the end for later.
+    fn poll_and_keep(&mut self, cx: &mut Context<'_>) {
+        if self.ended.is_none() {
+            // There is one caller to wait for, and it has been polled.
+            self.session.take_called();
+            if let Poll::Ready(ended) = Pin::new(&mut *self).poll(cx) {
+                self.ended = Some(ended);
+            }
+        }
+    }
+
+    /// Moves bytes and runs handlers until the session is over.
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // A caller has woken it. Other callers that are ready go first, so that what they say leaves
+        // in one write: 64 that call in a loop cost a third of what they cost else (`benches/echo`,
+        // the crowd).
+        if self.session.take_called() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut scratch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
+        scratch.resize(SCRATCH_BYTES, 0);
+        let polled = self.poll_steps(cx, &mut scratch);
+        // A thread that ends keeps none.
+        let _ = SCRATCH.try_with(|kept| kept.replace(scratch));
+        polled
+    }
+
+    fn poll_steps(&mut self, cx: &mut Context<'_>, scratch: &mut [u8]) -> Poll<()> {
+        self.handlers.poll(cx);
+        self.write(cx);
+        // A stream that had nothing to read is not asked again in the same poll.
+        let mut may_ask = true;
+        for _ in 0..STEPS_MAX {
+            let now = self.session.now();
+            let wants_input = self.may_read && !self.is_input_over;
+            let is_asked = wants_input && may_ask;
+            let input = match is_asked {
+                true => self.read(cx, scratch),
+                false => Brought::Nothing,
+            };
+            let is_read = !matches!(input, Brought::Nothing);
+            may_ask &= is_read || !is_asked;
+            self.reads = if is_read {
+                self.reads.saturating_add(1)
+            } else {
+                0
+            };
+            let is_all_read = (is_asked && !is_read) || !wants_input;
+            let next = self.session.turn(
+                Moved {
+                    now,
+                    input,
+                    is_drained: is_all_read || self.reads > READS_MAX,
+                    sent: std::mem::take(&mut self.output.sent),
+                    requests: self.handlers.requests(self.session.options().handlers_max),
+                },
+                &mut self.work,
+                &mut self.output.bytes,
+                cx.waker(),
+            );
+            self.handlers.begin(cx, &self.session, &mut self.work);
+            self.write(cx);
+            let (wake_at, may_read) = match next {
+                Next::Busy { may_read } => {
+                    self.may_read = may_read;
+                    continue;
+                }
+                Next::Over => {
+                    let until = self.session.now() + self.session.linger();
+                    self.stage = Stage::Closing(until);
+                    return Poll::Ready(());
+                }
+                Next::Sleep { wake_at, may_read } => (wake_at, may_read),
+            };
+            let is_resumed = may_read && !self.may_read;
+            self.may_read = may_read;
+            if self.poll_sleep(cx, wake_at).is_ready() {
+                // What arrived before the timer went off is read before anything ends.
+                may_ask = true;
+            } else if !is_read && !is_resumed && matches!(self.output.sent, Sent::Nothing) {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Reads once.
+    fn read<'b>(&mut self, cx: &mut Context<'_>, scratch: &'b mut [u8]) -> Brought<'b> {
+        let Some(io) = self.io.as_mut() else {
+            return Brought::Nothing;
+        };
+        let read = match io.as_messages() {
+            Some(messages) => messages.poll_receive(cx).map_ok(|message| match message {
+                Some(message) => Brought::Message(message),
+                None => Brought::End,
+            }),
+            None => io.poll_read(cx, scratch).map_ok(|n| match n {
+                0 => Brought::End,
+                n => Brought::Bytes(&scratch[..n.min(scratch.len())]),
+            }),
+        };
+        match read {
+            Poll::Pending => Brought::Nothing,
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {
+                cx.waker().wake_by_ref();
+                Brought::Nothing
+            }
+            Poll::Ready(Ok(brought @ (Brought::Bytes(_) | Brought::Message(_)))) => brought,
+            Poll::Ready(ended) => {
+                self.is_input_over = true;
+                ended.unwrap_or_else(Brought::Failed)
+            }
+        }
+    }
+
+    /// Writes what there is to write, until there is no room.
+    fn write(&mut self, cx: &mut Context<'_>) {
+        if let Some(io) = self.io.as_mut() {
+            if let Poll::Ready(Err(error)) = self.output.poll_write(cx, &mut **io) {
+                self.output.fail(error);
+            }
+        }
+    }
+
+    /// Ends our stream, and waits for the end of theirs, for the linger at most.
+    fn poll_end(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<()> {
+        if self.poll_sleep(cx, until).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(io) = self.io.as_mut() else {
+            return Poll::Ready(());
+        };
+        if matches!(self.stage, Stage::Closing(_)) {
+            let is_closed = ready!(io.poll_close(cx)).is_ok();
+            // A peer that cannot be written to has been waited for already.
+            if !is_closed || self.output.has_failed {
+                return Poll::Ready(());
+            }
+            self.stage = Stage::Lingering(until);
+        }
+        if self.is_input_over || !io.awaits_end() {
+            return Poll::Ready(());
+        }
+        let mut ignored = [0; 1024];
+        for _ in 0..STEPS_MAX {
+            match ready!(io.poll_read(cx, &mut ignored)) {
+                Ok(n) if n > 0 => {}
+                _ => return Poll::Ready(()),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Lets the transport go.
+    fn let_go(&mut self) {
+        (self.io, self.timer) = (None, None);
+        self.session.let_go();
+        let span = self.session.options().config.drain_time_max;
+        let until = span.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span);
+        self.stage = Stage::Serving(until);
+    }
+
+    /// Serves what came in before the end.
+    fn poll_rest(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<io::Result<Closed>> {
+        loop {
+            self.handlers.poll(cx);
+            let handlers_max = self.session.options().handlers_max;
+            if let Some(requests) = self.handlers.requests(handlers_max) {
+                self.session.take_work(&mut self.work, requests);
+            }
+            if self.work.is_empty() {
+                break;
+            }
+            self.handlers.begin(cx, &self.session, &mut self.work);
+        }
+        let is_served = !self.session.has_work() && self.handlers.is_through();
+        if !is_served && self.poll_sleep(cx, until).is_pending() {
+            return Poll::Pending;
+        }
+        self.stage = Stage::Done;
+        let (why, fault) = self.session.finished();
+        self.handlers.finish(why);
+        self.session.let_work_go();
+        Poll::Ready(fault.map_or(Ok(why), Err))
+    }
+
+    fn poll_sleep(&mut self, cx: &mut Context<'_>, at: Instant) -> Poll<()> {
+        if at == Instant::FAR_FUTURE {
+            return Poll::Pending;
+        }
+        let timer = self.timer.get_or_insert_with(|| self.runtime.timer());
+        timer.poll_until(at, cx)
+    }
+}
+
+impl Output {
+    /// Writes what there is, and notes what became of it.
+    fn poll_write(&mut self, cx: &mut Context<'_>, io: &mut dyn Io) -> Poll<io::Result<()>> {
+        while !self.bytes.is_empty() {
+            match io.poll_write(cx, &self.bytes[self.written..]) {
+                Poll::Pending => return self.wait(),
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(n)) => self.written += n,
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            }
+            self.is_flushing = true;
+            if self.written < self.bytes.len() {
+                (self.has_waited, self.sent) = (true, Sent::Some);
+                continue;
+            }
+            self.written = 0;
+            self.bytes.clear();
+            self.bytes.shrink_to(OUTPUT_BYTES_KEPT);
+        }
+        if self.is_flushing {
+            match io.poll_flush(cx) {
+                Poll::Pending => return self.wait(),
+                Poll::Ready(flushed) => flushed?,
+            }
+            (self.is_flushing, self.has_waited, self.sent) = (false, false, Sent::All);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Has the session count from now on how long this lasts.
+    fn wait(&mut self) -> Poll<io::Result<()>> {
+        if !std::mem::replace(&mut self.has_waited, true) {
+            self.sent = Sent::Some;
+        }
+        Poll::Pending
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        *self = Self {
+            has_failed: true,
+            sent: Sent::Failed(error),
+            ..Self::default()
+        };
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if matches!(self.stage, Stage::Done) {
+            return;
+        }
+        self.session.abort(None);
+        self.session.let_go();
+        let (why, _) = self.session.finished();
+        self.handlers.finish(why);
+        self.session.let_work_go();
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver")
+            .field("session", &self.session)
+            .field("handlers", &self.handlers)
+            .finish_non_exhaustive()
+    }
+}

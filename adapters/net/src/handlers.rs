@@ -1,0 +1,285 @@
+//! The handlers of one session: begun in order, and run side by side on the connection's task.
+//!
+//! At most [`Options::handlers_max`](antiphon_net::Options) requests run at once. Those beyond
+//! wait in the session, where only cancels and the ends of our own calls go past them. A handler
+//! whose request the peer gives up is dropped. A handler that panics costs its own request.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::{Report, Request, Responder, Session, Tag, Work};
+use antiphon::{Closed, RequestKey};
+use futures_util::stream::{FuturesUnordered, Stream};
+
+use crate::peer::Peer;
+use crate::runtime::Task;
+use crate::service::Service;
+
+/// What a service is at, for one session.
+pub(crate) struct Handlers {
+    service: Box<dyn Serve>,
+    /// What must be done with before anything else begins.
+    ordered: Option<Task>,
+    /// Those that are not through at once; none before there was one.
+    running: Option<FuturesUnordered<Handler>>,
+}
+
+/// A handler that waits for something.
+struct Handler {
+    request: RequestKey,
+    /// None once its request was given up.
+    task: Option<Task>,
+    /// Has it polled, so that it is seen to be over.
+    waker: Option<Waker>,
+}
+
+impl Future for Handler {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let Some(task) = &mut this.task else {
+            return Poll::Ready(());
+        };
+        let polled = task.as_mut().poll(cx);
+        if polled.is_pending() && this.waker.is_none() {
+            // It stays valid for as long as this is among the others.
+            this.waker = Some(cx.waker().clone());
+        }
+        polled
+    }
+}
+
+/// A [`Service`] without its type, and the peer that it is shown.
+trait Serve: Send {
+    fn request(&self, request: Request, reply: Responder) -> Task;
+    /// Does anything but a request. What is to be done with before anything else begins comes back.
+    fn serve(&self, work: Work) -> Option<Task>;
+    fn closed(&self, why: Closed);
+    fn panicked(&self);
+}
+
+/// What handlers are made of.
+struct Sides<S> {
+    service: Arc<S>,
+    peer: Peer,
+}
+
+struct Serving<S>(Arc<Sides<S>>);
+
+impl<S: Service> Serve for Serving<S> {
+    fn request(&self, request: Request, reply: Responder) -> Task {
+        let sides = Arc::clone(&self.0);
+        Box::pin(async move { sides.service.request(&sides.peer, request, reply).await })
+    }
+
+    fn serve(&self, work: Work) -> Option<Task> {
+        let sides = Arc::clone(&self.0);
+        let Sides { service, peer } = &*self.0;
+        match work {
+            Work::Opened => {
+                return Some(Box::pin(async move {
+                    sides.service.opened(&sides.peer).await;
+                }));
+            }
+            Work::Notification(notification) => {
+                return Some(Box::pin(async move {
+                    let Sides { service, peer } = &*sides;
+                    service.notification(peer, notification).await;
+                }));
+            }
+            Work::Cancelled(key, reason) => service.cancelled(peer, key, reason),
+            Work::Settled(settled) => {
+                if let Tag::Then(then) = settled.waiter {
+                    then(settled.outcome);
+                }
+            }
+            Work::Report(report) => service.report(peer, report.into()),
+            // Requests are begun by `request`. What a later core may add is nothing we promise.
+            _ => {}
+        }
+        None
+    }
+
+    fn closed(&self, why: Closed) {
+        self.0.service.closed(&self.0.peer, why);
+    }
+
+    fn panicked(&self) {
+        let Sides { service, peer } = &*self.0;
+        let request = peer.handle().session().take_panicked();
+        service.report(peer, Report::Panicked { request });
+    }
+}
+
+impl Handlers {
+    pub(crate) fn new<S: Service>(peer: Peer, service: Arc<S>) -> Self {
+        Self {
+            service: Box::new(Serving(Arc::new(Sides { service, peer }))),
+            ordered: None,
+            running: None,
+        }
+    }
+
+    /// How many requests may begin beside those that run; none while something has to be done with
+    /// before anything else begins.
+    pub(crate) fn requests(&self, handlers_max: usize) -> Option<usize> {
+        let running = self.running.as_ref().map_or(0, |running| running.len());
+        let capacity = handlers_max.saturating_sub(running);
+        self.ordered.is_none().then_some(capacity)
+    }
+
+    /// Whether what had to be done with in order is. All that came in has begun if besides nothing
+    /// waits in the session.
+    pub(crate) fn is_through(&self) -> bool {
+        self.ordered.is_none()
+    }
+
+    /// Continues with what has begun.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
+        self.poll_running(cx);
+        self.poll_ordered(cx);
+    }
+
+    /// Begins what was taken from the session, in order.
+    pub(crate) fn begin(
+        &mut self,
+        cx: &mut Context<'_>,
+        session: &Arc<Session>,
+        work: &mut VecDeque<Work>,
+    ) {
+        while let Some(work) = work.pop_front() {
+            self.begin_one(cx, session, work);
+        }
+    }
+
+    fn begin_one(&mut self, cx: &mut Context<'_>, session: &Arc<Session>, work: Work) {
+        let given_up = match work {
+            Work::Request(message, ticket) => {
+                let Err(ticket) = session.give_back(ticket) else {
+                    return;
+                };
+                let (request, reply) = Request::new(session, message, ticket);
+                return self.begin_request(cx, request, reply);
+            }
+            Work::Cancelled(key, _) => Some(key),
+            _ => None,
+        };
+        if given_up.is_some() {
+            // A handler that watches for it has the first word.
+            self.poll_running(cx);
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.service.serve(work))) {
+            Ok(Some(task)) => {
+                // Only the last of what was taken has more to be done.
+                self.ordered = Some(task);
+                self.poll_ordered(cx);
+            }
+            Ok(None) => {}
+            Err(_) => tell_panic(&*self.service),
+        }
+        if let Some(key) = given_up {
+            self.give_up(key);
+            self.poll_running(cx);
+        }
+    }
+
+    fn poll_ordered(&mut self, cx: &mut Context<'_>) {
+        let Some(task) = &mut self.ordered else {
+            return;
+        };
+        match catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
+            Ok(Poll::Pending) => return,
+            Ok(Poll::Ready(())) => {}
+            Err(_) => tell_panic(&*self.service),
+        }
+        // What it holds may use the peer when it is dropped, or panic.
+        let done = self.ordered.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(done))).is_err() {
+            tell_panic(&*self.service);
+        }
+    }
+
+    fn begin_request(&mut self, cx: &mut Context<'_>, request: Request, reply: Responder) {
+        let key = reply.key();
+        let service = &self.service;
+        let begin = || {
+            let mut task = service.request(request, reply);
+            // Most handlers are through at once and need no place among the others.
+            task.as_mut().poll(cx).is_pending().then_some(task)
+        };
+        match catch_unwind(AssertUnwindSafe(begin)) {
+            Ok(Some(task)) => {
+                self.running.get_or_insert_default().push(Handler {
+                    request: key,
+                    task: Some(task),
+                    waker: None,
+                });
+                self.poll_running(cx);
+            }
+            Ok(None) => {}
+            Err(_) => tell_panic(&*self.service),
+        }
+    }
+
+    fn poll_running(&mut self, cx: &mut Context<'_>) {
+        while let Some(running) = self.running.as_mut().filter(|running| !running.is_empty()) {
+            match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {
+                Ok(Poll::Pending) => break,
+                Ok(Poll::Ready(_)) => {}
+                Err(_) => tell_panic(&*self.service),
+            }
+        }
+    }
+
+    /// Drops the handler of a request that was given up. What it has not answered is answered as the
+    /// dialect says.
+    fn give_up(&mut self, request: RequestKey) {
+        let handlers = self.running.iter_mut().flat_map(FuturesUnordered::iter_mut);
+        let mut wanted = handlers.filter(|handler| handler.request == request);
+        let Some(handler) = wanted.next() else {
+            return;
+        };
+        let (task, waker) = (handler.task.take(), handler.waker.take());
+        if catch_unwind(AssertUnwindSafe(|| drop(task))).is_err() {
+            tell_panic(&*self.service);
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Drops what still runs, and says the last word to the service.
+    pub(crate) fn finish(&mut self, why: Closed) {
+        let dropped = catch_unwind(AssertUnwindSafe(|| {
+            self.ordered = None;
+            self.running = None;
+        }));
+        let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));
+        if dropped.is_err() || told.is_err() {
+            tell_panic(&*self.service);
+        }
+    }
+}
+
+#[cold]
+fn tell_panic(service: &dyn Serve) {
+    // A report that panics itself is not reported again.
+    let _ = catch_unwind(AssertUnwindSafe(|| service.panicked()));
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers")
+            .field(
+                "running",
+                &self.running.as_ref().map_or(0, FuturesUnordered::len),
+            )
+            .finish_non_exhaustive()
+    }
+}

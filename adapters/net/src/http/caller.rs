@@ -1,0 +1,379 @@
+//! One client: what it calls, under which ids, and what came of it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use antiphon::http::{ClientExchange, ReplyError, redirect};
+use antiphon::{CallId, Collector, Config, OwnedJson, Payload, SendError};
+
+use super::error::{HttpCallError, HttpError};
+use super::reply::HttpReply;
+use super::url::HttpUrl;
+use crate::batch::BatchBuilder;
+use crate::call::CallError;
+use crate::context::Headers;
+use crate::words::first_bytes;
+
+/// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
+/// will do.
+///
+/// ```
+/// use antiphon::Config;
+/// use antiphon_net::http::HttpClientOptions;
+/// let mut options = HttpClientOptions::from(Config::new());
+/// options.headers.push(("authorization".into(), "Bearer …".into()));
+/// assert!(!format!("{options:?}").contains("Bearer"));
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct HttpClientOptions {
+    /// The protocol. Its `message_bytes_max` is also the largest reply that is read, and its
+    /// `write_time_max` how long the server may take nothing of a request.
+    pub config: Config,
+    /// Headers to send with every request, names in any case. One of the client's own that is
+    /// named here is replaced. Default none.
+    pub headers: Vec<(String, String)>,
+    /// The most connections there are at once, at least one; calls beyond wait for one of them.
+    /// Default 2, as RFC 2616 clause 8.1.4 had it. (Not for a sender that was handed in.)
+    pub connections_max: usize,
+    /// How long one attempt to connect may take. Default 10 s. (Not for a sender that was handed
+    /// in.)
+    pub connect_time_max: Duration,
+    /// How long a connection is kept for the next request. Shorter than common servers keep
+    /// theirs, so that a request rarely meets a connection that is just being closed. Default
+    /// 4 s, and less where the server says `Keep-Alive: timeout=4` or less: 1 s before that time.
+    /// (Not for a sender that was handed in.)
+    pub idle_time_max: Duration,
+    /// The longest head of a reply, in bytes. Default 16 KiB. (Not for a sender that was handed
+    /// in.)
+    pub header_bytes_max: usize,
+    /// Called with the status and the headers of every reply, before the call ends, on the task or
+    /// thread that waits for it: session ids, cookies and rate limits are found there. It must not
+    /// block. Default none.
+    pub on_reply: Option<OnReply>,
+}
+
+/// Takes the head of a reply: see [`HttpClientOptions::on_reply`].
+#[derive(Clone)]
+pub struct OnReply(Arc<dyn Fn(&HttpReply) + Send + Sync>);
+
+impl OnReply {
+    /// Calls `take` with the head of every reply.
+    pub fn new(take: impl Fn(&HttpReply) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+}
+
+impl fmt::Debug for OnReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnReply").finish_non_exhaustive()
+    }
+}
+
+impl HttpClientOptions {
+    /// Takes the defaults around `config`.
+    pub const fn new(config: Config) -> Self {
+        Self {
+            config,
+            headers: Vec::new(),
+            connections_max: 2,
+            connect_time_max: Duration::from_secs(10),
+            idle_time_max: Duration::from_secs(4),
+            header_bytes_max: 16 << 10,
+            on_reply: None,
+        }
+    }
+
+    /// Calls `take` with the status and the headers of every reply: see
+    /// [`on_reply`](Self::on_reply).
+    #[must_use]
+    pub fn with_on_reply(mut self, take: impl Fn(&HttpReply) + Send + Sync + 'static) -> Self {
+        self.on_reply = Some(OnReply::new(take));
+        self
+    }
+}
+
+impl From<Config> for HttpClientOptions {
+    fn from(config: Config) -> Self {
+        Self::new(config)
+    }
+}
+
+/// Shows the names of the headers only: their values may be secrets.
+impl fmt::Debug for HttpClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("HttpClientOptions")
+            .field("headers", &headers)
+            .field("connections_max", &self.connections_max)
+            .field("connect_time_max", &self.connect_time_max)
+            .field("idle_time_max", &self.idle_time_max)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is to be sent: always a POST.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct HttpRequest {
+    /// Where to.
+    pub url: HttpUrl,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// Further headers.
+    pub headers: Arc<Vec<(String, String)>>,
+    /// The body.
+    pub body: Arc<Vec<u8>>,
+    /// The largest reply that is wanted, in bytes. A larger one is refused if it comes.
+    pub reply_bytes_max: usize,
+    /// How much longer the call may take; none for ever.
+    pub timeout: Option<Duration>,
+}
+
+impl fmt::Debug for HttpRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpRequest")
+            .field("url", &self.url)
+            .field("body", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HttpResponse {
+    /// The status.
+    pub status: u16,
+    /// The header `Location`: where a redirect leads to.
+    pub location: Option<String>,
+    /// The headers, as far as the sender tells them. A sender that decodes a
+    /// body leaves its `Content-Encoding` out.
+    pub headers: Headers,
+    /// The body; empty for none.
+    pub body: Vec<u8>,
+}
+
+impl HttpResponse {
+    /// A reply that is no redirect.
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            location: None,
+            headers: Headers::new(),
+            body: body.into(),
+        }
+    }
+}
+
+impl HttpResponse {
+    /// What a sender fails with that has read this much of a reply and finds that it is larger than
+    /// `bytes_max`.
+    pub fn too_large(self, bytes_max: usize) -> HttpError {
+        let reply = HttpReply {
+            text: first_bytes(&self.body),
+            status: self.status,
+            headers: self.headers,
+        };
+        HttpError::Reply(ReplyError::TooLarge { bytes_max }, reply)
+    }
+}
+
+/// Takes any content coding but `identity` for what it is: one that was not asked for, in which
+/// no JSON can be read (RFC 9110 clause 8.4).
+fn coding_of(headers: &Headers) -> Option<&str> {
+    let codings = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"))
+        .map(|(_, value)| std::str::from_utf8(value).unwrap_or("unreadable"));
+    codings
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
+}
+
+/// One request on its way, and what it is about.
+#[derive(Debug)]
+pub struct Started {
+    on_reply: Option<OnReply>,
+    /// What is to be sent next.
+    pub request: HttpRequest,
+    /// None once it is over.
+    /// A call of a batch is tagged with its name in it.
+    exchange: Option<Box<ClientExchange<Option<CallId>>>>,
+    redirects: u32,
+}
+
+/// How much of the name of a coding is told.
+const CODING_CHARS_MAX: usize = 64;
+
+impl Started {
+    /// Takes what came back: none if the request is to be sent again, as it stands now.
+    ///
+    /// # Errors
+    /// What came back is no answer.
+    pub fn receive(&mut self, response: &HttpResponse) -> Result<Option<Collector>, HttpError> {
+        let reply = || HttpReply {
+            status: response.status,
+            headers: response.headers.clone(),
+            text: String::new(),
+        };
+        if let Some(OnReply(take)) = &self.on_reply {
+            take(&reply());
+        }
+        if let Some(coding) = coding_of(&response.headers) {
+            // It is the peer's word, of any length.
+            let coding = coding.chars().take(CODING_CHARS_MAX).collect();
+            return Err(HttpError::Coding(coding, reply()));
+        }
+        self.read(response).map_err(|error| {
+            let text = first_bytes(&response.body);
+            HttpError::Reply(error, HttpReply { text, ..reply() })
+        })
+    }
+
+    fn read(&mut self, response: &HttpResponse) -> Result<Option<Collector>, ReplyError> {
+        if let Some(location) = response.location.as_deref() {
+            let (from, followed) = (self.request.url.to_string(), self.redirects);
+            if let Some(url) = redirect(response.status, &from, Some(location), followed)? {
+                // It was resolved against a URL that can be asked for, and has its origin.
+                let refused = |_| ReplyError::Redirect {
+                    status: response.status,
+                    location: location.into(),
+                };
+                self.request.url = url.parse().map_err(refused)?;
+                self.redirects += 1;
+                return Ok(None);
+            }
+        }
+        let mut outcomes = Collector::new();
+        let Some(mut exchange) = self.exchange.take() else {
+            return Ok(Some(outcomes));
+        };
+        exchange.receive(response.status, &response.body, |response| {
+            let name = response.tag.unwrap_or(response.call);
+            outcomes.put_copy(name, response.outcome);
+        })?;
+        Ok(Some(outcomes))
+    }
+}
+
+/// One client: the requests it makes, and the ids it has used. It sends nothing itself.
+pub struct HttpCaller {
+    url: HttpUrl,
+    config: Config,
+    headers: Arc<Vec<(String, String)>>,
+    on_reply: Option<OnReply>,
+    next_call: Mutex<u64>,
+}
+
+impl HttpCaller {
+    /// A client of the server at `url`.
+    pub fn new(url: HttpUrl, options: &HttpClientOptions) -> Self {
+        Self {
+            url,
+            config: options.config,
+            headers: Arc::new(options.headers.clone()),
+            on_reply: options.on_reply.clone(),
+            next_call: Mutex::new(options.config.first_call),
+        }
+    }
+
+    /// Begins a call.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn call(
+        &self,
+        method: &str,
+        params: impl Payload,
+    ) -> Result<(CallId, Started), HttpCallError> {
+        self.start(|exchange| exchange.call(method, params, None))
+    }
+
+    /// Begins a notification.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn notify(&self, method: &str, params: impl Payload) -> Result<Started, HttpCallError> {
+        let started = self.start(|exchange| exchange.notify(method, params));
+        started.map(|((), started)| started)
+    }
+
+    /// Begins a batch, filled by `build`.
+    ///
+    /// # Errors
+    /// Why `build` or the connection refused.
+    pub fn batch<H>(
+        &self,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+    ) -> Result<(H, Started), HttpCallError> {
+        let (handles, built) = BatchBuilder::build(build)?;
+        self.start(|exchange| {
+            let mut batch = exchange.batch();
+            for item in built.items() {
+                match item.name {
+                    Some(_) => {
+                        let call = batch.call::<()>(item.method, item.params, item.name);
+                        call.map_err(|rejected| rejected.error)?;
+                    }
+                    None => batch.notify(item.method, item.params)?,
+                }
+            }
+            batch.send()?;
+            Ok(handles)
+        })
+    }
+
+    fn start<R>(
+        &self,
+        fill: impl FnOnce(&mut ClientExchange<Option<CallId>>) -> Result<R, SendError>,
+    ) -> Result<(R, Started), HttpCallError> {
+        // A `Serialize` that panics has used no number.
+        let mut next_call = self
+            .next_call
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut config = self.config;
+        config.first_call = *next_call;
+        // It is large, and handed on as it is.
+        let mut exchange = Box::new(ClientExchange::new(config));
+        let filled = fill(&mut exchange)?;
+        *next_call = exchange.next_call();
+        drop(next_call);
+        let request = HttpRequest {
+            url: self.url.clone(),
+            content_type: antiphon::http::MEDIA_TYPE,
+            headers: Arc::clone(&self.headers),
+            body: Arc::new(exchange.take_body()),
+            reply_bytes_max: self.config.message_bytes_max,
+            timeout: None,
+        };
+        let started = Started {
+            on_reply: self.on_reply.clone(),
+            request,
+            exchange: Some(exchange),
+            redirects: 0,
+        };
+        Ok((filled, started))
+    }
+}
+
+/// The result of one call among the outcomes of its exchange.
+///
+/// # Errors
+/// How the call ended instead.
+pub fn result_of(mut outcomes: Collector, call: CallId) -> Result<OwnedJson, HttpCallError> {
+    // The exchange has settled every call it began.
+    let outcome = outcomes.take(call).ok_or(CallError::Missing)?;
+    Ok(CallError::of(outcome)?)
+}
+
+impl fmt::Debug for HttpCaller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpCaller")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}

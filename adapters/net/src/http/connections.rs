@@ -1,0 +1,385 @@
+//! A client's own connections: so many, kept for a while, and never asked twice for what may have
+//! been done.
+//!
+//! ```text
+//!   send ──▶ pool: an idle connection, or the right to one more ──▶ request ──▶ reply ──▶ pool
+//! ```
+//!
+//! hyper-util's pool keeps them and gives each that comes back to who has waited longest. A right is
+//! taken until the stream is let go, so the server never sees more connections than the limit. (Its
+//! legacy client cannot wait for either: while a connection is on its way back it makes another,
+//! which `client_and_server_talk_over_real_sockets` counts.) [`line`](super::line) says when a
+//! request is sent again.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use crate::http::{HttpClientOptions, HttpError, HttpRequest, HttpResponse};
+use async_lock::{Semaphore, SemaphoreGuardArc};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1::{Builder, Connection, SendRequest};
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    LOCATION,
+};
+use hyper::{Method, Request, Response};
+use hyper_util::client::pool::cache;
+use tower_service::Service;
+
+use super::io::{Alarm, HyperIo};
+use super::line::{Line, Wire, idle_time_said};
+use super::send::{HttpSend, Sending};
+use crate::client::Connect;
+use crate::runtime::{SharedRuntime, until};
+
+/// The most bytes of a reply that hyper holds at once.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+type Body = Full<Bytes>;
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Connections to one server, made when they are needed. Dropped, it closes those that are idle at
+/// once and the others with their replies.
+pub struct Connections {
+    shared: Arc<Shared>,
+    /// Sends a request over one connection of the pool. None if it was not sent.
+    attempt: Box<dyn Fn(Request<Body>, usize) -> BoxFuture<Attempt> + Send + Sync>,
+}
+
+type Attempt = Result<Option<HttpResponse>, HttpError>;
+
+struct Shared {
+    connect: Box<dyn Connect>,
+    runtime: SharedRuntime,
+    options: HttpClientOptions,
+    /// The rights that are not given out.
+    permits: Arc<Semaphore>,
+}
+
+impl Connections {
+    /// Connections made by `connect`, as many and for as long as `options` says.
+    ///
+    /// # Errors
+    /// [`HttpError::Header`] for one that cannot be sent.
+    pub fn new(
+        options: &HttpClientOptions,
+        connect: impl Connect,
+        runtime: SharedRuntime,
+    ) -> Result<Self, HttpError> {
+        // A header that is of no use is better told now than by every call.
+        header_map(&options.headers)?;
+        let mut options = options.clone();
+        options.connections_max = options.connections_max.max(1);
+        let idle_time_max = options.idle_time_max;
+        let shared = Arc::new(Shared {
+            connect: Box::new(connect),
+            runtime,
+            permits: Arc::new(Semaphore::new(options.connections_max)),
+            options,
+        });
+        let pool = cache::builder().build(Connector::new(&shared));
+        let attempt = move |request, bytes_max| -> BoxFuture<Attempt> {
+            let mut pool = pool.clone();
+            Box::pin(async move {
+                poll_fn(|cx| pool.poll_ready(cx)).await?;
+                let mut conn = pool.call(()).await?;
+                drop(pool);
+                let line = Arc::clone(&conn.inner().line);
+                // It may have ended while it was idle.
+                if poll_fn(|cx| conn.poll_ready(cx)).await.is_err() || !line.begin() {
+                    return Ok(None);
+                }
+                let leased = Leased { conn, line };
+                leased.exchange(request, bytes_max, idle_time_max).await
+            })
+        };
+        Ok(Self {
+            shared,
+            attempt: Box::new(attempt),
+        })
+    }
+
+    /// How many connections there are, those that are being made included.
+    pub fn open(&self) -> usize {
+        self.shared.options.connections_max - self.shared.permits.available_permits()
+    }
+}
+
+impl HttpSend for Connections {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+        Box::pin(async move {
+            // Each that was idle may have ended, and a new one.
+            for _ in 0..=self.shared.options.connections_max {
+                let request = (head_of(request)?, request.reply_bytes_max);
+                if let Some(response) = (self.attempt)(request.0, request.1).await? {
+                    return Ok(response);
+                }
+            }
+            let why = "the server closes every connection before it is used";
+            let aborted = io::ErrorKind::ConnectionAborted;
+            Err(HttpError::Unsent(io::Error::new(aborted, why)))
+        })
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections")
+            .field("connections_max", &self.shared.options.connections_max)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes connections, each with a right.
+struct Connector {
+    shared: Arc<Shared>,
+    waiting: Option<Pin<Box<dyn Future<Output = SemaphoreGuardArc> + Send + Sync>>>,
+    permit: Option<SemaphoreGuardArc>,
+}
+
+impl Connector {
+    fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            waiting: None,
+            permit: None,
+        }
+    }
+}
+
+impl Clone for Connector {
+    fn clone(&self) -> Self {
+        Self::new(&self.shared)
+    }
+}
+
+impl Service<()> for Connector {
+    type Response = Conn;
+    type Error = HttpError;
+    type Future = BoxFuture<Result<Conn, HttpError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
+        if self.permit.is_none() {
+            let acquire = || Box::pin(self.shared.permits.acquire_arc()) as _;
+            let waiting = self.waiting.get_or_insert_with(acquire);
+            self.permit = Some(ready!(waiting.as_mut().poll(cx)));
+            self.waiting = None;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, (): ()) -> Self::Future {
+        let (shared, permit) = (Arc::clone(&self.shared), self.permit.take());
+        Box::pin(async move {
+            let (options, write_time_max) = (&shared.options, shared.options.config.write_time_max);
+            let due = shared.runtime.now() + options.connect_time_max;
+            let connecting = until(&*shared.runtime, due, shared.connect.connect());
+            let link = match connecting.await {
+                Some(link) => link.map_err(HttpError::Connect)?,
+                None => return Err(HttpError::Connect(io::ErrorKind::TimedOut.into())),
+            };
+            let line = Line::new(&shared.runtime);
+            let io = HyperIo::new(link.io, Wire::new(Arc::clone(&line), permit));
+            let (sender, conn) = Builder::new()
+                .max_header_size(options.header_bytes_max)
+                .max_buf_size(BUFFER_BYTES_MAX.max(options.header_bytes_max))
+                .handshake(io)
+                .await
+                .map_err(|error| HttpError::Unsent(io::Error::other(error)))?;
+            let alarm = Alarm::new(&shared.runtime);
+            let task = run(conn, Arc::clone(&line), alarm, write_time_max);
+            shared.runtime.spawn(Box::pin(task));
+            Ok(Conn { sender, line })
+        })
+    }
+}
+
+/// Runs a connection until it ends, has been idle for too long, or the server takes nothing.
+async fn run(
+    conn: Connection<HyperIo<Wire>, Body>,
+    line: Arc<Line>,
+    mut alarm: Alarm,
+    write_time_max: Option<Duration>,
+) {
+    let mut conn = pin!(conn);
+    poll_fn(|cx| {
+        loop {
+            if conn.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            ready!(alarm.poll_over(line.due(write_time_max, cx), cx));
+            if !line.end_idle() {
+                return Poll::Ready(());
+            }
+        }
+    })
+    .await;
+}
+
+/// One connection, as the pool keeps it.
+struct Conn {
+    sender: SendRequest<Body>,
+    line: Arc<Line>,
+}
+
+impl Service<Request<Body>> for Conn {
+    type Response = Response<Incoming>;
+    /// None where the server cannot have read the request.
+    type Error = Option<HttpError>;
+    type Future = BoxFuture<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        match self.line.is_usable() {
+            true => self.sender.poll_ready(cx).map_err(|_| None),
+            false => Poll::Ready(Err(None)),
+        }
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let mut sending = Box::pin(self.sender.try_send_request(request));
+        let line = Arc::clone(&self.line);
+        Box::pin(poll_fn(move |cx| {
+            let sent = sending.as_mut().poll(cx);
+            if line.poll_unread(cx).is_ready() && !matches!(sent, Poll::Ready(Ok(_))) {
+                return Poll::Ready(Err(None));
+            }
+            sent.map_err(|mut failed| match failed.take_message() {
+                Some(_) => None,
+                None => Some(lost(failed.into_error())),
+            })
+        }))
+    }
+}
+
+/// A connection that carries a request.
+struct Leased<C: Exchange> {
+    conn: C,
+    line: Arc<Line>,
+}
+
+/// What the pool gives: it has no name.
+trait Exchange:
+    Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>>
+{
+}
+
+impl<C: Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>>> Exchange
+    for C
+{
+}
+
+impl<C: Exchange> Leased<C> {
+    async fn exchange(
+        mut self,
+        request: Request<Body>,
+        bytes_max: usize,
+        idle_time_max: Duration,
+    ) -> Attempt {
+        let response = match self.conn.call(request).await {
+            Ok(response) => response,
+            Err(failed) => return failed.map_or(Ok(None), Err),
+        };
+        let text = |name| response.headers().get(name)?.to_str().ok();
+        let said = text(KEEP_ALIVE).and_then(idle_time_said);
+        let closes = text(CONNECTION).is_some_and(|text| text.eq_ignore_ascii_case("close"));
+        let read = read(response, bytes_max).await?;
+        if !closes {
+            let span = said.map_or(idle_time_max, |span| span.min(idle_time_max));
+            self.line.rest(span);
+        }
+        Ok(Some(read))
+    }
+}
+
+/// One that is of no further use is not given to the next: the pool asks whether it is ready.
+impl<C: Exchange> Drop for Leased<C> {
+    fn drop(&mut self) {
+        if !self.line.is_usable() {
+            let _ = self
+                .conn
+                .poll_ready(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// The head of a request with its body, which is shared with who may have to send it again.
+fn head_of(asked: &HttpRequest) -> Result<Request<Body>, HttpError> {
+    struct Shared(Arc<Vec<u8>>);
+
+    impl AsRef<[u8]> for Shared {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    let body = Bytes::from_owner(Shared(Arc::clone(&asked.body)));
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = Method::POST;
+    let uri = asked.url.target().parse();
+    *request.uri_mut() = uri.map_err(|_| HttpError::Url("its path cannot be asked for"))?;
+    let host = HeaderValue::from_str(asked.url.authority());
+    let content_type = HeaderValue::from_static(asked.content_type);
+    let headers = request.headers_mut();
+    headers.insert(HOST, host.map_err(|_| HttpError::Url("it names no host"))?);
+    headers.insert(CONTENT_TYPE, content_type.clone());
+    headers.insert(ACCEPT, content_type);
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let own = header_map(&asked.headers)?;
+    for name in own.keys() {
+        headers.remove(name);
+    }
+    headers.extend(own);
+    Ok(request)
+}
+
+fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let header = (
+            HeaderName::from_bytes(name.as_bytes()),
+            HeaderValue::from_str(value),
+        );
+        let (Ok(known), Ok(value)) = header else {
+            return Err(HttpError::Header(name.clone()));
+        };
+        map.append(known, value);
+    }
+    Ok(map)
+}
+
+async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<HttpResponse, HttpError> {
+    let (parts, mut incoming) = response.into_parts();
+    let location = parts.headers.get(LOCATION);
+    let mut response = HttpResponse::new(parts.status.as_u16(), Vec::new());
+    response.location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into());
+    response.headers = parts.headers.into();
+    let declared = incoming.size_hint().lower();
+    if declared > bytes_max as u64 {
+        return Err(response.too_large(bytes_max));
+    }
+    while let Some(frame) = incoming.frame().await {
+        // Trailers say nothing that is asked for.
+        let Ok(data) = frame.map_err(lost)?.into_data() else {
+            continue;
+        };
+        if response.body.len() + data.len() > bytes_max {
+            return Err(response.too_large(bytes_max));
+        }
+        response.body.extend_from_slice(&data);
+    }
+    Ok(response)
+}
+
+fn lost(error: hyper::Error) -> HttpError {
+    HttpError::Lost(io::Error::other(error))
+}

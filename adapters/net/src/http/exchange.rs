@@ -1,0 +1,110 @@
+//! One message in, one reply out, with handlers that may wait in between: a session over whole
+//! messages, and the handlers of what came in.
+//!
+//! An exchange that is given up takes its handlers with it. The reply is given when all that the
+//! message asked for has been served, so that a client that sends one message after the other is
+//! never served by two at once.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, ready};
+
+use crate::{Brought, Context, Handle, Moved, Next, Options, Sent, Session, Work};
+use antiphon::{Closed, Input};
+
+use crate::driver::RuntimeClock;
+use crate::handlers::Handlers;
+use crate::peer::Peer;
+use crate::runtime::{SharedRuntime, Timer};
+use crate::service::Service;
+
+/// What the handlers of an exchange see of the other side.
+pub(super) fn peer(options: &Options, context: Context, runtime: &SharedRuntime) -> Peer {
+    let mut options = options.clone();
+    options.config.connection = context.connection;
+    let clock = Arc::new(RuntimeClock(runtime.clone()));
+    let session = Session::new(options, context, clock);
+    Peer::new(Handle::unowned(Arc::new(session)), runtime.clone())
+}
+
+/// Takes a message in, or its size where it was too large to be assembled, and gives the reply, none if
+/// none is owed. Dropped before, it ends the exchange, and its handlers see that they are cancelled.
+pub(super) async fn exchange<S: Service>(
+    peer: Peer,
+    service: &Arc<S>,
+    input: Input<'_>,
+    mut timer: Box<dyn Timer>,
+) -> Option<Vec<u8>> {
+    let session = Arc::clone(peer.handle().session());
+    session.receive_message(input);
+    let mut exchange = Exchange {
+        handlers: Handlers::new(peer, Arc::clone(service)),
+        work: VecDeque::new(),
+        session,
+        is_over: false,
+        reply: Vec::new(),
+    };
+    let why = poll_fn(|cx| exchange.poll(cx, &mut *timer)).await;
+    exchange.finish(why);
+    let reply = mem::take(&mut exchange.reply);
+    (!reply.is_empty()).then_some(reply)
+}
+
+struct Exchange {
+    session: Arc<Session>,
+    handlers: Handlers,
+    /// What was taken from the session together. Empty between two polls.
+    work: VecDeque<Work>,
+    is_over: bool,
+    /// Empty before there is one.
+    reply: Vec<u8>,
+}
+
+impl Exchange {
+    fn poll(&mut self, cx: &mut TaskContext<'_>, timer: &mut dyn Timer) -> Poll<Closed> {
+        loop {
+            self.handlers.poll(cx);
+            let moved = Moved {
+                now: self.session.now(),
+                input: Brought::Nothing,
+                is_drained: true,
+                // The reply is kept until the exchange ends.
+                sent: Sent::Nothing,
+                requests: self.handlers.requests(self.session.options().handlers_max),
+            };
+            let (work, reply) = (&mut self.work, &mut self.reply);
+            let next = self.session.turn(moved, work, reply, cx.waker());
+            self.handlers.begin(cx, &self.session, &mut self.work);
+            match next {
+                Next::Busy { .. } => {}
+                Next::Sleep { wake_at, .. } => {
+                    let is_through = self.handlers.is_through();
+                    let ended = is_through.then(|| self.session.end_if_answered(&mut self.reply));
+                    if let Some(why) = ended.flatten() {
+                        return Poll::Ready(why);
+                    }
+                    ready!(timer.poll_until(wake_at, cx));
+                }
+                Next::Over => return Poll::Ready(self.session.end_exchange()),
+            }
+        }
+    }
+
+    /// Says the last word to the service.
+    fn finish(&mut self, why: Closed) {
+        self.is_over = true;
+        self.handlers.finish(why);
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.session.abort(None);
+            let why = self.session.end_exchange();
+            self.finish(why);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A stream as hyper polls it, and the deadlines that a connection's task keeps for it.
+//!
+//! hyper sees a connection's stream through what watches it: that notes how far a request is, and
+//! the task that polls hyper reads the notes and ends what takes too long.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::grace;
+use antiphon::Instant;
+use hyper::rt::{Read, ReadBufCursor, Write};
+
+use crate::runtime::{SharedRuntime, Timer};
+use crate::transport::io::Io;
+
+/// How much is read at once, on the stack.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// What sees a connection's bytes pass, in both directions.
+pub(super) trait Watch: Unpin {
+    /// Reads from `io`, or says what is read instead.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut dyn Io,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>>;
+
+    /// Writes to `io`.
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut dyn Io,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>>;
+
+    /// Output was taken, or waits for room.
+    fn flushed(&mut self, is_done: bool);
+}
+
+/// A stream for hyper.
+pub(super) struct HyperIo<W> {
+    pub(super) io: Box<dyn Io>,
+    /// Dropped after the stream.
+    watch: W,
+}
+
+impl<W: Watch> HyperIo<W> {
+    pub(super) fn new(io: Box<dyn Io>, watch: W) -> Self {
+        Self { io, watch }
+    }
+}
+
+impl<W: Watch> Read for HyperIo<W> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { io, watch } = &mut *self;
+        let mut chunk = [0; CHUNK_BYTES];
+        let capacity = buf.remaining().min(CHUNK_BYTES);
+        if capacity > 0 {
+            let n = ready!(watch.poll_read(cx, &mut **io, &mut chunk[..capacity]))?;
+            buf.put_slice(&chunk[..n]);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<W: Watch> Write for HyperIo<W> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Self { io, watch } = &mut *self;
+        if buf.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let written = watch.poll_write(cx, &mut **io, buf);
+        watch.flushed(written.is_ready());
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = self.io.poll_flush(cx);
+        self.watch.flushed(flushed.is_ready());
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.poll_close(cx)
+    }
+}
+
+impl<W> fmt::Debug for HyperIo<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HyperIo").finish_non_exhaustive()
+    }
+}
+
+/// Waits for the deadlines of one connection.
+pub(super) struct Alarm {
+    runtime: SharedRuntime,
+    timer: Box<dyn Timer>,
+    /// A deadline that the clock had jumped over, and until when more time is granted for it.
+    granted: Option<(Instant, Instant)>,
+}
+
+impl Alarm {
+    pub(super) fn new(runtime: &SharedRuntime) -> Self {
+        Self {
+            runtime: runtime.clone(),
+            timer: runtime.timer(),
+            granted: None,
+        }
+    }
+
+    /// Ready once `due` is over. If the clock jumped over it, as it does when the process is stopped,
+    /// it is granted more time once: see [`grace`].
+    pub(super) fn poll_over(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let granted = self.granted.filter(|(of, _)| *of == due);
+        let until = granted.map_or(due, |(_, until)| until);
+        ready!(self.timer.poll_until(until, cx));
+        let now = self.runtime.now();
+        let more = grace(now.saturating_since(until));
+        if granted.is_some() || more == Duration::ZERO {
+            return Poll::Ready(());
+        }
+        self.granted = Some((due, now + more));
+        self.timer.poll_until(now + more, cx)
+    }
+}
+
+/// The end of `span` from `start`; never for none.
+pub(super) fn after(start: Instant, span: Option<Duration>) -> Instant {
+    span.map_or(Instant::FAR_FUTURE, |span| start + span)
+}

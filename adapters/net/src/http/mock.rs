@@ -1,0 +1,106 @@
+//! A transport that goes nowhere, for tests of programs that call over HTTP.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::caller::{HttpRequest, HttpResponse};
+use super::error::HttpError;
+
+/// Records what is sent, and plays back replies that were put in beforehand, in their order. With
+/// none left it replies that there is no reply: 204.
+///
+/// ```
+/// use antiphon_net::http::HttpMock;
+/// let mock = HttpMock::new();
+/// mock.reply(200, r#"{"jsonrpc":"2.0","result":3,"id":1}"#);
+/// mock.no_reply();
+/// assert!(mock.is_connected() && mock.sent().is_empty());
+/// ```
+#[derive(Default)]
+pub struct HttpMock {
+    inside: Mutex<Inside>,
+}
+
+#[derive(Default)]
+struct Inside {
+    sent: Vec<HttpRequest>,
+    replies: VecDeque<Result<HttpResponse, HttpError>>,
+    is_disconnected: bool,
+}
+
+impl HttpMock {
+    /// Has sent nothing, and has nothing to reply.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Nothing that can panic runs under the lock.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a reply at the end of the queue.
+    pub fn reply(&self, status: u16, body: &str) {
+        self.answer(Ok(HttpResponse::new(status, body)));
+    }
+
+    /// Puts the absence of a reply at the end of the queue.
+    pub fn no_reply(&self) {
+        self.reply(204, "");
+    }
+
+    /// Puts anything that a transport can come back with at the end of the queue.
+    pub fn answer(&self, answer: Result<HttpResponse, HttpError>) {
+        self.lock().replies.push_back(answer);
+    }
+
+    /// What was sent so far.
+    pub fn sent(&self) -> Vec<HttpRequest> {
+        self.lock().sent.clone()
+    }
+
+    /// The bodies of what was sent so far, as text.
+    pub fn sent_bodies(&self) -> Vec<String> {
+        let inside = self.lock();
+        let bodies = inside.sent.iter();
+        bodies
+            .map(|request| String::from_utf8_lossy(&request.body).into_owned())
+            .collect()
+    }
+
+    /// Whether it can be sent through. It can until it is told otherwise.
+    pub fn is_connected(&self) -> bool {
+        !self.lock().is_disconnected
+    }
+
+    /// Lets every further request fail as one that found nobody to connect to, or not any more.
+    pub fn set_connected(&self, is_connected: bool) {
+        self.lock().is_disconnected = !is_connected;
+    }
+
+    /// Records a request, and gives the next reply.
+    ///
+    /// # Errors
+    /// As it was told.
+    pub fn exchange(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
+        let mut inside = self.lock();
+        if inside.is_disconnected {
+            let refused = std::io::ErrorKind::ConnectionRefused;
+            return Err(HttpError::Connect(refused.into()));
+        }
+        inside.sent.push(request.clone());
+        let reply = inside.replies.pop_front();
+        reply.unwrap_or_else(|| Ok(HttpResponse::new(204, "")))
+    }
+}
+
+impl fmt::Debug for HttpMock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inside = self.lock();
+        f.debug_struct("HttpMock")
+            .field("sent", &inside.sent.len())
+            .field("replies", &inside.replies.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,35 @@
+//! JSON-RPC over HTTP/1.1, for every runtime: servers and clients over hyper.
+//!
+//! An [`Endpoint`] is a service behind HTTP. Which requests are served and what a reply means is
+//! decided in [`antiphon::http`]; hyper reads and writes; here are sizes, deadlines and the way
+//! between them.
+
+mod caller;
+mod client;
+mod connections;
+mod endpoint;
+mod error;
+mod exchange;
+mod io;
+mod line;
+mod mock;
+mod options;
+mod phases;
+mod reply;
+mod send;
+mod server;
+mod url;
+
+pub use antiphon::http::{Answer, Cors, HttpRules, RequestHead, StatusScope, Statuses};
+pub use antiphon::http::{MEDIA_TYPE, REDIRECTS_MAX, ReplyError, Verdict};
+pub use caller::{HttpCaller, HttpClientOptions, HttpRequest, HttpResponse};
+pub use caller::{OnReply, Started, result_of};
+pub use client::Client;
+pub use connections::Connections;
+pub use endpoint::Endpoint;
+pub use error::{HttpCallError, HttpError};
+pub use mock::HttpMock;
+pub use options::HttpOptions;
+pub use reply::HttpReply;
+pub use send::{HttpSend, Sending};
+pub use url::{HttpScheme, HttpUrl};

@@ -1,0 +1,223 @@
+//! How far a request is on a server's connection, and how long that may last.
+//!
+//! ```text
+//!   Waiting ──first byte of a request──▶ Head ──head complete──▶ Serving
+//!      ▲                                                            │ reply made
+//!      └───────────────────some of it written────────────────── Replying
+//! ```
+//!
+//! Each phase has a deadline but those in which this side is at work, and output that is not taken
+//! has one of its own: a peer that drips, falls silent or stops reading costs its own connection,
+//! after a stated time. A client that ends its direction while its request is being served gets the
+//! answer: the end is shown to hyper when that has been written, or has taken too long.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use antiphon::Instant;
+use antiphon::http::HeadScan;
+
+use super::io::{Watch, after};
+use super::options::HttpOptions;
+use crate::runtime::SharedRuntime;
+use crate::transport::io::Io;
+
+/// Seen by a connection's stream, its task, and what serves its requests, which are parts of one task.
+pub(super) struct Phases {
+    state: Mutex<State>,
+    runtime: SharedRuntime,
+    header_time_max: Duration,
+    idle_time_max: Duration,
+    write_time_max: Option<Duration>,
+    drain_time_max: Option<Duration>,
+}
+
+struct State {
+    phase: Phase,
+    since: Instant,
+    /// Since when the client takes no output.
+    stuck_since: Option<Instant>,
+    /// Since when nothing more comes in.
+    ended_at: Option<Instant>,
+    end: End,
+    /// Reads along in a head: hyper does not show every line that names a length.
+    scan: HeadScan,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Waiting,
+    Head,
+    Serving,
+    Replying,
+}
+
+/// What hyper knows of the end of what comes in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// It has not asked since.
+    Unasked,
+    /// It was told that nothing is there yet: it would give up what it serves.
+    Hidden,
+    /// It is told the next time.
+    Shown,
+}
+
+impl State {
+    /// Whether a request is being served, or its answer written.
+    fn is_at_work(&self) -> bool {
+        matches!(self.phase, Phase::Serving | Phase::Replying) || self.stuck_since.is_some()
+    }
+
+    fn begin(&mut self, phase: Phase, now: Instant) {
+        (self.phase, self.since) = (phase, now);
+    }
+}
+
+impl Phases {
+    /// A connection of which the first byte has come.
+    pub(super) fn new(options: &HttpOptions, runtime: &SharedRuntime) -> Arc<Self> {
+        let state = State {
+            phase: Phase::Head,
+            since: runtime.now(),
+            stuck_since: None,
+            ended_at: None,
+            end: End::Unasked,
+            scan: HeadScan::new(),
+        };
+        let HttpOptions { options, rules } = options;
+        Arc::new(Self {
+            state: Mutex::new(state),
+            runtime: runtime.clone(),
+            header_time_max: rules.header_time_max,
+            idle_time_max: rules.idle_time_max,
+            write_time_max: options.config.write_time_max,
+            drain_time_max: options.config.drain_time_max,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing more comes in: a body that is not complete never will be.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().ended_at.is_some()
+    }
+
+    /// A head is complete. Says how many of its lines name a length; none of one that came in
+    /// with an earlier request.
+    pub(super) fn serving(&self) -> u32 {
+        let mut state = self.lock();
+        state.phase = Phase::Serving;
+        std::mem::replace(&mut state.scan, HeadScan::new()).lengths()
+    }
+
+    /// A reply has been made.
+    pub(super) fn replying(&self) {
+        self.lock().phase = Phase::Replying;
+    }
+
+    /// When the connection's task has to do something.
+    pub(super) fn due(&self) -> Instant {
+        let state = self.lock();
+        let end = state.ended_at.filter(|_| state.end == End::Hidden);
+        let end = end.map_or(Instant::FAR_FUTURE, |at| after(at, self.drain_time_max));
+        if let Some(since) = state.stuck_since {
+            return end.min(after(since, self.write_time_max));
+        }
+        match state.phase {
+            Phase::Waiting => state.since + self.idle_time_max,
+            Phase::Head => state.since + self.header_time_max,
+            Phase::Serving | Phase::Replying => end,
+        }
+    }
+
+    /// Whether hyper is to look at what comes in once more, since the end need not wait any more:
+    /// the work is done, or has taken too long after it.
+    pub(super) fn shows_end(&self) -> bool {
+        let now = self.runtime.now();
+        let mut state = self.lock();
+        let is_late = |at| after(at, self.drain_time_max) <= now;
+        let is_over = !state.is_at_work() || state.ended_at.is_some_and(is_late);
+        let shows = state.end == End::Hidden && is_over;
+        if shows {
+            state.end = End::Shown;
+        }
+        shows
+    }
+}
+
+/// The stream's side of [`Phases`].
+pub(super) struct Watched {
+    pub(super) phases: Arc<Phases>,
+    /// A byte that has been read already.
+    pub(super) first: Option<u8>,
+}
+
+impl Watch for Watched {
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut dyn Io,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if let Some(first) = self.first.take() {
+            buf[0] = first;
+            return Poll::Ready(Ok(1));
+        }
+        let has_ended = self.phases.has_ended();
+        let n = match has_ended {
+            true => 0,
+            false => ready!(io.poll_read(cx, buf))?,
+        };
+        let now = self.phases.runtime.now();
+        let mut state = self.phases.lock();
+        if n == 0 {
+            state.ended_at.get_or_insert(now);
+            if state.is_at_work() && state.end != End::Shown {
+                state.end = End::Hidden;
+                return Poll::Pending;
+            }
+            return Poll::Ready(Ok(0));
+        }
+        // A request that is sent before the reply to the last is a request all the same.
+        if matches!(state.phase, Phase::Waiting | Phase::Replying) {
+            state.begin(Phase::Head, now);
+            state.scan = HeadScan::new();
+        }
+        if state.phase == Phase::Head {
+            state.scan.take(&buf[..n]);
+        }
+        Poll::Ready(Ok(n))
+    }
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &mut dyn Io,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = io.poll_write(cx, buf);
+        let now = self.phases.runtime.now();
+        let mut state = self.phases.lock();
+        if matches!(state.phase, Phase::Waiting | Phase::Replying) {
+            state.begin(Phase::Waiting, now);
+        }
+        written
+    }
+
+    fn flushed(&mut self, is_done: bool) {
+        let mut state = self.phases.lock();
+        let stuck_since = state.stuck_since.take();
+        if !is_done {
+            let now = || self.phases.runtime.now();
+            state.stuck_since = Some(stuck_since.unwrap_or_else(now));
+        } else if stuck_since.is_some() && state.phase == Phase::Waiting {
+            state.since = self.phases.runtime.now();
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What a reply said beside its answer.
+
+use crate::context::Headers;
+
+/// The head of a reply, as plain data.
+///
+/// ```
+/// use antiphon_net::http::HttpReply;
+/// let mut reply = HttpReply::default();
+/// reply.status = 429;
+/// reply.headers.push("Retry-After", b"7");
+/// assert_eq!(reply.headers.get("retry-after"), Some("7"));
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct HttpReply {
+    /// The status; 0 where none came.
+    pub status: u16,
+    /// The headers.
+    pub headers: Headers,
+    /// In a failure, the first 512 bytes of the body as text, control characters escaped. Empty for
+    /// [`on_reply`](super::HttpClientOptions::on_reply).
+    pub text: String,
+}

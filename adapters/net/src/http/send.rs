@@ -1,0 +1,34 @@
+//! What sends a client's requests.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
+
+/// A request on its way.
+pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
+
+/// What sends requests: [`Connections`](super::Connections) of this crate, or any HTTP client that a program has
+/// already. A dozen lines with most of them: post `request.body` to `request.url` with
+/// `request.content_type` and `request.headers`, follow no redirect, take any status, and refuse a
+/// body of more than `request.reply_bytes_max` bytes.
+///
+/// A future that is dropped is a request that is given up.
+pub trait HttpSend: Send + Sync + 'static {
+    /// Sends one request and reads its reply.
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a>;
+}
+
+/// What is shared is not closed with one of its clients.
+impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+        (**self).send(request)
+    }
+}
+
+impl HttpSend for HttpMock {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+        Box::pin(std::future::ready(self.exchange(request)))
+    }
+}

@@ -1,0 +1,174 @@
+//! One connection of an HTTP server: hyper, with a deadline for everything that a client can be
+//! slow at.
+//!
+//! A client that falls silent, drips, floods or does not read costs its own connection, and before
+//! it has said anything it costs next to nothing.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use crate::Report;
+use antiphon::NoRoom;
+use antiphon::http::HttpRules;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
+
+use super::endpoint::{Endpoint, response};
+use super::io::{Alarm, HyperIo};
+use super::phases::{Phases, Watched};
+use crate::runtime::{SharedRuntime, Task, until};
+use crate::server::{End, Ending, Protocol};
+use crate::service::Service;
+use crate::transport::io::Io;
+use crate::transport::link::Link;
+
+/// The most bytes of a body that hyper holds at once, and the least it can be told.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// How long a connection beyond the limit may take to ask, to be told that it is refused.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// How many reads are made after the end before other tasks get their turn.
+const READS_MAX: u32 = 16;
+
+impl<S: Service> Protocol for Endpoint<S> {
+    fn serve(&self, link: Link, ending: Ending, _: &SharedRuntime) -> Task {
+        Box::pin(serve_connection(self.clone(), link, Some(ending)))
+    }
+
+    fn refuse(&self, link: Link, why: NoRoom, runtime: &SharedRuntime) -> Option<Task> {
+        self.report(&link.context, Report::NoRoom(why));
+        let (runtime, serving) = (runtime.clone(), serve_connection(self.clone(), link, None));
+        let due = runtime.now() + REFUSAL_TIME_MAX + self.options().options.linger;
+        Some(Box::pin(async move {
+            // How it ends makes no difference any more.
+            until(&*runtime, due, serving).await;
+        }))
+    }
+}
+
+/// Serves one connection, which may carry any number of requests one after the other, until either
+/// side ends it. Without an `ending` it is one beyond the limit: whatever it asks, there is no room
+/// for it.
+async fn serve_connection<S: Service>(
+    endpoint: Endpoint<S>,
+    link: Link,
+    mut ending: Option<Ending>,
+) {
+    let Link { mut io, context } = link;
+    let (runtime, options) = (endpoint.runtime(), endpoint.options());
+    let due = runtime.now() + options.rules.first_byte_time_max;
+    let is_refused = ending.is_none();
+    let first = unless_told(&mut ending, End::No, first_byte(&mut *io));
+    // An end without a word needs none in return.
+    let Some(Some(Some(first))) = until(&**runtime, due, first).await else {
+        return;
+    };
+    let phases = Phases::new(options, runtime);
+    let watched = Watched {
+        phases: phases.clone(),
+        first: Some(first),
+    };
+    let service = service_fn(|request: Request<Incoming>| {
+        let lengths = phases.serving();
+        let (endpoint, context, phases) = (&endpoint, &context, &phases);
+        Box::pin(async move {
+            let answer = match is_refused {
+                true => response(endpoint.options().rules.no_room()),
+                false => endpoint.serve(context, request, lengths, phases).await,
+            };
+            phases.replying();
+            Ok::<_, Infallible>(answer)
+        })
+    });
+    let io = HyperIo::new(io, watched);
+    let mut conn = builder(&options.rules).serve_connection(io, service);
+    let (mut alarm, mut end) = (Alarm::new(runtime), End::No);
+    let is_over = poll_fn(|cx| {
+        while let Some(Poll::Ready(more)) = ending.as_mut().map(|told| told.poll_beyond(end, cx)) {
+            end = more;
+            match end {
+                End::No => {}
+                End::Drain => Pin::new(&mut conn).graceful_shutdown(),
+                End::Now | End::Release => return Poll::Ready(false),
+            }
+        }
+        loop {
+            // A client that broke the rules of HTTP has been told, as far as it can be.
+            if conn.poll_without_shutdown(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            if !phases.shows_end() {
+                ready!(alarm.poll_over(phases.due(), cx));
+                if !phases.shows_end() {
+                    return Poll::Ready(false);
+                }
+            }
+        }
+    })
+    .await;
+    if is_over {
+        let due = runtime.now() + options.options.linger;
+        let lingering = linger(conn.into_parts().io.io);
+        unless_told(&mut ending, End::Drain, until(&**runtime, due, lingering)).await;
+    }
+}
+
+fn builder(rules: &HttpRules) -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_headers(rules.headers_max)
+        .max_header_size(rules.header_bytes_max)
+        .max_buf_size(BUFFER_BYTES_MAX.max(rules.header_bytes_max))
+        // The phases keep the time.
+        .header_read_timeout(None);
+    builder
+}
+
+/// What comes of `future`; none if the server tells more than `known` before.
+async fn unless_told<F: Future>(
+    ending: &mut Option<Ending>,
+    known: End,
+    future: F,
+) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let told = ending.as_mut().map(|told| told.poll_beyond(known, cx));
+        match told {
+            Some(Poll::Ready(_)) => Poll::Ready(None),
+            _ => future.as_mut().poll(cx).map(Some),
+        }
+    })
+    .await
+}
+
+/// The first byte that comes in; none if none does.
+async fn first_byte(io: &mut dyn Io) -> Option<u8> {
+    let mut first = [0];
+    let read = poll_fn(|cx| io.poll_read(cx, &mut first)).await;
+    matches!(read, Ok(1..)).then_some(first[0])
+}
+
+/// Ends our stream, and reads on for a while: a peer that is still sending would lose the reply if its
+/// bytes were refused.
+async fn linger(mut io: Box<dyn Io>) {
+    if poll_fn(|cx| io.poll_close(cx)).await.is_err() {
+        return;
+    }
+    let mut ignored = [0; 1024];
+    poll_fn(|cx| {
+        for _ in 0..READS_MAX {
+            if !matches!(ready!(io.poll_read(cx, &mut ignored)), Ok(1..)) {
+                return Poll::Ready(());
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,123 @@
+//! What a driver can be told beyond the protocol's [`Config`].
+
+#[cfg(feature = "websocket")]
+use std::sync::Arc;
+use std::time::Duration;
+
+use antiphon::Config;
+
+use crate::pool::Pool;
+#[cfg(feature = "websocket")]
+use antiphon_websocket::WebSocketOptions;
+
+/// The protocol's [`Config`] and the limits of the threads around it. Made from a `Config` alone
+/// where the defaults will do.
+///
+/// ```
+/// use antiphon::Config;
+/// use antiphon_net::Options;
+/// let mut options = Options::from(Config::lsp());
+/// options.queue_messages_max = 10_000;
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The protocol. Its `drain_time_max` is also how long requests may run on after the input has
+    /// ended, and its `write_time_max` how long one write may take.
+    pub config: Config,
+    /// The most notifications and reports that wait for the service before
+    /// [`when_full`](Self::when_full) says what is done. Default 16 384.
+    pub queue_messages_max: usize,
+    /// The most bytes of messages that wait for the service, and of requests that wait for their
+    /// answer, before [`when_full`](Self::when_full) says what is done. One message always fits.
+    /// Default 64 MiB.
+    pub queue_bytes_max: usize,
+    /// What is done when more waits for the service than that. Default [`WhenFull::Pause`].
+    pub when_full: WhenFull,
+    /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Share one among the
+    /// connections of a server to bound them all together. Default a pool of its own for each
+    /// `Options` made, with 64 threads and 1024 waiting.
+    pub pool: Pool,
+    /// The most requests of a connection that are served at once by an async service; further ones
+    /// wait, and so does what is behind them, but for cancels and the answers to our own calls.
+    /// Default 64. (The blocking adapter serves one after another, and bounds what is moved
+    /// to the pool by the pool.)
+    pub handlers_max: usize,
+    /// How long the peer's end of stream is awaited after ours, and its last words after a write
+    /// has failed, before the transport is cut; for so long, too, what comes in after the connection's end is read and
+    /// thrown away. Nothing is awaited on standard streams, nor of a peer that does not read. Default 1 s.
+    pub linger: Duration,
+    /// Whether a connection that a listener of ours has accepted is ended when it begins like an
+    /// HTTP request, before anything of it runs: see [`Report::HttpRequest`](crate::Report). A page
+    /// in a browser can have such a request sent to any port, with a body that would run. It means
+    /// nothing over HTTP and WebSocket. Default on.
+    pub refuse_http: bool,
+    /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
+    #[cfg(feature = "websocket")]
+    pub(crate) websocket: Option<Arc<WebSocketOptions>>,
+}
+
+/// What a connection does when more waits for its service than
+/// [`queue_messages_max`](Options::queue_messages_max) and
+/// [`queue_bytes_max`](Options::queue_bytes_max) allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// Reading pauses until there is room, and nothing is lost. What one read has brought is kept,
+    /// so the limits may be passed by as much as that.
+    ///
+    /// While a call of ours is open reading goes on, since its answer may be behind what waits. If
+    /// twice the limits wait then, the connection ends with
+    /// [`Report::QueueOverflow`](crate::Report::QueueOverflow).
+    ///
+    /// While reading is paused, nothing of the other side is seen: no cancel, no end of the stream,
+    /// no reset. No deadline of what is to come in runs meanwhile: no ping is sent, and neither a
+    /// frame that has begun nor a pong is late.
+    #[default]
+    Pause,
+    /// Reading goes on. Notifications and reports beyond the limits are dropped and counted in one
+    /// [`Report::Dropped`](crate::Report::Dropped); a request is answered *busy*. For a service that
+    /// would rather miss something than be late.
+    Drop,
+}
+
+impl Options {
+    /// Takes the defaults around `config`.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            queue_messages_max: 16_384,
+            queue_bytes_max: 64 << 20,
+            when_full: WhenFull::Pause,
+            pool: Pool::default(),
+            handlers_max: 64,
+            linger: Duration::from_secs(1),
+            refuse_http: true,
+            #[cfg(feature = "websocket")]
+            websocket: None,
+        }
+    }
+
+    /// The same over WebSocket, with the configuration's
+    /// [`for_websocket`](Config::for_websocket). The transport then moves the bytes of a WebSocket,
+    /// handshake and all.
+    #[cfg(feature = "websocket")]
+    #[must_use]
+    pub fn with_websocket(mut self, websocket: WebSocketOptions) -> Self {
+        self.config = self.config.for_websocket();
+        self.websocket = Some(Arc::new(websocket));
+        self
+    }
+
+    /// The WebSocket below the messages, if there is one.
+    #[cfg(feature = "websocket")]
+    pub fn websocket(&self) -> Option<&WebSocketOptions> {
+        self.websocket.as_deref()
+    }
+}
+
+impl From<Config> for Options {
+    fn from(config: Config) -> Self {
+        Self::new(config)
+    }
+}

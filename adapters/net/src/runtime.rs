@@ -1,0 +1,139 @@
+//! What is needed of a runtime: tasks and timers. Three small methods, so any executor will do, and one
+//! that may be done better.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::{Clock, grace};
+use antiphon::Instant;
+use pin_project_lite::pin_project;
+
+/// Something for the runtime to run.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// An executor with timers, and the clock that the timers go by.
+pub trait Runtime: Clock {
+    /// Runs `task` in the background. If the runtime is shutting down it may drop it.
+    fn spawn(&self, task: Task);
+
+    /// A timer that is not set.
+    fn timer(&self) -> Box<dyn Timer>;
+
+    /// What is ready once `at`, of the runtime's clock, has come; [`Instant::FAR_FUTURE`] never comes. For one
+    /// time only, which may be cheaper than a timer.
+    fn sleep_until(&self, at: Instant) -> Task {
+        let mut timer = self.timer();
+        Box::pin(poll_fn(move |cx| timer.poll_until(at, cx)))
+    }
+}
+
+impl fmt::Debug for dyn Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").finish_non_exhaustive()
+    }
+}
+
+/// A timer that can be set again and again.
+pub trait Timer: Send {
+    /// Ready once `at`, of the runtime's clock, has come; [`Instant::FAR_FUTURE`] never comes. Each
+    /// call sets the timer anew.
+    fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// A runtime that is shared.
+pub type SharedRuntime = Arc<dyn Runtime>;
+
+/// Waits until `at`, of the runtime's clock.
+pub async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
+    runtime.sleep_until(at).await;
+}
+
+/// Runs `future` until `at` at the latest; none if it took longer, and then it has been dropped. What has come about by
+/// then counts, and if the clock has jumped over `at`, as it does when the process is stopped, it has as much longer.
+pub fn until<F: Future>(
+    runtime: &dyn Runtime,
+    at: Instant,
+    future: F,
+) -> impl Future<Output = Option<F::Output>> {
+    until_due(runtime, move || at, future)
+}
+
+/// The same for `span` at the longest, by a clock that is read only if it is not ready at once.
+#[cfg(feature = "http")]
+pub(crate) fn within<F: Future>(
+    runtime: &dyn Runtime,
+    span: Duration,
+    future: F,
+) -> impl Future<Output = Option<F::Output>> {
+    until_due(runtime, move || runtime.now() + span, future)
+}
+
+fn until_due<F: Future, A: FnOnce() -> Instant>(
+    runtime: &dyn Runtime,
+    at: A,
+    future: F,
+) -> Until<'_, F, A> {
+    Until {
+        runtime,
+        at: Some(at),
+        due: Instant::FAR_FUTURE,
+        asleep: None,
+        yields: YIELDS,
+        future,
+    }
+}
+
+/// How often other tasks get their turn after the time has come: the one that reads may have to hand on what it has.
+const YIELDS: u32 = 16;
+
+pin_project! {
+    /// A future with a deadline. Written out, for what is awaited in an async function is held in it more
+    /// than once.
+    struct Until<'r, F, A> {
+        runtime: &'r dyn Runtime,
+        // None once it has been asked for.
+        at: Option<A>,
+        due: Instant,
+        // None before then.
+        asleep: Option<Task>,
+        // None left once the time has come and others have had their turn.
+        yields: u32,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future, A: FnOnce() -> Instant> Future for Until<'_, F, A> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Some(output));
+        }
+        if let Some(at) = this.at.take() {
+            *this.due = at();
+            *this.asleep = Some(this.runtime.sleep_until(*this.due));
+        }
+        if let Some(asleep) = this.asleep {
+            ready!(asleep.as_mut().poll(cx));
+            let now = this.runtime.now();
+            *this.asleep = match grace(now.saturating_since(*this.due)) {
+                Duration::ZERO => None,
+                more => Some(this.runtime.sleep_until(now + more)),
+            };
+            // Granted once.
+            *this.due = Instant::FAR_FUTURE;
+        } else if *this.yields == 0 {
+            return Poll::Ready(None);
+        } else {
+            *this.yields -= 1;
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

@@ -1,0 +1,131 @@
+//! What serves: the [`Service`] that a program writes.
+
+use std::future::{Future, ready};
+
+use crate::{Report, Request, Responder};
+use antiphon::{Closed, OwnedJson, OwnedNotification, RequestKey};
+
+use crate::peer::Peer;
+
+/// What answers the peer. One service may serve any number of connections.
+///
+/// Messages are begun in the order in which they came in. A request that waits for something lets
+/// those behind it begin, unless it waits for a place among the
+/// [`handlers_max`](antiphon_net::Options::handlers_max) that run at once; a notification is done
+/// with before what came behind it begins, so state that notifications change is seen by later
+/// requests, and by none before. Reading, time, output and the answers to
+/// our own calls wait for none of them, so a handler may call the peer and wait.
+///
+/// All of a connection's handlers run on the connection's task. One that computes for long or
+/// blocks its thread would hold up that connection, and belongs in [`Responder::spawn`], on a
+/// thread of the connection's [`Pool`](antiphon_net::Pool):
+///
+/// ```
+/// use antiphon_net::{Peer, Request, Responder, Service};
+///
+/// struct Slow;
+///
+/// impl Service for Slow {
+///     async fn request(&self, _: &Peer, _: Request, reply: Responder) {
+///         reply.spawn(move |reply| {
+///             // Any blocking work; the answer goes out when it is done.
+///             let sum: u64 = (0..1_000_000).sum();
+///             // A connection that has closed meanwhile takes no answer.
+///             drop(reply.ok(&sum));
+///         });
+///     }
+/// }
+/// ```
+///
+/// When the connection has ended, handlers that are still waiting are dropped. After the end of input
+/// that is when the configuration's `drain_time_max` has passed; otherwise it is at once. A panic in any of
+/// them is caught: the request is answered *internal error* and the service is used on. `()` is
+/// the service that knows no method.
+pub trait Service: Send + Sync + 'static {
+    /// The connection is there: after its handshake, where it has one. The first call, unless there
+    /// was no handshake; what the peer says waits for its end.
+    fn opened(&self, peer: &Peer) -> impl Future<Output = ()> + Send {
+        let _ = peer;
+        ready(())
+    }
+
+    /// The peer asks something.
+    fn request(
+        &self,
+        peer: &Peer,
+        request: Request,
+        reply: Responder,
+    ) -> impl Future<Output = ()> + Send {
+        let _ = peer;
+        // A connection that has closed in the meantime awaits no answer.
+        let _ = reply.unknown_method(request.method());
+        ready(())
+    }
+
+    /// The peer tells something.
+    fn notification(
+        &self,
+        peer: &Peer,
+        notification: OwnedNotification,
+    ) -> impl Future<Output = ()> + Send {
+        let _ = (peer, notification);
+        ready(())
+    }
+
+    /// The peer gave up a request that has begun; [`cancelled`](crate::cancelled) says so too, and
+    /// at once. Afterwards the handler's future is dropped, and with it the right to answer, which
+    /// then answers as the dialect says. A handler that has handed its [`Responder`] on, to
+    /// [`spawn`](Responder::spawn) or to a task of its own, leaves the answer to that. A request that
+    /// had not begun never reaches the service.
+    fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
+        let _ = (peer, request, reason);
+    }
+
+    /// Something went wrong that the peer was not, or not fully, told. Ignored unless written.
+    fn report(&self, peer: &Peer, report: Report) {
+        let _ = (peer, report);
+    }
+
+    /// The connection is over. The last call.
+    fn closed(&self, peer: &Peer, why: Closed) {
+        let _ = (peer, why);
+    }
+}
+
+impl Service for () {}
+
+/// A service may be shared.
+impl<S: Service> Service for std::sync::Arc<S> {
+    fn opened(&self, peer: &Peer) -> impl Future<Output = ()> + Send {
+        (**self).opened(peer)
+    }
+
+    fn request(
+        &self,
+        peer: &Peer,
+        request: Request,
+        reply: Responder,
+    ) -> impl Future<Output = ()> + Send {
+        (**self).request(peer, request, reply)
+    }
+
+    fn notification(
+        &self,
+        peer: &Peer,
+        notification: OwnedNotification,
+    ) -> impl Future<Output = ()> + Send {
+        (**self).notification(peer, notification)
+    }
+
+    fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
+        (**self).cancelled(peer, request, reason);
+    }
+
+    fn report(&self, peer: &Peer, report: Report) {
+        (**self).report(peer, report);
+    }
+
+    fn closed(&self, peer: &Peer, why: Closed) {
+        (**self).closed(peer, why);
+    }
+}

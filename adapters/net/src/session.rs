@@ -1,0 +1,579 @@
+//! A session between its transport, its service and its callers: one lock around the pure
+//! [`antiphon::session::Session`], and those who wait for something.
+//!
+//! A turn is short: take the lock, tell the time, do one thing, put outcomes into the slots where
+//! they are awaited, let the lock go, and wake. Nothing is read, written, woken, dropped or run
+//! under the lock: values are written to JSON before it is taken.
+//!
+//! | module | has |
+//! |---|---|
+//! | `wake` | the lock, and the wakings that wait until it is free |
+//! | `turn` | one turn of a task |
+//! | `threads` | what the threads of a connection do and wait for |
+//! | `looking` | whether a reading thread has read all that arrived |
+//! | `inlet`, `outlet` | threads that read and write for themselves |
+
+mod inlet;
+mod looking;
+mod outlet;
+mod threads;
+mod turn;
+mod wake;
+
+use std::fmt;
+use std::io;
+#[cfg(debug_assertions)]
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use antiphon::session::{Phase, SessionConfig, Settled, Ticket, Wire};
+use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey};
+
+use crate::batch::batch_name;
+use crate::clock::Clock;
+use crate::context::Context;
+use crate::fault::to_error;
+use crate::line::Line;
+use crate::machine::Outlet;
+use crate::options::{Options, WhenFull};
+use crate::report::ReportedRequest;
+use crate::slot::{CallSlot, Gathering};
+#[cfg(feature = "websocket")]
+use antiphon_websocket::WebSocket;
+
+pub use antiphon::session::grace;
+use inlet::Reading;
+use looking::Looking;
+pub(crate) use looking::Patience;
+pub use turn::{Brought, Moved, Next, Sent};
+pub(crate) use wake::thread_waker;
+pub use wake::{Guard, Sleeper};
+use wake::{Sleepers, Wakes};
+
+/// The pure session inside.
+pub(crate) type Conn = antiphon::session::Session<Tag>;
+
+/// One thing for the service to do.
+pub type Work = antiphon::session::Work<Tag>;
+
+/// Runs with the service's other work when a call has settled.
+pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
+
+/// What waits for a call.
+pub enum Tag {
+    /// One caller.
+    Once(CallSlot),
+    /// The caller of a batch, who knows the call by this name.
+    Batch(Arc<Gathering>, CallId),
+    /// A function that goes on, with the service's other work.
+    Then(Then),
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Once(_) => "Once",
+            Self::Batch(..) => "Batch",
+            Self::Then(_) => "Then",
+        })
+    }
+}
+
+/// A connection that several threads or tasks share.
+pub struct Session {
+    state: Mutex<State>,
+    /// How often the lock was taken, for tests.
+    #[cfg(debug_assertions)]
+    locks: AtomicUsize,
+    /// Where callers may write by themselves, if the transport lets them.
+    outlet: OnceLock<Box<dyn Outlet>>,
+    /// The conversation has ended: work that was taken together before that is not begun. Read
+    /// between one piece of work and the next, where taking the lock would double the locks of a
+    /// request.
+    is_closed: AtomicBool,
+    /// The task sleeps no more since a caller has something to say. Read before the turn, and so
+    /// without the lock.
+    is_called: AtomicBool,
+    options: Options,
+    context: Arc<Context>,
+    /// What is known since the connection opened, where that takes a handshake.
+    learnt: OnceLock<Arc<Context>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What the lock of a [`Session`] guards.
+pub struct State {
+    /// The conversation.
+    pub conn: Conn,
+    /// Those who wait for room to send.
+    pub(crate) line: Line,
+    /// The calls of batches that wait for answers, in order, by the number of the batch.
+    pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
+    /// Who reads, where others than the reading thread may.
+    reading: Reading,
+    /// Whether the reading thread has read all, while something is due.
+    looking: Looking,
+    /// What the writer is to go on with, of a write that a caller began; otherwise empty.
+    left_over: Vec<u8>,
+    /// The request whose handler panicked last, until that is reported.
+    panicked: Option<ReportedRequest>,
+    /// The phase that everybody has been woken for.
+    seen: Phase,
+    /// Whether reading was paused when the turn before this one ended.
+    was_paused: bool,
+    /// The transport has been let go.
+    is_let_go: bool,
+    /// When the task or thread that keeps time wakes by itself.
+    alarm: Instant,
+    sleepers: Sleepers,
+    /// Tasks and threads that wait for a change.
+    watchers: Vec<Waker>,
+    /// Tasks and threads that wait for output to be written.
+    flushers: Vec<Waker>,
+    wakes: Wakes,
+}
+
+impl Session {
+    /// Begins a conversation over a transport of which `context` is known. The connection has the
+    /// number that `context` has, or the configured one if that is 0.
+    pub fn new(mut options: Options, mut context: Context, clock: Arc<dyn Clock>) -> Self {
+        match context.connection {
+            0 => context.connection = options.config.connection,
+            number => options.config.connection = number,
+        }
+        let now = clock.now();
+        let (wire, failed) = wire(&options, now);
+        let mut conn = Conn::new(session_config(&options, context.is_accepted), wire, now);
+        if failed.is_some() {
+            conn.abort(failed.map(Into::into));
+        }
+        Self {
+            state: Mutex::new(State::new(conn)),
+            #[cfg(debug_assertions)]
+            locks: AtomicUsize::new(0),
+            outlet: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
+            is_called: AtomicBool::new(false),
+            options,
+            context: Arc::new(context),
+            learnt: OnceLock::new(),
+            clock,
+        }
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What the transport knows: more after a handshake, where there is one.
+    pub fn context(&self) -> &Arc<Context> {
+        self.learnt.get().unwrap_or(&self.context)
+    }
+
+    /// The present.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Takes the lock. No foreign code may run before the guard is dropped.
+    pub fn lock(&self) -> Guard<'_> {
+        #[cfg(debug_assertions)]
+        self.locks.fetch_add(1, Ordering::Relaxed);
+        // Nothing that can panic runs under the lock.
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Guard::new(self, state)
+    }
+
+    /// Whether a caller has woken the task, since it was asked last.
+    pub fn take_called(&self) -> bool {
+        self.is_called.swap(false, Ordering::Relaxed)
+    }
+
+    /// How often the lock was taken so far.
+    #[cfg(debug_assertions)]
+    #[doc(hidden)]
+    pub fn locks(&self) -> usize {
+        self.locks.load(Ordering::Relaxed)
+    }
+
+    /// Does one thing with the conversation, and wakes those it concerns.
+    pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        state.conn.handle_time(self.now());
+        act(&mut state)
+    }
+
+    /// Answers a request, and writes the answer if that can be done here.
+    pub(crate) fn answer<R>(&self, answer: impl FnOnce(&mut Conn) -> R) -> R {
+        let mut state = self.lock();
+        state.conn.handle_time(self.now());
+        let result = answer(&mut state.conn);
+        // Where more is to be served, its answers may leave together.
+        if !state.conn.has_work() {
+            drop(self.write_out(state));
+        }
+        result
+    }
+
+    /// Puts outcomes where they are awaited, and notes who has something to do now.
+    fn end_turn(&self, state: &mut State) {
+        while let Some(settled) = state.conn.poll_settled() {
+            state.reading.is_call_settled = true;
+            state.settle(settled);
+        }
+        let phase = state.conn.phase();
+        if phase != state.seen {
+            self.see_phase(state, phase);
+        }
+        let is_paused = !state.conn.may_read();
+        if is_paused != state.was_paused {
+            state.was_paused = is_paused;
+            state.rouse(Sleeper::Reader);
+        }
+        if state.conn.has_cancels() {
+            state.rouse_watchers();
+        }
+        if state.conn.has_work() {
+            state.rouse(Sleeper::Service);
+        }
+        if state.conn.has_transmit() && state.rouse(Sleeper::Writer) {
+            self.is_called.store(true, Ordering::Relaxed);
+        }
+        if state
+            .conn
+            .poll_timeout()
+            .is_some_and(|due| due < state.alarm)
+        {
+            state.rouse(Sleeper::Timer);
+        }
+        if !state.line.is_empty() && !state.conn.is_full() {
+            let next = state.line.call_first();
+            state.wakes.extend(next);
+        }
+    }
+
+    #[cold]
+    fn see_phase(&self, state: &mut State, phase: Phase) {
+        if state.seen == Phase::Opening && state.conn.has_opened() {
+            self.learn(state);
+        }
+        if phase.closed().is_some() {
+            self.is_closed.store(true, Ordering::Relaxed);
+        }
+        state.seen = phase;
+        state.rouse_all();
+    }
+
+    /// Adds what a handshake has told to what is known of the transport.
+    fn learn(&self, state: &mut State) {
+        let handshake = state.conn.take_handshake();
+        let mut context = Context::clone(&self.context);
+        context.target = handshake.target;
+        for (name, value) in &handshake.headers {
+            context.headers.push(name, value);
+        }
+        context.subprotocol = handshake.subprotocol;
+        // There is one handshake.
+        let _ = self.learnt.set(Arc::new(context));
+    }
+
+    /// Gives a request back that was taken and that the end of the conversation has cancelled.
+    ///
+    /// # Errors
+    /// It may begin.
+    pub fn give_back(&self, ticket: Ticket) -> Result<(), Ticket> {
+        if !self.is_closed.load(Ordering::Relaxed) {
+            return Err(ticket);
+        }
+        self.act(|state| state.conn.give_back(ticket))
+    }
+
+    /// The next cancel, for a service that is at work on a notification.
+    pub fn take_cancelled(&self) -> Option<Work> {
+        self.lock().conn.poll_cancelled()
+    }
+
+    /// The request whose handler has just panicked, if it was one: for the report of that.
+    pub fn take_panicked(&self) -> Option<ReportedRequest> {
+        self.lock().panicked.take()
+    }
+
+    /// Puts a report among the service's work.
+    pub fn report(&self, report: antiphon::session::Report) {
+        self.act(|state| state.conn.report(report));
+    }
+
+    /// Ends the conversation at once.
+    pub fn close(&self, reason: CloseReason) {
+        self.act(|state| state.conn.close(reason));
+    }
+
+    /// Ends the conversation in good order.
+    pub fn drain(&self) {
+        self.act(|state| state.conn.drain());
+    }
+
+    /// Ends a connection that never got a transport, or lost it with the panic of one.
+    #[cold]
+    pub fn abort(&self, error: Option<io::Error>) {
+        self.act(|state| state.conn.abort(error.map(Into::into)));
+    }
+
+    /// Takes the message of an exchange.
+    pub fn receive_message(&self, message: Input<'_>) {
+        self.act(|state| state.conn.handle_message(message));
+    }
+
+    /// Takes the reply of an exchange, where there is one, and ends the exchange if all that came in has
+    /// been taken and answered: says why. The service has the last word.
+    pub fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
+        let mut state = self.lock();
+        // The turn before may have taken it.
+        state.conn.take_transmit(reply);
+        state.conn.handle_written();
+        if state.conn.requests_open() > 0 || state.conn.has_work() {
+            return None;
+        }
+        state.conn.handle_eof();
+        Some(state.let_go())
+    }
+
+    /// Ends an exchange, answered or not, and lets go of what still waits for the service.
+    pub fn end_exchange(&self) -> Closed {
+        let mut state = self.lock();
+        state.conn.handle_eof();
+        let why = state.let_go();
+        drop(state);
+        self.let_work_go();
+        why
+    }
+
+    /// Notes that the transport has been let go.
+    pub fn let_go(&self) {
+        self.lock().let_go();
+    }
+
+    /// Why the connection ended, once its transport has been let go, and what broke it.
+    pub fn finished(&self) -> (Closed, Option<io::Error>) {
+        let state = self.lock();
+        let why = state.finished().unwrap_or(Closed::EndOfInput);
+        (why, state.fault())
+    }
+
+    /// Whether anything waits for the service.
+    pub fn has_work(&self) -> bool {
+        self.lock().conn.has_work()
+    }
+
+    /// How long the other side's end of stream is awaited after ours. Nothing, if it has been given
+    /// up.
+    pub fn linger(&self) -> Duration {
+        self.lock().conn.linger()
+    }
+
+    /// Lets go of what waits for the service. It may hold the session and so keep itself alive.
+    pub fn let_work_go(&self) {
+        loop {
+            let work = self.lock().conn.poll_work(true);
+            // It is dropped without the lock.
+            if work.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// What carries the messages, or why it cannot.
+fn wire(options: &Options, now: Instant) -> (Wire, Option<io::Error>) {
+    #[cfg(feature = "websocket")]
+    if let Some(websocket) = &options.websocket {
+        return match WebSocket::new(Arc::clone(websocket), &options.config, now) {
+            Ok(websocket) => (Wire::Layered(Box::new(websocket)), None),
+            Err(error) => (Wire::Messages, Some(error)),
+        };
+    }
+    let _ = now;
+    match options.config.framing {
+        Framing::Messages => (Wire::Messages, None),
+        _ => (Wire::Stream, None),
+    }
+}
+
+fn session_config(options: &Options, is_accepted: bool) -> SessionConfig {
+    let mut config = SessionConfig::new(options.config);
+    config.max_queued_messages = options.queue_messages_max;
+    config.max_queued_bytes = options.queue_bytes_max;
+    config.when_full = match options.when_full {
+        WhenFull::Pause => antiphon::session::WhenFull::Pause,
+        WhenFull::Drop => antiphon::session::WhenFull::Drop,
+    };
+    config.linger = options.linger;
+    config.refuse_http = is_accepted && options.refuse_http;
+    config
+}
+
+impl State {
+    fn new(conn: Conn) -> Self {
+        Self {
+            seen: conn.phase(),
+            was_paused: !conn.may_read(),
+            conn,
+            line: Line::default(),
+            batches: Vec::new(),
+            reading: Reading::default(),
+            looking: Looking::default(),
+            left_over: Vec::new(),
+            panicked: None,
+            is_let_go: false,
+            alarm: Instant::FAR_FUTURE,
+            sleepers: Sleepers::default(),
+            watchers: Vec::new(),
+            flushers: Vec::new(),
+            wakes: Wakes::new(),
+        }
+    }
+
+    /// Notes that the transport has been let go, and says why the connection ended.
+    fn let_go(&mut self) -> Closed {
+        if !self.conn.phase().is_over() {
+            self.conn.abort(None);
+        }
+        self.is_let_go = true;
+        self.rouse_all();
+        self.finished().unwrap_or(Closed::EndOfInput)
+    }
+
+    /// Whether nobody waits for the answer to a request any more.
+    pub fn is_cancelled(&self, request: RequestKey) -> bool {
+        self.conn.is_cancelled(request)
+    }
+
+    /// What broke the transport, if anything did before the connection was meant to end.
+    pub fn fault(&self) -> Option<io::Error> {
+        self.conn.fault().map(to_error)
+    }
+
+    /// Why the connection takes nothing more in; none while it does.
+    pub fn closed(&self) -> Option<Closed> {
+        self.conn.phase().closed()
+    }
+
+    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
+    pub fn is_closing(&self) -> bool {
+        !matches!(self.conn.phase(), Phase::Opening | Phase::Open)
+    }
+
+    /// Why the connection ended, once its transport has been let go.
+    pub fn finished(&self) -> Option<Closed> {
+        self.closed().filter(|_| self.is_let_go)
+    }
+
+    /// Ready once all that was sent up to `mark` has been written; an error if it never will be.
+    pub(crate) fn written_to(&self, mark: u64) -> Option<io::Result<()>> {
+        match self.conn.is_written(mark) {
+            Some(is_written) => is_written.then_some(Ok(())),
+            None => Some(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Whether messages can be exchanged: false until a handshake is done, where there is one. The
+    /// service is not told of a connection before.
+    pub fn is_open(&self) -> bool {
+        self.conn.has_opened()
+    }
+
+    /// Whether messages can be exchanged, or why they never will be; none while that is open.
+    pub(crate) fn opened(&mut self) -> Option<io::Result<()>> {
+        if self.is_open() {
+            return Some(Ok(()));
+        }
+        self.closed()?;
+        let error = self.fault();
+        Some(Err(error.unwrap_or(io::ErrorKind::NotConnected.into())))
+    }
+
+    /// Remembers what a panic has taken along, until it is reported.
+    pub(crate) fn note_panicked(&mut self, request: Option<ReportedRequest>) {
+        self.panicked = request;
+    }
+
+    /// Puts an outcome where it is awaited.
+    fn settle(&mut self, settled: Settled<Tag>) {
+        let waker = match settled.waiter {
+            Tag::Once(slot) => slot.put(settled.outcome),
+            Tag::Batch(gathering, name) => {
+                let (is_last, waker) = gathering.put(name, settled.outcome);
+                if is_last {
+                    let number = gathering.number();
+                    self.batches.retain(|(known, _)| *known != number);
+                }
+                waker
+            }
+            // It comes in order, as the service's work.
+            Tag::Then(_) => None,
+        };
+        self.wakes.extend(waker);
+    }
+
+    /// The call that has this name, or is it.
+    pub(crate) fn call(&self, name: CallId) -> CallId {
+        let Some((batch, at)) = batch_name(name) else {
+            return name;
+        };
+        let known = self.batches.iter().find(|(number, _)| *number == batch);
+        let call = known.and_then(|(_, calls)| calls.get(at));
+        call.copied().unwrap_or(name)
+    }
+
+    /// Settles a call that was given up. What waited comes back if it is to be dropped, which is
+    /// done without the lock.
+    pub(crate) fn settle_cancelled(&mut self, call: CallId, waiter: Tag) -> Option<Tag> {
+        if let Tag::Then(_) = waiter {
+            return Some(waiter);
+        }
+        let outcome = OwnedOutcome::Aborted;
+        self.settle(Settled {
+            call,
+            waiter,
+            outcome,
+        });
+        None
+    }
+
+    /// Takes a waker that is of no use any more, to be woken and dropped without the lock.
+    pub(crate) fn dismiss(&mut self, waker: Option<Waker>) {
+        self.wakes.extend(waker);
+    }
+
+    /// Has `waker` woken at the next change of the phase, or cancel; it looks again then.
+    pub fn watch(&mut self, waker: Waker) {
+        self.watchers.push(waker);
+    }
+
+    /// Has `waker` woken when output has been written; it looks again then.
+    pub fn watch_written(&mut self, waker: Waker) {
+        self.flushers.push(waker);
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("conn", &self.conn)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phase = self.lock().conn.phase();
+        f.debug_struct("Session")
+            .field("phase", &phase)
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,266 @@
+//! One turn of a task that moves the bytes of a session, under one lock.
+
+use std::collections::VecDeque;
+use std::io;
+use std::task::Waker;
+use std::time::Duration;
+
+use antiphon::Instant;
+use antiphon::session::Fault;
+
+use super::{Session, Sleeper, State, Work};
+use crate::transport::child_output::ChildExited;
+
+/// The most work that is taken from a session at once.
+const WORK_MAX: usize = 128;
+
+/// What has come in since the turn before.
+#[derive(Debug)]
+pub enum Brought<'t> {
+    /// Nothing.
+    Nothing,
+    /// Bytes of the stream.
+    Bytes(&'t [u8]),
+    /// One message, over a transport of messages.
+    Message(Vec<u8>),
+    /// The end of the stream.
+    End,
+    /// A read that failed.
+    Failed(io::Error),
+}
+
+/// What became of the output that a turn before has given.
+#[derive(Debug, Default)]
+pub enum Sent {
+    /// Nothing new.
+    #[default]
+    Nothing,
+    /// Some of it has been written, or it has to wait from now on.
+    Some,
+    /// All of it has been written and flushed.
+    All,
+    /// It cannot be written, nor can anything else be.
+    Failed(io::Error),
+}
+
+/// What a task brings to a turn.
+#[derive(Debug)]
+pub struct Moved<'t> {
+    /// The time before the task looked for input.
+    pub now: Instant,
+    /// What it found.
+    pub input: Brought<'t>,
+    /// It has read all that had arrived by `now`, so what is due may end.
+    pub is_drained: bool,
+    /// What became of the output.
+    pub sent: Sent,
+    /// How many requests may begin; none while something has to be done with before anything else
+    /// begins.
+    pub requests: Option<usize>,
+}
+
+/// What the task does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Another turn: work or output was taken.
+    Busy {
+        /// Whether there is room for more input, and use for it.
+        may_read: bool,
+    },
+    /// It sleeps until its waker is woken, until there is something to read if `may_read`, and
+    /// until `wake_at`.
+    Sleep {
+        /// [`Instant::FAR_FUTURE`] for never.
+        wake_at: Instant,
+        /// Whether there is room for more input, and use for it.
+        may_read: bool,
+    },
+    /// Nothing more is to be read or written: it ends the stream, and lets the transport go.
+    Over,
+}
+
+impl Session {
+    /// Takes what the task brings, and gives what the service is to do, at the end of `work`, and
+    /// what is to be written next, if `output` is empty.
+    pub fn turn(
+        &self,
+        moved: Moved<'_>,
+        work: &mut VecDeque<Work>,
+        output: &mut Vec<u8>,
+        waker: &Waker,
+    ) -> Next {
+        let Moved {
+            now,
+            input,
+            is_drained,
+            sent,
+            requests,
+        } = moved;
+        // Clones outside of the lock, so that nothing foreign is dropped under it.
+        let (input, _read_fault) = Failing::of(input);
+        let (sent, _write_fault) = Writing::of(sent);
+        let (waker, may_take_output) = (waker.clone(), output.is_empty());
+        let mut _before = None;
+        let mut state = self.lock();
+        _before = state.sleepers.set(Sleeper::Task, None);
+        state.conn.handle_time(now);
+        state.take_sent(sent, now);
+        state.take_input(input);
+        if is_drained {
+            state.conn.handle_timeout(now);
+        }
+        state.take_work(work, requests);
+        let may_write = may_take_output && state.conn.take_transmit(output);
+        self.end_turn(&mut state);
+        if state.conn.phase().is_over() {
+            return Next::Over;
+        }
+        let may_serve = !work.is_empty() || (requests.is_some() && state.conn.wants_service());
+        let may_read = state.conn.may_read() && state.conn.wants_input();
+        if may_write || may_serve {
+            return Next::Busy { may_read };
+        }
+        let wake_at = state.next_alarm(now, is_drained);
+        state.fall_asleep(Sleeper::Task, waker);
+        Next::Sleep { wake_at, may_read }
+    }
+
+    /// Moves what the service may do next to the end of `work`, in order: at most `requests` of
+    /// them, and nothing behind what has to be done with before anything else begins.
+    pub fn take_work(&self, work: &mut VecDeque<Work>, requests: usize) {
+        self.act(|state| state.take_work(work, Some(requests)));
+    }
+
+    /// Has `waker` woken as soon as there is something for the service to do, for an exchange that
+    /// moves no bytes.
+    pub fn watch_work(&self, waker: Waker) {
+        self.lock().fall_asleep(Sleeper::Task, waker);
+    }
+
+    /// Nothing more comes in: the other side ended its stream, or reading failed.
+    pub fn input_ended(&self, failed: Option<io::Error>) {
+        let input = failed.map_or(Brought::End, Brought::Failed);
+        let (input, _fault) = Failing::of(input);
+        self.act(|state| state.take_input(input));
+    }
+}
+
+/// [`Brought`] with the failure as a session takes it.
+pub(super) enum Failing<'t> {
+    Nothing,
+    Bytes(&'t [u8]),
+    Message(Vec<u8>),
+    End,
+    Failed(Fault),
+    /// Whether the child had no reason to exit, should calls be open or not.
+    Exited(Fault, bool),
+}
+
+impl<'t> Failing<'t> {
+    /// A clone of the failure comes with it, to be dropped last.
+    pub(super) fn of(input: Brought<'t>) -> (Self, Option<Fault>) {
+        let error = match input {
+            Brought::Nothing => return (Self::Nothing, None),
+            Brought::Bytes(bytes) => return (Self::Bytes(bytes), None),
+            Brought::Message(message) => return (Self::Message(message), None),
+            Brought::End => return (Self::End, None),
+            Brought::Failed(error) => error,
+        };
+        let exited = ChildExited::of(&error).map(|exited| !exited.status().success());
+        let fault = Fault::from(error);
+        let kept = Some(fault.clone());
+        match exited {
+            Some(is_failure) => (Self::Exited(fault, is_failure), kept),
+            None => (Self::Failed(fault), kept),
+        }
+    }
+}
+
+/// [`Sent`] with the failure as a session takes it.
+enum Writing {
+    Nothing,
+    Some,
+    All,
+    Failed(Fault),
+}
+
+impl Writing {
+    fn of(sent: Sent) -> (Self, Option<Fault>) {
+        match sent {
+            Sent::Nothing => (Self::Nothing, None),
+            Sent::Some => (Self::Some, None),
+            Sent::All => (Self::All, None),
+            Sent::Failed(error) => {
+                let fault = Fault::from(error);
+                (Self::Failed(fault.clone()), Some(fault))
+            }
+        }
+    }
+}
+
+impl State {
+    fn take_sent(&mut self, sent: Writing, now: Instant) {
+        match sent {
+            Writing::Nothing => return,
+            Writing::Some => self.conn.handle_write_progress(now),
+            Writing::All => self.conn.handle_written(),
+            Writing::Failed(fault) => self.conn.handle_write_failed(fault),
+        }
+        self.rouse_flushers();
+    }
+
+    pub(super) fn take_input(&mut self, input: Failing<'_>) {
+        match input {
+            Failing::Nothing => {}
+            Failing::Bytes(bytes) => self.conn.handle_input(bytes),
+            Failing::Message(message) => self.conn.handle_input(&message),
+            Failing::End => self.conn.handle_eof(),
+            Failing::Failed(fault) => self.conn.handle_read_failed(fault),
+            // A child may leave as it likes once nothing is asked of it.
+            Failing::Exited(fault, is_failure) => {
+                let is_fault = is_failure || self.conn.calls_open() > 0;
+                self.conn.handle_peer_gone(is_fault.then_some(fault));
+            }
+        }
+    }
+
+    fn take_work(&mut self, work: &mut VecDeque<Work>, requests: Option<usize>) {
+        let Some(mut requests) = requests else {
+            // Only cancels go past what is being served.
+            while let Some(cancelled) = self.conn.poll_cancelled() {
+                self.rouse_watchers();
+                work.push_back(cancelled);
+            }
+            return;
+        };
+        while work.len() < WORK_MAX {
+            let Some(next) = self.conn.poll_work(requests > 0) else {
+                break;
+            };
+            let is_ordered = matches!(next, Work::Opened | Work::Notification(_));
+            requests -= usize::from(matches!(next, Work::Request(..)));
+            if matches!(next, Work::Cancelled(..)) {
+                self.rouse_watchers();
+            }
+            work.push_back(next);
+            if is_ordered {
+                break;
+            }
+        }
+    }
+
+    /// When whatever keeps time is to come back, if nothing wakes it earlier.
+    pub(super) fn next_alarm(&mut self, now: Instant, is_drained: bool) -> Instant {
+        let mut wake_at = self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+        if is_drained {
+            // A bound that should prove stale again and again costs a look a millisecond, no more.
+            wake_at = wake_at.max(now + Duration::from_millis(1));
+        }
+        // What is set stays set: to look once for nothing costs less than to set it for each call.
+        if now < self.alarm {
+            wake_at = wake_at.min(self.alarm);
+        }
+        self.alarm = wake_at;
+        wake_at
+    }
+}

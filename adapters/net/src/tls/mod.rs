@@ -1,0 +1,266 @@
+//! What TLS streams have in common, whoever moves their bytes: names, what went wrong, and who is
+//! at the other end.
+//!
+//! The rules guarded here: no configuration is made here, so no cryptography, root certificate or
+//! protocol version is chosen for anybody; and what a handshake failed of has a name of its own,
+//! wherever the error has been carried.
+//!
+//! rustls speaks TLS 1.2 and 1.3 and nothing older, whatever its configuration.
+
+mod stream;
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+pub use rustls;
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, CertificateError, CommonState, Error, PeerIncompatible};
+pub use stream::{TlsIo, let_go, poll_write_below};
+
+use crate::context::Context;
+
+/// Why a TLS connection was not made, or broke.
+///
+/// In TLS 1.3 a client is through with its handshake before the server has looked at the client's
+/// certificate: that it was refused comes with the first read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TlsFault {
+    /// The other side speaks no TLS of version 1.2 or later.
+    Version,
+    /// The server's certificate is for other names than the one asked for.
+    WrongName,
+    /// The certificate shown to us was valid once.
+    Expired,
+    /// The certificate shown to us is not valid yet.
+    NotYetValid,
+    /// Nobody whom we trust has signed the certificate shown to us.
+    UnknownIssuer,
+    /// The certificate shown to us is broken, revoked or not for this use.
+    BadCertificate,
+    /// A client certificate is required and none was shown: by the client, told to the server as by
+    /// the server, told to the client.
+    ClientCertificateMissing,
+    /// The other side refused what we have shown it, our certificate perhaps, or gave up.
+    Refused,
+    /// What came is no TLS, or breaks its rules.
+    Protocol,
+}
+
+impl TlsFault {
+    /// What `error` means, if it came from TLS, however deep inside it.
+    ///
+    /// ```
+    /// use antiphon_net::tls::{TlsFault, explain, rustls};
+    /// use std::io;
+    /// let error = rustls::Error::NoCertificatesPresented;
+    /// let error = explain(io::Error::new(io::ErrorKind::InvalidData, error));
+    /// assert_eq!(TlsFault::of(&error), Some(TlsFault::ClientCertificateMissing));
+    /// assert_eq!(TlsFault::of(&io::ErrorKind::TimedOut.into()), None);
+    /// ```
+    pub fn of(error: &io::Error) -> Option<Self> {
+        let mut inner: Option<&(dyn StdError + 'static)> = Some(error.get_ref()?);
+        while let Some(error) = inner {
+            if let Some(error) = error.downcast_ref::<TlsError>() {
+                return Some(error.fault);
+            }
+            if let Some(error) = error.downcast_ref::<Error>() {
+                return Some(Self::of_rustls(error));
+            }
+            let nested = error.downcast_ref::<io::Error>().and_then(Self::of);
+            if nested.is_some() {
+                return nested;
+            }
+            inner = error.source();
+        }
+        None
+    }
+
+    fn of_rustls(error: &Error) -> Self {
+        match error {
+            Error::InvalidCertificate(error) => Self::of_certificate(error),
+            Error::PeerIncompatible(
+                PeerIncompatible::ServerDoesNotSupportTls12Or13
+                | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+                | PeerIncompatible::SupportedVersionsExtensionRequired
+                | PeerIncompatible::Tls12NotOffered
+                | PeerIncompatible::Tls12NotOfferedOrEnabled
+                // What rustls misses first in the hello of a client from before TLS 1.2, where the
+                // extension was invented.
+                | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
+            )
+            | Error::AlertReceived(AlertDescription::ProtocolVersion) => Self::Version,
+            Error::NoCertificatesPresented
+            | Error::AlertReceived(AlertDescription::CertificateRequired) => {
+                Self::ClientCertificateMissing
+            }
+            Error::AlertReceived(_) => Self::Refused,
+            _ => Self::Protocol,
+        }
+    }
+
+    fn of_certificate(error: &CertificateError) -> Self {
+        match error {
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Self::WrongName
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                Self::NotYetValid
+            }
+            CertificateError::UnknownIssuer => Self::UnknownIssuer,
+            _ => Self::BadCertificate,
+        }
+    }
+}
+
+impl fmt::Display for TlsFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Version => "the other side speaks no TLS of version 1.2 or later",
+            Self::WrongName => "the certificate is for another name",
+            Self::Expired => "the certificate has expired",
+            Self::NotYetValid => "the certificate is not valid yet",
+            Self::UnknownIssuer => "the certificate is signed by nobody who is trusted",
+            Self::BadCertificate => "the certificate cannot be accepted",
+            Self::ClientCertificateMissing => "a client certificate is required and none was shown",
+            Self::Refused => "the other side refused the connection",
+            Self::Protocol => "the other side does not keep to TLS",
+        })
+    }
+}
+
+/// An error of TLS, inside of an [`io::Error`] of kind
+/// [`InvalidData`](io::ErrorKind::InvalidData). Its source is rustls's own error.
+#[derive(Debug)]
+pub struct TlsError {
+    fault: TlsFault,
+    source: Error,
+}
+
+impl TlsError {
+    /// What it means.
+    pub fn fault(&self) -> TlsFault {
+        self.fault
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TLS: {} ({})", self.fault, self.source)
+    }
+}
+
+impl StdError for TlsError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl From<Error> for TlsError {
+    fn from(source: Error) -> Self {
+        let fault = TlsFault::of_rustls(&source);
+        Self { fault, source }
+    }
+}
+
+/// The same error, saying what it means if it came from TLS.
+pub fn explain(error: io::Error) -> io::Error {
+    let kind = error.kind();
+    match error.downcast::<Error>() {
+        Ok(error) => io::Error::new(kind, TlsError::from(error)),
+        Err(error) => error,
+    }
+}
+
+/// The name or address that a server's certificate is checked against.
+///
+/// # Errors
+/// [`InvalidInput`](io::ErrorKind::InvalidInput): it is neither.
+pub fn server_name(name: &str) -> io::Result<ServerName<'static>> {
+    let parsed = ServerName::try_from(name).map(|name| name.to_owned());
+    parsed.map_err(|_| {
+        let text = format!("{name:?} is no name of a server");
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })
+}
+
+/// The certificate that the other side has proved to own, in DER.
+pub fn certificate_of(state: &CommonState) -> Option<Vec<u8>> {
+    let chain = state.peer_certificates()?;
+    chain.first().map(|certificate| certificate.to_vec())
+}
+
+/// Somebody who is told of the connections that did not get through their handshake. Nobody, to
+/// begin with.
+#[derive(Clone, Default)]
+pub struct OnFailure(Option<Arc<FailureFn>>);
+
+type FailureFn = dyn Fn(&Context, &io::Error) + Send + Sync;
+
+impl OnFailure {
+    /// Tells `report`, for logs and counts. It runs where the connection would have: briefly.
+    pub fn new(report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(report)))
+    }
+
+    /// Tells of one.
+    pub fn tell(&self, context: &Context, error: &io::Error) {
+        if let Some(report) = &self.0 {
+            report(context, error);
+        }
+    }
+}
+
+impl fmt::Debug for OnFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnFailure").field(&self.0.is_some()).finish()
+    }
+}
+
+/// A handshake under way. If it is dropped before it is [`done`](Self::done), its deadline has
+/// come, or the server has been stopped.
+#[derive(Debug)]
+pub struct Watched {
+    on_failure: OnFailure,
+    /// None once its end has been told.
+    context: Option<Context>,
+}
+
+impl Watched {
+    /// Begins.
+    pub fn new(on_failure: OnFailure, context: Context) -> Self {
+        Self {
+            on_failure,
+            context: Some(context),
+        }
+    }
+
+    /// It has ended, and how. Gives back what is known of the connection.
+    ///
+    /// # Errors
+    /// The one given, which has been told.
+    pub fn done<T>(mut self, outcome: io::Result<T>) -> io::Result<(T, Context)> {
+        // It is taken here alone, and this takes the whole.
+        let context = self.context.take().unwrap_or_default();
+        match outcome.map_err(explain) {
+            Ok(stream) => Ok((stream, context)),
+            Err(error) => {
+                self.on_failure.tell(&context, &error);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(context) = self.context.take() {
+            let text = "the TLS handshake was not finished in time";
+            let error = io::Error::new(io::ErrorKind::TimedOut, text);
+            self.on_failure.tell(&context, &error);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A server in a child process, spoken to over its standard input and output.
+
+use std::io;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{ChildOptions, Process};
+use antiphon::CloseReason;
+
+use crate::driver::drive;
+use crate::peer::Peer;
+use crate::runtime::{SharedRuntime, sleep_until};
+use crate::service::Service;
+use crate::transport::link::Link;
+use crate::transport::threads::threads;
+
+/// The first and the longest pause between two looks at whether the child has exited.
+const EXIT_PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
+/// A running child process and the connection to it.
+///
+/// Dropping it closes the connection, kills the child and reaps it. To end it in good order say
+/// whatever the protocol says at the end, then call [`close`](Self::close).
+#[derive(Debug)]
+#[must_use = "dropping it kills the child"]
+pub struct Child {
+    peer: Peer,
+    process: Process,
+    runtime: SharedRuntime,
+}
+
+impl Child {
+    /// Starts `command` and speaks to it over its standard input and output. `service` answers
+    /// what it asks.
+    ///
+    /// # Errors
+    /// The command cannot be started; the error names it.
+    pub fn spawn(
+        command: Command,
+        options: impl Into<ChildOptions>,
+        service: impl Service,
+        runtime: &SharedRuntime,
+    ) -> io::Result<Self> {
+        let options = options.into();
+        let (process, stdout, stdin) =
+            Process::spawn(command, options.stderr_bytes_max, options.on_stderr)?;
+        let link = Link::new(threads(stdout, stdin)?);
+        let (peer, driver) = drive(link, options.options, Arc::new(service), runtime);
+        // How it ends is told to the service, and by the peer.
+        runtime.spawn(Box::pin(async { drop(driver.await) }));
+        let runtime = Arc::clone(runtime);
+        Ok(Self {
+            peer,
+            process,
+            runtime,
+        })
+    }
+
+    /// The handle to the other side.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The last bytes that the child wrote to its standard error.
+    pub fn stderr(&self) -> Vec<u8> {
+        self.process.stderr()
+    }
+
+    /// Waits for the child to exit by itself. `None` if that takes longer than `timeout`.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub async fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+        let deadline = self.runtime.now() + timeout;
+        let (mut pause, pause_max) = EXIT_PAUSES;
+        loop {
+            if let Some(status) = self.process.try_wait()? {
+                return Ok(Some(status));
+            }
+            let now = self.runtime.now();
+            if now >= deadline {
+                return Ok(None);
+            }
+            sleep_until(&*self.runtime, deadline.min(now + pause)).await;
+            pause = (pause * 2).min(pause_max);
+        }
+    }
+
+    /// Ends the conversation: closes the connection, and with it the child's input, waits for the
+    /// child to exit, and kills it after `timeout`.
+    ///
+    /// # Errors
+    /// The system does not tell how it ended.
+    pub async fn close(self, timeout: Duration) -> io::Result<ExitStatus> {
+        self.peer.close(CloseReason::Done);
+        if let Some(status) = self.wait(timeout).await? {
+            return Ok(status);
+        }
+        self.kill()
+    }
+
+    /// Kills the child at once, and reaps it. An exit before that keeps its status.
+    ///
+    /// # Errors
+    /// The system does not tell how it ended.
+    pub fn kill(&self) -> io::Result<ExitStatus> {
+        self.process.kill()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.peer.close(CloseReason::Done);
+    }
+}

@@ -1,0 +1,247 @@
+//! What waits for the service and for the transport is bounded, and what is beyond is told.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use antiphon::session::Report;
+use antiphon::{CancelStyle, Config, SendError};
+
+use antiphon_net::{BatchBuilder, Machine, Next, Options, Pool, Room, WhenFull, Work};
+
+use super::support::{LONG, Side, request};
+
+fn note(text: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"n","params":["{text}"]}}"#)
+}
+
+/// What waits for the service, in a word each.
+fn waiting(side: &Side) -> Vec<String> {
+    let mut seen = Vec::new();
+    while let Some(work) = side.work() {
+        seen.push(match work {
+            Work::Report(Report::Dropped { messages }) => format!("{messages} dropped"),
+            Work::Report(Report::QueueFull(_)) => "full".into(),
+            Work::Notification(_) => "Notification".into(),
+            Work::Request(..) => "Request".into(),
+            Work::Cancelled(..) => "Cancelled".into(),
+            Work::Settled(_) => "Settled".into(),
+            other => format!("{other:?}"),
+        });
+    }
+    seen
+}
+
+// OBS-10 SEC-10
+#[test]
+fn messages_beyond_their_number_are_dropped_and_counted_where_they_stood() {
+    let mut options = Options::from(Config::new());
+    options.queue_messages_max = 2;
+    options.when_full = WhenFull::Drop;
+    let side = Side::new(options);
+    for _ in 0..5 {
+        side.hear(&note(""));
+    }
+    side.hear(&request(1));
+    // What is malformed is told to the service, in the same number.
+    side.hear("{");
+    assert_eq!(
+        waiting(&side),
+        ["Notification", "Notification", "4 dropped", "Request"]
+    );
+    side.hear(&note(""));
+    assert_eq!(waiting(&side), ["Notification"]);
+}
+
+// SEC-10 SEC-11
+#[test]
+fn messages_beyond_their_bytes_are_dropped_and_one_always_fits() {
+    let mut options = Options::from(Config::new());
+    options.queue_bytes_max = 500;
+    options.when_full = WhenFull::Drop;
+    let side = Side::new(options);
+    side.hear(&note(&"x".repeat(1000)));
+    side.hear(&note(""));
+    assert_eq!(waiting(&side), ["Notification", "1 dropped"]);
+    for _ in 0..6 {
+        side.hear(&note(&"x".repeat(100)));
+    }
+    let taken = waiting(&side);
+    assert_eq!(
+        taken,
+        ["Notification", "Notification", "Notification", "3 dropped"]
+    );
+}
+
+// SEC-10 SEC-11
+#[test]
+fn requests_beyond_their_bytes_are_busy_until_others_are_answered() {
+    let mut options = Options::from(Config::new());
+    options.queue_bytes_max = 2 * request(1).len();
+    options.when_full = WhenFull::Drop;
+    let side = Side::new(options);
+    for id in 1..=3 {
+        side.hear(&request(id));
+    }
+    let refused = side.written();
+    assert!(
+        refused.contains("-32002") && refused.contains(r#""id":3"#),
+        "{refused}"
+    );
+    let (one, _two) = (side.request().1, side.request().1);
+    assert_eq!(waiting(&side), ["full"]);
+    // Those that are served hold their bytes.
+    side.hear(&request(4));
+    assert!(side.written().contains("-32002"));
+    one.ok(&1).unwrap();
+    assert!(side.written().contains("result"));
+    assert_eq!(waiting(&side), ["full"]);
+    side.hear(&request(5));
+    assert_eq!(side.written(), "");
+    assert_eq!(waiting(&side), ["Request"]);
+}
+
+// CAN-09
+#[test]
+fn a_request_that_is_cancelled_while_it_waits_never_begins() {
+    let mut options = Options::from(Config::lsp().with_framing(antiphon::Framing::Newline));
+    options.config.cancel_send = CancelStyle::Lsp;
+    options.queue_bytes_max = request(1).len();
+    options.when_full = WhenFull::Drop;
+    let side = Side::new(options);
+    side.hear(&request(1));
+    side.hear(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}"#);
+    assert!(side.written().contains("-32800"));
+    assert_eq!(waiting(&side), [""; 0]);
+    // Its bytes have been let go of.
+    side.hear(&request(2));
+    assert_eq!(side.written(), "");
+    let (_, reply) = side.request();
+    side.hear(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#);
+    assert!(reply.is_cancelled());
+    assert_eq!(waiting(&side), ["Cancelled"]);
+}
+
+// CLI-06 SEC-10
+#[test]
+fn whoever_waits_for_room_waits_until_the_deadline() {
+    let mut config = Config::new();
+    config.outbox_bytes_soft = 10;
+    let side = Side::new(config);
+    side.notify("fills the output");
+    let (done, is_done) = mpsc::channel();
+    let handle = side.handle();
+    thread::spawn(move || {
+        let now = handle.session().now();
+        let refused = handle.notify("n", (), Room::Wait(now));
+        let ((), batch) = BatchBuilder::build(|batch| batch.notify("n", ())).unwrap();
+        let batch = handle.send_batch(&batch, now, Room::Wait(now));
+        done.send((refused, batch.map(drop))).unwrap();
+    });
+    let (refused, batch) = is_done.recv_timeout(LONG).expect("an end");
+    assert_eq!(refused, Err(SendError::Full));
+    assert_eq!(batch, Err(SendError::Full));
+}
+
+// SEC-10
+#[test]
+fn so_many_jobs_run_so_many_wait_and_threads_without_work_end() {
+    let pool = Pool::new(1, 1);
+    let (entered, inside) = mpsc::channel();
+    let (release, held) = mpsc::channel::<()>();
+    let job = move || {
+        entered.send(()).unwrap();
+        held.recv().unwrap();
+    };
+    assert!(pool.run(Box::new(job)).is_ok());
+    inside.recv_timeout(LONG).unwrap();
+    let (done, is_done) = mpsc::channel();
+    let again = done.clone();
+    assert!(pool.run(Box::new(move || done.send(()).unwrap())).is_ok());
+    assert!(is_done.try_recv().is_err(), "one runs at a time");
+    let refused = pool.run(Box::new(move || again.send(()).unwrap()));
+    assert!(refused.is_err());
+    release.send(()).unwrap();
+    is_done.recv_timeout(LONG).unwrap();
+    let deadline = Instant::now() + 2 * LONG;
+    while !format!("{pool:?}").contains("threads: 0") {
+        assert!(Instant::now() < deadline, "{pool:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_stays_behind_when_a_part_is_written_has_its_time_from_then_on() {
+    let mut config = Config::new();
+    config.framing = antiphon::Framing::Messages;
+    config.write_time_max = Some(Duration::from_secs(60));
+    let side = Side::new(config);
+    side.notify("a");
+    side.notify("b");
+    let due = || side.session.lock().conn.poll_timeout();
+    assert_eq!(due(), Some(antiphon::Instant::from_millis(60_000)));
+    side.pass(50_000);
+    // No turn has told the connection the time.
+    let mut taken = Vec::new();
+    assert!(side.session.take_output(&mut taken));
+    assert_eq!(due(), Some(antiphon::Instant::from_millis(110_000)));
+}
+
+#[test]
+fn what_is_due_ends_only_in_a_turn_that_has_read_all() {
+    let side = Side::default();
+    let due = antiphon::Instant::from_millis(50);
+    let _call = side.handle().call("m", (), due, Room::Now).unwrap();
+    side.written();
+    side.pass(60);
+    assert!(matches!(side.step(false), Next::Sleep { wake_at, .. } if wake_at == due));
+    assert_eq!(side.session.lock().conn.calls_open(), 1);
+    let late = antiphon::Instant::from_millis(60);
+    assert!(matches!(side.step(true), Next::Sleep { wake_at, .. } if wake_at > late));
+    assert_eq!(side.session.lock().conn.calls_open(), 0);
+}
+
+// USE-02 USE-04
+#[test]
+fn a_message_that_has_begun_is_not_late_while_nothing_is_read() {
+    let mut config = Config::new();
+    config.frame_time_max = Some(Duration::from_secs(1));
+    let mut options = Options::from(config);
+    options.queue_messages_max = 2;
+    let side = Side::new(options);
+    side.hear(&note(""));
+    assert!(side.may_read());
+    // The second fills the queue, and the third has begun.
+    let lines = format!("{}\n{}\n", note(""), note(""));
+    side.session.receive(&lines.as_bytes()[..lines.len() - 5]);
+    assert!(!side.may_read());
+    for _ in 0..10 {
+        side.wait(900);
+        assert_eq!(side.closed(), None);
+    }
+    assert_eq!(waiting(&side), ["Notification", "Notification"]);
+    assert!(side.may_read());
+    // From here on it has its time.
+    side.turn();
+    side.wait(900);
+    assert_eq!(side.closed(), None);
+    side.wait(150);
+    assert!(side.closed().is_some());
+}
+
+// USE-02
+#[test]
+fn opening_a_call_has_reading_go_on_up_to_twice_the_limits() {
+    let mut options = Options::from(Config::new());
+    options.queue_messages_max = 2;
+    let side = Side::new(options);
+    side.hear(&note(""));
+    side.hear(&note(""));
+    assert!(!side.may_read());
+    let _call = side.call("m");
+    assert!(side.may_read());
+    side.hear(&note(""));
+    assert_eq!(side.closed(), None);
+    side.hear(&note(""));
+    assert!(side.closed().is_some());
+}

@@ -1,0 +1,128 @@
+//! The connections of a client, without one.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use antiphon::{
+    CloseReason, Instant, LinkState, OwnedOutcome, ReconnectStrategy, Resends, SendError,
+};
+use antiphon_net::{CallError, ClientOptions, Handle, Roster, is_sent_again};
+
+use super::support::Side;
+
+fn roster(change: impl FnOnce(&mut ClientOptions)) -> Arc<Roster> {
+    let mut options = ClientOptions::default();
+    change(&mut options);
+    Arc::new(Roster::new(options).unwrap())
+}
+
+fn is(picked: Option<Handle>, side: &Side) -> bool {
+    picked.is_some_and(|handle| Arc::ptr_eq(handle.session(), &side.session))
+}
+
+// CON-08
+#[test]
+fn a_call_goes_to_an_open_connection_with_the_fewest_calls() {
+    let roster = roster(|options| options.connections = 3);
+    assert!(roster.pick().is_none());
+    let (busy, free, closed) = (Side::default(), Side::default(), Side::default());
+    let _open = [busy.call("m"), busy.call("m"), free.call("m")];
+    for (number, side) in [&busy, &free, &closed].into_iter().enumerate() {
+        assert!(roster.opened(number, side.handle(), Instant::ZERO));
+    }
+    assert!((0..5).all(|_| is(roster.pick(), &closed)));
+    closed.handle().close(CloseReason::Done);
+    assert_eq!(roster.states()[2], LinkState::Closing);
+    assert!((0..5).all(|_| is(roster.pick(), &free)));
+}
+
+// CON-08 SEC-10
+#[test]
+fn only_so_many_new_calls_wait_for_a_connection_and_repeated_ones_always() {
+    let none = roster(|_| {});
+    assert!(none.wait(false).is_err());
+    assert!(none.wait(true).is_ok());
+    let two = roster(|options| options.waiting_max = 2);
+    let (one, again) = (two.wait(false), two.wait(true));
+    assert!(one.is_ok() && again.is_ok());
+    assert!(two.wait(false).is_err());
+    drop(again);
+    assert!(two.wait(false).is_ok());
+}
+
+// CON-05 CON-08
+#[test]
+fn nobody_waits_any_more_when_the_last_attempt_has_failed() {
+    let roster = roster(|options| {
+        options.connections = 2;
+        options.reconnect = ReconnectStrategy::Fixed {
+            delay: Duration::from_secs(1),
+            attempts_max: 1,
+        };
+    });
+    let waiting = roster.wait(true).unwrap();
+    let none = |ended| matches!(ended, Err(CallError::NoConnection(_)));
+    let mut cx = Context::from_waker(Waker::noop());
+    for number in 0..2 {
+        let next = roster.lost(number, Instant::ZERO, None);
+        assert_eq!(next, Some(Instant::from_millis(1000)));
+    }
+    assert!(waiting.poll(&mut cx).is_pending());
+    assert!(none(waiting.wait(Duration::ZERO)), "none in time");
+    assert_eq!(roster.lost(0, Instant::from_millis(1000), None), None);
+    assert!(waiting.poll(&mut cx).is_pending(), "there is another one");
+    assert_eq!(roster.lost(1, Instant::from_millis(1000), None), None);
+    let Poll::Ready(ended) = waiting.poll(&mut cx) else {
+        panic!("nothing more will come");
+    };
+    assert!(none(ended));
+}
+
+// CON-05 CON-09
+#[test]
+fn a_client_that_is_closed_makes_no_connection_and_keeps_none() {
+    let roster = roster(|options| options.connections = 2);
+    let (early, late) = (Side::default(), Side::default());
+    assert!(roster.opened(0, early.handle(), Instant::ZERO));
+    roster.close();
+    assert!(early.closed().is_some());
+    assert!(!roster.opened(1, late.handle(), Instant::ZERO));
+    assert!(late.closed().is_some());
+    assert!(!roster.connecting(1));
+    assert_eq!(roster.lost(1, Instant::ZERO, None), None);
+}
+
+// CON-04
+#[test]
+fn a_call_is_sent_again_only_if_that_does_no_harm() {
+    for (ended, plain, idempotent) in [
+        (Ok(OwnedOutcome::Unsent), true, true),
+        (Ok(OwnedOutcome::Aborted), false, true),
+        (Ok(OwnedOutcome::TimedOut), false, false),
+        (Err(CallError::Rejected(SendError::Closed)), true, true),
+        (Err(CallError::Rejected(SendError::Full)), false, false),
+    ] {
+        let mut resends = Resends::default();
+        assert_eq!(
+            is_sent_again(&mut resends, &ended, false),
+            plain,
+            "{ended:?}"
+        );
+        assert_eq!(
+            is_sent_again(&mut resends, &ended, true),
+            idempotent,
+            "{ended:?}"
+        );
+    }
+    // What brings every server down is not sent for ever.
+    let mut options = ClientOptions::default();
+    options.resends_max = 2;
+    let mut resends = Roster::new(options).unwrap().resends();
+    let again = [(); 4].map(|()| is_sent_again(&mut resends, &Ok(OwnedOutcome::Aborted), true));
+    assert_eq!(again, [true, true, false, false]);
+    assert!(
+        is_sent_again(&mut resends, &Ok(OwnedOutcome::Unsent), true),
+        "it did nothing"
+    );
+}
