@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, McpRevision, ReconnectStrategy, SendError};
-use antiphon_regressions::{LONG, Rt};
 use antiphon_net::{ClientOptions, Options, Request, Responder};
+use antiphon_regressions::{LONG, Rt};
 use futures_util::FutureExt;
 use serde::{Serialize, Serializer};
 
