@@ -1,6 +1,6 @@
 //! The handlers of one session: begun in order, and run side by side on the connection's task.
 //!
-//! At most [`Options::handlers_max`](antiphon_net::Options) requests run at once. Those beyond
+//! At most [`Options::handlers_max`](crate::Options) requests run at once. Those beyond
 //! wait in the session, where only cancels and the ends of our own calls go past them. A handler
 //! whose request the peer gives up is dropped. A handler that panics costs its own request.
 

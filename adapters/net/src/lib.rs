@@ -41,7 +41,6 @@ pub mod tls;
 mod transport;
 #[cfg(feature = "websocket")]
 pub mod websocket;
-mod words;
 
 pub use batch::BatchBuilder;
 pub use call::{CallError, CallRefused, Pending, PendingBatch};

@@ -11,14 +11,14 @@ use crate::peer::Peer;
 ///
 /// Messages are begun in the order in which they came in. A request that waits for something lets
 /// those behind it begin, unless it waits for a place among the
-/// [`handlers_max`](antiphon_net::Options::handlers_max) that run at once; a notification is done
+/// [`handlers_max`](crate::Options::handlers_max) that run at once; a notification is done
 /// with before what came behind it begins, so state that notifications change is seen by later
 /// requests, and by none before. Reading, time, output and the answers to
 /// our own calls wait for none of them, so a handler may call the peer and wait.
 ///
 /// All of a connection's handlers run on the connection's task. One that computes for long or
 /// blocks its thread would hold up that connection, and belongs in [`Responder::spawn`], on a
-/// thread of the connection's [`Pool`](antiphon_net::Pool):
+/// thread of the connection's [`Pool`](crate::Pool):
 ///
 /// ```
 /// use antiphon_net::{Peer, Request, Responder, Service};

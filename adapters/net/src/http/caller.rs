@@ -10,10 +10,10 @@ use antiphon::{CallId, Collector, Config, OwnedJson, Payload, SendError};
 use super::error::{HttpCallError, HttpError};
 use super::reply::HttpReply;
 use super::url::HttpUrl;
+use super::words::first_bytes;
 use crate::batch::BatchBuilder;
 use crate::call::CallError;
 use crate::context::Headers;
-use crate::words::first_bytes;
 
 /// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
 /// will do.

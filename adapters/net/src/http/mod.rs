@@ -19,6 +19,7 @@ mod reply;
 mod send;
 mod server;
 mod url;
+mod words;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, RequestHead, StatusScope, Statuses};
 pub use antiphon::http::{MEDIA_TYPE, REDIRECTS_MAX, ReplyError, Verdict};

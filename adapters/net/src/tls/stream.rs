@@ -13,7 +13,7 @@ use crate::transport::io::Io;
 /// How much of what comes after a failed handshake is read, in bytes.
 const LEFT_BYTES_MAX: usize = 256 * 1024;
 
-/// A TLS stream whose errors are [`TlsError`]s.
+/// A TLS stream whose errors are [`TlsError`](super::TlsError)s.
 #[derive(Debug)]
 pub struct TlsIo<T>(pub T);
 
