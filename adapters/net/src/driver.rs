@@ -317,7 +317,7 @@ impl Driver {
             Poll::Ready(Ok(brought @ (Brought::Bytes(_) | Brought::Message(_)))) => brought,
             Poll::Ready(ended) => {
                 self.is_input_over = true;
-                ended.unwrap_or_else(Brought::Failed)
+                ended.unwrap_or_else(|error| Brought::Failed(error.into()))
             }
         }
     }
@@ -444,7 +444,7 @@ impl Output {
     fn fail(&mut self, error: io::Error) {
         *self = Self {
             has_failed: true,
-            sent: Sent::Failed(error),
+            sent: Sent::Failed(error.into()),
             ..Self::default()
         };
     }

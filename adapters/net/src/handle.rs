@@ -73,7 +73,7 @@ impl Handle {
         }
     }
 
-    /// The same connection, without keeping it open.
+    /// A handle to this connection that does not keep it open.
     #[must_use]
     pub fn to_unowned(&self) -> Self {
         Self::unowned(Arc::clone(&self.session))
@@ -366,15 +366,8 @@ impl Handle {
     /// Like [`flush`](Self::flush), for a task: pending until it is written. Take the mark once,
     /// from [`mark`](Self::mark).
     pub fn poll_flush(&self, mark: u64, waker: &Waker) -> Poll<io::Result<()>> {
-        let waker = waker.clone();
-        let mut state = self.session.lock();
-        match state.written_to(mark) {
-            Some(settled) => Poll::Ready(settled),
-            None => {
-                state.watch_written(waker);
-                Poll::Pending
-            }
-        }
+        self.session
+            .poll_until(waker, |state| state.written_to(mark))
     }
 
     /// How many bytes were ever queued to be written.

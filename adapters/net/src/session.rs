@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use antiphon::session::{Phase, SessionConfig, Settled, Ticket, Wire};
+use antiphon::session::{Fault, Phase, SessionConfig, Settled, Ticket, Wire};
 use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey};
 
 use crate::batch::batch_name;
@@ -129,10 +129,8 @@ pub struct State {
     /// When the task or thread that keeps time wakes by itself.
     alarm: Instant,
     sleepers: Sleepers,
-    /// Tasks and threads that wait for a change.
+    /// Tasks and threads that wait for a change: of the phase, a cancel, or a write.
     watchers: Vec<Waker>,
-    /// Tasks and threads that wait for output to be written.
-    flushers: Vec<Waker>,
     wakes: Wakes,
 }
 
@@ -292,11 +290,6 @@ impl Session {
         self.act(|state| state.conn.give_back(ticket))
     }
 
-    /// The next cancel, for a service that is at work on a notification.
-    pub fn take_cancelled(&self) -> Option<Work> {
-        self.lock().conn.poll_cancelled()
-    }
-
     /// The request whose handler has just panicked, if it was one: for the report of that.
     pub fn take_panicked(&self) -> Option<ReportedRequest> {
         self.lock().panicked.take()
@@ -320,7 +313,9 @@ impl Session {
     /// Ends a connection that never got a transport, or lost it with the panic of one.
     #[cold]
     pub fn abort(&self, error: Option<io::Error>) {
-        self.act(|state| state.conn.abort(error.map(Into::into)));
+        let fault = error.map(Fault::from);
+        // The last clone is dropped without the lock.
+        self.act(|state| state.conn.abort(fault.clone()));
     }
 
     /// Takes the message of an exchange.
@@ -432,7 +427,6 @@ impl State {
             alarm: Instant::FAR_FUTURE,
             sleepers: Sleepers::default(),
             watchers: Vec::new(),
-            flushers: Vec::new(),
             wakes: Wakes::new(),
         }
     }
@@ -547,16 +541,6 @@ impl State {
     /// Takes a waker that is of no use any more, to be woken and dropped without the lock.
     pub(crate) fn dismiss(&mut self, waker: Option<Waker>) {
         self.wakes.extend(waker);
-    }
-
-    /// Has `waker` woken at the next change of the phase, or cancel; it looks again then.
-    pub fn watch(&mut self, waker: Waker) {
-        self.watchers.push(waker);
-    }
-
-    /// Has `waker` woken when output has been written; it looks again then.
-    pub fn watch_written(&mut self, waker: Waker) {
-        self.flushers.push(waker);
     }
 }
 

@@ -3,8 +3,8 @@
 //! One writes at a time, and what is said first leaves first. A caller waits for no peer that does
 //! not read: the rest goes over to the writer. Nobody writes while holding the lock.
 
-use super::{Guard, Session, Sleeper, State};
-use crate::machine::Machine;
+use super::turn::Sent;
+use super::{Guard, Session, Sleeper};
 
 /// The largest output buffer that is kept for the next time.
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
@@ -37,10 +37,10 @@ impl Session {
                 state.rouse(Sleeper::Writer);
                 return state;
             }
-            Ok(_) => self.note_written(&mut state),
+            Ok(_) => state.take_sent(Sent::All, self.now()),
             Err(error) => {
                 drop(state);
-                Machine::output_failed(self, error);
+                self.output_sent(Sent::Failed(error.into()));
                 return self.lock();
             }
         }
@@ -49,11 +49,5 @@ impl Session {
             state.left_over = output;
         }
         state
-    }
-
-    /// All that was taken has been written.
-    pub(super) fn note_written(&self, state: &mut State) {
-        state.conn.handle_written();
-        state.rouse_flushers();
     }
 }

@@ -3,9 +3,8 @@
 use std::io;
 
 use antiphon::Instant;
-use antiphon::session::Fault;
 
-use super::turn::{Brought, Failing};
+use super::turn::Sent;
 use super::{Session, Sleeper, State};
 use crate::machine::{Inlet, Machine, Outlet, Turn};
 
@@ -23,17 +22,11 @@ impl Machine for Session {
     }
 
     fn output_written(&self) {
-        self.note_written(&mut self.lock());
+        self.output_sent(Sent::All);
     }
 
     fn output_failed(&self, error: io::Error) {
-        let fault = Fault::from(error);
-        let mut state = self.lock();
-        state.conn.handle_time(self.now());
-        // Its last clone is dropped without the lock.
-        state.conn.handle_write_failed(fault.clone());
-        state.rouse_flushers();
-        drop(state);
+        self.output_sent(Sent::Failed(error.into()));
     }
 
     fn wants_input(&self) -> bool {
@@ -118,7 +111,7 @@ impl Session {
     pub(super) fn receive_under(&self, state: &mut State, bytes: &[u8]) {
         state.conn.handle_time(self.now());
         self.note_read(state, bytes.len());
-        state.take_input(Failing::of(Brought::Bytes(bytes)).0);
+        state.conn.handle_input(bytes);
         self.end_turn(state);
     }
 

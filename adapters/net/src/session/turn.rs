@@ -26,7 +26,7 @@ pub enum Brought<'t> {
     /// The end of the stream.
     End,
     /// A read that failed.
-    Failed(io::Error),
+    Failed(Fault),
 }
 
 /// What became of the output that a turn before has given.
@@ -40,7 +40,7 @@ pub enum Sent {
     /// All of it has been written and flushed.
     All,
     /// It cannot be written, nor can anything else be.
-    Failed(io::Error),
+    Failed(Fault),
 }
 
 /// What a task brings to a turn.
@@ -97,8 +97,7 @@ impl Session {
             requests,
         } = moved;
         // Clones outside of the lock, so that nothing foreign is dropped under it.
-        let (input, _read_fault) = Failing::of(input);
-        let (sent, _write_fault) = Writing::of(sent);
+        let _faults = (input.fault(), sent.fault());
         let (waker, may_take_output) = (waker.clone(), output.is_empty());
         let mut _before = None;
         let mut state = self.lock();
@@ -131,97 +130,66 @@ impl Session {
         self.act(|state| state.take_work(work, Some(requests)));
     }
 
-    /// Has `waker` woken as soon as there is something for the service to do, for an exchange that
-    /// moves no bytes.
-    pub fn watch_work(&self, waker: Waker) {
-        self.lock().fall_asleep(Sleeper::Task, waker);
-    }
-
     /// Nothing more comes in: the other side ended its stream, or reading failed.
     pub fn input_ended(&self, failed: Option<io::Error>) {
-        let input = failed.map_or(Brought::End, Brought::Failed);
-        let (input, _fault) = Failing::of(input);
+        let input = failed.map_or(Brought::End, |error| Brought::Failed(error.into()));
+        let _fault = input.fault();
         self.act(|state| state.take_input(input));
+    }
+
+    /// Tells what became of the output that was taken.
+    pub(super) fn output_sent(&self, sent: Sent) {
+        let (_fault, now) = (sent.fault(), self.now());
+        self.act(|state| state.take_sent(sent, now));
     }
 }
 
-/// [`Brought`] with the failure as a session takes it.
-pub(super) enum Failing<'t> {
-    Nothing,
-    Bytes(&'t [u8]),
-    Message(Vec<u8>),
-    End,
-    Failed(Fault),
-    /// Whether the child had no reason to exit, should calls be open or not.
-    Exited(Fault, bool),
-}
-
-impl<'t> Failing<'t> {
-    /// A clone of the failure comes with it, to be dropped last.
-    pub(super) fn of(input: Brought<'t>) -> (Self, Option<Fault>) {
-        let error = match input {
-            Brought::Nothing => return (Self::Nothing, None),
-            Brought::Bytes(bytes) => return (Self::Bytes(bytes), None),
-            Brought::Message(message) => return (Self::Message(message), None),
-            Brought::End => return (Self::End, None),
-            Brought::Failed(error) => error,
-        };
-        let exited = ChildExited::of(&error).map(|exited| !exited.status().success());
-        let fault = Fault::from(error);
-        let kept = Some(fault.clone());
-        match exited {
-            Some(is_failure) => (Self::Exited(fault, is_failure), kept),
-            None => (Self::Failed(fault), kept),
+impl Brought<'_> {
+    fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Failed(fault) => Some(fault.clone()),
+            _ => None,
         }
     }
 }
 
-/// [`Sent`] with the failure as a session takes it.
-enum Writing {
-    Nothing,
-    Some,
-    All,
-    Failed(Fault),
-}
-
-impl Writing {
-    fn of(sent: Sent) -> (Self, Option<Fault>) {
-        match sent {
-            Sent::Nothing => (Self::Nothing, None),
-            Sent::Some => (Self::Some, None),
-            Sent::All => (Self::All, None),
-            Sent::Failed(error) => {
-                let fault = Fault::from(error);
-                (Self::Failed(fault.clone()), Some(fault))
-            }
+impl Sent {
+    fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Failed(fault) => Some(fault.clone()),
+            _ => None,
         }
     }
 }
 
 impl State {
-    fn take_sent(&mut self, sent: Writing, now: Instant) {
+    /// Takes what became of the output. The caller keeps a clone of a failure until the lock is free.
+    pub(super) fn take_sent(&mut self, sent: Sent, now: Instant) {
         match sent {
-            Writing::Nothing => return,
-            Writing::Some => self.conn.handle_write_progress(now),
-            Writing::All => self.conn.handle_written(),
-            Writing::Failed(fault) => self.conn.handle_write_failed(fault),
+            Sent::Nothing => return,
+            Sent::Some => return self.conn.handle_write_progress(now),
+            Sent::All => self.conn.handle_written(),
+            Sent::Failed(fault) => self.conn.handle_write_failed(fault),
         }
-        self.rouse_flushers();
+        self.rouse_watchers();
     }
 
-    pub(super) fn take_input(&mut self, input: Failing<'_>) {
-        match input {
-            Failing::Nothing => {}
-            Failing::Bytes(bytes) => self.conn.handle_input(bytes),
-            Failing::Message(message) => self.conn.handle_input(&message),
-            Failing::End => self.conn.handle_eof(),
-            Failing::Failed(fault) => self.conn.handle_read_failed(fault),
-            // A child may leave as it likes once nothing is asked of it.
-            Failing::Exited(fault, is_failure) => {
-                let is_fault = is_failure || self.conn.calls_open() > 0;
-                self.conn.handle_peer_gone(is_fault.then_some(fault));
-            }
-        }
+    /// Takes what has come in. The caller keeps a clone of a failure until the lock is free.
+    fn take_input(&mut self, input: Brought<'_>) {
+        let fault = match input {
+            Brought::Nothing => return,
+            Brought::Bytes(bytes) => return self.conn.handle_input(bytes),
+            Brought::Message(message) => return self.conn.handle_input(&message),
+            Brought::End => return self.conn.handle_eof(),
+            Brought::Failed(fault) => fault,
+        };
+        let error = fault.as_error().downcast_ref();
+        let Some(exited) = error.and_then(ChildExited::of) else {
+            return self.conn.handle_read_failed(fault);
+        };
+        // A child may leave as it likes once nothing is asked of it.
+        let is_fault = !exited.status().success() || self.conn.calls_open() > 0;
+        self.conn.handle_peer_gone(is_fault.then_some(fault));
     }
 
     fn take_work(&mut self, work: &mut VecDeque<Work>, requests: Option<usize>) {

@@ -1,6 +1,6 @@
 //! The lock of a session, and who is woken when it is free.
 //!
-//! Whoever is woken under the lock would run into it. So a turn only notes who is to be woken, and
+//! A thread or task that is woken under the lock would run into it. So a turn only notes who is to be woken, and
 //! the guard wakes them after it has let the lock go.
 
 use std::fmt;
@@ -67,18 +67,17 @@ impl State {
         self.wakes
             .extend(self.sleepers.0.iter_mut().filter_map(Option::take));
         self.rouse_watchers();
-        self.rouse_flushers();
         self.wakes.extend(self.line.call_all());
     }
 
-    /// Has everybody woken who waits for a change: of the phase, or a cancel.
+    /// Has everybody woken who waits for a change: of the phase, a cancel, or a write.
     pub(super) fn rouse_watchers(&mut self) {
         self.wakes.extend(self.watchers.drain(..));
     }
 
-    /// Has everybody woken who waits for output to be written.
-    pub(super) fn rouse_flushers(&mut self) {
-        self.wakes.extend(self.flushers.drain(..));
+    /// Whether this waker is among those that wait for a change.
+    fn is_watched_by(&self, waker: &Waker) -> bool {
+        self.watchers.iter().any(|known| known.will_wake(waker))
     }
 }
 
@@ -179,16 +178,14 @@ impl Session {
             _ => thread::park_timeout(deadline.saturating_since(self.now())),
         }
     }
-}
 
-impl Session {
     /// Lets the thread wait for changes until `look` finds what it looks for, or `deadline`.
     pub fn wait_until<R>(
         &self,
         deadline: Instant,
         mut look: impl FnMut(&mut State) -> Option<R>,
     ) -> Option<R> {
-        let mut waiting = Patience::until(deadline);
+        let (mut waiting, waker) = (Patience::until(deadline), thread_waker());
         loop {
             let mut state = self.lock();
             if let Some(found) = look(&mut state) {
@@ -198,8 +195,9 @@ impl Session {
                 return None;
             }
             self.want_reader(&mut state);
-            state.watchers.push(thread_waker());
-            state.flushers.push(thread_waker());
+            if !state.is_watched_by(&waker) {
+                state.watchers.push(waker.clone());
+            }
             drop(state);
             self.park_until(waiting.deadline());
         }
@@ -211,14 +209,15 @@ impl Session {
         waker: &Waker,
         look: impl FnOnce(&mut State) -> Option<R>,
     ) -> Poll<R> {
-        let waker = waker.clone();
+        // Cloned, and dropped if it is of no use, without the lock.
+        let mut cloned = Some(waker.clone());
         let mut state = self.lock();
-        match look(&mut state) {
-            Some(found) => Poll::Ready(found),
-            None => {
-                state.watchers.push(waker);
-                Poll::Pending
-            }
+        if let Some(found) = look(&mut state) {
+            return Poll::Ready(found);
         }
+        if !state.is_watched_by(waker) {
+            state.watchers.extend(cloned.take());
+        }
+        Poll::Pending
     }
 }

@@ -1,6 +1,7 @@
 //! What waits for the service and for the transport is bounded, and what is beyond is told.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -244,4 +245,44 @@ fn opening_a_call_has_reading_go_on_up_to_twice_the_limits() {
     assert_eq!(side.closed(), None);
     side.hear(&note(""));
     assert!(side.closed().is_some());
+}
+
+/// Is woken without effect, and shows by its count how many hold it.
+struct Counted;
+
+impl Wake for Counted {
+    fn wake(self: Arc<Self>) {}
+}
+
+// SEC-10
+#[test]
+fn wakers_of_those_that_watch_for_a_cancel_are_not_kept_for_ever() {
+    let side = Side::default();
+    let counted = Arc::new(Counted);
+    side.hear(&request(0));
+    let (_, reply) = side.request();
+    // One task that looks again and again.
+    let waker = Waker::from(Arc::clone(&counted));
+    for _ in 0..1000 {
+        assert!(reply.poll_cancelled(&waker).is_pending());
+    }
+    drop(waker);
+    assert_eq!(Arc::strong_count(&counted), 2);
+    reply.ok(&0).unwrap();
+    side.written();
+    assert_eq!(Arc::strong_count(&counted), 1);
+    // A task for each request, each with a waker of its own.
+    let mut wakers = Vec::new();
+    for id in 1..=1000 {
+        side.hear(&request(id));
+        let (_, reply) = side.request();
+        let counted = Arc::new(Counted);
+        let waker = Waker::from(Arc::clone(&counted));
+        assert!(reply.poll_cancelled(&waker).is_pending());
+        wakers.push(counted);
+        reply.ok(&id).unwrap();
+        side.written();
+    }
+    let is_held = |counted: &&Arc<Counted>| Arc::strong_count(counted) > 1;
+    assert_eq!(wakers.iter().filter(is_held).count(), 0);
 }
