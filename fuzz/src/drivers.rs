@@ -16,7 +16,7 @@ use antiphon::{
 };
 use antiphon_net::{
     CallError, Driver, Link, Options, Peer, PendingCall, Report, Request, Responder, Service,
-    SharedRuntime, StrayReport, drive,
+    SharedRuntime, StrayReport, drive_on,
 };
 
 use crate::bytes::Bytes;
@@ -219,7 +219,7 @@ impl World {
         options.handlers_max = 2;
         let runtime: SharedRuntime = Arc::clone(&clock) as SharedRuntime;
         let link = Link::new(Pipe(Arc::clone(&wire)));
-        let (peer, driver) = drive(link, options, Arc::clone(&service), &runtime);
+        let (peer, driver) = drive_on(link, options, Arc::clone(&service), &runtime);
         Self {
             config,
             clock,

@@ -142,12 +142,9 @@ impl Acceptor {
 
     /// Has the connections of a server that is no thread each go through the same.
     #[cfg(feature = "http")]
-    pub(crate) fn secure(
-        self,
-        server: antiphon_async_std::TcpServer,
-    ) -> antiphon_async_std::TcpServer {
+    pub(crate) fn secure(self, server: antiphon_net::TcpServer) -> antiphon_net::TcpServer {
         let on_failure = self.on_failure;
-        let acceptor = antiphon_async_std::tls::Acceptor::new(self.config)
+        let acceptor = antiphon_net::tls::Acceptor::new(self.config)
             .on_failure(move |context, error| on_failure.tell(context, error));
         server
             .with_secure(acceptor)

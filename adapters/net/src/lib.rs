@@ -16,6 +16,8 @@ mod batch;
 mod call;
 mod client;
 mod clock;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+mod connect;
 mod context;
 mod driver;
 mod fault;
@@ -48,10 +50,12 @@ pub use client::roster::{
     ClientOptions, ConnectionChange, NoConnection, OnChange, Roster, Waiting, is_sent_again,
     lost_because,
 };
-pub use client::{Client, Connect, Connecting};
+pub use client::{Client, Connect};
 pub use clock::{Clock, SystemClock};
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub use connect::{connect, drive, keep, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
-pub use driver::{Driver, drive, drive_session};
+pub use driver::{Driver, drive as drive_on, drive_session};
 pub use fault::unless_broken;
 pub use handle::{CALL_TIMEOUT_DEFAULT, Handle, Room};
 pub use line::InLine;
@@ -61,24 +65,38 @@ pub use peer::{Peer, PendingCall, cancelled};
 pub use pool::{Job, Pool};
 pub use report::{Report, ReportedRequest, StrayReport};
 pub use request::{Request, Responder};
-pub use runtime::{Runtime, SharedRuntime, Task, Timer, sleep_until, until};
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub use runtime::current;
+#[cfg(feature = "async-io")]
+pub use runtime::futures::{Executor, Futures, set_executor};
+#[cfg(feature = "tokio")]
+pub use runtime::tokio::Tokio;
+pub use runtime::{Prepare, Runtime, SharedRuntime, Task, Timer, sleep_until, until};
 pub use server::refused::OnRefused;
-pub use server::{End, Ending, Handshake, Listen, Protocol, Running, Secure, Server};
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub use server::tcp::TcpServer;
+#[cfg(all(unix, any(feature = "tokio", feature = "async-io")))]
+pub use server::unix::UnixServer;
+pub use server::{End, Ending, Handshake, Protocol, Running, Secure, Server};
 pub use service::Service;
 pub use session::{
     Brought, Guard, Moved, Next, Sent, Session, Sleeper, State, Tag, Then, Work, grace,
 };
 pub use slot::{CallSlot, Gathering, Slot};
+/// A socket of any kind, to set its options: what a hook of a server is shown.
+pub use socket2::SockRef;
 pub use transport::child::Child;
 pub use transport::child_output::{ChildExited, ChildOutput};
 pub use transport::duplex::{Duplex, duplex};
-pub use transport::io::{FuturesIo, FuturesPair, Io, SocketIo, is_input};
+pub use transport::io::Io;
 pub use transport::later::{Later, is_later, write_out};
-pub use transport::link::Link;
+pub use transport::link::{Connecting, Link, Listen};
 pub use transport::messages::{MessageIo, Messages, Queue, QueueTransport};
 pub use transport::process::{ChildOptions, Process};
 pub use transport::socket::{OnAccept, keep_alive};
 pub use transport::stdio::{Stdin, Stdout, stdin, stdout_unbuffered};
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub use transport::tcp::{Address, TcpSocket};
 pub use transport::threads::{ThreadIo, stdio, threads};
 #[cfg(unix)]
 pub use transport::unix::{UnixPath, bind_unix};

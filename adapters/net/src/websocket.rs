@@ -9,6 +9,8 @@ pub use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketOptions, WebSocke
 use crate::driver::drive;
 use crate::peer::Peer;
 use crate::runtime::SharedRuntime;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+use crate::runtime::current;
 use crate::service::Service;
 use crate::transport::link::Link;
 
@@ -31,4 +33,46 @@ pub async fn open(
     runtime.spawn(Box::pin(async { drop(driver.await) }));
     peer.opened().await?;
     Ok(peer)
+}
+
+/// Connects to the WebSocket at the URL of `websocket`, and runs the connection in the background.
+/// The handshake is done when it returns.
+///
+/// # Errors
+/// No address answered; the handshake was refused, and then the error names the HTTP status
+/// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long; the URL is of
+/// scheme `wss`, which needs a link over TLS
+/// ([`Unsupported`](io::ErrorKind::Unsupported)).
+///
+/// # Panics
+/// Outside of a tokio runtime.
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub async fn connect(
+    websocket: WebSocketOptions,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> io::Result<Peer> {
+    let url = websocket.plain_url()?;
+    let link = Link::tcp((url.host(), url.port())).await?;
+    open(link, websocket, options.into(), service, &current()).await
+}
+
+/// The same by TLS, at a URL of scheme `wss`: the certificate is checked against its host.
+///
+/// # Errors
+/// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL is of scheme `ws`
+/// ([`Unsupported`](io::ErrorKind::Unsupported)).
+///
+/// # Panics
+/// Outside of a tokio runtime.
+#[cfg(all(feature = "tls", any(feature = "tokio", feature = "async-io")))]
+pub async fn connect_tls(
+    websocket: WebSocketOptions,
+    config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
+    options: impl Into<Options>,
+    service: impl Service,
+) -> io::Result<Peer> {
+    let url = websocket.tls_url()?;
+    let link = crate::tls::connect((url.host(), url.port()), url.host(), config).await?;
+    open(link, websocket, options.into(), service, &current()).await
 }

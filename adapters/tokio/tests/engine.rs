@@ -30,7 +30,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// Runs a connection over `io` in the background.
 fn spawn(io: impl Io, options: impl Into<Options>, service: impl Service) -> Peer {
-    let (peer, driver): (Peer, Driver) = drive(antiphon_tokio::Link::from_io(io), options, service);
+    let (peer, driver): (Peer, Driver) = drive(antiphon_tokio::Link::new(io), options, service);
     tokio::spawn(driver);
     peer
 }
@@ -135,7 +135,7 @@ async fn our_end_is_sent_at_once_and_theirs_awaited_for_the_linger() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_never_ends_keeps_the_driver_for_so_long_and_no_longer() {
     let (near, far) = duplex(512);
-    let (_peer, driver) = drive(antiphon_tokio::Link::from_io(near), Config::new(), Slow);
+    let (_peer, driver) = drive(antiphon_tokio::Link::new(near), Config::new(), Slow);
     let mut far = Raw::new(far);
     far.send("{\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n")
         .await
@@ -152,7 +152,7 @@ async fn a_handler_that_never_ends_keeps_the_driver_for_so_long_and_no_longer() 
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_is_dropped_leaves_nobody_waiting() {
     let (near, far) = duplex(512);
-    let link = antiphon_tokio::Link::from_io(near);
+    let link = antiphon_tokio::Link::new(near);
     let (peer, driver) = drive(link, Config::new(), Slow);
     let mut driver = Box::pin(driver);
     let call = peer.start_call("m", (), None).await.unwrap();
@@ -177,7 +177,7 @@ async fn a_driver_that_is_dropped_leaves_nobody_waiting() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_runs_beside_what_uses_it_and_goes_on_afterwards() {
     let (near, far) = duplex(64);
-    let (peer, mut driver) = drive(antiphon_tokio::Link::from_io(near), Config::new(), ());
+    let (peer, mut driver) = drive(antiphon_tokio::Link::new(near), Config::new(), ());
     let far = spawn(far, Config::new(), Slow);
     // Longer than the stream holds, so both sides have to move several times.
     let word = "x".repeat(1000);
@@ -206,7 +206,7 @@ async fn a_connection_runs_beside_what_uses_it_and_goes_on_afterwards() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_ends_beside_what_uses_it_settles_its_calls_and_says_why_later() {
     let (near, far) = duplex(512);
-    let (peer, mut driver) = drive(antiphon_tokio::Link::from_io(near), Config::new(), ());
+    let (peer, mut driver) = drive(antiphon_tokio::Link::new(near), Config::new(), ());
     let far = tokio::spawn(async move {
         sleep(SECOND).await;
         drop(far);
@@ -229,7 +229,7 @@ async fn a_connection_that_ends_beside_what_uses_it_settles_its_calls_and_says_w
 #[tokio::test(start_paused = true)]
 async fn work_that_never_rests_beside_its_connection_leaves_other_tasks_their_turn() {
     let (near, _far) = duplex(512);
-    let (_peer, mut driver) = drive(antiphon_tokio::Link::from_io(near), Config::new(), ());
+    let (_peer, mut driver) = drive(antiphon_tokio::Link::new(near), Config::new(), ());
     let restless = poll_fn(|cx| {
         cx.waker().wake_by_ref();
         Poll::<()>::Pending

@@ -95,8 +95,8 @@ fn pair(options: impl Into<Options>, service: impl Service) -> (Peer, Peer) {
     let mut config = Config::new();
     config.cancel_send = CancelStyle::Lsp;
     let (near, far) = duplex(4096);
-    let near = connect(Link::from_io(near), config, ());
-    (near, connect(Link::from_io(far), options, service))
+    let near = connect(Link::new(near), config, ());
+    (near, connect(Link::new(far), options, service))
 }
 
 // SRV-25 CAN-09

@@ -23,7 +23,7 @@ async fn a_write_that_waits_for_room_is_given_up_after_its_time() {
         let mut config = Config::new();
         config.write_time_max = Some(30 * SECOND);
         let (near, far) = duplex(line);
-        let (peer, driver) = drive(Link::from_io(near), config, ());
+        let (peer, driver) = drive(Link::new(near), config, ());
         let driver = tokio::spawn(driver);
         let mut far = Raw::new(far);
         // What has been written is no reason to count, nor is what has waited and then been written.

@@ -182,7 +182,7 @@ macro_rules! on {
 on!(on_tokio, antiphon_tokio, Runtime::tokio(), "tokio");
 on!(
     on_smol,
-    antiphon_async_std,
+    antiphon_smol,
     Ok::<_, Box<dyn Error>>(Runtime::smol()),
     "smol"
 );

@@ -130,7 +130,7 @@ fn tokio(stream: TcpStream, record: Record) -> Outcome<()> {
     Runtime::tokio()?.block_on(async {
         let stream = tokio::net::TcpStream::from_std(stream)?;
         let link = match record.is_kept {
-            true => Link::new(Recorder::new(stream, record.writes.clone())),
+            true => Link::from_tokio(Recorder::new(stream, record.writes.clone())),
             false => Link::from_tcp(stream)?,
         };
         serve(link, config(), Timed(record)).await?;
@@ -139,13 +139,13 @@ fn tokio(stream: TcpStream, record: Record) -> Outcome<()> {
 }
 
 fn smol(stream: TcpStream, record: Record) -> Outcome<()> {
-    use antiphon_async_std::{Link, serve};
+    use antiphon_smol::{Link, serve};
     let link = match record.is_kept {
-        true => Link::new(Recorder::new(
+        true => Link::from_futures(Recorder::new(
             async_io::Async::new(stream)?,
             record.writes.clone(),
         )),
-        false => Link::from_tcp(async_io::Async::new(stream)?.into())?,
+        false => Link::from_tcp(async_net::TcpStream::from(async_io::Async::new(stream)?))?,
     };
     Runtime::smol().block_on(serve(link, config(), Timed(record)))?;
     Ok(())

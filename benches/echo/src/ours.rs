@@ -331,7 +331,7 @@ on!(
 );
 on!(
     smol,
-    antiphon_async_std,
+    antiphon_smol,
     Runtime::smol(),
     on_smol,
     smol_listen,

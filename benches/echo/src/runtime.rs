@@ -9,7 +9,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use antiphon_async_std::{Executor, set_executor};
+use antiphon_smol::{Executor, set_executor};
 use tokio::runtime::Builder;
 
 use crate::row::Outcome;

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{CloseReason, Config, Framing, OwnedNotification};
-use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive, sleep_until};
+use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive_on, sleep_until};
 use antiphon_net::{Options, Request, Responder};
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{Executor, Tasks};
@@ -379,7 +379,7 @@ const A_WHILE: Duration = Duration::from_millis(20);
 /// Serves the board over a link in the background.
 fn serve_board(link: Link, board: &Board, runtime: &SharedRuntime) {
     let service = Arc::new(board.clone());
-    let (peer, driver) = drive(link, Options::from(Config::new()), service, runtime);
+    let (peer, driver) = drive_on(link, Options::from(Config::new()), service, runtime);
     runtime.spawn(Box::pin(async {
         drop(driver.await);
         drop(peer);

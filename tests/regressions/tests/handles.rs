@@ -165,7 +165,7 @@ fn a_peer_used_inside_its_own_batch_hung_the_thread() {
                 let (near, _far) = antiphon_net::duplex(4096);
                 let link = antiphon_net::Link::new(near);
                 let options = Options::from(Config::new());
-                let (peer, _driver) = antiphon_net::drive(link, options, Arc::new(()), &runtime);
+                let (peer, _driver) = antiphon_net::drive_on(link, options, Arc::new(()), &runtime);
                 let batch = peer.batch(|batch| {
                     peer.try_notify("inside", ())?;
                     batch.notify("n", ())
@@ -303,7 +303,7 @@ fn an_answer_after_a_silent_cancel_was_not_open_in_tasks() {
             let link = antiphon_net::Link::new(far);
             let options = Options::from(Config::mcp(McpRevision::V2025_06_18));
             let service = Arc::new(Late(tell));
-            let (_peer, driver) = antiphon_net::drive(link, options, service, &runtime);
+            let (_peer, driver) = antiphon_net::drive_on(link, options, service, &runtime);
             runtime.spawn(Box::pin(driver.map(drop)));
             for (line, told) in [(SLOW, None), (CANCEL, Some(Ok(())))] {
                 let wrote = poll_fn(|cx| near.poll_write(cx, line.as_bytes())).await;

@@ -77,24 +77,13 @@ fn keeping() -> ClientOptions {
 }
 
 fn keep(
-    rt: Rt,
+    _: Rt,
     runtime: &SharedRuntime,
     address: SocketAddr,
     keeping: ClientOptions,
     options: impl Into<Options>,
 ) -> Client {
-    let connect = move || -> Connecting {
-        match rt {
-            Rt::Tokio | Rt::TokioLocal => Box::pin(async move {
-                let link = antiphon_tokio::Link::tcp(address).await;
-                link.map(Into::into)
-            }),
-            Rt::Smol | Rt::AsyncStd => Box::pin(async move {
-                let link = antiphon_async_std::Link::tcp(address).await;
-                link.map(Into::into)
-            }),
-        }
-    };
+    let connect = move || -> Connecting { Box::pin(antiphon_net::Link::tcp(address)) };
     Client::start(connect, keeping, options.into(), (), runtime).unwrap()
 }
 

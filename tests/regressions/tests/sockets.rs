@@ -3,7 +3,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use antiphon::Config;
 use antiphon_async_std::websocket::WebSocketOptions;
 use antiphon_net::{Peer, Request, Responder, Service, SharedRuntime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
+use socket2::SockRef;
 
 /// Answers everything with `true`.
 struct Yes;
@@ -161,12 +161,8 @@ fn sockets_are_without_keep_alive_on_threads() {
 }
 
 /// What a hook has seen: whether keep-alive was on, and nothing delayed.
-fn look(stream: impl AsFd) -> (bool, bool) {
-    use rustix::net::sockopt::{socket_keepalive, tcp_nodelay};
-    (
-        socket_keepalive(&stream).unwrap(),
-        tcp_nodelay(&stream).unwrap(),
-    )
+fn look(socket: &SockRef<'_>) -> (bool, bool) {
+    (socket.keepalive().unwrap(), socket.tcp_nodelay().unwrap())
 }
 
 // USE-23
@@ -177,8 +173,8 @@ fn nobody_sees_accepted_sockets(rt: Rt) {
             let server = adapter::TcpServer::bind("127.0.0.1:0").await.unwrap();
             let address = server.local_addr();
             let seen = std::sync::Mutex::new(seen);
-            let server = server.on_accept(move |stream| {
-                let sent = seen.lock().unwrap().send(look(stream));
+            let server = server.on_accept(move |socket| {
+                let sent = seen.lock().unwrap().send(look(socket));
                 sent.unwrap();
             });
             let _running = server.start(Config::new(), |_| Yes);
@@ -196,7 +192,7 @@ fn nobody_sees_accepted_sockets_on_threads() {
     let (seen, sockets) = mpsc::channel();
     let hook = |seen: mpsc::Sender<_>| {
         let seen = std::sync::Mutex::new(seen);
-        move |stream: &TcpStream| seen.lock().unwrap().send(look(stream)).unwrap()
+        move |socket: &SockRef<'_>| seen.lock().unwrap().send(look(socket)).unwrap()
     };
     let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();

@@ -11,7 +11,7 @@ use std::thread;
 
 use antiphon::{CloseReason, Config, OwnedNotification};
 use antiphon_net::{
-    Duplex, Io, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime, drive,
+    Duplex, Io, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime, drive_on,
     duplex,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
@@ -169,7 +169,7 @@ impl Serialize for Bad {
 
 fn start<S: Service>(runtime: &SharedRuntime, io: impl Io, service: S) -> Peer {
     let options = Options::new(Config::new());
-    let (peer, driver) = drive(Link::new(io), options, Arc::new(service), runtime);
+    let (peer, driver) = drive_on(Link::new(io), options, Arc::new(service), runtime);
     runtime.spawn(Box::pin(async { drop(driver.await) }));
     peer
 }
@@ -313,7 +313,7 @@ fn a_request_and_a_call_take_few_locks() {
     Rt::TokioLocal.run(|runtime| async move {
         let (near, mut far) = duplex(4096);
         let options = Options::new(Config::new());
-        let (peer, mut driver) = drive(Link::new(near), options, Arc::new(Plain), &runtime);
+        let (peer, mut driver) = drive_on(Link::new(near), options, Arc::new(Plain), &runtime);
         let session = Arc::clone(peer.handle().session());
         // The first polls tell the service that the connection is open.
         for _ in 0..4 {

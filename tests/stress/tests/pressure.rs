@@ -9,7 +9,7 @@ use std::time::Duration;
 use antiphon::{CloseReason, Closed, Config, OwnedNotification};
 use antiphon_net::{
     CallError, Driver, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime,
-    cancelled, drive, duplex, sleep_until,
+    cancelled, drive_on, duplex, sleep_until,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use futures_util::future::{join_all, join3};
@@ -59,11 +59,11 @@ fn pair<A: Service, B: Service>(
     let (here, there) = duplex(room);
     let near = spawn(
         runtime,
-        drive(Link::new(here), near_options, Arc::new(near), runtime),
+        drive_on(Link::new(here), near_options, Arc::new(near), runtime),
     );
     let far = spawn(
         runtime,
-        drive(Link::new(there), far_options, Arc::new(far), runtime),
+        drive_on(Link::new(there), far_options, Arc::new(far), runtime),
     );
     (near, far)
 }
@@ -163,7 +163,7 @@ fn a_reader_that_stops_is_given_up(rt: Rt) {
         let mut config = Config::new();
         config.write_time_max = Some(Duration::from_millis(50));
         let service = Arc::<Server>::default();
-        let (peer, driver) = drive(
+        let (peer, driver) = drive_on(
             Link::new(here),
             options(config),
             Arc::clone(&service),

@@ -9,7 +9,7 @@ use std::thread;
 use antiphon::{Config, IdScheme};
 use antiphon_net::{
     Link, Messages, Options, Peer, Queue, QueueTransport, Report, Request, Responder, Service,
-    drive,
+    drive_on,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 
@@ -34,14 +34,14 @@ fn a_call_goes_through_two_queues(rt: Rt) {
         let server = QueueTransport::new(requests.clone(), responses.clone()).owning();
         let client = QueueTransport::new(responses, requests).owning();
         let options = Options::new(Config::new());
-        let server = drive(
+        let server = drive_on(
             Link::messages(server),
             options.clone(),
             Arc::new(Echo),
             &runtime,
         );
         runtime.spawn(Box::pin(async { drop(server.1.await) }));
-        let (peer, client) = drive(Link::messages(client), options, Arc::new(()), &runtime);
+        let (peer, client) = drive_on(Link::messages(client), options, Arc::new(()), &runtime);
         runtime.spawn(Box::pin(async { drop(client.await) }));
         let pretty = antiphon::Json::parse(b"[\n  1.0,\n  2\n]").unwrap();
         for n in 0..100 {
@@ -110,7 +110,7 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
         let (requests, responses) = (Queue::new(64), Queue::new(64));
         let server = QueueTransport::new(requests.clone(), responses.clone());
         let options = Options::new(Config::new());
-        let (_server, driver) = drive(
+        let (_server, driver) = drive_on(
             Link::messages(server),
             options.clone(),
             Arc::new(Echo),
@@ -135,7 +135,7 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
             let publish = requests.clone();
             let reports = Arc::<Reports>::default();
             let transport = Shared { seen, publish };
-            let (peer, driver) = drive(
+            let (peer, driver) = drive_on(
                 Link::messages(transport),
                 options,
                 Arc::clone(&reports),

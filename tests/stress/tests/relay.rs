@@ -345,10 +345,8 @@ fn tasks_reconnect(rt: Rt, harm: Harm) {
             let connect = move || -> antiphon_net::Connecting {
                 Box::pin(async move {
                     match rt {
-                        Rt::Tokio | Rt::TokioLocal => {
-                            Ok(antiphon_tokio::Link::tcp(address).await?.into())
-                        }
-                        _ => Ok(antiphon_async_std::Link::tcp(address).await?.into()),
+                        Rt::Tokio | Rt::TokioLocal => antiphon_tokio::Link::tcp(address).await,
+                        _ => antiphon_async_std::Link::tcp(address).await,
                     }
                 })
             };

@@ -322,7 +322,7 @@ impl Cell {
         let (near, far) = antiphon_net::duplex(MEMORY_BYTES);
         let service = Arc::new(Tasks::new(contract, Arc::clone(&runtime)));
         let link = antiphon_net::Link::new(near);
-        let (peer, driver) = antiphon_net::drive(link, options, service, &runtime);
+        let (peer, driver) = antiphon_net::drive_on(link, options, service, &runtime);
         executor.block_on(async {
             runtime.spawn(Box::pin(async move {
                 // How it ends is seen by the plain peer.
@@ -455,7 +455,7 @@ impl Cell {
         let executor = executor.clone();
         let connect = move || {
             let link = antiphon_net::Link::new(near);
-            let (peer, driver) = antiphon_net::drive(link, options, Arc::new(desk), &runtime);
+            let (peer, driver) = antiphon_net::drive_on(link, options, Arc::new(desk), &runtime);
             runtime.spawn(Box::pin(async move {
                 // How it ends is told by the peer.
                 drop(driver.await);

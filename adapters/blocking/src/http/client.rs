@@ -5,9 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use antiphon::{Collector, OwnedJson, Payload, SendError};
-use antiphon_async_std::{Executor, Futures};
 use antiphon_net::BatchBuilder;
 use antiphon_net::http::{HttpCallError, HttpClientOptions, HttpError};
+use antiphon_net::{Executor, Futures};
 use async_io::block_on;
 use serde::de::DeserializeOwned;
 

@@ -18,10 +18,7 @@ use super::tasks::runtime;
 pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
     client(url, options, HttpScheme::Http, |server| {
         let address = (server.host().to_string(), server.port());
-        Box::pin(async {
-            let link = antiphon_async_std::Link::tcp(address).await;
-            link.map(Into::into)
-        })
+        Box::pin(antiphon_net::Link::tcp(address))
     })
 }
 
@@ -40,8 +37,7 @@ pub fn connect_tls(
         let config = Arc::clone(&config);
         Box::pin(async move {
             let address = (&*host, port);
-            let link = antiphon_async_std::tls::connect(address, &host, config).await;
-            link.map(Into::into)
+            antiphon_net::tls::connect(address, &host, config).await
         })
     })
 }

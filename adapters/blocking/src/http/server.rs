@@ -6,10 +6,10 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_async_std::TcpServer;
 use antiphon_net::Context;
+use antiphon_net::TcpServer;
 use antiphon_net::http::{Endpoint, HttpOptions};
-use async_io::{Async, block_on};
+use async_io::block_on;
 
 use super::service::OnPool;
 use super::tasks::runtime;
@@ -30,7 +30,6 @@ impl Running {
         prepare: impl FnOnce(TcpServer) -> TcpServer,
     ) -> io::Result<Self> {
         let runtime = runtime()?;
-        let listener = Async::new(listener)?.into();
         let server = TcpServer::from_listener_on(listener, Arc::clone(&runtime))?;
         let endpoint = Endpoint::new(options, OnPool::new(make), runtime);
         let server = prepare(server).start_protocol(endpoint);

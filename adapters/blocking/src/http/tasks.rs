@@ -6,8 +6,8 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use antiphon_async_std::{Executor, Futures};
 use antiphon_net::SharedRuntime;
+use antiphon_net::{Executor, Futures};
 use async_io::block_on;
 
 static TASKS: async_executor::Executor<'static> = async_executor::Executor::new();

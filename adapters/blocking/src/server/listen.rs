@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 
 use antiphon::{AdmissionLimits, NoRoom, address_key};
-use antiphon_net::{Context, OnAccept, OnRefused, Options};
+use antiphon_net::{Context, OnAccept, OnRefused, Options, SockRef};
 
 use crate::server::running::{ACCEPT_PAUSE, Accept, Arrived, Running};
 use crate::service::Service;
@@ -29,7 +29,7 @@ struct TcpSocket {
     listener: TcpListener,
     #[cfg(feature = "tls")]
     tls: Option<crate::tls::Acceptor>,
-    on_accept: OnAccept<TcpStream>,
+    on_accept: Option<OnAccept>,
 }
 
 impl TcpServer {
@@ -49,7 +49,7 @@ impl TcpServer {
                 listener,
                 #[cfg(feature = "tls")]
                 tls: None,
-                on_accept: OnAccept::default(),
+                on_accept: None,
             },
             connections_max: None,
             per_address_max: AdmissionLimits::new().per_key_max,
@@ -95,8 +95,8 @@ impl TcpServer {
     /// to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook may
     /// change that. It runs where connections are accepted, so it must not wait.
     #[must_use]
-    pub fn on_accept(mut self, hook: impl Fn(&TcpStream) + Send + Sync + 'static) -> Self {
-        self.listener.on_accept = OnAccept::new(hook);
+    pub fn on_accept(mut self, hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
+        self.listener.on_accept = Some(OnAccept::new(hook));
         self
     }
 
@@ -151,13 +151,10 @@ impl TcpServer {
         } = self.listener;
         let (connections_max, per_address_max) = (self.connections_max, self.per_address_max);
         let on_refused = self.on_refused;
-        let prepare = move |mut server: antiphon_async_std::TcpServer| {
-            server = server.on_accept(move |stream| {
-                // One that panicked is dropped, as without HTTP.
-                if on_accept.see(stream).is_err() {
-                    std::panic::resume_unwind(Box::new("the hook panicked"));
-                }
-            });
+        let prepare = move |mut server: antiphon_net::TcpServer| {
+            if let Some(on_accept) = on_accept {
+                server = server.with_on_accept(on_accept);
+            }
             if let Some(connections_max) = connections_max {
                 server = server.with_connections_max(connections_max);
             }
@@ -184,7 +181,9 @@ impl Accept for TcpSocket {
     fn accept(&self) -> io::Result<(Arrived, SocketAddr)> {
         let (stream, address) = self.listener.accept()?;
         // Who is gone already is no fault of the listener's.
-        let prepared = prepare(&stream).and_then(|()| self.on_accept.see(&stream));
+        let hook = self.on_accept.as_ref();
+        let see = |()| hook.map_or(Ok(()), |hook| hook.see(&SockRef::from(&stream)));
+        let prepared = prepare(&stream).and_then(see);
         prepared.map_err(|_| io::ErrorKind::ConnectionAborted)?;
         #[cfg(feature = "tls")]
         if let Some(acceptor) = &self.tls {

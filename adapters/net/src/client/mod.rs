@@ -9,7 +9,7 @@ pub(crate) mod roster;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -24,10 +24,7 @@ use crate::driver::{Driver, drive};
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, until};
 use crate::service::Service;
-use crate::transport::link::Link;
-
-/// An attempt to connect, under way.
-pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
+use crate::transport::link::Connecting;
 
 /// How a connection is made. Any function that gives a [`Connecting`] is one.
 pub trait Connect: Send + Sync + 'static {

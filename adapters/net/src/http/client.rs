@@ -14,8 +14,9 @@ use serde::de::DeserializeOwned;
 
 use super::connections::Connections;
 use super::send::HttpSend;
-use crate::client::{Connect, Connecting};
+use crate::client::Connect;
 use crate::runtime::{SharedRuntime, until};
+use crate::transport::link::Connecting;
 
 /// A client of one server over HTTP. Clones are the same client; any task may use one.
 ///

@@ -6,6 +6,8 @@
 
 mod caller;
 mod client;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+mod connect;
 mod connections;
 mod endpoint;
 mod error;
@@ -26,6 +28,10 @@ pub use antiphon::http::{MEDIA_TYPE, REDIRECTS_MAX, ReplyError, Verdict};
 pub use caller::{HttpCaller, HttpClientOptions, HttpRequest, HttpResponse};
 pub use caller::{OnReply, Started, result_of};
 pub use client::Client;
+#[cfg(all(feature = "tls", any(feature = "tokio", feature = "async-io")))]
+pub use connect::connect_tls;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub use connect::{connect, endpoint};
 pub use connections::Connections;
 pub use endpoint::Endpoint;
 pub use error::{HttpCallError, HttpError};

@@ -5,6 +5,10 @@
 //! again; and a server that is shut down lets what it has begun come to an end, but not for ever.
 
 pub(crate) mod refused;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub(crate) mod tcp;
+#[cfg(all(unix, any(feature = "tokio", feature = "async-io")))]
+pub(crate) mod unix;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,7 +30,7 @@ use crate::driver::{Driver, drive};
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Task, Timer, until};
 use crate::service::Service;
-use crate::transport::link::Link;
+use crate::transport::link::{Link, Listen};
 
 /// How many connections a server has at once, if nothing else is said.
 const CONNECTIONS_MAX_DEFAULT: usize = 10_240;
@@ -46,12 +50,6 @@ const REFUSALS_MAX: usize = 64;
 
 /// A handshake under way.
 pub type Handshake = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
-
-/// Where connections come from.
-pub trait Listen: Send + 'static {
-    /// The next connection.
-    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<Link>>;
-}
 
 /// What a connection goes through before it says anything: TLS.
 pub trait Secure: Send + Sync + 'static {
@@ -173,10 +171,14 @@ pub struct Server {
 impl Server {
     /// Serves the connections of `listener`.
     pub fn new(listener: impl Listen, runtime: SharedRuntime) -> Self {
+        Self::from_boxed(Box::new(listener), runtime)
+    }
+
+    pub(crate) fn from_boxed(listener: Box<dyn Listen>, runtime: SharedRuntime) -> Self {
         let mut limits = AdmissionLimits::new();
         limits.connections_max = CONNECTIONS_MAX_DEFAULT;
         Self {
-            listener: Box::new(listener),
+            listener,
             runtime,
             limits,
             handshake_time_max: HANDSHAKE_TIME_MAX_DEFAULT,

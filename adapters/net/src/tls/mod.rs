@@ -7,6 +7,8 @@
 //!
 //! rustls speaks TLS 1.2 and 1.3 and nothing older, whatever its configuration.
 
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+mod handshake;
 mod stream;
 
 use std::error::Error as StdError;
@@ -14,6 +16,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub use handshake::{Acceptor, client, connect};
 pub use rustls;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, CommonState, Error, PeerIncompatible};

@@ -1,14 +1,33 @@
 //! A stream together with what its transport knows of the other side.
 
 use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
 
-use crate::Context;
+use super::duplex::duplex;
+use super::io::Io;
+use super::messages::{MessageIo, Messages};
+use super::threads::stdio;
+use crate::context::Context;
 
-use crate::transport::io::Io;
-use crate::transport::messages::{MessageIo, Messages};
+/// How many bytes each direction of a pair in memory holds.
+const PAIR_BYTES: usize = 64 * 1024;
 
-/// A stream to talk over, whatever it is made of, and what its transport knows. The adapters make
-/// them of their runtime's sockets; any [`Io`] becomes one by [`new`](Self::new).
+/// An attempt to connect, under way.
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
+
+/// Where connections come from.
+pub trait Listen: Send + 'static {
+    /// The next connection.
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<Link>>;
+}
+
+/// A stream to talk over, whatever it is made of, and what its transport knows of the other side.
+///
+/// What was only lent stays open: a stream given here is dropped when the connection ends, and
+/// nothing else is closed.
 pub struct Link {
     /// The stream.
     pub io: Box<dyn Io>,
@@ -30,10 +49,32 @@ impl Link {
         Self::new(MessageIo(messages))
     }
 
-    /// The same with what the transport knows.
+    /// This process's own standard input and output. Nothing else may print to standard output
+    /// from now on; logs belong on standard error. A thread that waits on standard input stays
+    /// behind when the connection ends, and keeps neither the runtime nor the process.
+    ///
+    /// # Errors
+    /// Standard output is closed, or the system refused a thread.
+    pub fn stdio() -> io::Result<Self> {
+        stdio().map(Self::new)
+    }
+
+    /// Two ends of a stream in memory, for a client and a server in one process.
+    pub fn pair() -> (Self, Self) {
+        let (near, far) = duplex(PAIR_BYTES);
+        (Self::new(near), Self::new(far))
+    }
+
+    /// Puts in what the transport knows, for the handlers to see.
     #[must_use]
     pub fn with_context(mut self, context: Context) -> Self {
         self.context = context;
+        self
+    }
+
+    #[cfg(any(feature = "tokio", feature = "async-io"))]
+    pub(crate) fn with_peer_addr(mut self, peer_addr: Option<std::net::SocketAddr>) -> Self {
+        self.context.peer_addr = peer_addr;
         self
     }
 }

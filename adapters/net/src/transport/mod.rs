@@ -3,6 +3,7 @@
 pub(crate) mod child;
 pub(crate) mod child_output;
 pub(crate) mod duplex;
+pub(crate) mod futures;
 pub(crate) mod io;
 pub(crate) mod later;
 pub(crate) mod link;
@@ -10,6 +11,10 @@ pub(crate) mod messages;
 pub(crate) mod process;
 pub(crate) mod socket;
 pub(crate) mod stdio;
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub(crate) mod tcp;
 pub(crate) mod threads;
+#[cfg(feature = "tokio")]
+pub(crate) mod tokio;
 #[cfg(unix)]
 pub(crate) mod unix;

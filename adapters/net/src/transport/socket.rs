@@ -30,7 +30,10 @@ pub fn keep_alive<'s, S>(socket: &'s S)
 where
     SockRef<'s>: From<&'s S>,
 {
-    let socket = SockRef::from(socket);
+    probe(&SockRef::from(socket));
+}
+
+pub(crate) fn probe(socket: &SockRef<'_>) {
     if !socket.keepalive().unwrap_or(false) {
         let wanted = TcpKeepalive::new().with_time(KEEP_ALIVE_TIME);
         #[cfg(any(
@@ -48,44 +51,28 @@ where
 }
 
 /// Sees each socket that a server accepts, before anything is said on it.
-pub struct OnAccept<S>(Option<Hook<S>>);
+#[derive(Clone)]
+pub struct OnAccept(Arc<dyn Fn(&SockRef<'_>) + Send + Sync>);
 
-type Hook<S> = Arc<dyn Fn(&S) + Send + Sync>;
-
-impl<S> OnAccept<S> {
+impl OnAccept {
     /// Has `hook` see them.
-    pub fn new(hook: impl Fn(&S) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(hook)))
+    pub fn new(hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hook))
     }
 
-    /// Shows a socket to the hook, if there is one.
+    /// Shows a socket to the hook.
     ///
     /// # Errors
     /// The hook panicked, which costs this one connection
     /// ([`ConnectionAborted`](io::ErrorKind::ConnectionAborted)).
-    pub fn see(&self, socket: &S) -> io::Result<()> {
-        let Some(hook) = &self.0 else {
-            return Ok(());
-        };
-        let seen = catch_unwind(AssertUnwindSafe(|| hook(socket)));
+    pub fn see(&self, socket: &SockRef<'_>) -> io::Result<()> {
+        let seen = catch_unwind(AssertUnwindSafe(|| (self.0)(socket)));
         seen.map_err(|_| io::ErrorKind::ConnectionAborted.into())
     }
 }
 
-impl<S> Default for OnAccept<S> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-impl<S> Clone for OnAccept<S> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<S> fmt::Debug for OnAccept<S> {
+impl fmt::Debug for OnAccept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OnAccept").field(&self.0.is_some()).finish()
+        f.write_str("OnAccept")
     }
 }

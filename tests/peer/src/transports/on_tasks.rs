@@ -111,7 +111,7 @@ macro_rules! transports {
                             true => tls::connect(address, web.host(), tls.client()?).await?,
                             false => Link::tcp(address).await?,
                         };
-                        let peer = websocket::open(link, there, options, desk).await?;
+                        let peer = websocket::open(link, there, options, desk, &$current()).await?;
                         return Ok(Box::new(TaskCaller::new(peer, $current(), executor)));
                     }
                     Place::Stdio | Place::Child(_) => return Err(place.unfit()),

@@ -192,8 +192,8 @@ impl Caller {
                     Kind::AsyncStd => Executor::AsyncStd,
                     _ => Executor::Smol,
                 });
-                let (link, service) = (link.into(), Arc::new(Answers));
-                let (peer, driver) = antiphon_net::drive(link, options(), service, &runtime);
+                let (link, service) = (link, Arc::new(Answers));
+                let (peer, driver) = antiphon_net::drive_on(link, options(), service, &runtime);
                 // How it ends is asked of the peer.
                 runtime.spawn(Box::pin(async { drop(driver.await) }));
                 Ok(Self::Futures(peer))

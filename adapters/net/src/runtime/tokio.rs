@@ -1,16 +1,27 @@
-//! tokio's tasks and timers, as the engine wants them.
+//! tokio's tasks, timers and sockets, as the engine wants them.
 
 use std::fmt;
 use std::future::{Future, pending};
+use std::io;
+use std::net::SocketAddr;
+#[cfg(unix)]
+use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use antiphon::Instant;
-use antiphon_net::{Runtime, SharedRuntime, Task, Timer};
+use tokio::net::{TcpListener, TcpStream};
+#[cfg(unix)]
+use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep_until};
+
+use super::{Prepare, Runtime, SharedRuntime, Task, Timer};
+use crate::clock::Clock;
+use crate::transport::link::{Connecting, Link, Listen};
+use crate::transport::tcp::TcpSocket;
 
 /// The tokio runtime that it was made in. Its clock is tokio's, which tests can pause.
 pub struct Tokio {
@@ -23,15 +34,23 @@ impl Tokio {
     ///
     /// # Panics
     /// Outside of a tokio runtime, as tokio's own functions do.
+    #[track_caller]
     pub fn current() -> SharedRuntime {
-        Arc::new(Self {
-            handle: Handle::current(),
-            epoch: tokio::time::Instant::now(),
-        })
+        Self::on(Handle::current())
+    }
+
+    /// The runtime of the calling task, if there is one.
+    pub(super) fn here() -> Option<SharedRuntime> {
+        Handle::try_current().ok().map(Self::on)
+    }
+
+    fn on(handle: Handle) -> SharedRuntime {
+        let epoch = tokio::time::Instant::now();
+        Arc::new(Self { handle, epoch })
     }
 }
 
-impl antiphon_net::Clock for Tokio {
+impl Clock for Tokio {
     fn now(&self) -> Instant {
         Instant::ZERO + self.epoch.elapsed()
     }
@@ -57,11 +76,63 @@ impl Runtime for Tokio {
         // As with the timer below.
         Box::pin(unconstrained(sleep_until(due)))
     }
+
+    fn connect_tcp(&self, address: SocketAddr) -> Connecting {
+        Box::pin(async move { Link::from_tcp(TcpStream::connect(address).await?) })
+    }
+
+    fn listen_tcp(
+        &self,
+        listener: std::net::TcpListener,
+        prepare: Prepare,
+    ) -> io::Result<Box<dyn Listen>> {
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        Ok(Box::new(Tcp { listener, prepare }))
+    }
+
+    #[cfg(unix)]
+    fn connect_unix(&self, path: PathBuf) -> Connecting {
+        Box::pin(async move { Ok(Link::from_tokio(UnixStream::connect(path).await?)) })
+    }
+
+    #[cfg(unix)]
+    fn listen_unix(
+        &self,
+        listener: std::os::unix::net::UnixListener,
+    ) -> io::Result<Box<dyn Listen>> {
+        listener.set_nonblocking(true)?;
+        Ok(Box::new(Unix(UnixListener::from_std(listener)?)))
+    }
 }
 
 impl fmt::Debug for Tokio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tokio").finish_non_exhaustive()
+    }
+}
+
+struct Tcp {
+    listener: TcpListener,
+    prepare: Prepare,
+}
+
+impl Listen for Tcp {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
+        let (stream, _) = ready!(self.listener.poll_accept(cx))?;
+        (self.prepare)(stream.socket())?;
+        Poll::Ready(Ok(stream.into_link()))
+    }
+}
+
+#[cfg(unix)]
+struct Unix(UnixListener);
+
+#[cfg(unix)]
+impl Listen for Unix {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
+        let (stream, _) = ready!(self.0.poll_accept(cx))?;
+        Poll::Ready(Ok(Link::from_tokio(stream)))
     }
 }
 

@@ -1,16 +1,31 @@
-//! What is needed of a runtime: tasks and timers. Three small methods, so any executor will do, and one
-//! that may be done better.
+//! What is needed of a runtime: tasks, timers and sockets. Two small methods, so any executor will
+//! do; others have defaults.
+
+#[cfg(feature = "async-io")]
+pub(crate) mod futures;
+#[cfg(feature = "tokio")]
+pub(crate) mod tokio;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+#[cfg(unix)]
+use std::os::unix::net::UnixListener;
+#[cfg(unix)]
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::{Clock, grace};
 use antiphon::Instant;
+use antiphon::session::grace;
 use pin_project_lite::pin_project;
+use socket2::SockRef;
+
+use crate::clock::Clock;
+use crate::transport::link::{Connecting, Listen};
 
 /// Something for the runtime to run.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -29,6 +44,64 @@ pub trait Runtime: Clock {
         let mut timer = self.timer();
         Box::pin(poll_fn(move |cx| timer.poll_until(at, cx)))
     }
+
+    /// Connects to a TCP server. The socket is set as [`Link::tcp`] says.
+    fn connect_tcp(&self, address: SocketAddr) -> Connecting {
+        let _ = address;
+        unsupported()
+    }
+
+    /// Listens with a TCP socket that is bound, and shows `prepare` each socket that is accepted.
+    ///
+    /// # Errors
+    /// The runtime cannot take it.
+    fn listen_tcp(&self, listener: TcpListener, prepare: Prepare) -> io::Result<Box<dyn Listen>> {
+        let _ = (listener, prepare);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Connects to a Unix socket.
+    #[cfg(unix)]
+    fn connect_unix(&self, path: PathBuf) -> Connecting {
+        let _ = path;
+        unsupported()
+    }
+
+    /// Listens with a Unix socket that is bound.
+    ///
+    /// # Errors
+    /// The runtime cannot take it.
+    #[cfg(unix)]
+    fn listen_unix(&self, listener: UnixListener) -> io::Result<Box<dyn Listen>> {
+        let _ = listener;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Sees each socket that was accepted or connected. An error costs that connection.
+pub type Prepare = Box<dyn Fn(SockRef<'_>) -> io::Result<()> + Send + Sync>;
+
+/// A runtime without sockets of its own.
+fn unsupported() -> Connecting {
+    Box::pin(std::future::ready(Err(io::ErrorKind::Unsupported.into())))
+}
+
+/// The runtime of the calling task: tokio's, where there is one, or else the reactor of smol and
+/// async-std.
+///
+/// # Panics
+/// There is none: outside of a tokio runtime, if tokio is the only one that is built in.
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+#[track_caller]
+pub fn current() -> SharedRuntime {
+    #[cfg(feature = "tokio")]
+    if let Some(runtime) = tokio::Tokio::here() {
+        return runtime;
+    }
+    #[cfg(feature = "async-io")]
+    return futures::Futures::current();
+    #[cfg(not(feature = "async-io"))]
+    panic!("there is no tokio runtime here: call it from a task, or after `Runtime::enter`");
 }
 
 impl fmt::Debug for dyn Runtime {

@@ -1,13 +1,26 @@
-//! The tasks and timers of smol and of async-std, as the engine wants them.
+//! The tasks of smol and of async-std, and the timers and sockets of async-io, as the engine wants
+//! them.
 
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+#[cfg(unix)]
+use std::os::unix::net::UnixListener;
+#[cfg(unix)]
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use antiphon::Instant;
-use antiphon_net::{Clock, Runtime, SharedRuntime, Task, Timer};
+use async_io::Async;
+use async_net::TcpStream;
+
+use super::{Prepare, Runtime, SharedRuntime, Task, Timer};
+use crate::clock::Clock;
+use crate::transport::link::{Connecting, Link, Listen};
+use crate::transport::tcp::TcpSocket;
 
 /// Where a program's tasks run. Timers and sockets are async-io's with either: it is the reactor
 /// below both.
@@ -111,6 +124,68 @@ impl Runtime for Futures {
         }
         let mut timer = async_io::Timer::at(self.epoch + at.saturating_since(Instant::ZERO));
         Box::pin(poll_fn(move |cx| Pin::new(&mut timer).poll(cx).map(drop)))
+    }
+
+    fn connect_tcp(&self, address: SocketAddr) -> Connecting {
+        Box::pin(async move { Link::from_tcp(TcpStream::connect(address).await?) })
+    }
+
+    fn listen_tcp(&self, listener: TcpListener, prepare: Prepare) -> io::Result<Box<dyn Listen>> {
+        let listener = Async::new(listener)?;
+        Ok(Box::new(Tcp { listener, prepare }))
+    }
+
+    #[cfg(unix)]
+    fn connect_unix(&self, path: PathBuf) -> Connecting {
+        Box::pin(async move {
+            let stream = async_net::unix::UnixStream::connect(path).await?;
+            Ok(Link::from_futures(stream))
+        })
+    }
+
+    #[cfg(unix)]
+    fn listen_unix(&self, listener: UnixListener) -> io::Result<Box<dyn Listen>> {
+        Ok(Box::new(Unix(Async::new(listener)?)))
+    }
+}
+
+struct Tcp {
+    listener: Async<TcpListener>,
+    prepare: Prepare,
+}
+
+impl Listen for Tcp {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
+        loop {
+            match self.listener.get_ref().accept() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                accepted => {
+                    let stream: TcpStream = accepted?.0.try_into()?;
+                    (self.prepare)(stream.socket())?;
+                    return Poll::Ready(Ok(stream.into_link()));
+                }
+            }
+            ready!(self.listener.poll_readable(cx))?;
+        }
+    }
+}
+
+#[cfg(unix)]
+struct Unix(Async<UnixListener>);
+
+#[cfg(unix)]
+impl Listen for Unix {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Link>> {
+        loop {
+            match self.0.get_ref().accept() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                accepted => {
+                    let stream: async_net::unix::UnixStream = accepted?.0.try_into()?;
+                    return Poll::Ready(Ok(Link::from_futures(stream)));
+                }
+            }
+            ready!(self.0.poll_readable(cx))?;
+        }
     }
 }
 

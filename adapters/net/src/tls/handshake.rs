@@ -1,53 +1,26 @@
-//! TLS around any link, with the caller's configuration.
-//!
-//! A configuration names its cryptography (a `CryptoProvider`), its roots and its certificates; none
-//! of these is chosen here. rustls speaks TLS 1.2 and 1.3 and nothing older. A server that asks for
-//! client certificates sees the one shown as
-//! [`Context::client_certificate`](antiphon_net::Context::client_certificate).
-//!
-//! Each end of a stream is announced, so one that is cut is told from one that has ended: without
-//! the announcement a read fails with [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
-//!
-//! ```no_run
-//! use antiphon::Config;
-//! use antiphon_tokio::tls::{self, rustls};
-//! use antiphon_tokio::{TcpServer, connect};
-//! use std::sync::Arc;
-//!
-//! # async fn example(
-//! #     server_config: Arc<rustls::ServerConfig>,
-//! #     client_config: Arc<rustls::ClientConfig>,
-//! # ) -> Result<(), Box<dyn std::error::Error>> {
-//! let server = TcpServer::bind("0.0.0.0:7777").await?.with_secure(tls::Acceptor::new(server_config));
-//! let running = server.start(Config::new(), |_| ());
-//!
-//! let link = tls::connect("api.example:7777", "api.example", client_config).await?;
-//! let peer = connect(link, Config::new(), ());
-//! # drop((peer, running));
-//! # Ok(()) }
-//! ```
+//! Handshakes of both sides, and the streams that come of them.
 
 use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, ready};
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-pub use antiphon_net::tls::{OnFailure, TlsError, TlsFault, rustls};
-use antiphon_net::tls::{
-    TlsIo, Watched, certificate_of, explain, let_go, poll_write_below, server_name,
-};
-use antiphon_net::{Context, Handshake, Io, Secure, SocketIo};
+use futures_io::{AsyncRead, AsyncWrite};
+use futures_rustls::{TlsAcceptor, TlsConnector};
 use rustls::{ClientConfig, ServerConfig};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::ToSocketAddrs;
-use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::io::TokioIo;
-use crate::link::Link;
+use super::stream::{TlsIo, let_go, poll_write_below};
+use super::{OnFailure, Watched, certificate_of, explain, server_name};
+use crate::context::Context;
+use crate::runtime::{current, until};
+use crate::server::{Handshake, Secure};
+use crate::transport::futures::FuturesIo;
+use crate::transport::io::Io;
+use crate::transport::link::Link;
+use crate::transport::tcp::Address;
 
-/// How long a client waits for a handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Connects to a TLS server by TCP, and checks that its certificate is for `name`, a host's name or
@@ -58,7 +31,7 @@ const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is none;
 /// a [`TlsError`], which [`TlsFault::of`] reads.
 pub async fn connect(
-    address: impl ToSocketAddrs,
+    address: impl Into<Address>,
     name: &str,
     config: Arc<ClientConfig>,
 ) -> io::Result<Link> {
@@ -69,29 +42,24 @@ pub async fn connect(
 ///
 /// # Errors
 /// As [`connect`].
-pub async fn client(
-    link: impl Into<Link>,
-    name: &str,
-    config: Arc<ClientConfig>,
-) -> io::Result<Link> {
+pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Result<Link> {
     let name = server_name(name)?;
-    let link = antiphon_net::Link::from(link.into());
     let shaken = TlsConnector::from(config).connect(name, Below(link.io));
-    let stream = match tokio::time::timeout(HANDSHAKE_TIME_MAX, shaken).await {
-        Ok(stream) => stream,
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    };
+    let runtime = current();
+    let until_at = runtime.now() + HANDSHAKE_TIME_MAX;
+    let stream = until(&*runtime, until_at, shaken).await;
+    let stream = stream.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     let stream = stream.map_err(explain)?;
     // Anything that came below TLS while it was idle may be its end.
-    let io = SocketIo::new(
-        TokioIo(stream),
-        |stream| stream.0.get_ref().0.0.has_input(),
-        |stream| stream.0.get_ref().0.0.was_reset(),
+    let io = FuturesIo::asking(
+        stream,
+        |stream| stream.get_ref().0.0.has_input(),
+        |stream| stream.get_ref().0.0.was_reset(),
     );
-    Ok(Link::from_io(TlsIo(io)).with_context(link.context))
+    Ok(Link::new(TlsIo(io)).with_context(link.context))
 }
 
-/// Is the TLS server on the connections of a [`Server`](antiphon_net::Server), to be given to its
+/// Is the TLS server on the connections of a [`Server`](crate::Server), to be given to its
 /// `with_secure`.
 ///
 /// ALPN, client authentication and everything else are as `config` says. A connection that does not
@@ -124,7 +92,7 @@ impl Acceptor {
 }
 
 impl Secure for Acceptor {
-    fn accept(&self, link: antiphon_net::Link) -> Handshake {
+    fn accept(&self, link: Link) -> Handshake {
         let watched = Watched::new(self.on_failure.clone(), link.context);
         let shaken = TlsAcceptor::from(Arc::clone(&self.config)).accept(Below(link.io));
         Box::pin(async move {
@@ -142,7 +110,7 @@ impl Secure for Acceptor {
                 }
             };
             context.client_certificate = certificate_of(stream.get_ref().1);
-            let link = antiphon_net::Link::new(TlsIo(TokioIo(stream)));
+            let link = Link::new(TlsIo(FuturesIo::new(stream)));
             Ok(link.with_context(context))
         })
     }
@@ -156,18 +124,16 @@ impl fmt::Debug for Acceptor {
     }
 }
 
-/// What TLS is put on: the engine's stream, as tokio's traits have it.
+/// What TLS is put on: the engine's stream, as the `futures-io` traits have it.
 struct Below(Box<dyn Io>);
 
 impl AsyncRead for Below {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut TaskContext<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let n = ready!(self.0.poll_read(cx, buf.initialize_unfilled()))?;
-        buf.advance(n);
-        Poll::Ready(Ok(()))
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_read(cx, buf)
     }
 }
 
@@ -184,7 +150,7 @@ impl AsyncWrite for Below {
         self.0.poll_flush(cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         self.0.poll_close(cx)
     }
 }

@@ -1,16 +1,22 @@
-//! JSON-RPC over HTTP on smol, async-std and others. See [`antiphon_net::http`].
+//! Clients and endpoints on the runtime of the calling task.
 
-pub use antiphon_net::http::*;
-
-use antiphon_net::{Connecting, Service};
-
-use crate::link::Link;
-use crate::runtime::Futures;
+use super::caller::HttpClientOptions;
+use super::client::Client;
+use super::endpoint::Endpoint;
+use super::error::HttpError;
+use super::options::HttpOptions;
+use super::url::{HttpScheme, HttpUrl};
+use crate::runtime::current;
+use crate::service::Service;
+use crate::transport::link::{Connecting, Link};
 
 /// Puts a service behind HTTP: for [`TcpServer::start_protocol`](crate::TcpServer::start_protocol),
 /// or for a route of a web framework.
+///
+/// # Panics
+/// Outside of a tokio runtime.
 pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endpoint<S> {
-    Endpoint::new(options, service, Futures::current())
+    Endpoint::new(options, service, current())
 }
 
 /// A client of the server at `url`, which begins with `http://`. Connections are made when they
@@ -18,7 +24,7 @@ pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endp
 ///
 /// ```
 /// use antiphon::Config;
-/// use antiphon_async_std::{Peer, Request, Responder, Service, TcpServer, http};
+/// use antiphon_net::{Peer, Request, Responder, Service, TcpServer, http};
 ///
 /// struct Ping;
 ///
@@ -33,7 +39,8 @@ pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endp
 ///     }
 /// }
 ///
-/// # smol::block_on(async {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = TcpServer::bind("127.0.0.1:0").await?;
 /// let url = format!("http://{}/", server.local_addr());
 /// let running = server.start_http(Config::new(), Ping);
@@ -41,25 +48,31 @@ pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endp
 /// let client = http::connect(&url, Config::new())?;
 /// assert_eq!(client.call::<String>("ping", ()).await?, "pong");
 /// running.stop();
-/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// # Ok(()) }
 /// ```
 ///
 /// # Errors
 /// [`HttpError::Url`] for a URL that cannot be used. For `https://` use
 /// [`Client::new`] with something that connects with TLS, or
 /// `connect_tls` (feature `tls`).
+///
+/// # Panics
+/// Outside of a tokio runtime.
 pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
     let connect = |server: &HttpUrl| -> Connecting {
         let address = (server.host().to_string(), server.port());
-        Box::pin(async { Link::tcp(address).await.map(Into::into) })
+        Box::pin(async { Link::tcp(address).await })
     };
-    Client::dial(url, options, HttpScheme::Http, connect, Futures::current())
+    Client::dial(url, options, HttpScheme::Http, connect, current())
 }
 
 /// A client with TLS as `config` says, for a `url` that begins with `https://`.
 ///
 /// # Errors
 /// [`HttpError::Url`] for a URL that cannot be used.
+///
+/// # Panics
+/// Outside of a tokio runtime.
 #[cfg(feature = "tls")]
 pub fn connect_tls(
     url: &str,
@@ -69,10 +82,7 @@ pub fn connect_tls(
     let connect = move |server: &HttpUrl| -> Connecting {
         let (host, port) = (server.host().to_string(), server.port());
         let config = std::sync::Arc::clone(&config);
-        Box::pin(async move {
-            let link = crate::tls::connect((&*host, port), &host, config).await;
-            link.map(Into::into)
-        })
+        Box::pin(async move { crate::tls::connect((&*host, port), &host, config).await })
     };
-    Client::dial(url, options, HttpScheme::Https, connect, Futures::current())
+    Client::dial(url, options, HttpScheme::Https, connect, current())
 }

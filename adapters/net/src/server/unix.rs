@@ -1,0 +1,78 @@
+//! A server on a Unix socket.
+
+use std::io;
+use std::path::PathBuf;
+use std::task::{Context as TaskContext, Poll};
+
+use antiphon::NoRoom;
+
+use super::{Protocol, Running, Server};
+use crate::context::Context;
+use crate::options::Options;
+use crate::runtime::current;
+use crate::service::Service;
+use crate::transport::link::{Link, Listen};
+use crate::transport::unix::{UnixPath, bind_unix};
+
+/// A server on a Unix socket. The socket's path is removed when the server stops.
+#[derive(Debug)]
+#[must_use = "nothing is served before it is started"]
+pub struct UnixServer {
+    server: Server,
+}
+
+impl UnixServer {
+    /// Listens at `path`. A socket there that nobody answers on is left from a server that was
+    /// killed, and is replaced; one that is answered, or anything that is no socket, is not.
+    ///
+    /// # Errors
+    /// The path is taken or cannot be made; the error names it.
+    #[track_caller]
+    pub fn bind(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let (listener, path) = bind_unix(path.into())?;
+        let runtime = current();
+        let listener = runtime.listen_unix(listener)?;
+        let server = Server::new(Removing(listener, path), runtime);
+        Ok(Self { server })
+    }
+
+    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// they are made. Default 10 240.
+    pub fn with_connections_max(self, connections_max: usize) -> Self {
+        Self {
+            server: self.server.with_connections_max(connections_max),
+        }
+    }
+
+    /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
+    /// runs where the server accepts: briefly.
+    pub fn on_refused(self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+        Self {
+            server: self.server.on_refused(report),
+        }
+    }
+
+    /// Serves in the background until what it gives is stopped or dropped. Every connection is
+    /// served by what `make` gives for it, which may be an `Arc` of one service for all.
+    pub fn start<S: Service>(
+        self,
+        options: impl Into<Options>,
+        make: impl Fn(&Context) -> S + Send + Sync + 'static,
+    ) -> Running {
+        self.server.start(options, make)
+    }
+
+    /// The same with another protocol below the messages.
+    pub fn start_protocol(self, protocol: impl Protocol) -> Running {
+        self.server.start_protocol(protocol)
+    }
+}
+
+/// The path is removed with it.
+struct Removing(Box<dyn Listen>, #[allow(dead_code)] UnixPath);
+
+impl Listen for Removing {
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<Link>> {
+        self.0.poll_accept(cx)
+    }
+}

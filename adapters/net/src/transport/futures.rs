@@ -1,0 +1,152 @@
+//! Streams of the `futures-io` traits: those of smol and async-std, and what is layered on them.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_io::{AsyncRead, AsyncWrite};
+#[cfg(feature = "async-io")]
+use socket2::SockRef;
+
+use super::io::Io;
+use super::link::Link;
+#[cfg(feature = "async-io")]
+use super::tcp::{TcpSocket, has_input, was_reset};
+
+/// A stream of the `futures-io` traits, as the engine polls it.
+pub(crate) struct FuturesIo<T> {
+    stream: T,
+    has_input: fn(&T) -> bool,
+    was_reset: fn(&T) -> bool,
+}
+
+impl<T> FuturesIo<T> {
+    pub(crate) fn new(stream: T) -> Self {
+        Self::asking(stream, |_| false, |_| false)
+    }
+
+    /// One that can answer [`Io::has_input`] and [`Io::was_reset`].
+    pub(crate) fn asking(stream: T, has_input: fn(&T) -> bool, was_reset: fn(&T) -> bool) -> Self {
+        Self {
+            stream,
+            has_input,
+            was_reset,
+        }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for FuturesIo<T> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_close(cx)
+    }
+
+    fn has_input(&self) -> bool {
+        (self.has_input)(&self.stream)
+    }
+
+    fn was_reset(&self) -> bool {
+        (self.was_reset)(&self.stream)
+    }
+}
+
+/// A reader and a writer of the `futures-io` traits: a child's pipes, standard streams. Ending the
+/// stream drops the writer, which is what ends a pipe.
+struct FuturesPair<R, W> {
+    reader: R,
+    writer: Option<W>,
+}
+
+impl<R, W> FuturesPair<R, W> {
+    fn new(reader: R, writer: W) -> Self {
+        Self {
+            reader,
+            writer: Some(writer),
+        }
+    }
+}
+
+impl<R, W: AsyncWrite + Unpin> FuturesPair<R, W> {
+    fn write<T>(
+        &mut self,
+        act: impl FnOnce(Pin<&mut W>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        match &mut self.writer {
+            Some(writer) => act(Pin::new(writer)),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+}
+
+impl<R, W> Io for FuturesPair<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.reader).poll_read(cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.write(|writer| writer.poll_write(cx, buf))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.write(|writer| writer.poll_flush(cx))
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.writer.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        let closed = self.write(|writer| writer.poll_close(cx));
+        if closed.is_ready() {
+            self.writer = None;
+        }
+        closed
+    }
+}
+
+impl Link {
+    /// Any stream of the `futures-io` traits.
+    pub fn from_futures(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self::new(FuturesIo::new(stream))
+    }
+
+    /// A reader and a writer of the `futures-io` traits.
+    pub fn from_futures_pair(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        Self::new(FuturesPair::new(reader, writer))
+    }
+}
+
+#[cfg(feature = "async-io")]
+impl TcpSocket for async_net::TcpStream {
+    fn socket(&self) -> SockRef<'_> {
+        self.into()
+    }
+
+    fn into_link(self) -> Link {
+        // A peer that is gone already has no address any more.
+        let peer_addr = self.peer_addr().ok();
+        let io = FuturesIo::asking(
+            self,
+            |stream| has_input(stream.into()),
+            |stream| was_reset(stream.into()),
+        );
+        Link::new(io).with_peer_addr(peer_addr)
+    }
+}

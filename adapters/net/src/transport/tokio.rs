@@ -1,0 +1,42 @@
+//! tokio's streams, as those of the `futures-io` traits.
+
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
+
+use super::futures::FuturesIo;
+use super::link::Link;
+use super::tcp::{TcpSocket, has_input, was_reset};
+
+impl Link {
+    /// Any stream of tokio's traits.
+    pub fn from_tokio(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self::from_futures(stream.compat())
+    }
+
+    /// A reader and a writer of tokio's traits.
+    pub fn from_tokio_pair(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        Self::from_futures_pair(reader.compat(), writer.compat_write())
+    }
+}
+
+impl TcpSocket for TcpStream {
+    fn socket(&self) -> SockRef<'_> {
+        self.into()
+    }
+
+    fn into_link(self) -> Link {
+        // A peer that is gone already has no address any more.
+        let peer_addr = self.peer_addr().ok();
+        let io = FuturesIo::asking(
+            self.compat(),
+            |stream| has_input(stream.get_ref().into()),
+            |stream| was_reset(stream.get_ref().into()),
+        );
+        Link::new(io).with_peer_addr(peer_addr)
+    }
+}
