@@ -1,35 +1,29 @@
 //! A call under way.
 
-use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::{CallId, OwnedJson, OwnedOutcome, SendError};
-use antiphon_net::{CallError, Pending};
+use antiphon_net::{CallError, within};
 use serde::de::DeserializeOwned;
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
-pub struct PendingCall {
-    pending: Pending,
-}
+#[derive(Debug)]
+pub struct PendingCall(pub(crate) antiphon_net::PendingCall);
 
 impl PendingCall {
-    pub(crate) fn new(pending: Pending) -> Self {
-        Self { pending }
-    }
-
     /// Names the call.
     pub fn id(&self) -> CallId {
-        self.pending.id()
+        self.0.id()
     }
 
     /// Waits for the result.
     ///
     /// # Errors
     /// How the call ended instead.
-    pub fn wait<R: DeserializeOwned>(mut self) -> Result<R, CallError> {
-        let outcome = self.pending.wait().ok_or(CallError::Closed)?;
-        CallError::decoded(outcome)
+    pub fn wait<R: DeserializeOwned>(self) -> Result<R, CallError> {
+        CallError::decoded(self.wait_outcome())
     }
 
     /// Waits for the result as the peer wrote it.
@@ -42,13 +36,22 @@ impl PendingCall {
 
     /// Waits for the end of the call, whatever it is.
     pub fn wait_outcome(mut self) -> OwnedOutcome {
-        self.pending.wait().unwrap_or(OwnedOutcome::Aborted)
+        if self.0.is_over() {
+            return OwnedOutcome::Aborted;
+        }
+        // The deadline is the connection's to keep.
+        let session = Arc::clone(self.0.session());
+        session.wait_for(&mut self.0)
     }
 
     /// Waits for the end of the call, at most `span`; the call stays open if it takes longer. The
     /// outcome is given once.
     pub fn poll_outcome(&mut self, span: Duration) -> Option<OwnedOutcome> {
-        self.pending.wait_for(span)
+        if self.0.is_over() {
+            return None;
+        }
+        let session = Arc::clone(self.0.session());
+        session.wait_for(within(span, &mut self.0))
     }
 
     /// Moves the deadline to `timeout` from now, for a peer that reports progress.
@@ -56,15 +59,9 @@ impl PendingCall {
     /// # Errors
     /// [`SendError::NotOpen`] if the call has settled.
     pub fn extend(&self, timeout: Option<Duration>) -> Result<(), SendError> {
-        self.pending.extend(timeout)
+        self.0.extend(timeout)
     }
 
     /// Gives the call up and tells the peer, if the dialect does. The same as dropping it.
     pub fn cancel(self) {}
-}
-
-impl fmt::Debug for PendingCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pending.fmt(f)
-    }
 }

@@ -14,26 +14,26 @@
 //! that does not read, a peer that does not answer and a service that does not return hold up
 //! nobody else.
 
+use std::fmt;
+use std::future::Future;
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
 use std::thread;
-use std::time::Duration;
 
 use antiphon::{Closed, Framing, Instant};
 use antiphon_net::{
-    Handle, Machine, Options, Report, Request, Session, Sleeper, SystemClock, Tag, Work,
-    unless_broken,
+    Options, Report, Request, Session, Sleeper, Tag, Timer, Work, block_on, unless_broken,
 };
 
 use crate::peer::Peer;
-use crate::pump::pump;
 use crate::service::Service;
-use crate::transport::link::Link;
-
-/// How long before it is looked again whether the service is done, should a nudge be missed.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+use crate::threads::{Threads, is, move_bytes, start};
+use crate::transport::link::{HangUp, Link};
 
 /// Serves until the connection ends, and says why it ended.
 ///
@@ -93,91 +93,171 @@ pub fn drive(
     if link.messages.is_some() {
         options.config.framing = Framing::Messages;
     }
-    let clock = Arc::new(SystemClock::new());
-    let session = Arc::new(Session::new(options, link.context.clone(), clock));
+    let context = link.context.clone();
+    let session = Arc::new(Session::new(
+        options,
+        context,
+        antiphon_net::Threads::shared(),
+    ));
     let driver = Driver {
         session: Arc::clone(&session),
-        parts: Some((link, Box::new(service))),
+        stage: Stage::New(Box::new((link, Box::new(service)))),
+        threads: Arc::default(),
+        hang_up: None,
+        awaits_end: false,
+        timer: session.runtime().timer(),
     };
-    (Peer::new(Handle::owning(session)), driver)
+    (Peer(antiphon_net::Peer::owning(session)), driver)
 }
 
-/// Runs one connection. Made by [`drive`]. Dropped without being run, it ends the connection.
+/// Runs one connection: a future that starts its threads, keeps time and watches over the end.
+/// Ready when it has ended, with the reason. Made by [`drive`]. Dropped before, it ends the
+/// connection.
+///
+/// # Errors
+/// The transport failed before the connection was meant to end, or the system refused a thread.
 #[must_use = "nothing happens before `run`"]
 pub struct Driver {
     session: Arc<Session>,
-    /// What it runs on; none once it does.
-    parts: Option<(Link, Box<dyn Service>)>,
+    stage: Stage,
+    threads: Arc<Threads>,
+    hang_up: Option<HangUp>,
+    awaits_end: bool,
+    timer: Box<dyn Timer>,
+}
+
+enum Stage {
+    New(Box<(Link, Box<dyn Service>)>),
+    Open,
+    /// What is left is being written, and the other side's end awaited, until then.
+    Lingering(Instant),
+    /// The transport has been let go; what came in is still served, until then.
+    Serving(Instant),
+    Done,
 }
 
 impl Driver {
-    /// Runs the connection until it ends, and says why it ended.
+    /// Runs the connection on this thread until it ends, and says why it ended.
     ///
     /// # Errors
     /// The transport failed before the connection was meant to end, or the system refused a
     /// thread.
-    pub fn run(mut self) -> io::Result<Closed> {
-        let session = Arc::clone(&self.session);
-        // There is no other way to take them, and this one takes the driver.
-        let Some((link, service)) = self.parts.take() else {
-            return Err(io::ErrorKind::NotConnected.into());
-        };
-        let served = serve_beside(&session, service);
-        let moved = served.and_then(|served| {
-            pump(link, &session)?;
-            Ok(served)
-        });
-        let served = moved.inspect_err(|_| never_mind(&session))?;
-        // The service gets the time to see the end; one that does not return is left behind.
-        let span = session.options().config.drain_time_max;
-        let deadline = span.map_or(Instant::FAR_FUTURE, |span| session.now() + span);
-        while !served.load(Ordering::SeqCst) && session.now() < deadline {
-            session.wait_nudge(deadline.min(session.now() + LOOK_AGAIN));
+    pub fn run(self) -> io::Result<Closed> {
+        block_on(self)
+    }
+
+    fn start(&mut self, link: Link, service: Box<dyn Service>) -> io::Result<()> {
+        self.hang_up = link.hang_up;
+        self.awaits_end = link.awaits_end;
+        let threads = &self.threads;
+        start("antiphon-serve", &self.session, threads, &threads.served, {
+            Box::new(move |session, _| serve_on(session, service))
+        })?;
+        move_bytes(
+            &self.session,
+            threads,
+            (link.reader, link.writer, link.messages),
+        )
+    }
+
+    /// Whether nothing more is to be waited for before the transport is let go.
+    fn is_moved(&self) -> bool {
+        let Threads {
+            reader_done,
+            writer_done,
+            writer_failed,
+            ..
+        } = &*self.threads;
+        is(writer_done) && (!self.awaits_end || is(reader_done)) || is(writer_failed)
+    }
+
+    fn let_go(&mut self) {
+        if let Some(hang_up) = self.hang_up.take() {
+            hang_up();
         }
-        let (why, fault) = session.finished();
-        fault.map_or(Ok(why), Err)
+        self.session.let_go();
+    }
+}
+
+impl Future for Driver {
+    type Output = io::Result<Closed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let session = Arc::clone(&this.session);
+        loop {
+            this.stage = match mem::replace(&mut this.stage, Stage::Done) {
+                Stage::New(parts) => {
+                    let (link, service) = *parts;
+                    if let Err(error) = this.start(link, service) {
+                        session.abort(None);
+                        this.let_go();
+                        return Poll::Ready(Err(error));
+                    }
+                    Stage::Open
+                }
+                Stage::Open => match session.pass_time(cx.waker()) {
+                    Some(wake_at) => {
+                        this.stage = Stage::Open;
+                        ready!(this.timer.poll_until(wake_at, cx));
+                        Stage::Open
+                    }
+                    None => {
+                        this.threads.stop.store(true, Ordering::SeqCst);
+                        session.nudge();
+                        Stage::Lingering(session.now() + session.linger())
+                    }
+                },
+                Stage::Lingering(until) => {
+                    session.watch(cx.waker());
+                    if !this.is_moved() {
+                        this.stage = Stage::Lingering(until);
+                        ready!(this.timer.poll_until(until, cx));
+                    }
+                    this.let_go();
+                    // The service gets the time to see the end; one that does not return is left
+                    // behind.
+                    let span = session.options().config.drain_time_max;
+                    Stage::Serving(span.map_or(Instant::FAR_FUTURE, |span| session.now() + span))
+                }
+                Stage::Serving(until) => {
+                    session.watch(cx.waker());
+                    if !is(&this.threads.served) {
+                        this.stage = Stage::Serving(until);
+                        ready!(this.timer.poll_until(until, cx));
+                    }
+                    this.stage = Stage::Done;
+                    let (why, fault) = session.finished();
+                    return Poll::Ready(fault.map_or(Ok(why), Err));
+                }
+                // Polled after its end: it has said everything.
+                Stage::Done => return Poll::Pending,
+            };
+        }
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if self.parts.take().is_some() {
-            never_mind(&self.session);
+        if !matches!(self.stage, Stage::Done) {
+            self.threads.stop.store(true, Ordering::SeqCst);
+            self.session.abort(None);
+            self.let_go();
         }
     }
 }
 
-impl std::fmt::Debug for Driver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver")
-            .field("parts", &self.parts.as_ref().map(|(link, _)| link))
+            .field("session", &self.session)
             .finish_non_exhaustive()
     }
 }
 
-/// Ends a connection that has not got all of its threads.
-fn never_mind(session: &Session) {
-    session.abort(None);
-    session.let_go();
-}
-
-/// Starts the service thread, and gives what says whether it is done.
-fn serve_beside(session: &Arc<Session>, service: Box<dyn Service>) -> io::Result<Arc<AtomicBool>> {
-    let done = Arc::<AtomicBool>::default();
-    let (session, inside) = (Arc::clone(session), Arc::clone(&done));
-    let builder = thread::Builder::new().name("antiphon-serve".into());
-    builder.spawn(move || {
-        // A panic of the service has been caught already.
-        let _ = catch_unwind(AssertUnwindSafe(|| serve_on(&session, service)));
-        inside.store(true, Ordering::SeqCst);
-        session.nudge();
-    })?;
-    Ok(done)
-}
-
 /// The service thread.
 fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
-    let peer = Peer::new(Handle::unowned(Arc::clone(session)));
+    let peer = Peer(antiphon_net::Peer::unowned(Arc::clone(session)));
     loop {
         match next_work(session) {
             Next::Work(work) => {
@@ -199,7 +279,7 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
 fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn Service)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         // A report that panics itself is not reported again.
-        let request = peer.take_panicked();
+        let request = peer.0.session().take_panicked();
         let report = || service.report(peer, Report::Panicked { request });
         let _ = catch_unwind(AssertUnwindSafe(report));
     }

@@ -51,9 +51,9 @@ mod driver;
 #[cfg(feature = "http")]
 pub mod http;
 mod peer;
-mod pump;
 mod server;
 mod service;
+mod threads;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod transport;
@@ -69,7 +69,6 @@ pub use call::PendingCall;
 pub use client::Client;
 pub use driver::{Driver, connect, drive, serve, serve_stdio};
 pub use peer::Peer;
-pub use pump::pump;
 pub use server::listen::TcpServer;
 #[cfg(unix)]
 pub use server::listen::UnixServer;
@@ -77,4 +76,4 @@ pub use server::running::Running;
 pub use service::Service;
 pub use transport::child::Child;
 pub use transport::duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
-pub use transport::link::{Link, Parts};
+pub use transport::link::{HangUp, Link, Parts};

@@ -1,7 +1,4 @@
-//! The handle to the other side: calls, notifications, batches, and the end.
-//!
-//! The rule guarded here: everything that waits has a deadline, and whoever waits holds no lock.
-//! A call that finds the output full waits outside of it, so that answers never wait behind calls.
+//! The handle to the other side: [`antiphon_net::Peer`], and the thread that waits.
 
 use std::fmt;
 use std::io;
@@ -11,8 +8,8 @@ use antiphon::{
     CallId, CloseReason, Closed, Collector, OwnedJson, OwnedOutcome, Payload, SendError,
 };
 use antiphon_net::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Handle, ReportedRequest,
-    Responder, Room,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Responder, block_on,
+    within,
 };
 use serde::de::DeserializeOwned;
 
@@ -24,24 +21,18 @@ use crate::call::PendingCall;
 /// [`drive`](crate::drive) is dropped, the connection closes; [`flush`](Self::flush) first what
 /// must arrive. The peer that a service is shown does not keep the connection open.
 #[derive(Clone)]
-pub struct Peer {
-    handle: Handle,
-}
+pub struct Peer(pub(crate) antiphon_net::Peer);
 
 impl Peer {
-    pub(crate) fn new(handle: Handle) -> Self {
-        Self { handle }
-    }
-
     /// The other side of a request, to notify or call before the answer. It does not keep the
     /// connection open.
     pub fn of(reply: &Responder) -> Self {
-        Self::new(reply.handle())
+        Self(antiphon_net::Peer::of(reply))
     }
 
     /// What the transport knows of the other side.
     pub fn context(&self) -> &Context {
-        self.handle.context()
+        self.0.context()
     }
 
     /// Calls a method and waits for its result, at most 30 s.
@@ -69,7 +60,7 @@ impl Peer {
         params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<R, CallError> {
-        CallError::decoded(self.call_outcome(method, params, timeout)?)
+        self.start_call(method, params, timeout)?.wait()
     }
 
     /// The same with the result as the peer wrote it.
@@ -82,32 +73,7 @@ impl Peer {
         params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<OwnedJson, CallError> {
-        CallError::of(self.call_outcome(method, params, timeout)?)
-    }
-
-    fn call_outcome(
-        &self,
-        method: &str,
-        params: impl Payload,
-        timeout: Option<Duration>,
-    ) -> Result<OwnedOutcome, CallError> {
-        let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline);
-        let ended = self.handle.call_and_wait(method, params, deadline, room);
-        Ok(ended?)
-    }
-
-    /// Begins a call for which this thread is about to wait.
-    pub(crate) fn begin_call(
-        &self,
-        method: &str,
-        params: impl Payload,
-        timeout: Option<Duration>,
-    ) -> Result<PendingCall, CallError> {
-        let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline);
-        let call = self.handle.call_now(method, params, deadline, room)?;
-        Ok(PendingCall::new(call))
+        self.start_call(method, params, timeout)?.wait_raw()
     }
 
     /// Begins a call and does not wait for its result. Dropping what it gives cancels the call.
@@ -121,10 +87,7 @@ impl Peer {
         params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
-        let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline);
-        let call = self.handle.call(method, params, deadline, room)?;
-        Ok(PendingCall::new(call))
+        block_on(self.0.start_call(method, params, timeout)).map(PendingCall)
     }
 
     /// Begins a call and runs `then` when it ends, on the service's thread and in its order: what
@@ -140,10 +103,7 @@ impl Peer {
         timeout: Option<Duration>,
         then: impl FnOnce(OwnedOutcome) + Send + 'static,
     ) -> Result<CallId, CallRefused> {
-        let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline);
-        self.handle
-            .call_then(method, params, deadline, room, Box::new(then))
+        block_on(self.0.call_then(method, params, timeout, then))
     }
 
     /// Tells the peer something. If the output is full it waits for room, at most 30 s.
@@ -151,8 +111,7 @@ impl Peer {
     /// # Errors
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
     pub fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        let deadline = self.handle.deadline(Some(CALL_TIMEOUT_DEFAULT));
-        self.handle.notify(method, params, Room::Wait(deadline))
+        block_on(self.0.notify(method, params))
     }
 
     /// The same without waiting.
@@ -160,7 +119,7 @@ impl Peer {
     /// # Errors
     /// As [`notify`](Self::notify).
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        self.handle.notify(method, params, Room::Now)
+        self.0.try_notify(method, params)
     }
 
     /// Sends several calls and notifications as one message, and waits at most 30 s for all their
@@ -196,11 +155,8 @@ impl Peer {
         timeout: Option<Duration>,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
-        let deadline = self.handle.deadline(timeout);
-        let room = Room::Wait(deadline);
-        let (handles, batch) = BatchBuilder::build(build)?;
-        let pending = self.handle.send_batch(&batch, deadline, room)?;
-        Ok((handles, pending.wait()))
+        let (handles, batch) = block_on(self.0.start_batch(timeout, build))?;
+        Ok((handles, self.0.session().wait_for(batch)))
     }
 
     /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a
@@ -210,7 +166,8 @@ impl Peer {
     /// Why that will not be; [`TimedOut`](io::ErrorKind::TimedOut) if it takes longer than
     /// `timeout`.
     pub fn wait_open(&self, timeout: Duration) -> io::Result<()> {
-        self.handle.wait_open(timeout)
+        let opened = self.0.session().wait_for(within(timeout, self.0.opened()));
+        opened.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
@@ -219,12 +176,12 @@ impl Peer {
     /// [`SendError::NotOpen`] if it has settled; [`SendError::NoPush`] if the dialect has no way
     /// to say it.
     pub fn ask_cancel(&self, call: CallId) -> Result<(), SendError> {
-        self.handle.ask_cancel(call)
+        self.0.ask_cancel(call)
     }
 
     /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
     pub fn cancel(&self, call: CallId) -> bool {
-        self.handle.cancel(call)
+        self.0.cancel(call)
     }
 
     /// Waits until all that was sent so far has been written.
@@ -233,61 +190,42 @@ impl Peer {
     /// [`TimedOut`](io::ErrorKind::TimedOut) if that takes longer than `timeout`;
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if it will never be.
     pub fn flush(&self, timeout: Duration) -> io::Result<()> {
-        self.handle.flush(timeout)
+        self.0.session().wait_for(self.0.flush(timeout))
     }
 
     /// Ends the conversation in good order: nothing new is taken from either side, and the
     /// connection closes once all is answered and written, or when the configuration's
     /// `drain_time_max` has passed.
     pub fn drain(&self) {
-        self.handle.drain();
+        self.0.drain();
     }
 
     /// Ends the conversation at once. What is queued is still written; open calls settle as
     /// [`CallError::Closed`], open requests are given up.
     pub fn close(&self, reason: CloseReason) {
-        self.handle.close(reason);
-    }
-
-    /// Lets go of the transport, whatever has not been written.
-    pub(crate) fn release(&self) {
-        self.handle.session().abort(None);
+        self.0.close(reason);
     }
 
     /// Waits until the connection is over and its transport let go. `None` if that takes longer
     /// than `timeout`.
     pub fn wait_closed(&self, timeout: Duration) -> Option<Closed> {
-        self.handle.wait_finished(timeout)
+        self.0.session().wait_for(self.0.wait_closed(timeout))
     }
 
     /// Why the connection takes nothing more in; none while it does.
     pub fn closed(&self) -> Option<Closed> {
-        self.handle.closed()
+        self.0.closed()
     }
 
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn transport_error(&self) -> Option<io::Error> {
-        self.handle.transport_error()
-    }
-
-    /// The request whose handler has just panicked, if it was one.
-    pub(crate) fn take_panicked(&self) -> Option<ReportedRequest> {
-        self.handle.session().take_panicked()
-    }
-
-    pub(crate) fn into_handle(self) -> Handle {
-        self.handle
-    }
-
-    /// The same peer, without keeping the connection open.
-    pub(crate) fn to_unowned(&self) -> Self {
-        Self::new(self.handle.to_unowned())
+        self.0.transport_error()
     }
 }
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.handle.fmt(f)
+        self.0.fmt(f)
     }
 }
 
@@ -307,9 +245,9 @@ mod tests {
         config.write_time_max = None;
         let (peer, _driver) = drive((io::empty(), io::sink()), config, ());
         let unlimited = peer.start_call("m", (), None);
-        let timeout = |peer: &super::Peer| peer.handle.session().lock().conn.poll_timeout();
+        let timeout = |peer: &super::Peer| peer.0.session().lock().conn.poll_timeout();
         assert_eq!(timeout(&peer), None);
-        let before = peer.handle.session().now();
+        let before = peer.0.session().now();
         let calling = {
             let peer = peer.clone();
             thread::spawn(move || peer.call::<()>("m", ()))
@@ -323,7 +261,7 @@ mod tests {
         assert_eq!(CALL_TIMEOUT_DEFAULT, Duration::from_secs(30));
         // The connection keeps a bound that is never later than the deadline and not much earlier.
         assert!(deadline >= before + Duration::from_secs(29), "{deadline:?}");
-        assert!(deadline <= peer.handle.session().now() + Duration::from_secs(30));
+        assert!(deadline <= peer.0.session().now() + Duration::from_secs(30));
         drop(unlimited);
         peer.close(antiphon::CloseReason::Done);
         assert!(matches!(calling.join(), Ok(Err(CallError::Unsent))));

@@ -27,23 +27,27 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The rule guarded here: no thread reads from or writes to the socket while it holds the lock of
+//! No thread reads from or writes to the socket while it holds the lock of
 //! the TLS state, so reading never waits for writing.
 
 mod handshake;
 mod stream;
 
 use std::fmt;
+use std::future::{poll_fn, ready};
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 pub use antiphon_net::tls::{OnFailure, TlsError, TlsFault, rustls};
 use antiphon_net::tls::{Watched, certificate_of, explain, server_name};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
-use crate::Context;
+use antiphon_net::{Context, Handshake, Secure, Slot};
+
+use crate::server::accept::Incoming;
 use crate::transport::link::{Link, connect_tcp, prepare};
 
 /// How long a handshake may take, if nothing else is said.
@@ -127,13 +131,13 @@ impl Acceptor {
     /// [`TimedOut`](io::ErrorKind::TimedOut); a [`TlsError`]; the stream broke.
     pub fn accept(&self, stream: TcpStream) -> io::Result<Link> {
         prepare(&stream)?;
-        self.accept_prepared(stream)
+        let mut context = Context::new();
+        context.peer_addr = stream.peer_addr().ok();
+        self.accept_prepared(stream, context)
     }
 
     /// Goes through the handshake over a stream whose options are already set.
-    pub(crate) fn accept_prepared(&self, stream: TcpStream) -> io::Result<Link> {
-        let mut context = Context::new();
-        context.peer_addr = stream.peer_addr().ok();
+    fn accept_prepared(&self, stream: TcpStream, context: Context) -> io::Result<Link> {
         let watched = Watched::new(self.on_failure.clone(), context);
         let (tls, mut context) = watched.done(self.shake(&stream))?;
         context.client_certificate = certificate_of(&tls);
@@ -156,6 +160,44 @@ impl Acceptor {
         let mut tls = Connection::from(tls);
         handshake::complete(&mut tls, stream, self.handshake_time_max)?;
         Ok(tls)
+    }
+}
+
+/// The handshake has a thread of its own. One that is not awaited any more is cut.
+impl Secure<Incoming> for Acceptor {
+    fn accept(&self, incoming: Incoming) -> Handshake<Incoming> {
+        let Incoming::Secret(stream, context) = incoming else {
+            return Box::pin(ready(Ok(incoming)));
+        };
+        let (slot, acceptor) = (Slot::new(), self.clone());
+        let inside = Arc::clone(&slot);
+        let control = stream.try_clone().map(|control| Cut(Some(control)));
+        let shake = move || {
+            let shaken = acceptor.accept_prepared(stream, context);
+            if let Some(waiter) = inside.put(shaken) {
+                waiter.wake();
+            }
+        };
+        let thread = thread::Builder::new().name("antiphon-tls".into());
+        let started = control.and_then(|control| thread.spawn(shake).map(|_| control));
+        Box::pin(async move {
+            let mut control = started?;
+            let link = poll_fn(|cx| slot.poll(cx.waker())).await;
+            control.0 = None;
+            link.map(Incoming::Open)
+        })
+    }
+}
+
+/// Cuts a stream when it is dropped.
+struct Cut(Option<TcpStream>);
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        if let Some(stream) = &self.0 {
+            // One that is closed already is what is wanted.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 }
 

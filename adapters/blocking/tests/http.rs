@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use antiphon::{Config, ErrorObject, OwnedNotification, OwnedOutcome};
 use antiphon_blocking::http::{
     Client, HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse,
-    HttpSend, ReplyError, Running, connect,
+    HttpSend, ReplyError, connect,
 };
 use antiphon_blocking::{
     CallError, Options, Peer, Pool, Report, Request, Responder, Service, TcpServer,
@@ -80,7 +80,7 @@ impl Service for Echo {
     }
 }
 
-fn served(options: impl Into<Options>, echo: Echo) -> (Running, String) {
+fn served(options: impl Into<Options>, echo: Echo) -> (antiphon_blocking::Running, String) {
     let server = TcpServer::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
     let running = server.start_http(options.into(), move |_| echo.clone());

@@ -4,34 +4,36 @@
 //! connection is dropped; and every way to end without a result is told from every other.
 
 use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use antiphon::session::Fault;
 use antiphon::{
-    CallId, Collector, DecodeError, Instant, OwnedError, OwnedInvalid, OwnedJson, OwnedOutcome,
-    SendError,
+    CallId, Collector, DecodeError, OwnedError, OwnedInvalid, OwnedJson, OwnedOutcome, SendError,
 };
 use serde::de::DeserializeOwned;
 
-use crate::client::roster::NoConnection;
-use crate::handle::Handle;
-use crate::session::{Guard, Patience, Session, thread_waker};
+use crate::fault::to_error;
+use crate::session::{Session, Then};
 use crate::slot::{CallSlot, Slot, give_back};
 
-/// A call that waits for its answer. Dropping it cancels the call.
+/// A call that waits for its answer: a future of its outcome. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
-pub struct Pending {
-    handle: Handle,
+pub struct PendingCall {
+    session: Arc<Session>,
     call: CallId,
     /// None once the outcome has been given.
     slot: Option<CallSlot>,
 }
 
-impl Pending {
-    pub(crate) fn new(handle: Handle, call: CallId, slot: CallSlot) -> Self {
+impl PendingCall {
+    pub(crate) fn new(session: Arc<Session>, call: CallId, slot: CallSlot) -> Self {
         Self {
-            handle,
+            session,
             call,
             slot: Some(slot),
         }
@@ -42,46 +44,22 @@ impl Pending {
         self.call
     }
 
-    /// Lets the thread wait for the end of the call, whatever it is. None if the outcome has been
-    /// given.
-    pub fn wait(&mut self) -> Option<OwnedOutcome> {
-        // The deadline is the connection's to keep.
-        self.wait_until(Instant::FAR_FUTURE)
+    /// The connection that it goes over.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
     }
 
-    /// Like [`wait`](Self::wait), for `span` at most; the call stays open if it takes longer. The
-    /// outcome is given once.
-    pub fn wait_for(&mut self, span: Duration) -> Option<OwnedOutcome> {
-        self.wait_until(self.handle.deadline(Some(span)))
+    /// Whether the outcome has been given.
+    pub fn is_over(&self) -> bool {
+        self.slot.is_none()
     }
 
-    /// None if it takes longer, or the outcome has been given.
-    fn wait_until(&mut self, deadline: Instant) -> Option<OwnedOutcome> {
-        let slot = self.slot.as_ref()?;
-        let session = self.handle.session();
-        let outcome = wait_at(session, session.lock(), slot, deadline);
-        if outcome.is_some() {
-            self.forget_slot();
-        }
-        outcome
-    }
-
-    /// The end of the call, for a task. The outcome is given once.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<OwnedOutcome> {
-        let Some(slot) = &self.slot else {
-            return Poll::Pending;
-        };
-        let polled = slot.poll(cx.waker());
-        if polled.is_ready() {
-            self.forget_slot();
-        }
-        polled
-    }
-
-    fn forget_slot(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            give_back(slot);
-        }
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// How the call ended instead.
+    pub async fn result<R: DeserializeOwned>(self) -> Result<R, CallError> {
+        CallError::decoded(self.await)
     }
 
     /// Moves the deadline to `timeout` from now, for a peer that reports progress.
@@ -89,65 +67,78 @@ impl Pending {
     /// # Errors
     /// [`SendError::NotOpen`] if the call has settled.
     pub fn extend(&self, timeout: Option<Duration>) -> Result<(), SendError> {
-        self.handle.extend(self.call, timeout)
+        self.session.extend(self.call, timeout)
+    }
+
+    /// Gives the call up and tells the peer, if the dialect does. The same as dropping it.
+    pub fn cancel(self) {}
+}
+
+/// The end of the call, whatever it is. It is given once.
+impl Future for PendingCall {
+    type Output = OwnedOutcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedOutcome> {
+        let Some(slot) = &self.slot else {
+            return Poll::Pending;
+        };
+        let outcome = ready!(slot.poll(cx.waker()));
+        if let Some(slot) = self.slot.take() {
+            give_back(slot);
+        }
+        Poll::Ready(outcome)
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         if self.slot.is_some() {
-            self.handle.cancel(self.call);
+            self.session.cancel(self.call);
         }
     }
 }
 
-impl fmt::Debug for Pending {
+impl fmt::Debug for PendingCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pending({})", self.call.number())
+        write!(f, "PendingCall({})", self.call.number())
     }
 }
 
-/// A batch that waits for its answers. Dropping it cancels the calls that have none.
+/// A batch that waits for its answers: a future of all outcomes. Dropping it cancels the calls that
+/// have none.
 #[must_use = "dropping a pending batch cancels its calls"]
 pub struct PendingBatch {
-    handle: Handle,
+    session: Arc<Session>,
     calls: Arc<[CallId]>,
     /// None once the outcomes have been given.
     slot: Option<Arc<Slot<Collector>>>,
 }
 
 impl PendingBatch {
-    pub(crate) fn new(handle: Handle, calls: Arc<[CallId]>, slot: Arc<Slot<Collector>>) -> Self {
+    pub(crate) fn new(
+        session: Arc<Session>,
+        calls: Arc<[CallId]>,
+        slot: Arc<Slot<Collector>>,
+    ) -> Self {
         Self {
-            handle,
+            session,
             calls,
             slot: Some(slot),
         }
     }
+}
 
-    /// Lets the thread wait for all outcomes; none if [`poll`](Self::poll) has given them.
-    pub fn wait(mut self) -> Collector {
-        let Some(slot) = &self.slot else {
-            return Collector::new();
-        };
-        // Every call settles by its deadline, or with the connection.
-        let never = Instant::FAR_FUTURE;
-        let session = self.handle.session();
-        let outcomes = wait_at(session, session.lock(), slot, never);
-        self.slot = None;
-        outcomes.unwrap_or_default()
-    }
+/// All outcomes. They are given once.
+impl Future for PendingBatch {
+    type Output = Collector;
 
-    /// All outcomes, for a task. They are given once.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Collector> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Collector> {
         let Some(slot) = &self.slot else {
             return Poll::Pending;
         };
-        let polled = slot.poll(cx.waker());
-        if polled.is_ready() {
-            self.slot = None;
-        }
-        polled
+        let outcomes = ready!(slot.poll(cx.waker()));
+        self.slot = None;
+        Poll::Ready(outcomes)
     }
 }
 
@@ -156,7 +147,7 @@ impl Drop for PendingBatch {
         if self.slot.is_some() {
             for call in &*self.calls {
                 // One that has settled is not open any more.
-                self.handle.cancel(*call);
+                self.session.cancel(*call);
             }
         }
     }
@@ -167,45 +158,6 @@ impl fmt::Debug for PendingBatch {
         f.debug_struct("PendingBatch")
             .field("is_settled", &self.slot.is_none())
             .finish_non_exhaustive()
-    }
-}
-
-/// Lets the thread wait for what is put into `slot`, until `deadline`. It reads and writes for
-/// itself where it can.
-pub(crate) fn wait_at<'s, R>(
-    session: &'s Session,
-    state: Guard<'s>,
-    slot: &Slot<R>,
-    deadline: Instant,
-) -> Option<R> {
-    let waker = thread_waker();
-    let mut state = session.write_alone(state);
-    let mut is_reading = session.waits_alone(&state);
-    let mut waiting = Patience::until(deadline);
-    loop {
-        let is_over = waiting.is_over(session);
-        match slot.poll(&waker) {
-            Poll::Ready(found) => {
-                session.leave_waiting(&mut state);
-                return Some(found);
-            }
-            Poll::Pending if is_over => {
-                session.leave_waiting(&mut state);
-                return None;
-            }
-            Poll::Pending => {}
-        }
-        let deadline = waiting.deadline();
-        if is_reading {
-            (state, is_reading) = session.read_instead(state, deadline);
-            // Whether anything came in or not, it may be there now.
-            continue;
-        }
-        session.begin_waiting(&mut state);
-        drop(state);
-        session.park_until(deadline);
-        state = session.lock();
-        session.end_waiting(&mut state);
     }
 }
 
@@ -318,7 +270,7 @@ pub struct CallRefused {
     /// Why it was refused.
     pub error: SendError,
     /// What was handed over, not run.
-    pub then: Box<dyn FnOnce(OwnedOutcome) + Send>,
+    pub then: Then,
 }
 
 impl fmt::Debug for CallRefused {
@@ -334,3 +286,44 @@ impl fmt::Display for CallRefused {
 }
 
 impl std::error::Error for CallRefused {}
+
+/// No connection is open, and a call or a caller of `wait_open` has waited in vain. Nothing of a
+/// call has left this side.
+#[derive(Clone, Debug)]
+pub struct NoConnection {
+    pub(crate) is_final: bool,
+    pub(crate) last_error: Option<Fault>,
+}
+
+impl NoConnection {
+    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was over.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
+    /// still under way. For a refused WebSocket handshake the text names the HTTP status.
+    pub fn last_error(&self) -> Option<io::Error> {
+        self.last_error.as_ref().map(to_error)
+    }
+}
+
+impl fmt::Display for NoConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.is_final {
+            true => "there is no connection, and no further attempt at one",
+            false => "no connection was open in time",
+        })?;
+        match &self.last_error {
+            Some(error) => write!(f, "; the last error: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Its source is the last error.
+impl std::error::Error for NoConnection {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.last_error.as_ref().map(|error| error.as_error() as _)
+    }
+}

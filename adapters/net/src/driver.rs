@@ -19,7 +19,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::{Brought, Handle, Moved, Next, Options, Sent, Session, Work};
+use crate::options::Options;
+use crate::session::{Brought, Moved, Next, Sent, Session, Work};
 use antiphon::{Closed, Framing, Instant};
 
 use crate::handlers::Handlers;
@@ -59,9 +60,8 @@ pub fn drive<S: Service>(
     if link.io.as_messages().is_some() {
         options.config.framing = Framing::Messages;
     }
-    let clock = Arc::new(RuntimeClock(Arc::clone(runtime)));
-    let session = Arc::new(Session::new(options, link.context, clock));
-    drive_session(link.io, session, service, runtime)
+    let session = Arc::new(Session::new(options, link.context, Arc::clone(runtime)));
+    drive_session(link.io, session, service)
 }
 
 /// Like [`drive`], for a session that has been made already.
@@ -69,14 +69,11 @@ pub fn drive_session<S: Service>(
     io: Box<dyn Io>,
     session: Arc<Session>,
     service: Arc<S>,
-    runtime: &SharedRuntime,
 ) -> (Peer, Driver) {
-    let unowned = Handle::unowned(Arc::clone(&session));
-    let handlers = Handlers::new(Peer::new(unowned, Arc::clone(runtime)), service);
-    let peer = Peer::new(Handle::owning(Arc::clone(&session)), Arc::clone(runtime));
+    let handlers = Handlers::new(Peer::unowned(Arc::clone(&session)), service);
+    let peer = Peer::owning(Arc::clone(&session));
     let driver = Driver {
         session,
-        runtime: Arc::clone(runtime),
         handlers,
         work: VecDeque::new(),
         io: Some(io),
@@ -91,15 +88,6 @@ pub fn drive_session<S: Service>(
     (peer, driver)
 }
 
-/// A runtime as the clock that it is.
-pub(crate) struct RuntimeClock(pub(crate) SharedRuntime);
-
-impl crate::Clock for RuntimeClock {
-    fn now(&self) -> Instant {
-        self.0.now()
-    }
-}
-
 /// Runs one connection; ready when it has ended, with the reason. Made by [`drive`]. Dropped
 /// before, it ends the connection.
 ///
@@ -108,7 +96,6 @@ impl crate::Clock for RuntimeClock {
 #[must_use = "nothing happens before it is awaited"]
 pub struct Driver {
     session: Arc<Session>,
-    runtime: SharedRuntime,
     handlers: Handlers,
     /// What was taken from the session together. Empty between two steps.
     work: VecDeque<Work>,
@@ -398,7 +385,9 @@ impl Driver {
         if at == Instant::FAR_FUTURE {
             return Poll::Pending;
         }
-        let timer = self.timer.get_or_insert_with(|| self.runtime.timer());
+        let timer = self
+            .timer
+            .get_or_insert_with(|| self.session.runtime().timer());
         timer.poll_until(at, cx)
     }
 }

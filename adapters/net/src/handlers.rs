@@ -112,7 +112,7 @@ impl<S: Service> Serve for Serving<S> {
 
     fn panicked(&self) {
         let Sides { service, peer } = &*self.0;
-        let request = peer.handle().session().take_panicked();
+        let request = peer.session().take_panicked();
         service.report(peer, Report::Panicked { request });
     }
 }

@@ -8,25 +8,22 @@
 //! ```text
 //!   transport ─▶ input  ─▶ ┌─────────┐ ─▶ Work  ─▶ service ─▶ Responder ─┐
 //!                          │ Session │                                   │
-//!   transport ◀─ output ◀─ └─────────┘ ◀─ Handle (call, notify, batch) ◀─┘
+//!   transport ◀─ output ◀─ └─────────┘ ◀─ Peer (call, notify, batch) ◀───┘
 //! ```
 #![forbid(unsafe_code)]
 
 mod batch;
 mod call;
 mod client;
-mod clock;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod connect;
 mod context;
 mod driver;
 mod fault;
-mod handle;
 mod handlers;
 #[cfg(feature = "http")]
 pub mod http;
 mod line;
-mod machine;
 mod options;
 mod peer;
 mod pool;
@@ -45,30 +42,26 @@ mod transport;
 pub mod websocket;
 
 pub use batch::BatchBuilder;
-pub use call::{CallError, CallRefused, Pending, PendingBatch};
+pub use call::{CallError, CallRefused, NoConnection, PendingBatch, PendingCall};
 pub use client::roster::{
-    ClientOptions, ConnectionChange, NoConnection, OnChange, Roster, Waiting, is_sent_again,
-    lost_because,
+    ClientOptions, ConnectionChange, OnChange, Roster, Waiting, is_sent_again, lost_because,
 };
-pub use client::{Client, Connect};
-pub use clock::{Clock, SystemClock};
+pub use client::{Client, Connect, Driven, Making};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use connect::{connect, drive, keep, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
 pub use driver::{Driver, drive as drive_on, drive_session};
 pub use fault::unless_broken;
-pub use handle::{CALL_TIMEOUT_DEFAULT, Handle, Room};
-pub use line::InLine;
-pub use machine::{Came, Inlet, Machine, Outlet, Receiver, Turn};
 pub use options::{Options, WhenFull};
-pub use peer::{Peer, PendingCall, cancelled};
+pub use peer::{CALL_TIMEOUT_DEFAULT, Peer};
 pub use pool::{Job, Pool};
 pub use report::{Report, ReportedRequest, StrayReport};
-pub use request::{Request, Responder};
+pub use request::{Request, Responder, cancelled};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;
 #[cfg(feature = "async-io")]
 pub use runtime::futures::{Executor, Futures, set_executor};
+pub use runtime::threads::{Threads, block_on, within};
 #[cfg(feature = "tokio")]
 pub use runtime::tokio::Tokio;
 pub use runtime::{Prepare, Runtime, SharedRuntime, Task, Timer, sleep_until, until};
@@ -77,10 +70,11 @@ pub use server::refused::OnRefused;
 pub use server::tcp::TcpServer;
 #[cfg(all(unix, any(feature = "tokio", feature = "async-io")))]
 pub use server::unix::UnixServer;
-pub use server::{End, Ending, Handshake, Protocol, Running, Secure, Server};
+pub use server::{End, Ending, Handshake, Protocol, Running, Secure, Server, serve_until};
 pub use service::Service;
 pub use session::{
-    Brought, Guard, Moved, Next, Sent, Session, Sleeper, State, Tag, Then, Work, grace,
+    Brought, Came, Guard, Inlet, Moved, Next, Outlet, Receiver, Sent, Session, Sleeper, State, Tag,
+    Then, Work,
 };
 pub use slot::{CallSlot, Gathering, Slot};
 /// A socket of any kind, to set its options: what a hook of a server is shown.
@@ -90,7 +84,7 @@ pub use transport::child_output::{ChildExited, ChildOutput};
 pub use transport::duplex::{Duplex, duplex};
 pub use transport::io::Io;
 pub use transport::later::{Later, is_later, write_out};
-pub use transport::link::{Connecting, Link, Listen};
+pub use transport::link::{Arrived, Connecting, Link, Listen};
 pub use transport::messages::{MessageIo, Messages, Queue, QueueTransport};
 pub use transport::process::{ChildOptions, Process};
 pub use transport::socket::{OnAccept, keep_alive};

@@ -1,11 +1,12 @@
 //! Those who wait until there is room to send: first come, first served.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
-use crate::session::Session;
+use antiphon::SendError;
+
+use crate::session::{Session, State};
 
 /// The line, in a session.
 #[derive(Default)]
@@ -66,20 +67,67 @@ impl Line {
     }
 }
 
-/// A place in the line of a session, for a task that polls. Dropping it leaves the line.
-pub struct InLine {
+/// A place in the line of a session. Dropping it leaves the line.
+pub(crate) struct InLine {
     session: Arc<Session>,
-    pub(crate) place: Option<u64>,
+    place: Option<u64>,
 }
 
 impl InLine {
     /// Not in line yet.
-    pub fn new(session: &Arc<Session>) -> Self {
+    pub(crate) fn new(session: &Arc<Session>) -> Self {
         let session = Arc::clone(session);
         Self {
             session,
             place: None,
         }
+    }
+
+    /// Sends; refused for want of room too where others wait for it already.
+    pub(crate) fn try_send<R>(
+        &mut self,
+        send: &mut impl FnMut(&mut State) -> Result<R, SendError>,
+    ) -> Result<R, SendError> {
+        let mut state = self.session.lock();
+        state.conn.handle_time(self.session.now());
+        let may_send = state.line.is_turn_of(self.place) || state.is_closing();
+        let sent = match may_send {
+            true => send(&mut state),
+            false => Err(SendError::Full),
+        };
+        if !matches!(sent, Err(SendError::Full)) {
+            let known = state.line.leave(&mut self.place);
+            state.dismiss(known);
+        }
+        sent
+    }
+
+    /// Sends in its turn, as soon as there is room.
+    pub(crate) fn poll_send<R>(
+        &mut self,
+        waker: &Waker,
+        send: &mut impl FnMut(&mut State) -> Result<R, SendError>,
+    ) -> Poll<Result<R, SendError>> {
+        loop {
+            match self.try_send(send) {
+                Err(SendError::Full) if self.stand(waker.clone()) => return Poll::Pending,
+                Err(SendError::Full) => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    /// Stands in line, unless there is room by now.
+    fn stand(&mut self, waker: Waker) -> bool {
+        let mut state = self.session.lock();
+        let may_send = state.line.is_turn_of(self.place) && !state.conn.is_full();
+        if may_send || state.is_closing() {
+            return false;
+        }
+        let before = state.line.wait(&mut self.place, waker);
+        drop(state);
+        drop(before);
+        true
     }
 }
 
@@ -92,11 +140,5 @@ impl Drop for InLine {
         let waker = state.line.leave(&mut self.place);
         drop(state);
         drop(waker);
-    }
-}
-
-impl fmt::Debug for InLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InLine").field(&self.place).finish()
     }
 }

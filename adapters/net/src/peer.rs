@@ -1,26 +1,32 @@
-//! The handle to the other side: calls, notifications, batches, and the end.
+//! The other side of a connection: calls, notifications, batches, and the end.
 //!
-//! The rules guarded here: everything that waits has a deadline; a future that is dropped gives
-//! its calls up; and a call that finds the output full waits outside of it, so that answers never
-//! wait behind calls.
+//! Everything that waits has a deadline; a future that is dropped gives its calls up; and a call
+//! that finds the output full waits outside of it, so that answers never wait behind calls. Params
+//! are written to JSON before the lock is taken. What is refused leaves no trace.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::task::{Context as TaskContext, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Context, Handle, InLine, Pending, Responder,
-    Room,
-};
 use antiphon::{
     CallId, CloseReason, Closed, Collector, Instant, OwnedJson, OwnedOutcome, Payload, SendError,
 };
 use serde::de::DeserializeOwned;
 
-use crate::runtime::{SharedRuntime, until};
+use crate::batch::BatchBuilder;
+use crate::call::{CallError, CallRefused, PendingBatch, PendingCall};
+use crate::context::Context;
+use crate::line::InLine;
+use crate::request::Responder;
+use crate::runtime::until;
+use crate::session::{Session, State, Tag};
+use crate::slot::{Gathering, call_slot};
+use crate::text::Text;
+
+/// How long a call waits for its answer, and a notification for room, if nothing else is said.
+pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// The other side of a connection. Clones are the same peer; any task may use one.
 ///
@@ -29,23 +35,58 @@ use crate::runtime::{SharedRuntime, until};
 /// the connection open.
 #[derive(Clone)]
 pub struct Peer {
-    handle: Handle,
-    runtime: SharedRuntime,
+    session: Arc<Session>,
+    /// Only held, to be dropped.
+    _owner: Option<Arc<Owner>>,
+}
+
+/// Closes the connection with its last clone.
+struct Owner(Arc<Session>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.close(CloseReason::Done);
+    }
 }
 
 impl Peer {
-    pub(crate) fn new(handle: Handle, runtime: SharedRuntime) -> Self {
-        Self { handle, runtime }
+    /// The peer of a session: the last clone that is dropped closes it.
+    pub fn owning(session: Arc<Session>) -> Self {
+        let owner = Arc::new(Owner(Arc::clone(&session)));
+        Self {
+            session,
+            _owner: Some(owner),
+        }
+    }
+
+    /// The peer of a session, without keeping it open.
+    pub fn unowned(session: Arc<Session>) -> Self {
+        Self {
+            session,
+            _owner: None,
+        }
+    }
+
+    /// The other side of a request, to notify or call before the answer. It does not keep the
+    /// connection open.
+    pub fn of(reply: &Responder) -> Self {
+        Self::unowned(Arc::clone(reply.session()))
+    }
+
+    /// A clone that does not keep the connection open.
+    #[must_use]
+    pub fn to_unowned(&self) -> Self {
+        Self::unowned(Arc::clone(&self.session))
+    }
+
+    /// The connection itself.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
     }
 
     /// What the transport knows of the other side.
     pub fn context(&self) -> &Context {
-        self.handle.context()
-    }
-
-    /// The connection without waiting, for what is shared with other adapters.
-    pub fn handle(&self) -> &Handle {
-        &self.handle
+        self.session.context()
     }
 
     /// Calls a method and waits for its result, at most 30 s.
@@ -74,8 +115,8 @@ impl Peer {
         params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<R, CallError> {
-        let result = self.call_raw(method, params, timeout).await?;
-        result.as_json().decode().map_err(CallError::Decode)
+        let call = self.start_call(method, params, timeout).await?;
+        call.result().await
     }
 
     /// The same with the result as the peer wrote it.
@@ -103,10 +144,53 @@ impl Peer {
         params: impl Payload,
         timeout: Option<Duration>,
     ) -> Result<PendingCall, CallError> {
-        let deadline = self.handle.deadline(timeout);
-        let call = self.handle.draft_call(method, params, deadline)?;
-        let pending = self.with_room(deadline, |room| call.send(room)).await?;
-        Ok(PendingCall { pending })
+        let (params, deadline) = (Text::of(params)?, self.deadline(timeout));
+        let slot = call_slot();
+        let send = |state: &mut State| {
+            let tag = Tag::Once(Arc::clone(&slot));
+            let sent = state.conn.call(method, params.all(), due(deadline), tag);
+            sent.map_err(|rejected| rejected.error)
+        };
+        let call = self.with_room(deadline, send).await?;
+        Ok(PendingCall::new(Arc::clone(&self.session), call, slot))
+    }
+
+    /// Begins a call and runs `then` when it ends, with the service's other work and in its order:
+    /// what the peer sent before its answer has then been served, unless that waits for others to
+    /// end. For relays, which keep no task for a call. [`cancel`](Self::cancel) drops `then` unrun.
+    ///
+    /// # Errors
+    /// Gives `then` back with the reason.
+    pub async fn call_then(
+        &self,
+        method: &str,
+        params: impl Payload,
+        timeout: Option<Duration>,
+        then: impl FnOnce(OwnedOutcome) + Send + 'static,
+    ) -> Result<CallId, CallRefused> {
+        let mut then: Option<Tag> = Some(Tag::Then(Box::new(then)));
+        let sent = async {
+            let (params, deadline) = (Text::of(params)?, self.deadline(timeout));
+            let send = |state: &mut State| {
+                // It is put back whenever the call is refused.
+                let tag = then.take().ok_or(SendError::NotOpen)?;
+                let conn = &mut state.conn;
+                let sent = conn.call_in_order(method, params.all(), due(deadline), tag);
+                sent.map_err(|rejected| {
+                    then = Some(rejected.value);
+                    rejected.error
+                })
+            };
+            self.with_room(deadline, send).await
+        };
+        let sent = sent.await;
+        sent.map_err(|error| CallRefused {
+            error,
+            then: match then {
+                Some(Tag::Then(then)) => then,
+                _ => Box::new(drop),
+            },
+        })
     }
 
     /// Tells the peer something. If the output is full it waits for room, at most 30 s.
@@ -114,9 +198,10 @@ impl Peer {
     /// # Errors
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
     pub async fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        let deadline = self.handle.deadline(Some(CALL_TIMEOUT_DEFAULT));
-        let draft = self.handle.draft_notification(method, params)?;
-        self.with_room(deadline, |room| draft.send(room)).await
+        let params = Text::of(params)?;
+        let deadline = self.deadline(Some(CALL_TIMEOUT_DEFAULT));
+        self.with_room(deadline, |state| state.conn.notify(method, params.all()))
+            .await
     }
 
     /// The same without waiting.
@@ -124,7 +209,9 @@ impl Peer {
     /// # Errors
     /// As [`notify`](Self::notify).
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        self.handle.notify(method, params, Room::Now)
+        let params = Text::of(params)?;
+        let mut place = InLine::new(&self.session);
+        place.try_send(&mut |state| state.conn.notify(method, params.all()))
     }
 
     /// Sends several calls and notifications as one message, and waits at most 30 s for all their
@@ -161,11 +248,48 @@ impl Peer {
         timeout: Option<Duration>,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
-        let deadline = self.handle.deadline(timeout);
+        let (handles, pending) = self.start_batch(timeout, build).await?;
+        Ok((handles, pending.await))
+    }
+
+    /// Sends a batch, and gives what waits for the outcomes. Dropping that cancels the calls that
+    /// are still open.
+    ///
+    /// # Errors
+    /// As [`batch`](Self::batch).
+    pub async fn start_batch<H>(
+        &self,
+        timeout: Option<Duration>,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+    ) -> Result<(H, PendingBatch), CallError> {
+        let deadline = self.deadline(timeout);
         let (handles, batch) = BatchBuilder::build(build)?;
-        let send = |room: Room<'_>| self.handle.send_batch(&batch, deadline, room);
-        let mut pending = self.with_room(deadline, send).await?;
-        Ok((handles, poll_fn(|cx| pending.poll(cx)).await))
+        let number = batch.number();
+        let gathering = Gathering::new(number, batch.calls());
+        let send = |state: &mut State| {
+            let mut sending = state.conn.batch(due(deadline));
+            let mut calls = Vec::new();
+            for item in batch.items() {
+                match item.name {
+                    Some(name) => {
+                        let tag = Tag::Batch(Arc::clone(&gathering), name);
+                        let call = sending.call::<()>(item.method, item.params, tag);
+                        calls.push(call.map_err(|rejected| rejected.error)?.call());
+                    }
+                    None => sending.notify(item.method, item.params)?,
+                }
+            }
+            sending.send()?;
+            let calls: Arc<[CallId]> = calls.into();
+            if !calls.is_empty() {
+                state.batches.push((number, Arc::clone(&calls)));
+            }
+            Ok(calls)
+        };
+        let calls = self.with_room(deadline, send).await?;
+        let slot = Arc::clone(gathering.all());
+        let session = Arc::clone(&self.session);
+        Ok((handles, PendingBatch::new(session, calls, slot)))
     }
 
     /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a
@@ -174,7 +298,7 @@ impl Peer {
     /// # Errors
     /// Why that will not be.
     pub async fn opened(&self) -> io::Result<()> {
-        poll_fn(|cx| self.handle.poll_open(cx.waker())).await
+        self.wait(State::opened).await
     }
 
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
@@ -183,12 +307,13 @@ impl Peer {
     /// [`SendError::NotOpen`] if it has settled; [`SendError::NoPush`] if the dialect has no way
     /// to say it.
     pub fn ask_cancel(&self, call: CallId) -> Result<(), SendError> {
-        self.handle.ask_cancel(call)
+        self.session
+            .act(|state| state.conn.ask_cancel(state.call(call)))
     }
 
     /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
     pub fn cancel(&self, call: CallId) -> bool {
-        self.handle.cancel(call)
+        self.session.cancel(call)
     }
 
     /// Waits until all that was sent so far has been written.
@@ -197,9 +322,10 @@ impl Peer {
     /// [`TimedOut`](io::ErrorKind::TimedOut) if that takes longer than `timeout`;
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if it will never be.
     pub async fn flush(&self, timeout: Duration) -> io::Result<()> {
-        let (mark, deadline) = (self.handle.mark(), self.handle.deadline(Some(timeout)));
-        let written = poll_fn(|cx| self.handle.poll_flush(mark, cx.waker()));
-        let written = until(&*self.runtime, deadline, written).await;
+        let deadline = self.deadline(Some(timeout));
+        let mark = self.session.lock().conn.transmit_queued();
+        let written = self.wait(|state| state.written_to(mark));
+        let written = until(self.session.runtime(), deadline, written).await;
         written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -207,113 +333,68 @@ impl Peer {
     /// connection closes once all is answered and written, or when the configuration's
     /// `drain_time_max` has passed.
     pub fn drain(&self) {
-        self.handle.drain();
+        self.session.drain();
     }
 
     /// Ends the conversation at once. What is queued is still written; open calls settle as
     /// [`CallError::Closed`], open requests are given up.
     pub fn close(&self, reason: CloseReason) {
-        self.handle.close(reason);
+        self.session.close(reason);
     }
 
     /// Waits until the connection is over and its transport let go. `None` if that takes longer
     /// than `timeout`.
     pub async fn wait_closed(&self, timeout: Duration) -> Option<Closed> {
-        let deadline = self.handle.deadline(Some(timeout));
-        let finished = poll_fn(|cx| self.handle.poll_finished(cx.waker()));
-        until(&*self.runtime, deadline, finished).await
+        let deadline = self.deadline(Some(timeout));
+        let finished = self.wait(|state| state.finished());
+        until(self.session.runtime(), deadline, finished).await
     }
 
     /// Why the connection takes nothing more in; none while it does.
     pub fn closed(&self) -> Option<Closed> {
-        self.handle.closed()
+        self.session.lock().closed()
+    }
+
+    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
+    pub fn is_closing(&self) -> bool {
+        self.session.lock().is_closing()
     }
 
     /// What broke the transport, if anything did before the connection was meant to end.
     pub fn transport_error(&self) -> Option<io::Error> {
-        self.handle.transport_error()
+        self.session.lock().fault()
     }
 
-    /// The same peer, without keeping the connection open.
-    #[must_use]
-    pub fn to_unowned(&self) -> Self {
-        Self::new(self.handle.to_unowned(), self.runtime.clone())
+    /// The time that lies `timeout` ahead; [`Instant::FAR_FUTURE`] for none.
+    fn deadline(&self, timeout: Option<Duration>) -> Instant {
+        timeout.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span)
+    }
+
+    /// Waits for what `look` finds.
+    async fn wait<R>(&self, look: impl Fn(&mut State) -> Option<R>) -> R {
+        poll_fn(|cx| self.session.poll_until(cx.waker(), &look)).await
     }
 
     /// Does `send` as soon as it is not refused for want of room, at `deadline` at the latest.
     async fn with_room<R>(
         &self,
         deadline: Instant,
-        mut send: impl FnMut(Room<'_>) -> Result<R, SendError>,
+        mut send: impl FnMut(&mut State) -> Result<R, SendError>,
     ) -> Result<R, SendError> {
-        let mut line = InLine::new(self.handle.session());
-        let sent = poll_fn(|cx| match send(Room::Watch(cx.waker(), &mut line)) {
-            Err(SendError::Full) => Poll::Pending,
-            sent => Poll::Ready(sent),
-        });
-        let sent = until(&*self.runtime, deadline, sent).await;
+        let mut place = InLine::new(&self.session);
+        let sent = poll_fn(|cx| place.poll_send(cx.waker(), &mut send));
+        let sent = until(self.session.runtime(), deadline, sent).await;
         sent.unwrap_or(Err(SendError::Full))
     }
 }
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.handle.fmt(f)
+        self.session.fmt(f)
     }
 }
 
-/// A call that waits for its answer: a future of its outcome. Dropping it cancels the call.
-#[must_use = "dropping a pending call cancels it"]
-#[derive(Debug)]
-pub struct PendingCall {
-    pending: Pending,
-}
-
-impl PendingCall {
-    /// Names the call.
-    pub fn id(&self) -> CallId {
-        self.pending.id()
-    }
-
-    /// Waits for the result.
-    ///
-    /// # Errors
-    /// How the call ended instead.
-    pub async fn result<R: DeserializeOwned>(self) -> Result<R, CallError> {
-        CallError::decoded(self.await)
-    }
-
-    /// Moves the deadline to `timeout` from now, for a peer that reports progress.
-    ///
-    /// # Errors
-    /// [`SendError::NotOpen`] if the call has settled.
-    pub fn extend(&self, timeout: Option<Duration>) -> Result<(), SendError> {
-        self.pending.extend(timeout)
-    }
-
-    /// Gives the call up and tells the peer, if the dialect does. The same as dropping it.
-    pub fn cancel(self) {}
-}
-
-/// The end of the call, whatever it is.
-impl Future for PendingCall {
-    type Output = OwnedOutcome;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<OwnedOutcome> {
-        self.get_mut().pending.poll(cx)
-    }
-}
-
-/// Ready when a request that has begun is cancelled by the peer, or its connection has ended: for
-/// a handler to stop at.
-///
-/// ```no_run
-/// # async fn example(reply: antiphon_net::Responder) {
-/// antiphon_net::cancelled(&reply).await;
-/// // The peer awaits an answer all the same; the dialect says which.
-/// let _ = reply.cancelled();
-/// # }
-/// ```
-pub async fn cancelled(reply: &Responder) {
-    poll_fn(|cx| reply.poll_cancelled(cx.waker())).await;
+/// A deadline as the conversation takes it.
+fn due(deadline: Instant) -> Option<Instant> {
+    (deadline != Instant::FAR_FUTURE).then_some(deadline)
 }

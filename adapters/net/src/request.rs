@@ -4,6 +4,7 @@
 //! has given the request up it answers that, as the dialect says it.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
@@ -15,8 +16,8 @@ use antiphon::{
     ErrorObject, Json, Origin, OwnedNotification, OwnedOutcome, Payload, RequestKey, SendError,
 };
 
-use crate::handle::Handle;
-use crate::session::{Conn, Session, State};
+use crate::runtime::threads::{block_on, within};
+use crate::session::{Conn, Session};
 use crate::text::Text;
 
 /// What the peer asks: a request without the right to answer it, which the [`Responder`] has.
@@ -166,11 +167,6 @@ impl Responder {
         self.key
     }
 
-    /// The other side, to notify or call before the answer. An adapter's peer is made of it.
-    pub fn handle(&self) -> Handle {
-        Handle::of(self)
-    }
-
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
     }
@@ -184,9 +180,8 @@ impl Responder {
     /// Lets the thread wait until the request is cancelled, at most `span`: the way to pause that
     /// a cancel ends. Says whether it is cancelled.
     pub fn wait_cancelled(&self, span: Duration) -> bool {
-        let deadline = self.session.now() + span;
-        let looked = |state: &mut State| state.is_cancelled(self.key).then_some(());
-        self.session.wait_until(deadline, looked).is_some()
+        let cancelled = poll_fn(|cx| self.poll_cancelled(cx.waker()));
+        block_on(within(span, cancelled)).is_some()
     }
 
     /// The same for a task: pending until the request is cancelled.
@@ -252,4 +247,18 @@ impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Responder({:?})", self.key)
     }
+}
+
+/// Ready when a request that has begun is cancelled by the peer, or its connection has ended: for
+/// a handler to stop at.
+///
+/// ```no_run
+/// # async fn example(reply: antiphon_net::Responder) {
+/// antiphon_net::cancelled(&reply).await;
+/// // The peer awaits an answer all the same; the dialect says which.
+/// let _ = reply.cancelled();
+/// # }
+/// ```
+pub async fn cancelled(reply: &Responder) {
+    poll_fn(|cx| reply.poll_cancelled(cx.waker())).await;
 }

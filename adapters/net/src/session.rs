@@ -30,26 +30,26 @@ use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::session::{Fault, Phase, SessionConfig, Settled, Ticket, Wire};
-use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey};
+use antiphon::{
+    CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey, SendError,
+};
 
 use crate::batch::batch_name;
-use crate::clock::Clock;
 use crate::context::Context;
 use crate::fault::to_error;
 use crate::line::Line;
-use crate::machine::Outlet;
 use crate::options::{Options, WhenFull};
 use crate::report::ReportedRequest;
+use crate::runtime::{Runtime, SharedRuntime};
 use crate::slot::{CallSlot, Gathering};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocket;
 
-pub use antiphon::session::grace;
 use inlet::Reading;
+pub use inlet::{Came, Inlet, Receiver};
 use looking::Looking;
-pub(crate) use looking::Patience;
+pub use outlet::Outlet;
 pub use turn::{Brought, Moved, Next, Sent};
-pub(crate) use wake::thread_waker;
 pub use wake::{Guard, Sleeper};
 use wake::{Sleepers, Wakes};
 
@@ -101,7 +101,7 @@ pub struct Session {
     context: Arc<Context>,
     /// What is known since the connection opened, where that takes a handshake.
     learnt: OnceLock<Arc<Context>>,
-    clock: Arc<dyn Clock>,
+    runtime: SharedRuntime,
 }
 
 /// What the lock of a [`Session`] guards.
@@ -137,12 +137,12 @@ pub struct State {
 impl Session {
     /// Begins a conversation over a transport of which `context` is known. The connection has the
     /// number that `context` has, or the configured one if that is 0.
-    pub fn new(mut options: Options, mut context: Context, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(mut options: Options, mut context: Context, runtime: SharedRuntime) -> Self {
         match context.connection {
             0 => context.connection = options.config.connection,
             number => options.config.connection = number,
         }
-        let now = clock.now();
+        let now = runtime.now();
         let (wire, failed) = wire(&options, now);
         let mut conn = Conn::new(session_config(&options, context.is_accepted), wire, now);
         if failed.is_some() {
@@ -158,7 +158,7 @@ impl Session {
             options,
             context: Arc::new(context),
             learnt: OnceLock::new(),
-            clock,
+            runtime,
         }
     }
 
@@ -172,9 +172,14 @@ impl Session {
         self.learnt.get().unwrap_or(&self.context)
     }
 
+    /// What its timers and tasks are made by.
+    pub fn runtime(&self) -> &dyn Runtime {
+        &*self.runtime
+    }
+
     /// The present.
     pub fn now(&self) -> Instant {
-        self.clock.now()
+        self.runtime.now()
     }
 
     /// Takes the lock. No foreign code may run before the guard is dropped.
@@ -298,6 +303,25 @@ impl Session {
     /// Puts a report among the service's work.
     pub fn report(&self, report: antiphon::session::Report) {
         self.act(|state| state.conn.report(report));
+    }
+
+    /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
+    pub(crate) fn cancel(&self, call: CallId) -> bool {
+        // What a function holds is dropped without the lock: it may be a responder.
+        let (is_open, _waiter) = self.act(|state| {
+            let call = state.call(call);
+            match state.conn.cancel(call) {
+                Some(waiter) => (true, state.settle_cancelled(call, waiter)),
+                None => (false, None),
+            }
+        });
+        is_open
+    }
+
+    /// Moves the deadline of a call to `timeout` from now; none for never.
+    pub(crate) fn extend(&self, call: CallId, timeout: Option<Duration>) -> Result<(), SendError> {
+        let deadline = timeout.map(|span| self.now() + span);
+        self.act(|state| state.conn.set_deadline(state.call(call), deadline))
     }
 
     /// Ends the conversation at once.

@@ -15,8 +15,8 @@ use antiphon::websocket::CloseCode;
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome};
 use antiphon_net::websocket::{WebSocketEnd, WebSocketOptions};
 use antiphon_net::{
-    Clock, Context, Handle, Machine, Options, Pending, Report, Request, Responder, Room, Session,
-    Turn, Work,
+    Context, Options, Peer, PendingCall, Report, Request, Responder, Runtime, Session,
+    SharedRuntime, Task, Timer, Work, block_on,
 };
 
 use support::{
@@ -27,10 +27,41 @@ use support::{
 #[derive(Default)]
 struct Hand(AtomicU64);
 
-impl Clock for Hand {
+impl Runtime for Hand {
     fn now(&self) -> Instant {
         Instant::from_millis(self.0.load(Ordering::SeqCst))
     }
+
+    fn spawn(&self, _: Task) {}
+
+    fn timer(&self) -> Box<dyn Timer> {
+        Box::new(Never)
+    }
+
+    fn sleep_until(&self, at: Instant) -> Task {
+        match self.now() >= at {
+            true => Box::pin(std::future::ready(())),
+            false => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+/// Nothing here sleeps.
+struct Never;
+
+impl Timer for Never {
+    fn poll_until(&mut self, _: Instant, _: &mut std::task::Context<'_>) -> std::task::Poll<()> {
+        std::task::Poll::Pending
+    }
+}
+
+/// What a session wants of the thread that keeps time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// To come back at this time at the latest.
+    Open { wake_at: Instant },
+    /// Nothing more: it is over.
+    Over,
 }
 
 /// A session, and what moves its bytes and serves it.
@@ -45,7 +76,7 @@ impl Side {
         let options = Options::from(config).with_websocket(websocket);
         let mut context = Context::new();
         context.connection = 7;
-        let shared: Arc<dyn Clock> = clock.clone();
+        let shared: SharedRuntime = clock.clone();
         Self {
             session: Arc::new(Session::new(options, context, shared)),
             clock,
@@ -68,13 +99,12 @@ impl Side {
         side
     }
 
-    fn handle(&self) -> Handle {
-        Handle::unowned(Arc::clone(&self.session))
+    fn peer(&self) -> Peer {
+        Peer::unowned(Arc::clone(&self.session))
     }
 
-    fn call(&self, method: &str) -> Pending {
-        let never = Instant::FAR_FUTURE;
-        self.handle().call(method, (), never, Room::Now).unwrap()
+    fn call(&self, method: &str) -> PendingCall {
+        block_on(self.peer().start_call(method, (), None)).unwrap()
     }
 
     fn receive(&self, bytes: &[u8]) {
@@ -152,7 +182,7 @@ fn request(id: u32) -> Vec<u8> {
 fn a_session_opens_with_the_handshake_and_knows_what_was_asked() {
     let side = Side::new(Config::new(), WebSocketOptions::server());
     assert!(!side.session.lock().is_open());
-    side.handle().notify("early", (), Room::Now).unwrap();
+    side.peer().try_notify("early", ()).unwrap();
     assert!(
         side.written().is_empty(),
         "nothing goes out before the handshake"
@@ -161,7 +191,7 @@ fn a_session_opens_with_the_handshake_and_knows_what_was_asked() {
     assert!(!side.session.lock().is_open());
     side.receive(&REQUEST.as_bytes()[50..]);
     assert!(side.session.lock().is_open());
-    side.handle().wait_open(Duration::ZERO).unwrap();
+    block_on(side.peer().opened()).unwrap();
     let context = Arc::clone(side.session.context());
     assert_eq!(context.connection, 7);
     assert_eq!(context.target.as_deref(), Some("/chat?x=1"));
@@ -177,7 +207,7 @@ fn a_session_opens_with_the_handshake_and_knows_what_was_asked() {
 #[test]
 fn calls_made_before_the_handshake_wait_for_it() {
     let side = Side::new(Config::new(), WebSocketOptions::client("ws://a/").unwrap());
-    let mut pending = side.call("early");
+    let pending = side.call("early");
     let request = String::from_utf8(side.written()).unwrap();
     assert!(request.ends_with("\r\n\r\n"), "only the handshake");
     side.receive(answer(&request, "").as_bytes());
@@ -189,7 +219,7 @@ fn calls_made_before_the_handshake_wait_for_it() {
     assert!(sent[0].is_masked);
     let answered = r#"{"jsonrpc":"2.0","result":5,"id":1}"#;
     side.receive(&frame(FIN | TEXT, answered.as_bytes(), false));
-    assert!(matches!(pending.wait(), Some(OwnedOutcome::Ok(five)) if five.as_str() == "5"));
+    assert!(matches!(block_on(pending), OwnedOutcome::Ok(five) if five.as_str() == "5"));
 }
 
 // WSK-02 TRN-07
@@ -295,11 +325,11 @@ fn a_broken_rule_closes_with_its_code_and_is_reported() {
         let side = Side::server(Config::new());
         side.receive(&request(1));
         let (_, reply) = side.request();
-        let mut waiting = side.call("back");
+        let waiting = side.call("back");
         side.receive(&bytes);
         assert!(reply.is_cancelled());
         assert!(reply.ok(&1).is_err(), "nobody waits for it");
-        assert!(matches!(waiting.wait(), Some(OwnedOutcome::Unsent)));
+        assert!(matches!(block_on(waiting), OwnedOutcome::Unsent));
         let Report::WebSocket(WebSocketEnd::Broken { code, .. }) = side.report() else {
             panic!("not reported");
         };
@@ -340,10 +370,10 @@ fn a_drain_answers_flushes_and_closes_with_1001() {
 #[test]
 fn a_client_closes_with_1000_and_waits_so_long_and_no_longer() {
     let side = Side::client();
-    let mut waiting = side.call("slow");
+    let waiting = side.call("slow");
     assert_eq!(side.sent().len(), 1);
-    side.handle().close(CloseReason::Done);
-    assert!(matches!(waiting.wait(), Some(OwnedOutcome::Aborted)));
+    side.peer().close(CloseReason::Done);
+    assert!(matches!(block_on(waiting), OwnedOutcome::Aborted));
     side.turn();
     assert_eq!(side.sent()[0].code(), 1000);
     assert!(matches!(side.wait(4999), Turn::Open { .. }));
@@ -356,10 +386,10 @@ fn a_close_of_the_peer_settles_and_cancels_everything() {
     let side = Side::server(Config::new());
     side.receive(&request(1));
     let (_, reply) = side.request();
-    let mut waiting = side.call("back");
+    let waiting = side.call("back");
     side.written();
     side.receive(&close(1000, "bye"));
-    assert!(matches!(waiting.wait(), Some(OwnedOutcome::Aborted)));
+    assert!(matches!(block_on(waiting), OwnedOutcome::Aborted));
     assert!(reply.is_cancelled() && reply.ok(&1).is_err());
     side.turn();
     let sent = side.sent();
@@ -391,10 +421,10 @@ fn a_close_that_tells_of_a_failure_is_reported() {
 #[test]
 fn a_stream_that_ends_without_a_close_is_a_fault() {
     let side = Side::client();
-    let mut waiting = side.call("m");
+    let waiting = side.call("m");
     side.written();
     side.session.input_ended(None);
-    assert!(matches!(waiting.wait(), Some(OwnedOutcome::Aborted)));
+    assert!(matches!(block_on(waiting), OwnedOutcome::Aborted));
     let fault = side.session.lock().fault().unwrap();
     assert_eq!(fault.kind(), io::ErrorKind::UnexpectedEof);
     assert_eq!(side.turn(), Turn::Over);
@@ -405,13 +435,13 @@ fn a_stream_that_ends_without_a_close_is_a_fault() {
 #[test]
 fn a_missing_pong_ends_the_session() {
     let side = Side::client();
-    let mut waiting = side.call("m");
+    let waiting = side.call("m");
     side.written();
     side.wait(30_000);
     assert_eq!(side.sent()[0].first, FIN | PING);
     assert!(matches!(side.wait(9_999), Turn::Open { .. }));
     side.wait(1);
-    assert!(matches!(waiting.wait(), Some(OwnedOutcome::Aborted)));
+    assert!(matches!(block_on(waiting), OwnedOutcome::Aborted));
     let fault = side.session.lock().fault().unwrap();
     assert_eq!(fault.kind(), io::ErrorKind::TimedOut);
     assert_eq!(side.sent()[0].code(), 1011);
@@ -422,21 +452,21 @@ fn a_missing_pong_ends_the_session() {
 #[test]
 fn a_refused_handshake_is_a_transport_error_that_names_the_status() {
     let side = Side::new(Config::new(), WebSocketOptions::client("ws://a/").unwrap());
-    let mut waiting = side.call("m");
-    side.handle().notify("n", (), Room::Now).unwrap();
+    let waiting = side.call("m");
+    side.peer().try_notify("n", ()).unwrap();
     side.written();
     side.receive(b"HTTP/1.1 403 Forbidden\r\n\r\n");
     assert!(
-        matches!(waiting.wait(), Some(OwnedOutcome::Unsent)),
+        matches!(block_on(waiting), OwnedOutcome::Unsent),
         "it may be repeated safely"
     );
     assert_eq!(side.turn(), Turn::Over);
-    let error = side.handle().wait_open(Duration::ZERO).unwrap_err();
+    let error = block_on(side.peer().opened()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     assert!(error.to_string().contains("403 Forbidden"), "{error}");
     assert!(side.written().is_empty());
     assert!(!side.session.lock().is_open());
-    let flushed = side.handle().flush(Duration::ZERO);
+    let flushed = block_on(side.peer().flush(Duration::ZERO));
     assert!(
         flushed.is_err(),
         "what was not sent does not count as written"
@@ -481,7 +511,7 @@ fn a_handshake_that_never_comes_ends_the_session() {
 fn a_session_closed_during_its_handshake_says_nothing_more() {
     let side = Side::new(Config::new(), WebSocketOptions::server());
     side.receive(&REQUEST.as_bytes()[..50]);
-    side.handle().close(CloseReason::GoingAway);
+    side.peer().close(CloseReason::GoingAway);
     assert_eq!(side.turn(), Turn::Over);
     assert!(side.written().is_empty());
 }
@@ -538,7 +568,7 @@ fn control_frames_are_not_waited_with_for_messages_that_fill_the_output() {
     let side = Side::server(Config::new());
     for n in 0..3 {
         let big = "x".repeat(100_000);
-        side.handle().notify("n", &(n, big), Room::Now).unwrap();
+        side.peer().try_notify("n", &(n, big)).unwrap();
     }
     let mut first = Vec::new();
     assert!(side.session.take_output(&mut first));
@@ -557,12 +587,8 @@ fn control_frames_are_not_waited_with_for_messages_that_fill_the_output() {
 #[test]
 fn a_flush_waits_for_the_frames() {
     let side = Side::server(Config::new());
-    side.handle().notify("n", (), Room::Now).unwrap();
-    let flush = || {
-        side.handle()
-            .flush(Duration::ZERO)
-            .map_err(|error| error.kind())
-    };
+    side.peer().try_notify("n", ()).unwrap();
+    let flush = || block_on(side.peer().flush(Duration::ZERO)).map_err(|error| error.kind());
     assert_eq!(flush(), Err(io::ErrorKind::TimedOut));
     let mut out = Vec::new();
     assert!(side.session.take_output(&mut out));

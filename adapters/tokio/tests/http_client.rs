@@ -509,13 +509,11 @@ struct Holding {
     tasks: Option<Mutex<Vec<tokio::task::AbortHandle>>>,
 }
 
-impl antiphon_net::Clock for Holding {
+impl antiphon_net::Runtime for Holding {
     fn now(&self) -> antiphon::Instant {
         self.inner.now()
     }
-}
 
-impl antiphon_net::Runtime for Holding {
     fn spawn(&self, task: antiphon_net::Task) {
         if let Some(tasks) = &self.tasks {
             tasks

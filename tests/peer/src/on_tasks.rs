@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
-use antiphon_net::Room;
 use antiphon_net::{
     CALL_TIMEOUT_DEFAULT, CallError, Peer, PendingCall, Report, Request, Responder, Service,
     SharedRuntime, cancelled, sleep_until, until,
@@ -198,11 +197,11 @@ impl Caller for TaskCaller {
     }
 
     fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, Refusal> {
-        let handle = self.peer.handle();
-        let deadline = handle.deadline(Some(timeout));
         side_by_side(items, |item, then| {
-            let room = Room::Wait(deadline);
-            let called = handle.call_then(&item.method, item.params, deadline, room, then);
+            let call = self
+                .peer
+                .call_then(&item.method, item.params, Some(timeout), then);
+            let called = self.executor.block_on(call);
             called.map(drop).map_err(|refused| refused.error)
         })
     }

@@ -111,7 +111,6 @@ pub struct Serving {
 
 enum Running {
     Threads(antiphon_blocking::Running),
-    Http(antiphon_blocking::http::Running),
     Tasks(antiphon_net::Running, Executor),
 }
 
@@ -120,7 +119,6 @@ impl Serving {
     pub fn wait(self) {
         match self.running {
             Running::Threads(running) => running.wait(),
-            Running::Http(running) => running.wait(),
             Running::Tasks(running, executor) => executor.block_on(running.wait()),
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use antiphon::{Closed, OwnedNotification};
 use antiphon_net::sleep_until;
-use antiphon_net::{Options, Request, Responder, Room};
+use antiphon_net::{Options, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 use crate::raw::Raw;
@@ -219,10 +219,8 @@ impl antiphon_net::Service for Board {
             }
             "then" => {
                 let board = self.clone();
-                let then = Box::new(move |_| board.note("settled"));
-                let handle = peer.handle();
-                let called =
-                    handle.call_then("callback", (), handle.deadline(None), Room::Now, then);
+                let then = move |_| board.note("settled");
+                let called = peer.call_then("callback", (), None, then).await;
                 called.expect("there is room");
                 drop(reply.ok(()));
             }

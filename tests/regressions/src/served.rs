@@ -260,20 +260,12 @@ fn socket_path() -> PathBuf {
     std::env::temp_dir().join(format!("antiphon-served-{}-{n}", std::process::id()))
 }
 
-/// A server of threads, whatever it speaks.
-#[derive(Debug)]
-#[expect(dead_code, reason = "dropping it stops the server")]
-enum Threads {
-    Plain(antiphon_blocking::Running),
-    Http(antiphon_blocking::http::Running),
-}
-
 fn on_threads(
     listener: Listener,
     connections_max: Option<usize>,
     service: Counting,
     told: &mpsc::Sender<Place>,
-) -> Threads {
+) -> antiphon_blocking::Running {
     use antiphon_blocking::{TcpServer, UnixServer};
     if let Listener::Unix(options) = listener {
         let path = socket_path();
@@ -285,7 +277,7 @@ fn on_threads(
         }
         let running = server.start(options, move || service.clone());
         told.send(Place::Unix(path)).expect("somebody waits");
-        return Threads::Plain(running.expect("a thread"));
+        return running.expect("a thread");
     }
     let mut server = TcpServer::bind("127.0.0.1:0")
         .expect("a port")
@@ -295,17 +287,13 @@ fn on_threads(
         server = server.with_connections_max(max);
     }
     let running = match listener {
-        Listener::Http(options) => {
-            let running = server.start_http(*options, move |_| service.clone());
-            Threads::Http(running.expect("a thread"))
-        }
+        Listener::Http(options) => server.start_http(*options, move |_| service.clone()),
         Listener::Tcp(options) | Listener::Unix(options) => {
-            let running = server.start(options, move |_| service.clone());
-            Threads::Plain(running.expect("a thread"))
+            server.start(options, move |_| service.clone())
         }
     };
     told.send(Place::Tcp(address)).expect("somebody waits");
-    running
+    running.expect("a thread")
 }
 
 /// The servers of the async adapters, which have the same names in each.

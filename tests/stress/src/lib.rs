@@ -15,7 +15,7 @@ use std::time::Duration;
 use antiphon_async_std::{Executor, Futures};
 use antiphon_net::{SharedRuntime, until};
 use antiphon_tokio::Tokio;
-pub use echo::{Echo, echo};
+pub use echo::{echo, echo_on_threads};
 
 /// The examples of README, compiled as they stand there.
 #[cfg(doctest)]

@@ -314,7 +314,7 @@ fn a_request_and_a_call_take_few_locks() {
         let (near, mut far) = duplex(4096);
         let options = Options::new(Config::new());
         let (peer, mut driver) = drive_on(Link::new(near), options, Arc::new(Plain), &runtime);
-        let session = Arc::clone(peer.handle().session());
+        let session = Arc::clone(peer.session());
         // The first polls tell the service that the connection is open.
         for _ in 0..4 {
             assert!(poll(&mut driver).is_pending());

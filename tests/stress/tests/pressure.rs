@@ -491,11 +491,8 @@ fn notifications_before_a_result_arrive_before_it(rt: Rt) {
         // With the service's other work and in its order.
         let (inside, seen) = (Arc::clone(&settled), Arc::clone(&near));
         let then = move |_| inside.store(seen.noted.load(Ordering::SeqCst), Ordering::SeqCst);
-        let room = antiphon_net::Room::Now;
-        let deadline = peer.handle().deadline(Some(LONG));
-        peer.handle()
-            .call_then("emit", (), deadline, room, Box::new(then))
-            .unwrap();
+        let called = peer.call_then("emit", (), Some(LONG), then).await;
+        called.unwrap();
         eventually(&runtime, || settled.load(Ordering::SeqCst) == 100).await;
     });
 }
@@ -519,7 +516,7 @@ fn the_peer_is_told_of_a_dropped_call(rt: Rt) {
         }
         eventually(&runtime, || service.running.load(Ordering::SeqCst) == 0).await;
         assert_eq!(service.most.load(Ordering::SeqCst), 1);
-        assert_eq!(near.handle().session().lock().conn.calls_open(), 0);
+        assert_eq!(near.session().lock().conn.calls_open(), 0);
     });
 }
 

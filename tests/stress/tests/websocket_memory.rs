@@ -6,7 +6,7 @@ use std::sync::Arc;
 use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::{Config, Instant};
 use antiphon_net::websocket::{WebSocket, WebSocketOptions};
-use antiphon_net::{Clock, Context, Machine, Options, Session, SystemClock};
+use antiphon_net::{Context, Options, Session, Threads};
 use antiphon_stress::{Alloc, held};
 
 #[global_allocator]
@@ -47,10 +47,9 @@ const MEGABYTE: usize = 1 << 20;
 #[test]
 fn memory_goes_with_what_came_in_and_comes_back() {
     // Idle: a whole session, with its service's queue and its connection.
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let options = Options::from(Config::new()).with_websocket(WebSocketOptions::server());
     let make = || {
-        let session = Session::new(options.clone(), Context::new(), Arc::clone(&clock));
+        let session = Session::new(options.clone(), Context::new(), Threads::shared());
         session.receive(REQUEST);
         let mut answer = Vec::new();
         assert!(session.take_output(&mut answer));

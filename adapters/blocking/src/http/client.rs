@@ -7,8 +7,8 @@ use std::time::Duration;
 use antiphon::{Collector, OwnedJson, Payload, SendError};
 use antiphon_net::BatchBuilder;
 use antiphon_net::http::{HttpCallError, HttpClientOptions, HttpError};
-use antiphon_net::{Executor, Futures};
-use async_io::block_on;
+use antiphon_net::{Executor, Futures, block_on};
+
 use serde::de::DeserializeOwned;
 
 use super::send::{AtOnce, HttpSend};

@@ -49,4 +49,4 @@ pub use connect::connect;
 #[cfg(feature = "tls")]
 pub use connect::connect_tls;
 pub use send::HttpSend;
-pub use server::Running;
+pub(crate) use server::start;

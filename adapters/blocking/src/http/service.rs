@@ -41,13 +41,13 @@ where
     }
 
     async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {
-        let (make, handle) = (Arc::clone(&self.make), peer.handle().clone());
+        let (make, inside) = (Arc::clone(&self.make), peer.clone());
         // Closed with the job, even if a panic ends it or it is never begun.
         let (done, is_done) = async_channel::bounded::<()>(1);
-        let pool = peer.handle().session().options().pool.clone();
+        let pool = peer.session().options().pool.clone();
         let told = pool.run(Box::new(move || {
             let _done = done;
-            let peer = Peer::new(handle.to_unowned());
+            let peer = Peer(inside.to_unowned());
             let mut service = make(peer.context());
             guarded(&mut service, &peer, |service| {
                 service.notification(&peer, notification);
@@ -61,13 +61,13 @@ where
     }
 
     fn report(&self, peer: &antiphon_net::Peer, report: Report) {
-        let (make, handle) = (Arc::clone(&self.make), peer.handle().to_unowned());
+        let (make, inside) = (Arc::clone(&self.make), peer.to_unowned());
         let job = move || {
-            let peer = Peer::new(handle);
+            let peer = Peer(inside);
             make(peer.context()).report(&peer, report);
         };
         // Where too much waits already, a log has to do without.
-        drop(peer.handle().session().options().pool.run(Box::new(job)));
+        drop(peer.session().options().pool.run(Box::new(job)));
     }
 }
 
@@ -81,7 +81,7 @@ impl<F> fmt::Debug for OnPool<F> {
 /// then.
 fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
-        let request = peer.take_panicked();
+        let request = peer.0.session().take_panicked();
         service.report(peer, Report::Panicked { request });
     }
 }

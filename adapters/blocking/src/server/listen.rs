@@ -1,17 +1,23 @@
 //! Servers that listen: TCP and Unix sockets.
 //!
-//! The rule guarded here: what a server has made, it removes again.
+//! What a server has made, it removes again.
 
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Mutex;
+use std::time::Duration;
 
-use antiphon::{AdmissionLimits, NoRoom, address_key};
-use antiphon_net::{Context, OnAccept, OnRefused, Options, SockRef};
+use antiphon::{AdmissionLimits, NoRoom};
+use antiphon_net::{Context, OnAccept, OnRefused, Options, Server, SockRef, Threads};
 
-use crate::server::running::{ACCEPT_PAUSE, Accept, Arrived, Running};
+use crate::server::accept::{Accepting, Incoming, OnThreads};
+use crate::server::running::Running;
 use crate::service::Service;
 use crate::transport::link::{Link, prepare};
+
+/// How long a listener that is to stop is knocked at.
+const KNOCK_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// A server on a TCP port.
 #[derive(Debug)]
@@ -120,16 +126,32 @@ impl TcpServer {
     ) -> io::Result<Running> {
         let address = self.local_addr()?;
         let knock = move || {
-            drop(TcpStream::connect_timeout(
-                &reachable(address),
-                ACCEPT_PAUSE,
-            ))
+            let known = reachable(address);
+            drop(TcpStream::connect_timeout(&known, KNOCK_TIME_MAX));
         };
         let mut limits = AdmissionLimits::new();
         limits.connections_max = self.connections_max.unwrap_or(limits.connections_max);
         limits.per_key_max = self.per_address_max;
-        let on_refused = self.on_refused;
-        Running::start(self.listener, limits, on_refused, options, make, knock)
+        #[cfg(feature = "tls")]
+        let tls = self.listener.tls.clone();
+        let listener = self.listener;
+        let accepting = Accepting::start(move || listener.accept(), knock)?;
+        let server = server(accepting, limits, self.on_refused);
+        #[cfg(feature = "tls")]
+        let server = match tls {
+            // It has a deadline of its own.
+            Some(tls) => server
+                .with_secure(tls)
+                .with_handshake_time_max(Duration::MAX),
+            None => server,
+        };
+        let mut make = make;
+        let protocol = OnThreads {
+            options: options.into(),
+            // Accepting has told it.
+            make: Mutex::new(move |context: &Context| make(context.peer_addr.unwrap_or(address))),
+        };
+        Ok(Running::new(server.start_protocol(protocol)))
     }
 
     /// The same over HTTP: every POST is a message. Connections cost no threads of their own; the
@@ -142,7 +164,7 @@ impl TcpServer {
         self,
         options: impl Into<crate::http::HttpOptions>,
         make: impl Fn(&antiphon_net::Context) -> S + Send + Sync + 'static,
-    ) -> io::Result<crate::http::Running> {
+    ) -> io::Result<Running> {
         let TcpSocket {
             listener,
             #[cfg(feature = "tls")]
@@ -167,30 +189,39 @@ impl TcpServer {
             }
             server
         };
-        crate::http::Running::start(listener, options.into(), make, prepare)
+        crate::http::start(listener, options.into(), make, prepare)
     }
 }
 
-impl Accept for TcpSocket {
-    type Address = SocketAddr;
-
-    fn key(address: SocketAddr) -> Option<IpAddr> {
-        Some(address_key(address.ip()))
-    }
-
-    fn accept(&self) -> io::Result<(Arrived, SocketAddr)> {
+impl TcpSocket {
+    fn accept(&self) -> io::Result<Incoming> {
         let (stream, address) = self.listener.accept()?;
-        // Who is gone already is no fault of the listener's.
+        // A peer that is gone already is no fault of the listener's.
         let hook = self.on_accept.as_ref();
         let see = |()| hook.map_or(Ok(()), |hook| hook.see(&SockRef::from(&stream)));
         let prepared = prepare(&stream).and_then(see);
         prepared.map_err(|_| io::ErrorKind::ConnectionAborted)?;
+        let mut context = Context::new();
+        context.peer_addr = Some(address);
         #[cfg(feature = "tls")]
-        if let Some(acceptor) = &self.tls {
-            return Ok((Arrived::Shaking(stream, acceptor.clone()), address));
+        if self.tls.is_some() {
+            return Ok(Incoming::Secret(stream, context));
         }
-        Ok((Arrived::Ready(Link::from_prepared(stream)), address))
+        Ok(Incoming::Open(
+            Link::from_prepared(stream).with_context(context),
+        ))
     }
+}
+
+fn server(
+    accepting: Accepting,
+    limits: AdmissionLimits,
+    on_refused: OnRefused,
+) -> Server<Incoming> {
+    Server::new(accepting, Threads::shared())
+        .with_connections_max(limits.connections_max)
+        .with_connections_per_address_max(limits.per_key_max)
+        .on_refused(move |context, why| on_refused.tell(context, why))
 }
 
 /// The address by which this machine reaches itself.
@@ -265,24 +296,23 @@ impl UnixServer {
     ) -> io::Result<Running> {
         let path = self.listener.path.as_path().to_owned();
         let knock = move || drop(std::os::unix::net::UnixStream::connect(&path));
-        let make = move |_| make();
-        let (limits, on_refused) = (self.limits, self.on_refused);
-        Running::start(self.listener, limits, on_refused, options, make, knock)
+        let listener = self.listener;
+        let accepting = Accepting::start(move || listener.accept(), knock)?;
+        let protocol = OnThreads {
+            options: options.into(),
+            make: Mutex::new(move |_: &Context| make()),
+        };
+        let server = server(accepting, self.limits, self.on_refused);
+        Ok(Running::new(server.start_protocol(protocol)))
     }
 }
 
 #[cfg(unix)]
-impl Accept for UnixSocket {
-    type Address = ();
-
-    fn key((): ()) -> Option<IpAddr> {
-        None
-    }
-
-    fn accept(&self) -> io::Result<(Arrived, ())> {
+impl UnixSocket {
+    fn accept(&self) -> io::Result<Incoming> {
         let (stream, _) = self.listener.accept()?;
-        // Who is gone already is no fault of the listener's.
+        // A peer that is gone already is no fault of the listener's.
         let link = Link::from_unix(stream).map_err(|_| io::ErrorKind::ConnectionAborted);
-        Ok((Arrived::Ready(link?), ()))
+        Ok(Incoming::Open(link?))
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use antiphon_net::grace;
+use antiphon::session::grace;
 use rustls::Connection;
 
 use super::rustls;

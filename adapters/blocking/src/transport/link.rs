@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_net::Context;
+use antiphon_net::{Arrived, Context};
 
 use crate::transport::duplex::{Duplex, duplex};
 
@@ -18,11 +18,11 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// What a [`Link`] is made of: what is read from, what is written to, and what ends a read that
 /// waits.
-pub type Parts = (
-    Box<dyn Read + Send>,
-    Box<dyn Write + Send>,
-    Option<Box<dyn FnOnce() + Send>>,
-);
+pub type Parts = (Box<dyn Read + Send>, Box<dyn Write + Send>, Option<HangUp>);
+
+/// Cuts a connection.
+pub type HangUp = Box<dyn FnOnce() + Send>;
+
 /// How many bytes each direction of a pair in memory holds.
 const PAIR_BYTES: usize = 64 * 1024;
 
@@ -33,7 +33,7 @@ const PAIR_BYTES: usize = 64 * 1024;
 pub struct Link {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
-    pub(crate) hang_up: Option<Box<dyn FnOnce() + Send>>,
+    pub(crate) hang_up: Option<HangUp>,
     /// The other side's end of stream is awaited after ours. A socket that is closed before takes back what it has sent
     /// last, which a standard stream does not.
     pub(crate) awaits_end: bool,
@@ -151,6 +151,12 @@ pub(crate) type Receive = Box<dyn FnMut() -> io::Result<Option<Vec<u8>>> + Send>
 
 /// Sends a message.
 pub(crate) type Sending = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
+
+impl Arrived for Link {
+    fn context_mut(&mut self) -> &mut Context {
+        &mut self.context
+    }
+}
 
 impl Link {
     /// Joins two streams. A read that waits in `reader` cannot be interrupted: its thread ends

@@ -1,6 +1,6 @@
 //! A client that keeps connections to one server, and makes them anew when they are lost.
 //!
-//! The rule guarded here: a call is sent again only if no byte of it had left, or if its caller
+//! A call is sent again only if no byte of it had left, or if its caller
 //! said that doing it twice does no harm; every other one that was under way ends as
 //! [`CallError::Closed`].
 
@@ -9,22 +9,23 @@ pub(crate) mod roster;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::{
-    CALL_TIMEOUT_DEFAULT, CallError, ClientOptions, Options, Roster, is_sent_again, lost_because,
-};
-use antiphon::{Instant, InvalidStrategy, LinkState, OwnedJson, Payload, SendError};
+use antiphon::{Closed, Instant, InvalidStrategy, LinkState, OwnedJson, Payload, SendError};
 use serde::de::DeserializeOwned;
 
-use crate::driver::{Driver, drive};
-use crate::peer::Peer;
+use crate::call::CallError;
+use crate::driver::drive;
+use crate::options::Options;
+use crate::peer::{CALL_TIMEOUT_DEFAULT, Peer};
 use crate::runtime::{SharedRuntime, until};
 use crate::service::Service;
+use crate::session::State;
 use crate::transport::link::Connecting;
+use roster::{ClientOptions, Roster, is_sent_again, lost_because};
 
 /// How a connection is made. Any function that gives a [`Connecting`] is one.
 pub trait Connect: Send + Sync + 'static {
@@ -69,20 +70,41 @@ impl Client {
         service: S,
         runtime: &SharedRuntime,
     ) -> Result<Self, InvalidStrategy> {
+        let (service, inside) = (Arc::new(service), Arc::clone(runtime));
+        let make = move |roster: Arc<Roster>| -> Making {
+            let (connecting, mut options) = (connect.connect(), options.clone());
+            let (service, runtime) = (Arc::clone(&service), Arc::clone(&inside));
+            Box::pin(async move {
+                let mut link = connecting.await?;
+                link.context.connection = roster.next_number();
+                options.config.connection = link.context.connection;
+                let (peer, driver) = drive(link, options, service, &runtime);
+                let running: Driven = Box::pin(driver);
+                Ok((peer, running))
+            })
+        };
+        Self::keep(make, client, runtime)
+    }
+
+    /// Like [`start`](Self::start), with connections that `make` makes and runs.
+    ///
+    /// # Errors
+    /// The strategy of `client` makes no sense.
+    pub fn keep(
+        make: impl Fn(Arc<Roster>) -> Making + Send + Sync + 'static,
+        client: ClientOptions,
+        runtime: &SharedRuntime,
+    ) -> Result<Self, InvalidStrategy> {
         let connections = client.connections.max(1);
-        let roster = Arc::new(Roster::new(client)?);
-        let (connect, service) = (Arc::new(connect), Arc::new(service));
+        let (roster, make) = (Arc::new(Roster::new(client)?), Arc::new(make));
         for number in 0..connections {
-            let options = options.clone();
-            let keeping = keep(
+            let member = Member {
+                roster: Arc::clone(&roster),
                 number,
-                Arc::clone(&roster),
-                Arc::clone(&connect),
-                options,
-                Arc::clone(&service),
-                Arc::clone(runtime),
-            );
-            runtime.spawn(Box::pin(keeping));
+                runtime: Arc::clone(runtime),
+            };
+            let make = Arc::clone(&make);
+            runtime.spawn(Box::pin(async move { member.keep(&*make).await }));
         }
         let runtime = Arc::clone(runtime);
         let inner = Arc::new(Inner { roster, runtime });
@@ -102,8 +124,7 @@ impl Client {
 
     /// One of the connections that are open, for batches and whatever else is done on one.
     pub fn peer(&self) -> Option<Peer> {
-        let handle = self.inner.roster.pick()?;
-        Some(Peer::new(handle, Arc::clone(&self.inner.runtime)))
+        self.inner.roster.pick()
     }
 
     /// Waits for an open connection, `timeout` at most.
@@ -195,8 +216,7 @@ impl Client {
         let runtime = &self.inner.runtime;
         let waiting = self.inner.roster.wait(is_again)?;
         let opened = until(&**runtime, deadline, poll_fn(|cx| waiting.poll(cx)));
-        let handle = opened.await.unwrap_or_else(|| Err(waiting.timed_out()))?;
-        Ok(Peer::new(handle, Arc::clone(runtime)))
+        opened.await.unwrap_or_else(|| Err(waiting.timed_out()))
     }
 }
 
@@ -208,70 +228,75 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Keeps one connection, until there is to be none any more.
-async fn keep<S: Service>(
-    number: usize,
+/// A connection that is being made: its peer, and what runs it.
+pub type Making = Pin<Box<dyn Future<Output = io::Result<(Peer, Driven)>> + Send>>;
+
+/// Runs a connection until it ends.
+pub type Driven = Pin<Box<dyn Future<Output = io::Result<Closed>> + Send>>;
+
+/// One of the connections that are kept. Dropped, it is given up.
+struct Member {
     roster: Arc<Roster>,
-    connect: Arc<impl Connect>,
-    options: Options,
-    service: Arc<S>,
+    number: usize,
     runtime: SharedRuntime,
-) {
-    while roster.connecting(number) {
-        let deadline = runtime.now() + roster.options().connect_time_max;
-        let error = match until(&*runtime, deadline, connect.connect()).await {
-            Some(Ok(mut link)) => {
-                let (service, mut options) = (Arc::clone(&service), options.clone());
-                link.context.connection = roster.next_number();
-                options.config.connection = link.context.connection;
-                let (peer, driver) = drive(link, options, service, &runtime);
-                run(number, &roster, peer, driver, &runtime).await
-            }
-            Some(Err(error)) => Some(error),
-            None => {
-                let text = "the attempt to connect took too long";
-                Some(io::Error::new(io::ErrorKind::TimedOut, text))
-            }
-        };
-        // The next attempt may do better.
-        let Some(next) = roster.lost(number, runtime.now(), error) else {
-            return;
-        };
-        let mut timer = runtime.timer();
-        poll_fn(|cx| {
-            roster.watch(cx.waker());
-            if roster.is_closed() {
-                return Poll::Ready(());
-            }
-            timer.poll_until(next, cx)
-        })
-        .await;
-    }
-    roster.lost(number, runtime.now(), None);
 }
 
-/// Runs one connection, and tells when it is open. Gives the error that it ended with, if any.
-async fn run(
-    number: usize,
-    roster: &Roster,
-    peer: Peer,
-    driver: Driver,
-    runtime: &SharedRuntime,
-) -> Option<io::Error> {
-    let mut opening = Some(peer.handle().clone());
-    drop(peer);
-    let mut driver = pin!(driver);
-    let ended = poll_fn(|cx| {
-        let ended = driver.as_mut().poll(cx);
-        let opened = opening.as_ref().map(|handle| handle.poll_open(cx.waker()));
-        if let Some(Poll::Ready(opened)) = opened {
-            // Why it did not open is told by its end.
-            if let Some(handle) = opening.take().filter(|_| opened.is_ok()) {
-                roster.opened(number, handle, runtime.now());
-            }
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.roster.given_up(self.number);
+    }
+}
+
+impl Member {
+    /// Keeps the connection, until there is to be none any more.
+    async fn keep(self, make: &(dyn Fn(Arc<Roster>) -> Making + Send + Sync)) {
+        let Self {
+            roster,
+            number,
+            runtime,
+        } = &self;
+        while roster.connecting(*number) {
+            let deadline = runtime.now() + roster.options().connect_time_max;
+            let error = match until(&**runtime, deadline, make(Arc::clone(roster))).await {
+                Some(Ok((peer, running))) => self.run(peer, running).await,
+                Some(Err(error)) => Some(error),
+                None => {
+                    let text = "the attempt to connect took too long";
+                    Some(io::Error::new(io::ErrorKind::TimedOut, text))
+                }
+            };
+            // The next attempt may do better.
+            let Some(next) = roster.lost(*number, runtime.now(), error) else {
+                return;
+            };
+            let mut timer = runtime.timer();
+            poll_fn(|cx| {
+                roster.watch(cx.waker());
+                if roster.is_closed() {
+                    return Poll::Ready(());
+                }
+                timer.poll_until(next, cx)
+            })
+            .await;
         }
-        ended
-    })
-    .await;
-    lost_because(ended)
+    }
+
+    /// Runs the connection, and tells when it is open. Gives the error that it ended with, if any.
+    async fn run(&self, peer: Peer, mut running: Driven) -> Option<io::Error> {
+        let session = Arc::clone(peer.session());
+        let mut opening = Some(peer);
+        let ended = poll_fn(|cx| {
+            if opening.is_some() {
+                if let Poll::Ready(opened) = session.poll_until(cx.waker(), State::opened) {
+                    // Why it did not open is told by its end.
+                    if let Some(peer) = opening.take().filter(|_| opened.is_ok()) {
+                        self.roster.opened(self.number, peer, self.runtime.now());
+                    }
+                }
+            }
+            running.as_mut().poll(cx)
+        })
+        .await;
+        lost_because(ended)
+    }
 }

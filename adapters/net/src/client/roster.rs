@@ -9,7 +9,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use antiphon::{
     RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
 };
 
-use crate::call::CallError;
+use crate::call::{CallError, NoConnection};
 use crate::fault::{broken, to_error};
-use crate::handle::Handle;
+use crate::peer::Peer;
 
 /// How a client keeps its connections.
 #[derive(Clone)]
@@ -62,47 +62,6 @@ pub struct ConnectionChange {
     /// client itself ended the connection. For a refused WebSocket handshake the text names the HTTP
     /// status.
     pub error: Option<io::Error>,
-}
-
-/// No connection is open, and a call or a caller of `wait_open` has waited in vain. Nothing of a
-/// call has left this side.
-#[derive(Clone, Debug)]
-pub struct NoConnection {
-    is_final: bool,
-    last_error: Option<Fault>,
-}
-
-impl NoConnection {
-    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was over.
-    pub fn is_final(&self) -> bool {
-        self.is_final
-    }
-
-    /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
-    /// still under way. For a refused WebSocket handshake the text names the HTTP status.
-    pub fn last_error(&self) -> Option<io::Error> {
-        self.last_error.as_ref().map(to_error)
-    }
-}
-
-impl fmt::Display for NoConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.is_final {
-            true => "there is no connection, and no further attempt at one",
-            false => "no connection was open in time",
-        })?;
-        match &self.last_error {
-            Some(error) => write!(f, "; the last error: {error}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Its source is the last error.
-impl std::error::Error for NoConnection {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.last_error.as_ref().map(|error| error.as_error() as _)
-    }
 }
 
 /// Why a connection that was lost ended, if that was not this side's wish.
@@ -149,7 +108,6 @@ impl fmt::Debug for ClientOptions {
 /// The connections of one client.
 pub struct Roster {
     inside: Mutex<Inside>,
-    changed: Condvar,
     options: ClientOptions,
     /// How many connections have been made.
     made: AtomicU32,
@@ -190,7 +148,7 @@ impl Inside {
 
 struct Member {
     lifecycle: Lifecycle,
-    handle: Option<Handle>,
+    peer: Option<Peer>,
     reconnect: Reconnect,
     is_given_up: bool,
 }
@@ -204,7 +162,7 @@ impl Roster {
         let reconnect = Reconnect::new(options.reconnect)?;
         let member = || Member {
             lifecycle: Lifecycle::new(),
-            handle: None,
+            peer: None,
             reconnect: reconnect.clone(),
             is_given_up: false,
         };
@@ -217,7 +175,6 @@ impl Roster {
                 turn: 0,
                 last_error: None,
             }),
-            changed: Condvar::new(),
             options,
             made: AtomicU32::new(0),
         })
@@ -260,7 +217,6 @@ impl Roster {
         }
         let watchers = std::mem::take(&mut inside.watchers);
         drop(inside);
-        self.changed.notify_all();
         watchers.into_iter().for_each(Waker::wake);
         if let Some(on_change) = &self.options.on_change {
             for state in changes {
@@ -292,15 +248,15 @@ impl Roster {
 
     /// The connection is open. False, and it has been closed again, if the client has been closed
     /// in the meantime.
-    pub fn opened(&self, number: usize, handle: Handle, now: Instant) -> bool {
+    pub fn opened(&self, number: usize, peer: Peer, now: Instant) -> bool {
         self.change(number, None, |member| {
             member.lifecycle.go(LinkState::Open);
             member.reconnect.handle_open(now);
-            member.handle = Some(handle.clone());
+            member.peer = Some(peer.clone());
         });
         let is_closed = self.lock().is_closed;
         if is_closed {
-            handle.close(CloseReason::Done);
+            peer.close(CloseReason::Done);
         }
         !is_closed
     }
@@ -310,12 +266,12 @@ impl Roster {
     pub fn lost(&self, number: usize, now: Instant, error: Option<io::Error>) -> Option<Instant> {
         let is_closed = self.lock().is_closed;
         let error = error.filter(|_| !is_closed).map(Fault::from);
-        let (next, handle) = self.change(number, error.as_ref(), |member| {
+        let (next, peer) = self.change(number, error.as_ref(), |member| {
             member.lifecycle.go(LinkState::Closed);
-            let handle = member.handle.take();
+            let peer = member.peer.take();
             // Until the peer has said something, nothing has succeeded.
-            let is_heard = |handle: &Handle| handle.session().lock().conn.has_heard();
-            if handle.as_ref().is_some_and(is_heard) {
+            let is_heard = |peer: &Peer| peer.session().lock().conn.has_heard();
+            if peer.as_ref().is_some_and(is_heard) {
                 member.reconnect.handle_message();
             }
             let next = if is_closed {
@@ -324,18 +280,29 @@ impl Roster {
                 member.reconnect.handle_lost(now, entropy())
             };
             member.is_given_up = next.is_none();
-            (next, handle)
+            (next, peer)
         });
-        // Dropping the last handle of a connection does something: not under the lock.
-        drop(handle);
+        // Dropping the last peer of a connection does something: not under the lock.
+        drop(peer);
         next
+    }
+
+    /// There will be no attempt at this connection any more.
+    pub(super) fn given_up(&self, number: usize) {
+        let peer = self.change(number, None, |member| {
+            member.lifecycle.go(LinkState::Closed);
+            member.is_given_up = true;
+            member.peer.take()
+        });
+        // As above.
+        drop(peer);
     }
 
     /// The state of each connection.
     pub fn states(&self) -> Vec<LinkState> {
         let inside = self.lock();
         let states = inside.members.iter().map(|member| {
-            let closing = member.handle.as_ref().is_some_and(Handle::is_closing);
+            let closing = member.peer.as_ref().is_some_and(Peer::is_closing);
             match member.lifecycle.state() {
                 LinkState::Open if closing => LinkState::Closing,
                 state => state,
@@ -345,29 +312,29 @@ impl Roster {
     }
 
     /// An open connection: the one with the fewest calls under way.
-    pub fn pick(&self) -> Option<Handle> {
+    pub fn pick(&self) -> Option<Peer> {
         let mut inside = self.lock();
         let count = inside.members.len();
         inside.turn = (inside.turn + 1) % count;
         let members = (0..count).map(|at| &inside.members[(inside.turn + at) % count]);
-        let open = members.filter_map(|member| member.handle.as_ref());
+        let open = members.filter_map(|member| member.peer.as_ref());
         // One that drains would refuse the call, and who tries again would be given it again.
-        let usable = open.filter(|handle| !handle.is_closing());
+        let usable = open.filter(|peer| !peer.is_closing());
         usable
-            .min_by_key(|handle| handle.session().lock().conn.calls_open())
-            .map(Handle::to_unowned)
+            .min_by_key(|peer| peer.session().lock().conn.calls_open())
+            .map(Peer::to_unowned)
     }
 
     /// Ends it all: no attempt is made any more, and what is open drains.
     pub fn close(&self) {
-        let handles: Vec<_> = {
+        let peers: Vec<_> = {
             let mut inside = self.lock();
             inside.is_closed = true;
             let members = inside.members.iter_mut();
-            members.filter_map(|member| member.handle.clone()).collect()
+            members.filter_map(|member| member.peer.clone()).collect()
         };
-        for handle in handles {
-            handle.drain();
+        for peer in peers {
+            peer.drain();
         }
         for number in 0..self.options.connections.max(1) {
             self.change(number, None, |member| {
@@ -421,13 +388,6 @@ impl Roster {
             inside.watchers.push(waker.clone());
         }
     }
-
-    /// Lets the thread wait for a change, for `span` at most.
-    pub fn wait_changed(&self, span: Duration) {
-        let inside = self.lock();
-        // Spurious or late: whoever waits looks again.
-        drop(self.changed.wait_timeout(inside, span));
-    }
 }
 
 /// A place among those who wait for a connection. Made by [`Roster::wait`].
@@ -440,7 +400,7 @@ impl Waiting {
     /// # Errors
     /// [`CallError::NoConnection`] if there will be none, [`CallError::Unsent`] once the client is
     /// closed.
-    pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Handle, CallError>> {
+    pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Peer, CallError>> {
         self.0.watch(cx.waker());
         self.look().map_or(Poll::Pending, Poll::Ready)
     }
@@ -450,29 +410,9 @@ impl Waiting {
         self.0.lock().no_connection()
     }
 
-    /// Lets the thread wait for an open connection, for `span` at most.
-    ///
-    /// # Errors
-    /// [`CallError::NoConnection`] if there will be none, or none in time; [`CallError::Unsent`] once
-    /// the client is closed.
-    pub fn wait(&self, span: Duration) -> Result<Handle, CallError> {
-        let started = std::time::Instant::now();
-        loop {
-            if let Some(found) = self.look() {
-                return found;
-            }
-            let left = span.saturating_sub(started.elapsed());
-            if left.is_zero() {
-                return Err(self.timed_out());
-            }
-            // A change between the look and the wait costs a look this much later.
-            self.0.wait_changed(left.min(Duration::from_millis(20)));
-        }
-    }
-
-    fn look(&self) -> Option<Result<Handle, CallError>> {
-        if let Some(handle) = self.0.pick() {
-            return Some(Ok(handle));
+    fn look(&self) -> Option<Result<Peer, CallError>> {
+        if let Some(peer) = self.0.pick() {
+            return Some(Ok(peer));
         }
         let inside = self.0.lock();
         (inside.outlook() == LinkState::Closed).then(|| Err(inside.no_connection()))

@@ -11,10 +11,11 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
-use crate::{Brought, Context, Handle, Moved, Next, Options, Sent, Session, Work};
+use crate::context::Context;
+use crate::options::Options;
+use crate::session::{Brought, Moved, Next, Sent, Session, Work};
 use antiphon::{Closed, Input};
 
-use crate::driver::RuntimeClock;
 use crate::handlers::Handlers;
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Timer};
@@ -24,9 +25,8 @@ use crate::service::Service;
 pub(super) fn peer(options: &Options, context: Context, runtime: &SharedRuntime) -> Peer {
     let mut options = options.clone();
     options.config.connection = context.connection;
-    let clock = Arc::new(RuntimeClock(runtime.clone()));
-    let session = Session::new(options, context, clock);
-    Peer::new(Handle::unowned(Arc::new(session)), runtime.clone())
+    let session = Session::new(options, context, Arc::clone(runtime));
+    Peer::unowned(Arc::new(session))
 }
 
 /// Takes a message in, or its size where it was too large to be assembled, and gives the reply, none if
@@ -37,7 +37,7 @@ pub(super) async fn exchange<S: Service>(
     input: Input<'_>,
     mut timer: Box<dyn Timer>,
 ) -> Option<Vec<u8>> {
-    let session = Arc::clone(peer.handle().session());
+    let session = Arc::clone(peer.session());
     session.receive_message(input);
     let mut exchange = Exchange {
         handlers: Handlers::new(peer, Arc::clone(service)),

@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use crate::grace;
 use antiphon::Instant;
+use antiphon::session::grace;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::runtime::{SharedRuntime, Timer};

@@ -312,7 +312,6 @@ mod tests {
     use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
-    use crate::Clock;
     use antiphon::Instant;
 
     use super::{Line, Stage, Wire, idle_time_said};
@@ -326,13 +325,11 @@ mod tests {
     #[derive(Clone, Default)]
     struct Virtual(Arc<Mutex<Duration>>);
 
-    impl Clock for Virtual {
+    impl Runtime for Virtual {
         fn now(&self) -> Instant {
             Instant::ZERO + *self.0.lock().unwrap()
         }
-    }
 
-    impl Runtime for Virtual {
         fn spawn(&self, _: Task) {}
 
         fn timer(&self) -> Box<dyn Timer> {

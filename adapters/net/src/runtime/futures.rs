@@ -18,7 +18,6 @@ use async_io::Async;
 use async_net::TcpStream;
 
 use super::{Prepare, Runtime, SharedRuntime, Task, Timer};
-use crate::clock::Clock;
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
@@ -94,13 +93,11 @@ impl Futures {
     }
 }
 
-impl Clock for Futures {
+impl Runtime for Futures {
     fn now(&self) -> Instant {
         Instant::ZERO + self.epoch.elapsed()
     }
-}
 
-impl Runtime for Futures {
     fn spawn(&self, task: Task) {
         match self.executor {
             #[cfg(feature = "smol")]

@@ -1,8 +1,9 @@
-//! What is needed of a runtime: tasks, timers and sockets. Two small methods, so any executor will
-//! do; others have defaults.
+//! What is needed of a runtime: a clock, tasks, timers and sockets. Three small methods, so any
+//! executor will do; others have defaults.
 
 #[cfg(feature = "async-io")]
 pub(crate) mod futures;
+pub(crate) mod threads;
 #[cfg(feature = "tokio")]
 pub(crate) mod tokio;
 
@@ -24,14 +25,17 @@ use antiphon::session::grace;
 use pin_project_lite::pin_project;
 use socket2::SockRef;
 
-use crate::clock::Clock;
 use crate::transport::link::{Connecting, Listen};
 
 /// Something for the runtime to run.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An executor with timers, and the clock that the timers go by.
-pub trait Runtime: Clock {
+pub trait Runtime: Send + Sync + 'static {
+    /// The present, since an epoch of the runtime's own choice. It may stand still or be moved by
+    /// hand in a test, but never matters to correctness if it steps back.
+    fn now(&self) -> Instant;
+
     /// Runs `task` in the background. If the runtime is shutting down it may drop it.
     fn spawn(&self, task: Task);
 

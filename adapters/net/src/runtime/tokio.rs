@@ -19,7 +19,6 @@ use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep_until};
 
 use super::{Prepare, Runtime, SharedRuntime, Task, Timer};
-use crate::clock::Clock;
 use crate::transport::link::{Connecting, Link, Listen};
 use crate::transport::tcp::TcpSocket;
 
@@ -50,13 +49,11 @@ impl Tokio {
     }
 }
 
-impl Clock for Tokio {
+impl Runtime for Tokio {
     fn now(&self) -> Instant {
         Instant::ZERO + self.epoch.elapsed()
     }
-}
 
-impl Runtime for Tokio {
     fn spawn(&self, task: Task) {
         self.handle.spawn(task);
     }

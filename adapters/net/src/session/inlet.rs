@@ -11,6 +11,7 @@
 //! reading a lot.
 
 use std::cell::Cell;
+use std::future::Future;
 use std::io;
 use std::mem;
 use std::time::Duration;
@@ -18,7 +19,45 @@ use std::time::Duration;
 use antiphon::Instant;
 
 use super::{Guard, Session, Sleeper, State};
-use crate::machine::{Came, Inlet, Machine, Receiver};
+use crate::runtime::threads::{block_on_with, park_until};
+
+/// A way in for a thread that waits for what is to come: if it reads by itself, the thread that
+/// reads need not wake it.
+pub trait Inlet: Send {
+    /// Reads once, and gives `receiver` what came in, in one piece. If `is_hasty`, it waits some
+    /// milliseconds for it at the most. One thread at a time has the inlet.
+    fn read(&mut self, receiver: &dyn Receiver, is_hasty: bool) -> Came;
+}
+
+/// Takes what comes in: a session, or a thread on its behalf.
+pub trait Receiver {
+    /// Takes bytes, all of them.
+    fn receive(&self, bytes: &[u8]);
+
+    /// Nothing more comes in: the other side ended its stream, or reading failed.
+    fn input_ended(&self, failed: Option<io::Error>);
+}
+
+impl Receiver for Session {
+    fn receive(&self, bytes: &[u8]) {
+        Self::receive(self, bytes);
+    }
+
+    fn input_ended(&self, failed: Option<io::Error>) {
+        Self::input_ended(self, failed);
+    }
+}
+
+/// What came of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// The session was given something.
+    Something,
+    /// There was nothing to read.
+    Nothing,
+    /// Nothing more comes in, as the session knows.
+    End,
+}
 
 /// For how long nobody reads before the thread does. To look whether anybody has costs as much as several calls, so it
 /// is done less often while others read again and again.
@@ -70,11 +109,7 @@ impl Reading {
 
 impl Session {
     /// Reads once, if nobody does, instead of waiting until `deadline`: true if something came in.
-    pub(crate) fn read_instead<'s>(
-        &'s self,
-        mut state: Guard<'s>,
-        deadline: Instant,
-    ) -> (Guard<'s>, bool) {
+    fn read_instead<'s>(&'s self, mut state: Guard<'s>, deadline: Instant) -> (Guard<'s>, bool) {
         let is_open = state.conn.phase().is_listening() && state.conn.may_read();
         let has_time =
             || deadline == Instant::FAR_FUTURE || deadline >= self.now() + FAR_FOR_A_READ;
@@ -113,35 +148,41 @@ impl Session {
         }
     }
 
-    /// Whether no other thread waits for a call. Threads that wait together leave reading and
-    /// writing to the threads that do so, which then do it for many at once.
-    pub(crate) fn waits_alone(&self, state: &State) -> bool {
-        state.reading.callers == 0
-    }
-
-    /// A thread waits for a call from now on, and does not read.
-    pub(crate) fn begin_waiting(&self, state: &mut State) {
-        state.reading.callers += 1;
-        self.want_reader(state);
-    }
-
-    pub(crate) fn end_waiting(&self, state: &mut State) {
-        state.reading.callers -= 1;
-    }
-
-    /// A thread that may have read has got what it waited for: others may still be waiting.
-    pub(crate) fn leave_waiting(&self, state: &mut State) {
+    /// Polls `future` on this thread until it is ready. A thread that waits alone writes and reads
+    /// for itself. Threads that wait together leave both to the threads that do so, which then do it
+    /// for many at once.
+    pub fn wait_for<F: Future>(&self, future: F) -> F::Output {
+        let state = self.lock();
+        let mut is_alone = state.reading.callers == 0;
+        drop(match is_alone {
+            true => self.write_out(state),
+            false => state,
+        });
+        let ready = block_on_with(future, |wake_at| {
+            let mut state = self.lock();
+            if is_alone {
+                (_, is_alone) = self.read_instead(state, wake_at);
+                // Whether anything came in or not, it may be there now.
+                return;
+            }
+            state.reading.callers += 1;
+            self.want_reader(&mut state);
+            drop(state);
+            park_until(wake_at);
+            self.lock().reading.callers -= 1;
+        });
+        let mut state = self.lock();
         if state.reading.callers > 0 {
-            self.want_reader(state);
+            // This thread may have read: others may still be waiting.
+            self.want_reader(&mut state);
         }
+        ready
     }
 
-    /// See [`ThreadMachine::lend_input`](crate::ThreadMachine::lend_input).
-    pub(super) fn lend_reading(
-        &self,
-        inlet: Box<dyn Inlet>,
-        is_over: &dyn Fn() -> bool,
-    ) -> Box<dyn Inlet> {
+    /// Lets others than the reading thread go on reading if what has just come in was for them, and
+    /// the thread wait until it is to read again: nobody else has done so for some milliseconds,
+    /// somebody waits who does not, or `is_over` says that the end is awaited. Gives the inlet back.
+    pub fn lend_input(&self, inlet: Box<dyn Inlet>, is_over: impl Fn() -> bool) -> Box<dyn Inlet> {
         let mut state = self.lock();
         let is_for_service = state.conn.wants_service();
         let is_for_caller = mem::take(&mut state.reading.is_call_settled);
@@ -196,6 +237,6 @@ impl Receiver for Held<'_> {
 
     fn input_ended(&self, failed: Option<io::Error>) {
         drop(self.state.take());
-        Machine::input_ended(self.session, failed);
+        self.session.input_ended(failed);
     }
 }

@@ -1,11 +1,10 @@
-//! Whether a reading thread has read all that had arrived, so that a deadline may end something; and
-//! how long a thread waits whose clock has jumped.
+//! Whether a reading thread has read all that had arrived, so that a deadline may end something.
 
 use std::time::Duration;
 
 use antiphon::Instant;
 
-use super::{Session, Sleeper, State, grace};
+use super::{Session, Sleeper, State};
 
 /// For how long nothing may come in before a reading thread is taken to have read all that had
 /// arrived. Callers that read for themselves leave input unread for up to 16 ms.
@@ -20,44 +19,6 @@ const DRAINED_READS: u32 = 2;
 
 /// For how long a peer that never stops writing can postpone a deadline.
 const FLOOD_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// How long a thread waits: until a deadline, and longer if the clock has jumped over it.
-#[derive(Debug)]
-pub(crate) struct Patience {
-    deadline: Instant,
-    is_granted: bool,
-}
-
-impl Patience {
-    pub(crate) fn until(deadline: Instant) -> Self {
-        Self {
-            deadline,
-            is_granted: false,
-        }
-    }
-
-    /// Until when it waits as far as is known.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
-    /// Whether the time is over.
-    pub(crate) fn is_over(&mut self, session: &Session) -> bool {
-        if self.deadline == Instant::FAR_FUTURE {
-            return false;
-        }
-        let now = session.now();
-        if now < self.deadline {
-            return false;
-        }
-        let more = grace(now.saturating_since(self.deadline));
-        if self.is_granted || more == Duration::ZERO {
-            return true;
-        }
-        (self.deadline, self.is_granted) = (now + more, true);
-        false
-    }
-}
 
 /// What a reading thread has done since something was due.
 #[derive(Debug, Default)]

@@ -3,24 +3,29 @@
 //! One writes at a time, and what is said first leaves first. A caller waits for no peer that does
 //! not read: the rest goes over to the writer. Nobody writes while holding the lock.
 
+use std::io;
+
 use super::turn::Sent;
 use super::{Guard, Session, Sleeper};
 
 /// The largest output buffer that is kept for the next time.
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
 
-impl Session {
-    /// Writes what a thread has to say that is about to wait for a call, unless others wait, too.
-    pub(crate) fn write_alone<'s>(&'s self, state: Guard<'s>) -> Guard<'s> {
-        match self.waits_alone(&state) {
-            true => self.write_out(state),
-            false => state,
-        }
-    }
+/// A way out for a thread that has something to say and is about to wait anyway: if it writes by
+/// itself, the thread that writes need not be woken.
+pub trait Outlet: Send + Sync {
+    /// Writes what there is room for, without waiting for more than a moment, and says how many
+    /// bytes that were. Nobody else writes meanwhile.
+    ///
+    /// # Errors
+    /// Nothing more can be written.
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
+}
 
+impl Session {
     /// Writes what is queued, where that can be done at once, or has the writer do it. Gives the lock
     /// back, which was free meanwhile.
-    pub(crate) fn write_out<'s>(&'s self, mut state: Guard<'s>) -> Guard<'s> {
+    pub(super) fn write_out<'s>(&'s self, mut state: Guard<'s>) -> Guard<'s> {
         let Some(outlet) = self.outlet.get().filter(|_| state.conn.has_transmit()) else {
             return state;
         };

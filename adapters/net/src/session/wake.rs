@@ -6,14 +6,14 @@
 use std::fmt;
 use std::mem::take;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, MutexGuard};
-use std::task::{Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::sync::MutexGuard;
+use std::task::{Poll, Waker};
 
 use antiphon::Instant;
 use smallvec::SmallVec;
 
-use super::{Patience, Session, State};
+use super::{Session, State};
+use crate::runtime::threads::{park_until, thread_waker};
 
 /// Those who are asleep while a connection has nothing for them to do. A connection on a task has
 /// one, a connection on threads has the others.
@@ -145,62 +145,16 @@ impl fmt::Debug for Guard<'_> {
     }
 }
 
-/// Wakes a parked thread.
-struct Parked(Thread);
-
-impl Wake for Parked {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// What wakes this thread while it is parked.
-pub(crate) fn thread_waker() -> Waker {
-    Waker::from(Arc::new(Parked(thread::current())))
-}
-
 impl Session {
     /// Lets the thread sleep as `sleeper` until it is woken or `deadline` has come, and takes the
     /// lock again.
     pub fn sleep<'s>(&'s self, sleeper: Sleeper, state: Guard<'s>, deadline: Instant) -> Guard<'s> {
         state.fall_asleep(sleeper, thread_waker());
-        self.park_until(deadline);
+        park_until(deadline);
         let mut state = self.lock();
         // A waker of this module: no foreign code.
         drop(state.sleepers.set(sleeper, None));
         state
-    }
-
-    /// Lets the thread wait until it is woken or `deadline` has come.
-    pub(crate) fn park_until(&self, deadline: Instant) {
-        match deadline {
-            Instant::FAR_FUTURE => thread::park(),
-            _ => thread::park_timeout(deadline.saturating_since(self.now())),
-        }
-    }
-
-    /// Lets the thread wait for changes until `look` finds what it looks for, or `deadline`.
-    pub fn wait_until<R>(
-        &self,
-        deadline: Instant,
-        mut look: impl FnMut(&mut State) -> Option<R>,
-    ) -> Option<R> {
-        let (mut waiting, waker) = (Patience::until(deadline), thread_waker());
-        loop {
-            let mut state = self.lock();
-            if let Some(found) = look(&mut state) {
-                return Some(found);
-            }
-            if waiting.is_over(self) {
-                return None;
-            }
-            self.want_reader(&mut state);
-            if !state.is_watched_by(&waker) {
-                state.watchers.push(waker.clone());
-            }
-            drop(state);
-            self.park_until(waiting.deadline());
-        }
     }
 
     /// Gives what `look` finds, or has `waker` woken at the next change.

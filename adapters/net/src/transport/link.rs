@@ -19,9 +19,21 @@ const PAIR_BYTES: usize = 64 * 1024;
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
 
 /// Where connections come from.
-pub trait Listen: Send + 'static {
+pub trait Listen<L = Link>: Send + 'static {
     /// The next connection.
-    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<Link>>;
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<L>>;
+}
+
+/// A connection that a server has accepted.
+pub trait Arrived: Send + 'static {
+    /// What its transport knows of the other side.
+    fn context_mut(&mut self) -> &mut Context;
+}
+
+impl Arrived for Link {
+    fn context_mut(&mut self) -> &mut Context {
+        &mut self.context
+    }
 }
 
 /// A stream to talk over, whatever it is made of, and what its transport knows of the other side.

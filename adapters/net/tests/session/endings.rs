@@ -1,18 +1,20 @@
 //! However a connection ends: whoever waits is told, and nothing is waited for without end.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Waker};
+
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
 use antiphon::session::Report;
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome, SendError};
 
-use antiphon_net::{BatchBuilder, Machine, Room, Turn, Work};
+use antiphon_net::{Work, block_on};
 
-use super::support::{LONG, Side, request, wakes};
+use super::support::{LONG, Side, Turn, poll_once, request, wakes};
 
 // TRN-07 SEC-10
 #[test]
@@ -31,19 +33,13 @@ fn a_write_that_stands_still_is_given_up_and_last_words_are_awaited() {
     assert_eq!(side.fault(), Some(io::ErrorKind::TimedOut));
     // What the peer still says counts.
     side.hear(r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
-    assert!(matches!(
-        waiting.wait_for(Duration::ZERO),
-        Some(OwnedOutcome::Ok(_))
-    ));
+    assert!(matches!(poll_once(&mut waiting), Some(OwnedOutcome::Ok(_))));
     let mut late = side.call("late");
     assert!(matches!(side.wait(999), Turn::Open { .. }));
     assert_eq!(side.take(), "", "nothing more is written");
     assert_eq!(side.closed(), None);
     assert_eq!(side.wait(1), Turn::Over);
-    assert!(matches!(
-        late.wait_for(Duration::ZERO),
-        Some(OwnedOutcome::Aborted)
-    ));
+    assert!(matches!(poll_once(&mut late), Some(OwnedOutcome::Aborted)));
     let why = Closed::Local(CloseReason::TransportFailed);
     assert_eq!(side.closed(), Some(why));
 }
@@ -71,12 +67,15 @@ fn output_that_is_thrown_away_wakes_whoever_keeps_time() {
     let side = Side::new(config);
     side.session.output_failed(io::ErrorKind::BrokenPipe.into());
     side.notify("n");
-    side.handle().close(CloseReason::Done);
+    side.peer().close(CloseReason::Done);
     side.clock.looks.store(0, Ordering::SeqCst);
     let (over, is_over) = mpsc::channel();
     let session = Arc::clone(&side.session);
     thread::spawn(move || {
-        while session.wait_turn() != Turn::Over {}
+        block_on(poll_fn(|cx| match session.pass_time(cx.waker()) {
+            Some(_) => Poll::Pending,
+            None => Poll::Ready(()),
+        }));
         over.send(()).unwrap();
     });
     // It looks once whether all has been read and once for its turn, still with the lock.
@@ -116,7 +115,7 @@ fn a_call_is_not_kept_waiting_for_the_service_when_the_input_has_ended() {
     side.end_input();
     side.turn();
     assert!(matches!(
-        waiting.wait_for(Duration::ZERO),
+        poll_once(&mut waiting),
         Some(OwnedOutcome::Aborted)
     ));
 }
@@ -142,14 +141,14 @@ fn what_was_said_before_a_close_is_written_for_so_long_and_no_longer() {
     let side = Side::default();
     side.notify("last words");
     assert!(side.take().contains("last words"));
-    side.handle().close(CloseReason::Done);
+    side.peer().close(CloseReason::Done);
     assert_eq!(wakes(side.turn()), Instant::from_millis(30_000));
     assert!(matches!(side.wait(29_999), Turn::Open { .. }));
     assert_eq!(side.wait(1), Turn::Over);
 
     let side = Side::default();
     side.notify("last words");
-    side.handle().close(CloseReason::Done);
+    side.peer().close(CloseReason::Done);
     assert!(matches!(side.turn(), Turn::Open { .. }));
     assert!(side.written().contains("last words"));
     assert_eq!(side.turn(), Turn::Over);
@@ -161,7 +160,7 @@ fn what_broke_a_connection_that_was_meant_to_end_is_no_fault() {
     for is_meant in [false, true] {
         let side = Side::default();
         if is_meant {
-            side.handle().close(CloseReason::Done);
+            side.peer().close(CloseReason::Done);
         }
         let reset = io::ErrorKind::ConnectionReset;
         side.session.input_ended(Some(reset.into()));
@@ -175,10 +174,10 @@ fn what_broke_a_connection_that_was_meant_to_end_is_no_fault() {
 fn whoever_waits_for_a_call_is_told_when_somebody_else_gives_it_up() {
     let side = Side::default();
     let mut waiting = side.call("m");
-    assert_eq!(waiting.wait_for(Duration::ZERO), None);
-    assert!(side.handle().cancel(waiting.id()));
-    assert!(!side.handle().cancel(waiting.id()), "it has settled");
-    let outcome = waiting.wait_for(LONG);
+    assert_eq!(poll_once(&mut waiting), None);
+    assert!(side.peer().cancel(waiting.id()));
+    assert!(!side.peer().cancel(waiting.id()), "it has settled");
+    let outcome = poll_once(&mut waiting);
     assert_eq!(outcome, Some(OwnedOutcome::Aborted));
 }
 
@@ -186,17 +185,12 @@ fn whoever_waits_for_a_call_is_told_when_somebody_else_gives_it_up() {
 #[test]
 fn a_batch_settles_when_somebody_else_gives_one_of_its_calls_up() {
     let side = Side::default();
-    let never = Instant::FAR_FUTURE;
-    let build =
-        |batch: &mut BatchBuilder| Ok([batch.call::<u32>("a", ())?, batch.call::<u32>("b", ())?]);
-    let ([first, second], batch) = BatchBuilder::build(build).unwrap();
-    let mut pending = side.handle().send_batch(&batch, never, Room::Now).unwrap();
-    assert!(side.handle().cancel(first.call()));
-    assert!(!side.handle().cancel(first.call()));
+    let ([first, second], pending) =
+        side.batch(|batch| Ok([batch.call::<u32>("a", ())?, batch.call::<u32>("b", ())?]));
+    assert!(side.peer().cancel(first.call()));
+    assert!(!side.peer().cancel(first.call()));
     side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":2}]"#);
-    let Poll::Ready(mut outcomes) = pending.poll(&mut Context::from_waker(Waker::noop())) else {
-        panic!("it has settled");
-    };
+    let mut outcomes = poll_once(pending).expect("it has settled");
     assert_eq!(outcomes.take(first.call()), Some(OwnedOutcome::Aborted));
     assert_eq!(outcomes.fetch(second).unwrap(), 7);
 }
@@ -205,20 +199,17 @@ fn a_batch_settles_when_somebody_else_gives_one_of_its_calls_up() {
 #[test]
 fn a_batch_that_nobody_waits_for_is_given_up_and_its_place_is_anothers() {
     let side = Side::default();
-    let never = Instant::FAR_FUTURE;
-    let build = |batch: &mut BatchBuilder| {
+    let (_, pending) = side.batch(|batch| {
         batch.call::<u32>("a", ())?;
         batch.call::<u32>("b", ())
-    };
-    let (_, batch) = BatchBuilder::build(build).unwrap();
-    let pending = side.handle().send_batch(&batch, never, Room::Now).unwrap();
+    });
     side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":1}]"#);
     drop(pending);
     assert_eq!(side.session.lock().conn.calls_open(), 0);
-    let mut call = side.call("c");
+    let call = side.call("c");
     side.hear(r#"{"jsonrpc":"2.0","result":8,"id":2}"#);
     side.hear(r#"{"jsonrpc":"2.0","result":9,"id":3}"#);
-    let Some(OwnedOutcome::Ok(result)) = call.wait() else {
+    let Some(OwnedOutcome::Ok(result)) = poll_once(call) else {
         panic!("no result");
     };
     assert_eq!(result.as_str(), "9");
@@ -228,24 +219,15 @@ fn a_batch_that_nobody_waits_for_is_given_up_and_its_place_is_anothers() {
 #[test]
 fn whoever_waits_for_a_batch_that_was_polled_to_its_end_gets_nothing_of_another() {
     let side = Side::default();
-    let never = Instant::FAR_FUTURE;
-    let begin = || {
-        let build = |batch: &mut BatchBuilder| batch.call::<u32>("a", ());
-        let (handle, batch) = BatchBuilder::build(build).unwrap();
-        let sent = side.handle().send_batch(&batch, never, Room::Now);
-        (handle, sent.unwrap())
-    };
-    let mut cx = Context::from_waker(Waker::noop());
+    let begin = || side.batch(|batch| batch.call::<u32>("a", ()));
     let (_, mut first) = begin();
     side.hear(r#"[{"jsonrpc":"2.0","result":7,"id":1}]"#);
-    assert!(first.poll(&mut cx).is_ready());
+    assert!(poll_once(&mut first).is_some());
     // It has the place of the first.
-    let (handle, mut second) = begin();
+    let (handle, second) = begin();
     side.hear(r#"[{"jsonrpc":"2.0","result":8,"id":2}]"#);
-    assert!(first.wait().take(handle.call()).is_none());
-    let Poll::Ready(mut outcomes) = second.poll(&mut cx) else {
-        panic!("all are there");
-    };
+    assert!(poll_once(first).is_none());
+    let mut outcomes = poll_once(second).expect("all are there");
     assert_eq!(outcomes.fetch(handle).unwrap(), 8);
 }
 
@@ -274,7 +256,7 @@ fn a_connection_that_an_answer_ends_tells_so_at_once() {
     assert_eq!(answered.last(), Some(&false), "{answered:?}");
     // Nothing comes in and no time passes.
     assert!(matches!(
-        call.wait_for(Duration::ZERO),
+        poll_once(&mut call),
         Some(OwnedOutcome::Aborted | OwnedOutcome::Unsent)
     ));
     assert_eq!(side.turn(), Turn::Over);
@@ -321,7 +303,7 @@ fn an_answer_after_the_end_is_refused() {
     side.hear(&request(1));
     let (_, reply) = side.request();
     assert!(!reply.is_cancelled());
-    side.handle().close(CloseReason::Done);
+    side.peer().close(CloseReason::Done);
     assert_eq!(side.turn(), Turn::Over);
     side.session.finished();
     assert!(reply.is_cancelled());
@@ -334,12 +316,12 @@ fn an_answer_after_the_end_is_refused() {
 fn whoever_waits_to_be_written_is_told_that_it_never_will_be() {
     let side = Side::default();
     side.notify("n");
-    let flushed = side.handle().flush(Duration::ZERO);
+    let flushed = block_on(side.peer().flush(Duration::ZERO));
     assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::TimedOut);
     side.take();
     side.session
         .output_failed(io::ErrorKind::ConnectionReset.into());
-    let flushed = side.handle().flush(Duration::ZERO);
+    let flushed = block_on(side.peer().flush(Duration::ZERO));
     assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use antiphon::session::Report;
 use antiphon::{CancelStyle, Config, SendError};
 
-use antiphon_net::{BatchBuilder, Machine, Next, Options, Pool, Room, WhenFull, Work};
+use antiphon_net::{CallError, Next, Options, Pool, WhenFull, Work, block_on};
 
 use super::support::{LONG, Side, request};
 
@@ -131,17 +131,15 @@ fn whoever_waits_for_room_waits_until_the_deadline() {
     let side = Side::new(config);
     side.notify("fills the output");
     let (done, is_done) = mpsc::channel();
-    let handle = side.handle();
+    let peer = side.peer();
     thread::spawn(move || {
-        let now = handle.session().now();
-        let refused = handle.notify("n", (), Room::Wait(now));
-        let ((), batch) = BatchBuilder::build(|batch| batch.notify("n", ())).unwrap();
-        let batch = handle.send_batch(&batch, now, Room::Wait(now));
-        done.send((refused, batch.map(drop))).unwrap();
+        let refused = peer.try_notify("n", ());
+        let batch = peer.start_batch(Some(Duration::ZERO), |batch| batch.notify("n", ()));
+        done.send((refused, block_on(batch).map(drop))).unwrap();
     });
     let (refused, batch) = is_done.recv_timeout(LONG).expect("an end");
     assert_eq!(refused, Err(SendError::Full));
-    assert_eq!(batch, Err(SendError::Full));
+    assert!(matches!(batch, Err(CallError::Rejected(SendError::Full))));
 }
 
 // SEC-10
@@ -192,7 +190,8 @@ fn what_stays_behind_when_a_part_is_written_has_its_time_from_then_on() {
 fn what_is_due_ends_only_in_a_turn_that_has_read_all() {
     let side = Side::default();
     let due = antiphon::Instant::from_millis(50);
-    let _call = side.handle().call("m", (), due, Room::Now).unwrap();
+    let span = due.saturating_since(antiphon::Instant::ZERO);
+    let _call = block_on(side.peer().start_call("m", (), Some(span))).unwrap();
     side.written();
     side.pass(60);
     assert!(matches!(side.step(false), Next::Sleep { wake_at, .. } if wake_at == due));

@@ -1,16 +1,18 @@
 //! A session whose clock is moved by hand, and who moves its bytes and serves it.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use antiphon::{Closed, Config, Instant};
+use antiphon::{Closed, Config, Instant, SendError};
 use antiphon_net::{
-    Brought, Clock, Context, Handle, Machine, Moved, Next, Options, Pending, Request, Responder,
-    Room, Sent, Session, Turn, Work,
+    BatchBuilder, Brought, Moved, Next, Options, Peer, PendingBatch, PendingCall, Request,
+    Responder, Runtime, Sent, Session, SharedRuntime, Task, Timer, Work, block_on,
 };
 
 /// Longer than anything takes that works.
@@ -23,11 +25,42 @@ pub(crate) struct Hand {
     pub(crate) looks: AtomicU64,
 }
 
-impl Clock for Hand {
+impl Runtime for Hand {
     fn now(&self) -> Instant {
         self.looks.fetch_add(1, Ordering::SeqCst);
         Instant::from_millis(self.millis.load(Ordering::SeqCst))
     }
+
+    fn spawn(&self, _: Task) {}
+
+    fn timer(&self) -> Box<dyn Timer> {
+        Box::new(Never)
+    }
+
+    fn sleep_until(&self, at: Instant) -> Task {
+        match self.now() >= at {
+            true => Box::pin(std::future::ready(())),
+            false => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+/// Nothing here sleeps.
+struct Never;
+
+impl Timer for Never {
+    fn poll_until(&mut self, _: Instant, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+/// What a session wants of the thread that keeps time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// To come back at this time at the latest.
+    Open { wake_at: Instant },
+    /// Nothing more: it is over.
+    Over,
 }
 
 pub(crate) struct Side {
@@ -38,25 +71,31 @@ pub(crate) struct Side {
 impl Side {
     pub(crate) fn new(options: impl Into<Options>) -> Self {
         let clock = Arc::new(Hand::default());
-        let shared: Arc<dyn Clock> = clock.clone();
-        let session = Session::new(options.into(), Context::new(), shared);
+        let shared: SharedRuntime = clock.clone();
+        let session = Session::new(options.into(), antiphon_net::Context::new(), shared);
         Self {
             session: Arc::new(session),
             clock,
         }
     }
 
-    pub(crate) fn handle(&self) -> Handle {
-        Handle::unowned(Arc::clone(&self.session))
+    pub(crate) fn peer(&self) -> Peer {
+        Peer::unowned(Arc::clone(&self.session))
     }
 
     pub(crate) fn notify(&self, method: &str) {
-        self.handle().notify(method, (), Room::Now).unwrap();
+        self.peer().try_notify(method, ()).unwrap();
     }
 
-    pub(crate) fn call(&self, method: &str) -> Pending {
-        let never = Instant::FAR_FUTURE;
-        self.handle().call(method, (), never, Room::Now).unwrap()
+    pub(crate) fn call(&self, method: &str) -> PendingCall {
+        block_on(self.peer().start_call(method, (), None)).unwrap()
+    }
+
+    pub(crate) fn batch<H>(
+        &self,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+    ) -> (H, PendingBatch) {
+        block_on(self.peer().start_batch(None, build)).unwrap()
     }
 
     /// Takes a line in, whole.
@@ -152,11 +191,11 @@ impl Side {
     }
 
     pub(crate) fn closed(&self) -> Option<Closed> {
-        self.handle().closed()
+        self.peer().closed()
     }
 
     pub(crate) fn fault(&self) -> Option<io::ErrorKind> {
-        self.handle().transport_error().map(|error| error.kind())
+        self.peer().transport_error().map(|error| error.kind())
     }
 }
 
@@ -176,4 +215,12 @@ pub(crate) fn wakes(turn: Turn) -> Instant {
 
 pub(crate) fn request(id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"m","id":{id}}}"#)
+}
+
+/// What a future gives by now.
+pub(crate) fn poll_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
 }

@@ -52,7 +52,7 @@ fn listen_web(
         options.rules.origins.clone_from(&web.origins);
         options.rules.cors = (!web.origins.is_empty()).then(http::Cors::new);
         let running = server.start_http(options, move |_| service.clone())?;
-        return Ok((address, Running::Http(running)));
+        return Ok((address, Running::Threads(running)));
     }
     let mut route = WebSocketOptions::server();
     route.rules.paths.push(web.path.clone());

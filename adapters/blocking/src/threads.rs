@@ -1,10 +1,9 @@
-//! Moves bytes between a link and a machine, on threads: one reads, one writes, and the caller
-//! keeps time. To a socket others write, too, as long as there is room: see
-//! [`Outlet`](antiphon_net::Outlet).
+//! The threads that move the bytes of a connection: one reads, one writes. To a socket others write,
+//! too, as long as there is room: see [`Outlet`](antiphon_net::Outlet).
 //!
-//! The rule guarded here: no thread reads or writes while it holds up another, so a peer that does
-//! not read and a peer that does not answer stop nobody; and whatever a reader or writer that
-//! somebody else wrote does, the machine is told.
+//! No thread reads or writes while it holds up another, so a peer that does not read and a peer that
+//! does not answer stop nobody. Whatever a reader or writer that somebody else wrote does, the
+//! session is told.
 
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use antiphon_net::{Came, Inlet, Later, Machine, Outlet, Receiver, Turn, is_later, write_out};
+use antiphon_net::{Came, Inlet, Later, Outlet, Receiver, Session, is_later, write_out};
 
 use crate::transport::link::{
-    Link, Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer,
+    Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer,
 };
 
 /// How long whoever writes beside the writing thread waits for room at the most. The system's clock
@@ -40,109 +39,96 @@ const OUTPUT_BYTES_KEPT: usize = 1 << 20;
 
 /// Which threads have ended, and whether they are to.
 #[derive(Default)]
-struct Threads {
-    reader_done: AtomicBool,
-    writer_done: AtomicBool,
-    writer_failed: AtomicBool,
-    stop: AtomicBool,
+pub(crate) struct Threads {
+    pub(crate) served: Arc<AtomicBool>,
+    pub(crate) reader_done: Arc<AtomicBool>,
+    pub(crate) writer_done: Arc<AtomicBool>,
+    pub(crate) writer_failed: AtomicBool,
+    pub(crate) stop: AtomicBool,
 }
 
-fn is(flag: &AtomicBool) -> bool {
+pub(crate) fn is(flag: &AtomicBool) -> bool {
     flag.load(Ordering::SeqCst)
 }
 
-/// Moves the bytes of `machine` until there is nothing more to move. Connections do this in their
-/// drivers; alone it serves a machine that is no JSON-RPC connection.
+/// What bytes are moved between, and messages instead.
+pub(crate) type Ends = (Reader, Writer, Option<(Receive, Sending)>);
+
+/// Starts the threads that move bytes.
 ///
 /// # Errors
-/// The system refused a thread. The machine has not been told then.
-pub fn pump<M: Machine>(link: Link, machine: &Arc<M>) -> io::Result<()> {
-    let threads = Arc::<Threads>::default();
-    let (hang_up, awaits_end) = (link.hang_up, link.awaits_end);
-    let (reader, writer): (Body<M>, Body<M>) = match (link.messages, link.reader, link.writer) {
-        (Some((receive, send)), ..) => (
-            Box::new(move |machine, threads| receive_on(machine, threads, receive)),
-            Box::new(move |machine, threads| {
-                write_on(machine, threads, WholeMessages(send));
-            }),
+/// The system refused a thread.
+pub(crate) fn move_bytes(
+    session: &Arc<Session>,
+    threads: &Arc<Threads>,
+    ends: Ends,
+) -> io::Result<()> {
+    let (reader, writer): (Body, Body) = match ends {
+        (_, _, Some((receive, send))) => (
+            Box::new(move |session, threads| receive_on(session, threads, receive)),
+            Box::new(move |session, threads| write_on(session, threads, WholeMessages(send))),
         ),
-        (None, reader, writer) => (
+        (reader, writer, None) => (
             match reader {
                 Reader::Any(reader) => {
-                    Box::new(move |machine, threads| read_on(machine, threads, reader))
+                    Box::new(move |session, threads| read_on(session, threads, reader))
                 }
                 Reader::Socket(socket) => {
-                    Box::new(move |machine, threads| read_beside(machine, threads, socket))
+                    Box::new(move |session, threads| read_beside(session, threads, socket))
                 }
             },
             match writer {
                 Writer::Any(writer) => {
-                    Box::new(move |machine, threads| write_on(machine, threads, writer))
+                    Box::new(move |session, threads| write_on(session, threads, writer))
                 }
-                Writer::Socket(socket) => write_beside(machine, &threads, socket),
+                Writer::Socket(socket) => write_beside(session, threads, socket),
             },
         ),
     };
     start(
         "antiphon-write",
-        machine,
-        &threads,
-        |threads| &threads.writer_done,
+        session,
+        threads,
+        &threads.writer_done,
         writer,
     )?;
     start(
         "antiphon-read",
-        machine,
-        &threads,
-        |threads| &threads.reader_done,
+        session,
+        threads,
+        &threads.reader_done,
         reader,
-    )?;
-    while machine.wait_turn() != Turn::Over {}
-    threads.stop.store(true, Ordering::SeqCst);
-    machine.nudge();
-    let linger = machine.now() + machine.linger();
-    let is_done = || {
-        let is_heard = !awaits_end || is(&threads.reader_done);
-        is(&threads.writer_done) && is_heard || is(&threads.writer_failed)
-    };
-    while !is_done() && machine.now() < linger {
-        machine.wait_nudge(linger);
-    }
-    if let Some(hang_up) = hang_up {
-        hang_up();
-    }
-    machine.finished();
-    Ok(())
+    )
 }
 
 /// What a thread does.
-type Body<M> = Box<dyn FnOnce(&M, &Threads) + Send>;
+pub(crate) type Body = Box<dyn FnOnce(&Arc<Session>, &Threads) + Send>;
 
 /// Starts a thread, which says when it is done, whatever happens in it.
-fn start<M: Machine>(
+pub(crate) fn start(
     name: &str,
-    machine: &Arc<M>,
+    session: &Arc<Session>,
     threads: &Arc<Threads>,
-    done: fn(&Threads) -> &AtomicBool,
-    body: Body<M>,
+    done: &Arc<AtomicBool>,
+    body: Body,
 ) -> io::Result<()> {
-    let (machine, threads) = (Arc::clone(machine), Arc::clone(threads));
+    let (session, threads, done) = (Arc::clone(session), Arc::clone(threads), Arc::clone(done));
     let run = move || {
-        if catch_unwind(AssertUnwindSafe(|| body(&machine, &threads))).is_err() {
-            machine.abort(Some(io::Error::other("the transport panicked")));
+        if catch_unwind(AssertUnwindSafe(|| body(&session, &threads))).is_err() {
+            session.abort(Some(io::Error::other("the transport panicked")));
         }
-        done(&threads).store(true, Ordering::SeqCst);
-        machine.nudge();
+        done.store(true, Ordering::SeqCst);
+        session.nudge();
     };
     let builder = thread::Builder::new().name(name.into());
     builder.spawn(run).map(drop)
 }
 
-fn read_on(machine: &impl Machine, threads: &Threads, reader: impl Read) {
+fn read_on(session: &Session, threads: &Threads, reader: impl Read) {
     let mut intake = Intake::new(reader);
-    while intake.read(machine, false) != Came::End {
-        machine.wait_readable(&|| is(&threads.stop));
-        if is(&threads.stop) || !machine.wants_input() {
+    while intake.read(session, false) != Came::End {
+        session.wait_readable(|| is(&threads.stop));
+        if is(&threads.stop) || !session.wants_input() {
             return;
         }
     }
@@ -218,19 +204,19 @@ impl<R: Read> Intake<R> {
 }
 
 /// Lets others read from the socket beside this thread, one at a time.
-fn read_beside(machine: &impl Machine, threads: &Threads, socket: Arc<dyn Socket>) {
+fn read_beside(session: &Session, threads: &Threads, socket: Arc<dyn Socket>) {
     let mut inlet: Box<dyn Inlet> = Box::new(Inward {
         intake: Intake::new(SocketReader(socket)),
         patience: None,
     });
-    while inlet.read(machine, false) != Came::End {
-        machine.wait_readable(&|| is(&threads.stop));
-        if is(&threads.stop) || !machine.wants_input() {
+    while inlet.read(session, false) != Came::End {
+        session.wait_readable(|| is(&threads.stop));
+        if is(&threads.stop) || !session.wants_input() {
             return;
         }
-        inlet = machine.lend_input(inlet, &|| is(&threads.stop));
+        inlet = session.lend_input(inlet, || is(&threads.stop));
         // Others may have read more than there is room for.
-        machine.wait_readable(&|| is(&threads.stop));
+        session.wait_readable(|| is(&threads.stop));
     }
 }
 
@@ -254,15 +240,15 @@ impl Inlet for Inward {
     }
 }
 
-fn receive_on(machine: &impl Machine, threads: &Threads, mut receive: Receive) {
+fn receive_on(session: &Session, threads: &Threads, mut receive: Receive) {
     loop {
         match receive() {
-            Err(error) => return machine.input_ended(Some(error)),
-            Ok(None) => return machine.input_ended(None),
-            Ok(Some(message)) => machine.receive(&message),
+            Err(error) => return session.input_ended(Some(error)),
+            Ok(None) => return session.input_ended(None),
+            Ok(Some(message)) => session.receive(&message),
         };
-        machine.wait_readable(&|| is(&threads.stop));
-        if is(&threads.stop) || !machine.wants_input() {
+        session.wait_readable(|| is(&threads.stop));
+        if is(&threads.stop) || !session.wants_input() {
             return;
         }
     }
@@ -281,14 +267,14 @@ impl Write for WholeMessages {
     }
 }
 
-fn write_on(machine: &impl Machine, threads: &Threads, mut writer: impl Write) {
+fn write_on(session: &Session, threads: &Threads, mut writer: impl Write) {
     let mut chunk = Vec::new();
-    while machine.wait_output(&mut chunk, &|| is(&threads.stop)) {
+    while session.wait_output(&mut chunk, || is(&threads.stop)) {
         match write_out(&mut writer, &chunk) {
-            Ok(()) => machine.output_written(),
+            Ok(()) => session.output_written(),
             Err(error) => {
                 threads.writer_failed.store(true, Ordering::SeqCst);
-                machine.output_failed(error);
+                session.output_failed(error);
             }
         }
         chunk.clear();
@@ -302,16 +288,12 @@ fn write_on(machine: &impl Machine, threads: &Threads, mut writer: impl Write) {
 
 /// Lets others write to a socket beside the thread that does, one at a time. Gives what the thread
 /// does.
-fn write_beside<M: Machine>(
-    machine: &Arc<M>,
-    threads: &Arc<Threads>,
-    socket: Arc<dyn Socket>,
-) -> Body<M> {
+fn write_beside(session: &Session, threads: &Arc<Threads>, socket: Arc<dyn Socket>) -> Body {
     if socket.set_write_patience(Some(MOMENT)).is_ok() {
         let (socket, threads) = (Arc::clone(&socket), Arc::clone(threads));
-        machine.set_outlet(Box::new(Beside { socket, threads }));
+        session.set_outlet(Box::new(Beside { socket, threads }));
     }
-    Box::new(move |machine, threads| write_on(machine, threads, Patient(SocketWriter(socket))))
+    Box::new(move |session, threads| write_on(session, threads, Patient(SocketWriter(socket))))
 }
 
 /// The socket for whoever writes beside the thread.

@@ -1,0 +1,148 @@
+//! Accepting on a thread, for [`antiphon_net::Server`], and what its connections are served with.
+
+use std::io;
+#[cfg(feature = "tls")]
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::thread::{self, JoinHandle};
+
+use antiphon_net::{
+    Arrived, Context, Ending, Listen, Options, Protocol, SharedRuntime, Task, serve_until,
+};
+
+use crate::driver::drive;
+use crate::service::Service;
+use crate::transport::link::Link;
+
+/// A connection that has come in.
+pub(crate) enum Incoming {
+    Open(Link),
+    /// It has a handshake before it.
+    #[cfg(feature = "tls")]
+    Secret(TcpStream, Context),
+}
+
+impl Arrived for Incoming {
+    fn context_mut(&mut self) -> &mut Context {
+        match self {
+            Self::Open(link) => &mut link.context,
+            #[cfg(feature = "tls")]
+            Self::Secret(_, context) => context,
+        }
+    }
+}
+
+/// Accepts connections on a thread, one ahead. What it listens on is let go of when it is dropped.
+pub(crate) struct Accepting {
+    /// None once the thread is to end.
+    accepted: Option<Receiver<io::Result<Incoming>>>,
+    shared: Arc<Shared>,
+    /// Makes a connection, so that a listener that waits sees that it is to stop.
+    knock: Box<dyn Fn() + Send>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    is_over: AtomicBool,
+    waiter: Mutex<Option<Waker>>,
+}
+
+impl Shared {
+    fn set_waiter(&self, waiter: Option<Waker>) -> Option<Waker> {
+        let known = self.waiter.lock();
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *known, waiter)
+    }
+}
+
+impl Accepting {
+    /// # Errors
+    /// The system refused a thread.
+    pub(crate) fn start(
+        accept: impl Fn() -> io::Result<Incoming> + Send + 'static,
+        knock: impl Fn() + Send + 'static,
+    ) -> io::Result<Self> {
+        let (accepting, accepted) = sync_channel(1);
+        let shared = Arc::<Shared>::default();
+        let inside = Arc::clone(&shared);
+        let run = move || {
+            loop {
+                let incoming = accept();
+                let is_over = inside.is_over.load(Ordering::SeqCst);
+                if is_over || accepting.send(incoming).is_err() {
+                    return;
+                }
+                if let Some(waiter) = inside.set_waiter(None) {
+                    waiter.wake();
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("antiphon-accept".into());
+        Ok(Self {
+            accepted: Some(accepted),
+            shared,
+            knock: Box::new(knock),
+            thread: Some(thread.spawn(run)?),
+        })
+    }
+}
+
+impl Listen<Incoming> for Accepting {
+    fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<Incoming>> {
+        // First, so that none is missed that comes meanwhile.
+        drop(self.shared.set_waiter(Some(cx.waker().clone())));
+        let accepted = self.accepted.as_ref().map(Receiver::try_recv);
+        match accepted {
+            Some(Ok(accepted)) => Poll::Ready(accepted),
+            // The thread ends only with this.
+            None | Some(Err(TryRecvError::Empty | TryRecvError::Disconnected)) => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        self.accepted = None;
+        (self.knock)();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Messages straight on the stream, each connection with threads and a service of its own.
+pub(crate) struct OnThreads<F> {
+    pub(crate) options: Options,
+    pub(crate) make: Mutex<F>,
+}
+
+impl<S, F> Protocol<Incoming> for OnThreads<F>
+where
+    S: Service,
+    F: FnMut(&Context) -> S + Send + 'static,
+{
+    fn serve(&self, incoming: Incoming, ending: Ending, _: &SharedRuntime) -> Task {
+        let link = match incoming {
+            Incoming::Open(link) => link,
+            // It is dropped: a server that makes one has a handshake for it.
+            #[cfg(feature = "tls")]
+            Incoming::Secret(..) => return Box::pin(std::future::ready(())),
+        };
+        let mut options = self.options.clone();
+        options.config.connection = link.context.connection;
+        let service = {
+            let make = self.make.lock();
+            // A panic costs the one connection that it was for.
+            let mut make = make.unwrap_or_else(PoisonError::into_inner);
+            (*make)(&link.context)
+        };
+        let (peer, driver) = drive(link, options, service);
+        Box::pin(serve_until(peer.0, driver, ending))
+    }
+}

@@ -1,0 +1,124 @@
+//! Threads as a runtime: a task is a thread, and a timer is how long a thread sleeps.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use antiphon::Instant;
+
+use super::{Runtime, SharedRuntime, Task, Timer, until};
+
+/// Runs each task on a thread of its own, with [`block_on`].
+#[derive(Clone, Copy, Debug)]
+pub struct Threads;
+
+impl Threads {
+    /// Threads, as a runtime that is shared.
+    pub fn shared() -> SharedRuntime {
+        Arc::new(Self)
+    }
+}
+
+impl Runtime for Threads {
+    fn now(&self) -> Instant {
+        static EPOCH: OnceLock<std::time::Instant> = OnceLock::new();
+        let epoch = EPOCH.get_or_init(std::time::Instant::now);
+        Instant::ZERO + epoch.elapsed()
+    }
+
+    fn spawn(&self, task: Task) {
+        let builder = thread::Builder::new().name("antiphon-task".into());
+        // Without a thread the task is dropped, and those that wait for it see that.
+        let _ = builder.spawn(|| block_on(task));
+    }
+
+    fn timer(&self) -> Box<dyn Timer> {
+        Box::new(Alarm)
+    }
+
+    fn sleep_until(&self, at: Instant) -> Task {
+        Box::pin(poll_fn(move |_| poll_alarm(at)))
+    }
+}
+
+struct Alarm;
+
+impl Timer for Alarm {
+    fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
+        poll_alarm(at)
+    }
+}
+
+thread_local! {
+    /// What wakes this thread while it is parked.
+    static WAKER: Waker = Waker::from(Arc::new(Parked(thread::current())));
+    /// When the future that this thread polls is to be polled again at the latest.
+    static WAKE_AT: Cell<Instant> = const { Cell::new(Instant::FAR_FUTURE) };
+    /// How many futures this thread polls, one inside the other.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// What wakes this thread while it is parked.
+pub(crate) fn thread_waker() -> Waker {
+    // A thread that ends makes a new one.
+    let known = WAKER.try_with(Waker::clone);
+    known.unwrap_or_else(|_| Waker::from(Arc::new(Parked(thread::current()))))
+}
+
+fn poll_alarm(at: Instant) -> Poll<()> {
+    if at != Instant::FAR_FUTURE && Threads.now() >= at {
+        return Poll::Ready(());
+    }
+    WAKE_AT.set(WAKE_AT.get().min(at));
+    Poll::Pending
+}
+
+/// Polls `future` on this thread until it is ready.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    block_on_with(future, park_until)
+}
+
+/// The same, waiting by `wait`, which is told when to come back at the latest. It may come back
+/// earlier.
+pub(crate) fn block_on_with<F: Future>(future: F, mut wait: impl FnMut(Instant)) -> F::Output {
+    let (mut future, waker) = (pin!(future), thread_waker());
+    DEPTH.set(DEPTH.get() + 1);
+    let ready = loop {
+        WAKE_AT.set(Instant::FAR_FUTURE);
+        if let Poll::Ready(ready) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            break ready;
+        }
+        wait(WAKE_AT.get());
+    };
+    DEPTH.set(DEPTH.get() - 1);
+    if DEPTH.get() > 0 {
+        // What has woken this one may have been for the one around it.
+        waker.wake();
+    }
+    ready
+}
+
+/// Lets the thread sleep until it is woken, or until then.
+pub(crate) fn park_until(at: Instant) {
+    match at {
+        Instant::FAR_FUTURE => thread::park(),
+        _ => thread::park_timeout(at.saturating_since(Threads.now())),
+    }
+}
+
+/// Runs `future` on a thread for `span` at most; none if it took longer.
+pub fn within<F: Future>(span: Duration, future: F) -> impl Future<Output = Option<F::Output>> {
+    until(&Threads, Threads.now() + span, future)
+}
