@@ -5,8 +5,8 @@
 //! it has said anything it costs next to nothing.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -38,12 +38,13 @@ const READS_MAX: u32 = 16;
 
 impl<S: Service> Protocol for Endpoint<S> {
     fn serve(&self, link: Link, ending: Ending, _: &SharedRuntime) -> Task {
-        Box::pin(serve_connection(self.clone(), link, Some(ending)))
+        Box::pin(serve_connection(self.clone(), link, ending, false))
     }
 
     fn refuse(&self, link: Link, why: NoRoom, runtime: &SharedRuntime) -> Option<Task> {
         self.report(&link.context, Report::NoRoom(why));
-        let (runtime, serving) = (runtime.clone(), serve_connection(self.clone(), link, None));
+        let serving = serve_connection(self.clone(), link, Ending::never(), true);
+        let runtime = runtime.clone();
         let due = runtime.now() + REFUSAL_TIME_MAX + self.options().options.linger;
         Some(Box::pin(async move {
             // How it ends makes no difference any more.
@@ -53,18 +54,18 @@ impl<S: Service> Protocol for Endpoint<S> {
 }
 
 /// Serves one connection, which may carry any number of requests one after the other, until either
-/// side ends it. Without an `ending` it is one beyond the limit: whatever it asks, there is no room
-/// for it.
+/// side ends it. If it `is_refused`, it is one beyond the limit: whatever it asks, there is no room for
+/// it.
 async fn serve_connection<S: Service>(
     endpoint: Endpoint<S>,
     link: Link,
-    mut ending: Option<Ending>,
+    mut ending: Ending,
+    is_refused: bool,
 ) {
     let Link { mut io, context } = link;
     let (runtime, options) = (endpoint.runtime(), endpoint.options());
     let due = runtime.now() + options.rules.first_byte_time_max;
-    let is_refused = ending.is_none();
-    let first = unless_told(&mut ending, End::No, first_byte(&mut *io));
+    let first = ending.unless(End::No, first_byte(&mut *io));
     // An end without a word needs none in return.
     let Some(Some(Some(first))) = until(&**runtime, due, first).await else {
         return;
@@ -90,7 +91,7 @@ async fn serve_connection<S: Service>(
     let mut conn = builder(&options.rules).serve_connection(io, service);
     let (mut alarm, mut end) = (Alarm::new(runtime), End::No);
     let is_over = poll_fn(|cx| {
-        while let Some(Poll::Ready(more)) = ending.as_mut().map(|told| told.poll_beyond(end, cx)) {
+        while let Poll::Ready(more) = ending.poll_beyond(end, cx) {
             end = more;
             match end {
                 End::No => {}
@@ -115,7 +116,8 @@ async fn serve_connection<S: Service>(
     if is_over {
         let due = runtime.now() + options.options.linger;
         let lingering = linger(conn.into_parts().io.io);
-        unless_told(&mut ending, End::Drain, until(&**runtime, due, lingering)).await;
+        let lingering = until(&**runtime, due, lingering);
+        ending.unless(End::Drain, lingering).await;
     }
 }
 
@@ -128,23 +130,6 @@ fn builder(rules: &HttpRules) -> Builder {
         // The phases keep the time.
         .header_read_timeout(None);
     builder
-}
-
-/// What comes of `future`; none if the server tells more than `known` before.
-async fn unless_told<F: Future>(
-    ending: &mut Option<Ending>,
-    known: End,
-    future: F,
-) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|cx| {
-        let told = ending.as_mut().map(|told| told.poll_beyond(known, cx));
-        match told {
-            Some(Poll::Ready(_)) => Poll::Ready(None),
-            _ => future.as_mut().poll(cx).map(Some),
-        }
-    })
-    .await
 }
 
 /// The first byte that comes in; none if none does.

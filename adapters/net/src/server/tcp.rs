@@ -78,47 +78,32 @@ impl TcpServer {
         self.address
     }
 
-    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// Sets another limit on connections at once. Further ones are closed as soon as
     /// they are made; over HTTP without TLS they are answered 503. Default 10 240.
     pub fn with_connections_max(self, connections_max: usize) -> Self {
-        Self {
-            server: self.server.with_connections_max(connections_max),
-            ..self
-        }
+        self.map(|server| server.with_connections_max(connections_max))
     }
 
-    /// The same with a limit on connections at once from one address: an IPv4 address, or the
+    /// Sets a limit on connections at once from one address: an IPv4 address, or the
     /// network of an IPv6 one. Default none, for behind a proxy all come from one address.
     pub fn with_connections_per_address_max(self, per_address_max: usize) -> Self {
-        let server = self
-            .server
-            .with_connections_per_address_max(per_address_max);
-        Self { server, ..self }
+        self.map(|server| server.with_connections_per_address_max(per_address_max))
     }
 
     /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
     /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
     pub fn on_refused(self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
-        Self {
-            server: self.server.on_refused(report),
-            ..self
-        }
+        self.map(|server| server.on_refused(report))
     }
 
     /// Has every connection go through a handshake first, within 10 s.
     pub fn with_secure(self, secure: impl Secure) -> Self {
-        Self {
-            server: self.server.with_secure(secure),
-            ..self
-        }
+        self.map(|server| server.with_secure(secure))
     }
 
-    /// The same with another deadline for the handshake.
+    /// Sets another deadline for the handshake.
     pub fn with_handshake_time_max(self, handshake_time_max: Duration) -> Self {
-        Self {
-            server: self.server.with_handshake_time_max(handshake_time_max),
-            ..self
-        }
+        self.map(|server| server.with_handshake_time_max(handshake_time_max))
     }
 
     /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option or
@@ -164,5 +149,10 @@ impl TcpServer {
     /// Serves another protocol below the messages.
     pub fn start_protocol(self, protocol: impl Protocol) -> Running {
         self.server.start_protocol(protocol)
+    }
+
+    fn map(self, change: impl FnOnce(Server) -> Server) -> Self {
+        let server = change(self.server);
+        Self { server, ..self }
     }
 }

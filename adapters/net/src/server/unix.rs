@@ -17,9 +17,7 @@ use crate::transport::unix::{UnixPath, bind_unix};
 /// A server on a Unix socket. The socket's path is removed when the server stops.
 #[derive(Debug)]
 #[must_use = "nothing is served before it is started"]
-pub struct UnixServer {
-    server: Server,
-}
+pub struct UnixServer(Server);
 
 impl UnixServer {
     /// Listens at `path`. A socket there that nobody answers on is left from a server that was
@@ -32,24 +30,19 @@ impl UnixServer {
         let (listener, path) = bind_unix(path.into())?;
         let runtime = current();
         let listener = runtime.listen_unix(listener)?;
-        let server = Server::new(Removing(listener, path), runtime);
-        Ok(Self { server })
+        Ok(Self(Server::new(Removing(listener, path), runtime)))
     }
 
-    /// The same with another limit on connections at once. Further ones are closed as soon as
+    /// Sets another limit on connections at once. Further ones are closed as soon as
     /// they are made. Default 10 240.
     pub fn with_connections_max(self, connections_max: usize) -> Self {
-        Self {
-            server: self.server.with_connections_max(connections_max),
-        }
+        Self(self.0.with_connections_max(connections_max))
     }
 
     /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
     /// runs where the server accepts: briefly.
     pub fn on_refused(self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
-        Self {
-            server: self.server.on_refused(report),
-        }
+        Self(self.0.on_refused(report))
     }
 
     /// Serves in the background until what it gives is stopped or dropped. Every connection is
@@ -59,12 +52,12 @@ impl UnixServer {
         options: impl Into<Options>,
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
     ) -> Running {
-        self.server.start(options, make)
+        self.0.start(options, make)
     }
 
-    /// The same with another protocol below the messages.
+    /// Serves another protocol below the messages.
     pub fn start_protocol(self, protocol: impl Protocol) -> Running {
-        self.server.start_protocol(protocol)
+        self.0.start_protocol(protocol)
     }
 }
 

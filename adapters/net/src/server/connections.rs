@@ -1,0 +1,127 @@
+//! The connections of a server: how many there may be, and telling all of them to end.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use antiphon::{Admission, AdmissionLimits, NoRoom, Place};
+
+use super::ending::{End, Ending, Told};
+
+/// The connections of a server, and the task that listens.
+#[derive(Debug)]
+pub(super) struct Connections {
+    listening: Arc<Told>,
+    inside: Mutex<Inside>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    open: HashMap<u32, (Arc<Told>, Place<IpAddr>)>,
+    admission: Admission<IpAddr>,
+    has_stopped_listening: bool,
+    watchers: Vec<Waker>,
+}
+
+impl Connections {
+    pub(super) fn new(limits: AdmissionLimits) -> Self {
+        Self {
+            listening: Arc::default(),
+            inside: Mutex::new(Inside {
+                open: HashMap::new(),
+                admission: Admission::new(limits),
+                has_stopped_listening: false,
+                watchers: Vec::new(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // Nothing that can panic runs under the lock.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many are open.
+    pub(super) fn len(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    /// The task that listens is there until this is dropped.
+    pub(super) fn listen(self: &Arc<Self>) -> (Listening, Ending) {
+        (Listening(Arc::clone(self)), Ending::new(&self.listening))
+    }
+
+    /// Lets a connection in, if there is room. It is open until this is dropped.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        number: u32,
+        address: Option<IpAddr>,
+    ) -> Result<(Entered, Ending), NoRoom> {
+        let mut inside = self.lock();
+        let place = inside.admission.enter(address)?;
+        let told = Arc::default();
+        let ending = Ending::new(&told);
+        inside.open.insert(number, (told, place));
+        Ok((Entered(Arc::clone(self), number), ending))
+    }
+
+    /// Tells all, and the task that listens, to end.
+    pub(super) fn tell(&self, end: End) {
+        self.listening.tell(end);
+        let inside = self.lock();
+        let open: Vec<_> = inside.open.values().map(|(told, _)| told.clone()).collect();
+        drop(inside);
+        open.iter().for_each(|told| told.tell(end));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Inside)) {
+        let mut inside = self.lock();
+        change(&mut inside);
+        let watchers = std::mem::take(&mut inside.watchers);
+        drop(inside);
+        watchers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ready once nobody listens any more.
+    pub(super) fn poll_stopped(&self, cx: &Context<'_>) -> Poll<()> {
+        self.poll(cx, |inside| inside.has_stopped_listening)
+    }
+
+    /// Ready once nobody listens and no connection is open.
+    pub(super) fn poll_over(&self, cx: &Context<'_>) -> Poll<()> {
+        let is_over = |inside: &Inside| inside.open.is_empty() && inside.has_stopped_listening;
+        self.poll(cx, is_over)
+    }
+
+    fn poll(&self, cx: &Context<'_>, is_so: impl Fn(&Inside) -> bool) -> Poll<()> {
+        let mut inside = self.lock();
+        if is_so(&inside) {
+            return Poll::Ready(());
+        }
+        inside.watchers.push(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// A connection that was let in, by its number. Its place is free again when it is dropped.
+pub(super) struct Entered(Arc<Connections>, u32);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.change(|inside| {
+            if let Some((_, place)) = inside.open.remove(&self.1) {
+                inside.admission.leave(place);
+            }
+        });
+    }
+}
+
+/// Says that the listener is gone, whatever ended its task.
+pub(super) struct Listening(Arc<Connections>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.change(|inside| inside.has_stopped_listening = true);
+    }
+}

@@ -1,0 +1,128 @@
+//! How far a server and its connections have been told to end.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll};
+
+use futures_util::task::AtomicWaker;
+
+/// How far a server, and each of its connections, has been told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// Not at all.
+    No,
+    /// Finish what has begun, take nothing new.
+    Drain,
+    /// Close, and write only what is queued.
+    Now,
+    /// Let go, written or not.
+    Release,
+}
+
+/// Tells one connection that it is to end. For one task.
+#[derive(Debug)]
+pub struct Ending(Arc<Told>);
+
+/// What one task has been told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    end: AtomicU8,
+    waker: AtomicWaker,
+}
+
+impl Told {
+    pub(super) fn tell(&self, end: End) {
+        if self.end.fetch_max(end as u8, Ordering::SeqCst) < end as u8 {
+            self.waker.wake();
+        }
+    }
+
+    fn beyond(&self, known: End) -> Option<End> {
+        let end = match self.end.load(Ordering::SeqCst) {
+            0 => End::No,
+            1 => End::Drain,
+            2 => End::Now,
+            _ => End::Release,
+        };
+        (end > known).then_some(end)
+    }
+}
+
+impl Ending {
+    pub(super) fn new(told: &Arc<Told>) -> Self {
+        Self(Arc::clone(told))
+    }
+
+    /// For a connection that is never told to end.
+    #[cfg(feature = "http")]
+    pub(crate) fn never() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Ready once more is to be ended than `known`, with how much.
+    pub fn poll_beyond(&mut self, known: End, cx: &mut Context<'_>) -> Poll<End> {
+        if let Some(end) = self.0.beyond(known) {
+            return Poll::Ready(end);
+        }
+        self.0.waker.register(cx.waker());
+        // It may have been told in between.
+        self.0.beyond(known).map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// What comes of `future`; none if more is to be ended than `known` before.
+    pub(crate) async fn unless<F: Future>(&mut self, known: End, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|cx| match self.poll_beyond(known, cx) {
+            Poll::Ready(_) => Poll::Ready(None),
+            Poll::Pending => future.as_mut().poll(cx).map(Some),
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use super::{End, Ending, Told};
+
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_task_is_woken_for_each_step_and_only_for_that() {
+        let told = Arc::new(Told::default());
+        let mut ending = Ending::new(&told);
+        let counted = Arc::new(Counted::default());
+        let waker = Waker::from(Arc::clone(&counted));
+        let count = || counted.0.load(Ordering::SeqCst);
+        let mut poll = |known, waker| ending.poll_beyond(known, &mut Context::from_waker(waker));
+        assert_eq!(poll(End::No, &waker), Poll::Pending);
+        assert_eq!(poll(End::No, &waker), Poll::Pending);
+        told.tell(End::No);
+        assert_eq!((count(), poll(End::No, &waker)), (0, Poll::Pending));
+        told.tell(End::Drain);
+        assert_eq!(count(), 1);
+        assert_eq!(poll(End::No, &waker), Poll::Ready(End::Drain));
+        assert_eq!(poll(End::Drain, &waker), Poll::Pending);
+        // Told again, and polled by another task in between.
+        told.tell(End::Drain);
+        assert_eq!(poll(End::Drain, Waker::noop()), Poll::Pending);
+        assert_eq!(poll(End::Drain, &waker), Poll::Pending);
+        told.tell(End::Now);
+        assert_eq!(count(), 2);
+        // It has been told more than it knows, whatever it waited for before.
+        assert_eq!(poll(End::Drain, &waker), Poll::Ready(End::Now));
+        assert_eq!(poll(End::No, &waker), Poll::Ready(End::Now));
+    }
+}

@@ -1,0 +1,76 @@
+//! What is spoken on the connections of a server, and what they go through before.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use antiphon::{CloseReason, NoRoom};
+
+use super::ending::{End, Ending};
+use crate::context::Context;
+use crate::driver::{Driver, drive};
+use crate::options::Options;
+use crate::peer::Peer;
+use crate::runtime::{SharedRuntime, Task};
+use crate::service::Service;
+use crate::transport::link::Link;
+
+/// A handshake under way.
+pub type Handshake = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
+
+/// What a connection goes through before it says anything: TLS.
+pub trait Secure: Send + Sync + 'static {
+    /// Begins the handshake.
+    fn accept(&self, link: Link) -> Handshake;
+}
+
+/// What is spoken on the connections of a server.
+pub trait Protocol: Send + Sync + 'static {
+    /// Serves one connection, until it ends or is told to.
+    fn serve(&self, link: Link, ending: Ending, runtime: &SharedRuntime) -> Task;
+
+    /// Tells the other side of a connection beyond the limit that it is not served, within a
+    /// second or two. None closes it without a word, as plain messages do.
+    fn refuse(&self, link: Link, why: NoRoom, runtime: &SharedRuntime) -> Option<Task> {
+        let _ = (link, why, runtime);
+        None
+    }
+}
+
+/// Messages straight on the stream.
+pub(super) struct Plain<F> {
+    pub(super) options: Options,
+    pub(super) make: F,
+}
+
+impl<S: Service, F: Fn(&Context) -> S + Send + Sync + 'static> Protocol for Plain<F> {
+    fn serve(&self, link: Link, ending: Ending, runtime: &SharedRuntime) -> Task {
+        let mut options = self.options.clone();
+        options.config.connection = link.context.connection;
+        let service = Arc::new((self.make)(&link.context));
+        let (peer, driver) = drive(link, options, service, runtime);
+        Box::pin(serve_until(peer, driver, ending))
+    }
+}
+
+/// Runs a connection, and ends it as it is told.
+async fn serve_until(peer: Peer, driver: Driver, mut ending: Ending) {
+    let mut driver = pin!(driver);
+    let mut end = End::No;
+    poll_fn(|cx| {
+        while let Poll::Ready(more) = ending.poll_beyond(end, cx) {
+            end = more;
+            match end {
+                End::No => {}
+                End::Drain => peer.drain(),
+                End::Now => peer.close(CloseReason::GoingAway),
+                End::Release => return Poll::Ready(()),
+            }
+        }
+        // How it ended has been told to the service.
+        driver.as_mut().poll(cx).map(drop)
+    })
+    .await;
+}

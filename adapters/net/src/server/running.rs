@@ -1,0 +1,82 @@
+//! A server that runs, and how it is ended.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use antiphon::{Shutdown, ShutdownAction};
+
+use super::connections::Connections;
+use super::ending::End;
+use crate::runtime::SharedRuntime;
+
+/// How long connections that were told to end at once may take to write what is queued.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// A server that is running. Dropping it stops it.
+#[must_use = "dropping it stops the server"]
+pub struct Running {
+    pub(super) connections: Arc<Connections>,
+    pub(super) runtime: SharedRuntime,
+}
+
+impl Running {
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Stops listening and closes every connection at once.
+    pub fn stop(self) {}
+
+    /// Stops listening, lets the connections finish what has begun, and closes what is left after
+    /// `grace`; that then has 5 s to write what is queued. Says whether all had ended by
+    /// themselves.
+    pub async fn shutdown(self, grace: Duration) -> bool {
+        let mut shutdown = Shutdown::new(FLUSH_TIME_MAX);
+        shutdown.begin(self.runtime.now(), grace);
+        let mut timer = self.runtime.timer();
+        poll_fn(|cx| {
+            loop {
+                let now = self.runtime.now();
+                if self.connections.poll_over(cx).is_ready() {
+                    shutdown.handle_idle(now);
+                    shutdown.handle_flushed();
+                }
+                while let Some(action) = shutdown.poll_action(now) {
+                    self.connections.tell(match action {
+                        ShutdownAction::Drain => End::Drain,
+                        ShutdownAction::Flush => End::Now,
+                        ShutdownAction::Release => End::Release,
+                    });
+                }
+                let Some(until_at) = shutdown.poll_timeout() else {
+                    return Poll::Ready(shutdown.is_clean());
+                };
+                ready!(timer.poll_until(until_at, cx));
+            }
+        })
+        .await
+    }
+
+    /// Serves until the listener ends, which it only does when the runtime does.
+    pub async fn wait(self) {
+        poll_fn(|cx| self.connections.poll_stopped(cx)).await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.connections.tell(End::Now);
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("connections", &self.connections())
+            .finish_non_exhaustive()
+    }
+}
