@@ -200,7 +200,7 @@ fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn 
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         // A report that panics itself is not reported again.
         let request = peer.take_panicked();
-        let report = || service.report(peer, Report::Panicked { request });
+        let report = || service.report(peer, Report::Panicked(request));
         let _ = catch_unwind(AssertUnwindSafe(report));
     }
 }
@@ -254,7 +254,7 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
                 then(settled.outcome);
             }
         }
-        Work::Report(report) => service.report(peer, report.into()),
+        Work::Report(report) => service.report(peer, report),
         // What a later core may add is nothing we promise.
         _ => {}
     }

@@ -11,7 +11,7 @@ use antiphon::{
     CallId, CloseReason, Closed, Collector, OwnedJson, OwnedOutcome, Payload, SendError,
 };
 use antiphon_net::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Handle, ReportedRequest,
+    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Handle, RequestReport,
     Responder, Room,
 };
 use serde::de::DeserializeOwned;
@@ -271,7 +271,7 @@ impl Peer {
     }
 
     /// The request whose handler has just panicked, if it was one.
-    pub(crate) fn take_panicked(&self) -> Option<ReportedRequest> {
+    pub(crate) fn take_panicked(&self) -> Option<RequestReport> {
         self.handle.session().take_panicked()
     }
 

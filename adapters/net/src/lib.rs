@@ -30,7 +30,6 @@ mod machine;
 mod options;
 mod peer;
 mod pool;
-mod report;
 mod request;
 mod runtime;
 mod server;
@@ -44,6 +43,7 @@ mod transport;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
+pub use antiphon::session::{Report, RequestReport, StrayReport, WhenFull};
 pub use batch::BatchBuilder;
 pub use call::{CallError, CallRefused, Pending, PendingBatch};
 pub use client::roster::{
@@ -56,14 +56,13 @@ pub use clock::{Clock, SystemClock};
 pub use connect::{connect, drive, keep, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
 pub use driver::{Driver, drive as drive_on, drive_session};
-pub use fault::unless_broken;
+pub use fault::{to_error, unless_broken};
 pub use handle::{CALL_TIMEOUT_DEFAULT, Handle, Room};
 pub use line::InLine;
 pub use machine::{Came, Inlet, Machine, Outlet, Receiver, Turn};
-pub use options::{Options, WhenFull};
+pub use options::Options;
 pub use peer::{Peer, PendingCall, cancelled};
 pub use pool::{Job, Pool};
-pub use report::{Report, ReportedRequest, StrayReport};
 pub use request::{Request, Responder};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;

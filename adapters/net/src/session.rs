@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use antiphon::session::{Fault, Phase, SessionConfig, Settled, Ticket, Wire};
+use antiphon::session::{Fault, Phase, RequestReport, SessionConfig, Settled, Ticket, Wire};
 use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey};
 
 use crate::batch::batch_name;
@@ -38,8 +38,7 @@ use crate::context::Context;
 use crate::fault::to_error;
 use crate::line::Line;
 use crate::machine::Outlet;
-use crate::options::{Options, WhenFull};
-use crate::report::ReportedRequest;
+use crate::options::Options;
 use crate::slot::{CallSlot, Gathering};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocket;
@@ -119,7 +118,7 @@ pub struct State {
     /// What the writer is to go on with, of a write that a caller began; otherwise empty.
     left_over: Vec<u8>,
     /// The request whose handler panicked last, until that is reported.
-    panicked: Option<ReportedRequest>,
+    panicked: Option<RequestReport>,
     /// The phase that everybody has been woken for.
     seen: Phase,
     /// Whether reading was paused when the turn before this one ended.
@@ -291,7 +290,7 @@ impl Session {
     }
 
     /// The request whose handler has just panicked, if it was one: for the report of that.
-    pub fn take_panicked(&self) -> Option<ReportedRequest> {
+    pub fn take_panicked(&self) -> Option<RequestReport> {
         self.lock().panicked.take()
     }
 
@@ -402,10 +401,7 @@ fn session_config(options: &Options, is_accepted: bool) -> SessionConfig {
     let mut config = SessionConfig::new(options.config);
     config.max_queued_messages = options.queue_messages_max;
     config.max_queued_bytes = options.queue_bytes_max;
-    config.when_full = match options.when_full {
-        WhenFull::Pause => antiphon::session::WhenFull::Pause,
-        WhenFull::Drop => antiphon::session::WhenFull::Drop,
-    };
+    config.when_full = options.when_full;
     config.linger = options.linger;
     config.refuse_http = is_accepted && options.refuse_http;
     config
@@ -491,7 +487,7 @@ impl State {
     }
 
     /// Remembers what a panic has taken along, until it is reported.
-    pub(crate) fn note_panicked(&mut self, request: Option<ReportedRequest>) {
+    pub(crate) fn note_panicked(&mut self, request: Option<RequestReport>) {
         self.panicked = request;
     }
 
