@@ -12,12 +12,10 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, Read};
 use std::process::{self, ChildStdout, ExitStatus};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(unix)]
 use exit::Exit;
-
-use crate::transport::process::lock;
 
 /// The standard output of a child. After its exit reading fails once with [`ChildExited`]. Where the system has no way to
 /// wait for both, it ends with the pipe.
@@ -100,6 +98,12 @@ impl fmt::Debug for ChildOutput {
             .field("left", &self.left)
             .finish_non_exhaustive()
     }
+}
+
+/// Takes the lock of a child.
+pub(super) fn lock(child: &Mutex<process::Child>) -> MutexGuard<'_, process::Child> {
+    // Nothing that can panic runs under the lock.
+    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The child has exited, with this status. The source of the transport's error, where it has one.

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 use super::duplex::duplex;
-use super::io::Io;
-use super::messages::{MessageIo, Messages};
+use super::io::{Io, Messages};
+use super::messages::MessageIo;
 use super::threads::stdio;
 use crate::context::Context;
 

@@ -8,19 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::transport::io::Io;
-
-/// A transport of whole messages, both ways. Dropping it lets the transport go.
-pub trait Messages: Send + Unpin + 'static {
-    /// The next message; none at the end.
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>>;
-
-    /// Sends a message whole.
-    fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
-
-    /// Ends the transport towards the other side, which may go on sending.
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-}
+use crate::transport::io::{Io, Messages};
 
 /// [`Messages`] as what a connection is driven over.
 #[derive(Debug)]

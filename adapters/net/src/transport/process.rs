@@ -13,7 +13,7 @@ use std::thread;
 use antiphon::Config;
 
 use crate::options::Options;
-use crate::transport::child_output::ChildOutput;
+use crate::transport::child_output::{ChildOutput, lock};
 
 /// How much of the child's log is kept, if nothing else is said.
 const STDERR_BYTES_MAX_DEFAULT: usize = 64 << 10;
@@ -135,12 +135,6 @@ impl Process {
     fn lock(&self) -> MutexGuard<'_, process::Child> {
         lock(&self.child)
     }
-}
-
-/// Takes the lock of a child.
-pub(crate) fn lock(child: &Mutex<process::Child>) -> MutexGuard<'_, process::Child> {
-    // Nothing that can panic runs under the lock.
-    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Process {
