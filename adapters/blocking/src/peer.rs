@@ -36,7 +36,7 @@ impl Peer {
     /// The other side of a request, to notify or call before the answer. It does not keep the
     /// connection open.
     pub fn of(reply: &Responder) -> Self {
-        Self::new(reply.handle())
+        Self::new(Handle::of(reply))
     }
 
     /// What the transport knows of the other side.

@@ -4,34 +4,35 @@
 //! connection is dropped; and every way to end without a result is told from every other.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use antiphon::session::Fault;
 use antiphon::{
     CallId, Collector, DecodeError, Instant, OwnedError, OwnedInvalid, OwnedJson, OwnedOutcome,
     SendError,
 };
 use serde::de::DeserializeOwned;
 
-use crate::client::roster::NoConnection;
-use crate::handle::Handle;
+use crate::fault::to_error;
 use crate::session::{Guard, Patience, Session, thread_waker};
 use crate::slot::{CallSlot, Slot, give_back};
 
 /// A call that waits for its answer. Dropping it cancels the call.
 #[must_use = "dropping a pending call cancels it"]
 pub struct Pending {
-    handle: Handle,
+    session: Arc<Session>,
     call: CallId,
     /// None once the outcome has been given.
     slot: Option<CallSlot>,
 }
 
 impl Pending {
-    pub(crate) fn new(handle: Handle, call: CallId, slot: CallSlot) -> Self {
+    pub(crate) fn new(session: Arc<Session>, call: CallId, slot: CallSlot) -> Self {
         Self {
-            handle,
+            session,
             call,
             slot: Some(slot),
         }
@@ -52,14 +53,13 @@ impl Pending {
     /// Like [`wait`](Self::wait), for `span` at most; the call stays open if it takes longer. The
     /// outcome is given once.
     pub fn wait_for(&mut self, span: Duration) -> Option<OwnedOutcome> {
-        self.wait_until(self.handle.deadline(Some(span)))
+        self.wait_until(self.session.now() + span)
     }
 
     /// None if it takes longer, or the outcome has been given.
     fn wait_until(&mut self, deadline: Instant) -> Option<OwnedOutcome> {
         let slot = self.slot.as_ref()?;
-        let session = self.handle.session();
-        let outcome = wait_at(session, session.lock(), slot, deadline);
+        let outcome = wait_at(&self.session, self.session.lock(), slot, deadline);
         if outcome.is_some() {
             self.forget_slot();
         }
@@ -89,14 +89,14 @@ impl Pending {
     /// # Errors
     /// [`SendError::NotOpen`] if the call has settled.
     pub fn extend(&self, timeout: Option<Duration>) -> Result<(), SendError> {
-        self.handle.extend(self.call, timeout)
+        self.session.extend(self.call, timeout)
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
         if self.slot.is_some() {
-            self.handle.cancel(self.call);
+            self.session.cancel(self.call);
         }
     }
 }
@@ -110,16 +110,20 @@ impl fmt::Debug for Pending {
 /// A batch that waits for its answers. Dropping it cancels the calls that have none.
 #[must_use = "dropping a pending batch cancels its calls"]
 pub struct PendingBatch {
-    handle: Handle,
+    session: Arc<Session>,
     calls: Arc<[CallId]>,
     /// None once the outcomes have been given.
     slot: Option<Arc<Slot<Collector>>>,
 }
 
 impl PendingBatch {
-    pub(crate) fn new(handle: Handle, calls: Arc<[CallId]>, slot: Arc<Slot<Collector>>) -> Self {
+    pub(crate) fn new(
+        session: Arc<Session>,
+        calls: Arc<[CallId]>,
+        slot: Arc<Slot<Collector>>,
+    ) -> Self {
         Self {
-            handle,
+            session,
             calls,
             slot: Some(slot),
         }
@@ -132,8 +136,7 @@ impl PendingBatch {
         };
         // Every call settles by its deadline, or with the connection.
         let never = Instant::FAR_FUTURE;
-        let session = self.handle.session();
-        let outcomes = wait_at(session, session.lock(), slot, never);
+        let outcomes = wait_at(&self.session, self.session.lock(), slot, never);
         self.slot = None;
         outcomes.unwrap_or_default()
     }
@@ -156,7 +159,7 @@ impl Drop for PendingBatch {
         if self.slot.is_some() {
             for call in &*self.calls {
                 // One that has settled is not open any more.
-                self.handle.cancel(*call);
+                self.session.cancel(*call);
             }
         }
     }
@@ -334,3 +337,44 @@ impl fmt::Display for CallRefused {
 }
 
 impl std::error::Error for CallRefused {}
+
+/// No connection is open, and a call or a caller of `wait_open` has waited in vain. Nothing of a
+/// call has left this side.
+#[derive(Clone, Debug)]
+pub struct NoConnection {
+    pub(crate) is_final: bool,
+    pub(crate) last_error: Option<Fault>,
+}
+
+impl NoConnection {
+    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was over.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
+    /// still under way. For a refused WebSocket handshake the text names the HTTP status.
+    pub fn last_error(&self) -> Option<io::Error> {
+        self.last_error.as_ref().map(to_error)
+    }
+}
+
+impl fmt::Display for NoConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.is_final {
+            true => "there is no connection, and no further attempt at one",
+            false => "no connection was open in time",
+        })?;
+        match &self.last_error {
+            Some(error) => write!(f, "; the last error: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Its source is the last error.
+impl std::error::Error for NoConnection {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.last_error.as_ref().map(|error| error.as_error() as _)
+    }
+}

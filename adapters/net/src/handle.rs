@@ -161,7 +161,7 @@ impl Handle {
     ) -> Result<Pending, SendError> {
         let (call, slot, state) = self.begin(method, &Text::of(params)?, deadline, room)?;
         drop(self.session.write_alone(state));
-        Ok(Pending::new(self.to_unowned(), call, slot))
+        Ok(Pending::new(Arc::clone(&self.session), call, slot))
     }
 
     /// Makes a call, and the thread waits for its end, whatever it is.
@@ -287,7 +287,7 @@ impl Handle {
         }
         drop(self.session.write_out(state));
         let slot = Arc::clone(gathering.all());
-        Ok(PendingBatch::new(self.to_unowned(), calls, slot))
+        Ok(PendingBatch::new(Arc::clone(&self.session), calls, slot))
     }
 
     /// Does `send`, and keeps the lock for what is to be done about it; if it is refused for want of
@@ -419,15 +419,7 @@ impl Handle {
 
     /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
     pub fn cancel(&self, call: CallId) -> bool {
-        // What a function holds is dropped without the lock: it may be a responder.
-        let (is_open, _waiter) = self.session.act(|state| {
-            let call = state.call(call);
-            match state.conn.cancel(call) {
-                Some(waiter) => (true, state.settle_cancelled(call, waiter)),
-                None => (false, None),
-            }
-        });
-        is_open
+        self.session.cancel(call)
     }
 
     /// Moves the deadline of a call to `timeout` from now; none for never.
@@ -435,9 +427,7 @@ impl Handle {
     /// # Errors
     /// [`SendError::NotOpen`] if the call has settled.
     pub fn extend(&self, call: CallId, timeout: Option<Duration>) -> Result<(), SendError> {
-        let deadline = timeout.map(|span| self.session.now() + span);
-        self.session
-            .act(|state| state.conn.set_deadline(state.call(call), deadline))
+        self.session.extend(call, timeout)
     }
 
     /// Ends the conversation in good order: nothing new is taken from either side, and the
@@ -487,7 +477,7 @@ impl CallDraft<'_> {
         let (handle, method) = (self.handle, self.method);
         let (call, slot, state) = handle.begin(method, &self.params, self.deadline, room)?;
         drop(state);
-        Ok(Pending::new(handle.to_unowned(), call, slot))
+        Ok(Pending::new(Arc::clone(&handle.session), call, slot))
     }
 }
 

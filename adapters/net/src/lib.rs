@@ -45,10 +45,9 @@ pub mod websocket;
 
 pub use antiphon::session::{Report, RequestReport, StrayReport, WhenFull};
 pub use batch::BatchBuilder;
-pub use call::{CallError, CallRefused, Pending, PendingBatch};
+pub use call::{CallError, CallRefused, NoConnection, Pending, PendingBatch};
 pub use client::roster::{
-    ClientOptions, ConnectionChange, NoConnection, OnChange, Roster, Waiting, is_sent_again,
-    lost_because,
+    ClientOptions, ConnectionChange, OnChange, Roster, Waiting, is_sent_again, lost_because,
 };
 pub use client::{Client, Connect};
 pub use clock::{Clock, SystemClock};

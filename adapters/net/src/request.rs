@@ -15,7 +15,6 @@ use antiphon::{
     ErrorObject, Json, Origin, OwnedNotification, OwnedOutcome, Payload, RequestKey, SendError,
 };
 
-use crate::handle::Handle;
 use crate::session::{Conn, Session, State};
 use crate::text::Text;
 
@@ -164,11 +163,6 @@ impl Responder {
     /// Names the request, for comparing with what tells a service of a cancel.
     pub fn key(&self) -> RequestKey {
         self.key
-    }
-
-    /// The other side, to notify or call before the answer. An adapter's peer is made of it.
-    pub fn handle(&self) -> Handle {
-        Handle::of(self)
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {

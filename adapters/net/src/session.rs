@@ -30,7 +30,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use antiphon::session::{Fault, Phase, RequestReport, SessionConfig, Settled, Ticket, Wire};
-use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey};
+use antiphon::{
+    CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey, SendError,
+};
 
 use crate::batch::batch_name;
 use crate::clock::Clock;
@@ -297,6 +299,25 @@ impl Session {
     /// Puts a report among the service's work.
     pub fn report(&self, report: antiphon::session::Report) {
         self.act(|state| state.conn.report(report));
+    }
+
+    /// Gives a call up and tells the peer, if the dialect does. False if it had settled.
+    pub(crate) fn cancel(&self, call: CallId) -> bool {
+        // What a function holds is dropped without the lock: it may be a responder.
+        let (is_open, _waiter) = self.act(|state| {
+            let call = state.call(call);
+            match state.conn.cancel(call) {
+                Some(waiter) => (true, state.settle_cancelled(call, waiter)),
+                None => (false, None),
+            }
+        });
+        is_open
+    }
+
+    /// Moves the deadline of a call to `timeout` from now; none for never.
+    pub(crate) fn extend(&self, call: CallId, timeout: Option<Duration>) -> Result<(), SendError> {
+        let deadline = timeout.map(|span| self.now() + span);
+        self.act(|state| state.conn.set_deadline(state.call(call), deadline))
     }
 
     /// Ends the conversation at once.

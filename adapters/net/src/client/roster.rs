@@ -19,7 +19,7 @@ use antiphon::{
     RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
 };
 
-use crate::call::CallError;
+use crate::call::{CallError, NoConnection};
 use crate::fault::{broken, to_error};
 use crate::handle::Handle;
 
@@ -62,47 +62,6 @@ pub struct ConnectionChange {
     /// client itself ended the connection. For a refused WebSocket handshake the text names the HTTP
     /// status.
     pub error: Option<io::Error>,
-}
-
-/// No connection is open, and a call or a caller of `wait_open` has waited in vain. Nothing of a
-/// call has left this side.
-#[derive(Clone, Debug)]
-pub struct NoConnection {
-    is_final: bool,
-    last_error: Option<Fault>,
-}
-
-impl NoConnection {
-    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was over.
-    pub fn is_final(&self) -> bool {
-        self.is_final
-    }
-
-    /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
-    /// still under way. For a refused WebSocket handshake the text names the HTTP status.
-    pub fn last_error(&self) -> Option<io::Error> {
-        self.last_error.as_ref().map(to_error)
-    }
-}
-
-impl fmt::Display for NoConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.is_final {
-            true => "there is no connection, and no further attempt at one",
-            false => "no connection was open in time",
-        })?;
-        match &self.last_error {
-            Some(error) => write!(f, "; the last error: {error}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Its source is the last error.
-impl std::error::Error for NoConnection {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.last_error.as_ref().map(|error| error.as_error() as _)
-    }
 }
 
 /// Why a connection that was lost ended, if that was not this side's wish.
