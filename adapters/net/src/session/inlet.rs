@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use antiphon::Instant;
 
+use super::state::Reader;
 use super::{Guard, Session, Sleeper, State};
 use crate::machine::{Came, Inlet, Machine, Receiver};
 
@@ -28,45 +29,6 @@ const UNREAD_TIME_MAX: Duration = Duration::from_millis(8);
 /// How far ahead a deadline is for which it does not matter that a read takes longer than it is told to, and that the
 /// clock is some milliseconds behind.
 const FAR_FOR_A_READ: Duration = Duration::from_millis(40);
-
-/// Who reads, where others than the reading thread may.
-#[derive(Default)]
-enum Reader {
-    /// The reading thread.
-    #[default]
-    Thread,
-    /// Somebody else, who will not do so for long.
-    Other,
-    /// Whoever takes it.
-    Nobody(Box<dyn Inlet>),
-}
-
-/// How what comes in is read.
-#[derive(Default)]
-pub(super) struct Reading {
-    by: Reader,
-    /// The reading thread is to read as soon as nobody else does.
-    is_thread_wanted: bool,
-    /// How often others have read, or were left to.
-    others: u64,
-    /// A call has settled since the reading thread looked last.
-    pub(super) is_call_settled: bool,
-    /// How many threads wait for calls and do not read.
-    callers: usize,
-}
-
-impl Reading {
-    /// Lets `reader` read, if nobody does.
-    fn begin(&mut self, reader: Reader) -> Option<Box<dyn Inlet>> {
-        match mem::replace(&mut self.by, reader) {
-            Reader::Nobody(inlet) => Some(inlet),
-            others => {
-                self.by = others;
-                None
-            }
-        }
-    }
-}
 
 impl Session {
     /// Reads once, if nobody does, instead of waiting until `deadline`: true if something came in.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use antiphon::Instant;
 
+use super::state::Due;
 use super::{Session, Sleeper, State, grace};
 
 /// For how long nothing may come in before a reading thread is taken to have read all that had
@@ -56,35 +57,6 @@ impl Patience {
         }
         (self.deadline, self.is_granted) = (now + more, true);
         false
-    }
-}
-
-/// What a reading thread has done since something was due.
-#[derive(Debug, Default)]
-pub(super) struct Looking {
-    /// How often something has come in.
-    reads: u64,
-    due: Option<Due>,
-}
-
-#[derive(Debug)]
-struct Due {
-    reads: u64,
-    /// How many reads have emptied the socket since then.
-    drained: u32,
-    /// If nothing comes in before this, all has been read.
-    quiet_at: Instant,
-    /// It is judged then, whatever comes in.
-    until: Instant,
-}
-
-impl Looking {
-    /// When the thread that keeps time is to come back.
-    pub(super) fn wake_at(&self, wake_at: Instant) -> Instant {
-        match &self.due {
-            Some(due) => wake_at.max(due.quiet_at),
-            None => wake_at,
-        }
     }
 }
 
