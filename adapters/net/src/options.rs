@@ -89,12 +89,6 @@ impl Options {
         self.websocket = Some(Arc::new(websocket));
         self
     }
-
-    /// The WebSocket below the messages, if there is one.
-    #[cfg(feature = "websocket")]
-    pub fn websocket(&self) -> Option<&WebSocketOptions> {
-        self.websocket.as_deref()
-    }
 }
 
 impl From<Config> for Options {
