@@ -9,7 +9,6 @@
 
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod handshake;
-mod stream;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -21,7 +20,6 @@ pub use handshake::{Acceptor, client, connect};
 pub use rustls;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, CommonState, Error, PeerIncompatible};
-pub use stream::{TlsIo, let_go, poll_write_below};
 
 use crate::context::Context;
 
