@@ -79,7 +79,7 @@ impl Options {
         }
     }
 
-    /// The same over WebSocket, with the configuration's
+    /// Speaks over WebSocket, with the configuration's
     /// [`for_websocket`](Config::for_websocket). The transport then moves the bytes of a WebSocket,
     /// handshake and all.
     #[cfg(feature = "websocket")]

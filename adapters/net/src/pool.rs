@@ -1,6 +1,6 @@
 //! Threads for work that takes long.
 //!
-//! The rule guarded here: so many run, so many wait, and whatever is beyond is refused at once.
+//! So many run, so many wait, and what is beyond is refused at once.
 
 use std::collections::VecDeque;
 use std::fmt;

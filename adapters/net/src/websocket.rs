@@ -60,7 +60,7 @@ pub async fn connect(
     open(link, websocket, options.into(), service, &current()).await
 }
 
-/// The same by TLS, at a URL of scheme `wss`: the certificate is checked against its host.
+/// Connects by TLS, to a URL of scheme `wss`: the certificate is checked against its host.
 ///
 /// # Errors
 /// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL is of scheme `ws`

@@ -250,7 +250,7 @@ pub(super) enum Reader {
     Thread,
     /// Somebody else, who will not do so for long.
     Other,
-    /// Whoever takes it.
+    /// A thread that is about to wait may take it.
     Nobody(Box<dyn Inlet>),
 }
 

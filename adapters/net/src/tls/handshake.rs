@@ -83,7 +83,7 @@ impl Acceptor {
         }
     }
 
-    /// The same, telling `report` of each connection that failed: of what a client sent or refused,
+    /// Tells `report` of each connection that failed: of what a client sent or refused,
     /// or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow. It runs on a task of the server:
     /// briefly.
     #[must_use]

@@ -1,9 +1,8 @@
-//! What TLS streams have in common, whoever moves their bytes: names, what went wrong, and who is
+//! What TLS streams on tasks and on threads have in common: names, what went wrong, and who is
 //! at the other end.
 //!
-//! The rules guarded here: no configuration is made here, so no cryptography, root certificate or
-//! protocol version is chosen for anybody; and what a handshake failed of has a name of its own,
-//! wherever the error has been carried.
+//! No configuration is made here, so no cryptography, root certificate or protocol version is chosen
+//! for anybody. What a handshake failed of has a name of its own, wherever the error has been carried.
 //!
 //! rustls speaks TLS 1.2 and 1.3 and nothing older, whatever its configuration.
 
@@ -168,7 +167,7 @@ impl From<Error> for TlsError {
     }
 }
 
-/// The same error, saying what it means if it came from TLS.
+/// Says what an error means, if it came from TLS.
 pub fn explain(error: io::Error) -> io::Error {
     let kind = error.kind();
     match error.downcast::<Error>() {
