@@ -88,15 +88,14 @@ pub use socket2::SockRef;
 pub use transport::child::Child;
 pub use transport::child_output::{ChildExited, ChildOutput};
 pub use transport::duplex::{Duplex, duplex};
-pub use transport::io::Io;
+pub use transport::io::{Io, Messages};
 pub use transport::later::{Later, is_later, write_out};
 pub use transport::link::{Connecting, Link, Listen};
-pub use transport::messages::{MessageIo, Messages, Queue, QueueTransport};
+pub use transport::messages::{MessageIo, Queue, QueueTransport};
 pub use transport::process::{ChildOptions, Process};
 pub use transport::socket::{OnAccept, keep_alive};
-pub use transport::stdio::{Stdin, Stdout, stdin, stdout_unbuffered};
+pub use transport::stdio::{Stdin, stdin, stdout_unbuffered};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use transport::tcp::{Address, TcpSocket};
-pub use transport::threads::{ThreadIo, stdio, threads};
 #[cfg(unix)]
 pub use transport::unix::{UnixPath, bind_unix};

@@ -13,7 +13,6 @@ use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, sleep_until};
 use crate::service::Service;
 use crate::transport::link::Link;
-use crate::transport::threads::threads;
 
 /// The first and the longest pause between two looks at whether the child has exited.
 const EXIT_PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
@@ -32,7 +31,7 @@ pub struct Child {
 
 impl Child {
     /// Starts `command` and speaks to it over its standard input and output. `service` answers
-    /// what it asks.
+    /// what it asks. Its output is read as [`Link::from_blocking`] says.
     ///
     /// # Errors
     /// The command cannot be started; the error names it.
@@ -45,7 +44,7 @@ impl Child {
         let options = options.into();
         let (process, stdout, stdin) =
             Process::spawn(command, options.stderr_bytes_max, options.on_stderr)?;
-        let link = Link::new(threads(stdout, stdin)?);
+        let link = Link::from_blocking(stdout, stdin);
         let (peer, driver) = drive(link, options.options, Arc::new(service), runtime);
         // How it ends is told to the service, and by the peer.
         runtime.spawn(Box::pin(async { drop(driver.await) }));
