@@ -54,7 +54,7 @@ impl Service for Calculator {
 
     fn report(&mut self, _: &Peer, report: Report) {
         // A transport that fails is told by `main`.
-        if !matches!(report, Report::Io(_)) {
+        if !matches!(report, Report::Transport(_)) {
             log(format_args!("calculator: {report}"));
         }
     }

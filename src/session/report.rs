@@ -7,6 +7,7 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
+use crate::admission::NoRoom;
 use crate::event::{
     LATE, Malformed, MalformedCause, NULL_ID, OVER_LIMIT, Refused, RefusedCause, STRAY_CANCEL,
     Stray, StrayKind, UNKNOWN,
@@ -84,7 +85,8 @@ pub enum Report {
     /// A request was answered *busy*, because too many bytes wait for the service, under
     /// [`WhenFull::Drop`](super::WhenFull::Drop).
     QueueFull(RequestReport),
-    /// A request was answered *busy*, because the shell had no room to begin it.
+    /// A request was answered *busy*, because the shell had no room to begin it: too much waits for a
+    /// thread.
     NoCapacity(RequestReport),
     /// A handler gave its request up without an answer. It has been answered *internal error*.
     Unanswered(RequestReport),
@@ -101,11 +103,14 @@ pub enum Report {
     },
     /// The transport failed before the session was meant to end.
     Transport(Fault),
-    /// The peer broke a rule of the layer below the messages, as of WebSocket.
+    /// The layer below the messages, as WebSocket, ended otherwise than it should, by the peer's
+    /// doing.
     Layer(Fault),
     /// A stream began like an HTTP request, and was closed before anything of it ran. See
     /// [`SessionConfig::refuse_http`](super::SessionConfig::refuse_http).
     HttpRequest,
+    /// The shell refused a connection that was beyond its limit, before anything of it ran.
+    NoRoom(NoRoom),
 }
 
 /// The request that a report is about.
@@ -254,6 +259,7 @@ impl fmt::Display for Report {
             Self::HttpRequest => f.write_str(
                 "an HTTP request where no HTTP is spoken: the connection was ended, and nothing of it ran",
             ),
+            Self::NoRoom(why) => write!(f, "a connection refused: {why}"),
         }
     }
 }

@@ -280,7 +280,7 @@ fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn 
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         // A report that panics itself is not reported again.
         let request = peer.0.session().take_panicked();
-        let report = || service.report(peer, Report::Panicked { request });
+        let report = || service.report(peer, Report::Panicked(request));
         let _ = catch_unwind(AssertUnwindSafe(report));
     }
 }
@@ -334,7 +334,7 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
                 then(settled.outcome);
             }
         }
-        Work::Report(report) => service.report(peer, report.into()),
+        Work::Report(report) => service.report(peer, report),
         // What a later core may add is nothing we promise.
         _ => {}
     }

@@ -63,7 +63,7 @@ pub mod websocket;
 pub use antiphon_net::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,
     ConnectionChange, Context, NoConnection, Options, Pool, Report, Request, Responder,
-    StrayReport, WhenFull,
+    StrayReport, WhenFull, to_error,
 };
 pub use call::PendingCall;
 pub use client::Client;

@@ -195,7 +195,7 @@ fn whatever_a_handler_does_its_request_is_answered_and_the_service_lives_on() {
         // One for each notification, one for each of the three requests that panicked, and one for
         // each of the three that nothing was said to in time: forgotten, or refused to be written.
         let reports: Vec<_> = (0..bad.len() + 6).map(|_| log.report()).collect();
-        let panics = |report: &&Report| matches!(report, Report::Panicked { .. });
+        let panics = |report: &&Report| matches!(report, Report::Panicked(_));
         let forgotten = |report: &&Report| matches!(report, Report::Unanswered { .. });
         assert_eq!(reports.iter().filter(panics).count(), 9, "{reports:?}");
         assert_eq!(reports.iter().filter(forgotten).count(), 3, "{reports:?}");
@@ -268,7 +268,7 @@ fn a_read_error_is_told_unless_the_connection_was_meant_to_end() {
             assert!(matches!(call.wait::<()>(), Err(CallError::Closed)));
             peer.wait_closed(LONG).unwrap();
             let told = log.rest();
-            let io = |told: &&Told| matches!(told, Told::Report(Report::Io(_)));
+            let io = |told: &&Told| matches!(told, Told::Report(Report::Transport(_)));
             assert_eq!(told.iter().filter(io).count(), usize::from(!is_meant));
             assert_eq!(peer.transport_error().is_none(), is_meant);
         }

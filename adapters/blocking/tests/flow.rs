@@ -12,7 +12,9 @@ use antiphon::codes::ErrorKind;
 use antiphon::{
     CancelStyle, CloseReason, Closed, Config, ConnectionError, OwnedOutcome, SendError,
 };
-use antiphon_blocking::{CallError, Options, Report, StrayReport, WhenFull, connect, serve};
+use antiphon_blocking::{
+    CallError, Options, Report, StrayReport, WhenFull, connect, serve, to_error,
+};
 use support::{ByHand, LONG, Scripted, Told, duplex, echo, within};
 
 /// Ends of connections are not waited for longer than this.
@@ -109,9 +111,10 @@ fn a_peer_that_stops_reading_costs_only_what_is_said_to_it() {
         assert_eq!(waiting.wait_outcome(), OwnedOutcome::TimedOut);
         assert!(peer.flush(Duration::from_millis(1)).is_err());
         // And in the end the peer is given up.
-        let Report::Io(error) = log.report() else {
+        let Report::Transport(fault) = log.report() else {
             panic!("no fault");
         };
+        let error = to_error(&fault);
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
         // The core keeps the same span for what is still queued; whichever comes first says so.
         let why = peer.wait_closed(LONG).unwrap();
@@ -505,7 +508,7 @@ fn work_that_is_cancelled_while_it_waits_for_a_thread_never_starts() {
         );
         hand.say(r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":2}}"#);
         assert!(matches!(log.next(), Told::Opened));
-        assert!(matches!(log.report(), Report::PoolFull(about) if about.method == "is too much"));
+        assert!(matches!(log.report(), Report::NoCapacity(about) if about.method == "is too much"));
         assert!(matches!(log.next(), Told::Cancelled(..)));
         release.send(()).unwrap();
         assert_eq!(hand.hear(), r#"{"jsonrpc":"2.0","result":1,"id":1}"#);

@@ -1,6 +1,7 @@
 //! Connections on the runtime of the calling task.
 
 use std::io;
+#[cfg(unix)]
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -94,16 +94,6 @@ impl Headers {
         }
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.all.as_ref().map_or(0, |all| all.len())
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The names, each with its value; values of one name in the order received.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let all = self.all.iter().flat_map(|all| all.iter());
@@ -134,7 +124,7 @@ impl From<HeaderMap> for Headers {
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Headers")
-            .field("len", &self.len())
+            .field("len", &self.iter().count())
             .finish_non_exhaustive()
     }
 }
@@ -145,7 +135,7 @@ impl fmt::Debug for Context {
         f.debug_struct("Context")
             .field("connection", &self.connection)
             .field("peer_addr", &self.peer_addr)
-            .field("headers", &self.headers.len())
+            .field("headers", &self.headers)
             .field("has_client_certificate", &self.client_certificate.is_some())
             .field("subprotocol", &self.subprotocol)
             .finish_non_exhaustive()

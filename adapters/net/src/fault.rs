@@ -32,7 +32,15 @@ pub(crate) fn broken(error: ConnectionError) -> io::Error {
 }
 
 /// The error of a transport that a session has been told of, with its kind, its text and its causes.
-pub(crate) fn to_error(fault: &Fault) -> io::Error {
+///
+/// ```
+/// use antiphon_net::{Report, to_error};
+/// fn has_timed_out(report: &Report) -> bool {
+///     let Report::Transport(fault) = report else { return false };
+///     to_error(fault).kind() == std::io::ErrorKind::TimedOut
+/// }
+/// ```
+pub fn to_error(fault: &Fault) -> io::Error {
     let error = fault.as_error();
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return match error.raw_os_error() {

@@ -12,13 +12,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::{Report, Request, Responder, Session, Tag, Work};
+use antiphon::session::Report;
 use antiphon::{Closed, RequestKey};
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::peer::Peer;
+use crate::request::{Request, Responder};
 use crate::runtime::Task;
 use crate::service::Service;
+use crate::session::{Session, Tag, Work};
 
 /// What a service is at, for one session.
 pub(crate) struct Handlers {
@@ -99,7 +101,7 @@ impl<S: Service> Serve for Serving<S> {
                     then(settled.outcome);
                 }
             }
-            Work::Report(report) => service.report(peer, report.into()),
+            Work::Report(report) => service.report(peer, report),
             // Requests are begun by `request`. What a later core may add is nothing we promise.
             _ => {}
         }
@@ -113,7 +115,7 @@ impl<S: Service> Serve for Serving<S> {
     fn panicked(&self) {
         let Sides { service, peer } = &*self.0;
         let request = peer.session().take_panicked();
-        service.report(peer, Report::Panicked { request });
+        service.report(peer, Report::Panicked(request));
     }
 }
 

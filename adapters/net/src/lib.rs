@@ -27,7 +27,6 @@ mod line;
 mod options;
 mod peer;
 mod pool;
-mod report;
 mod request;
 mod runtime;
 mod server;
@@ -41,6 +40,7 @@ mod transport;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
+pub use antiphon::session::{Report, RequestReport, StrayReport, WhenFull};
 pub use batch::BatchBuilder;
 pub use call::{CallError, CallRefused, NoConnection, PendingBatch, PendingCall};
 pub use client::roster::{
@@ -51,11 +51,10 @@ pub use client::{Client, Connect, Driven, Making};
 pub use connect::{connect, drive, keep, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
 pub use driver::{Driver, drive as drive_on, drive_session};
-pub use fault::unless_broken;
-pub use options::{Options, WhenFull};
+pub use fault::{to_error, unless_broken};
+pub use options::Options;
 pub use peer::{CALL_TIMEOUT_DEFAULT, Peer};
 pub use pool::{Job, Pool};
-pub use report::{Report, ReportedRequest, StrayReport};
 pub use request::{Request, Responder, cancelled};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;
@@ -82,15 +81,14 @@ pub use socket2::SockRef;
 pub use transport::child::Child;
 pub use transport::child_output::{ChildExited, ChildOutput};
 pub use transport::duplex::{Duplex, duplex};
-pub use transport::io::Io;
+pub use transport::io::{Io, Messages};
 pub use transport::later::{Later, is_later, write_out};
 pub use transport::link::{Arrived, Connecting, Link, Listen};
-pub use transport::messages::{MessageIo, Messages, Queue, QueueTransport};
+pub use transport::messages::{MessageIo, Queue, QueueTransport};
 pub use transport::process::{ChildOptions, Process};
 pub use transport::socket::{OnAccept, keep_alive};
-pub use transport::stdio::{Stdin, Stdout, stdin, stdout_unbuffered};
+pub use transport::stdio::{Stdin, stdin, stdout_unbuffered};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use transport::tcp::{Address, TcpSocket};
-pub use transport::threads::{ThreadIo, stdio, threads};
 #[cfg(unix)]
 pub use transport::unix::{UnixPath, bind_unix};

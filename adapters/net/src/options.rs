@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::Config;
+use antiphon::session::WhenFull;
 
 use crate::pool::Pool;
 #[cfg(feature = "websocket")]
@@ -33,6 +34,10 @@ pub struct Options {
     /// Default 64 MiB.
     pub queue_bytes_max: usize,
     /// What is done when more waits for the service than that. Default [`WhenFull::Pause`].
+    ///
+    /// While reading is paused, nothing of the other side is seen: no cancel, no end of the stream,
+    /// no reset. No deadline of what is to come in runs meanwhile: no ping is sent, and neither a
+    /// frame that has begun nor a pong is late.
     pub when_full: WhenFull,
     /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Share one among the
     /// connections of a server to bound them all together. Default a pool of its own for each
@@ -48,37 +53,13 @@ pub struct Options {
     /// thrown away. Nothing is awaited on standard streams, nor of a peer that does not read. Default 1 s.
     pub linger: Duration,
     /// Whether a connection that a listener of ours has accepted is ended when it begins like an
-    /// HTTP request, before anything of it runs: see [`Report::HttpRequest`](crate::Report). A page
+    /// HTTP request, before anything of it runs: see [`Report::HttpRequest`](crate::Report::HttpRequest). A page
     /// in a browser can have such a request sent to any port, with a body that would run. It means
     /// nothing over HTTP and WebSocket. Default on.
     pub refuse_http: bool,
     /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
     #[cfg(feature = "websocket")]
     pub(crate) websocket: Option<Arc<WebSocketOptions>>,
-}
-
-/// What a connection does when more waits for its service than
-/// [`queue_messages_max`](Options::queue_messages_max) and
-/// [`queue_bytes_max`](Options::queue_bytes_max) allow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WhenFull {
-    /// Reading pauses until there is room, and nothing is lost. What one read has brought is kept,
-    /// so the limits may be passed by as much as that.
-    ///
-    /// While a call of ours is open reading goes on, since its answer may be behind what waits. If
-    /// twice the limits wait then, the connection ends with
-    /// [`Report::QueueOverflow`](crate::Report::QueueOverflow).
-    ///
-    /// While reading is paused, nothing of the other side is seen: no cancel, no end of the stream,
-    /// no reset. No deadline of what is to come in runs meanwhile: no ping is sent, and neither a
-    /// frame that has begun nor a pong is late.
-    #[default]
-    Pause,
-    /// Reading goes on. Notifications and reports beyond the limits are dropped and counted in one
-    /// [`Report::Dropped`](crate::Report::Dropped); a request is answered *busy*. For a service that
-    /// would rather miss something than be late.
-    Drop,
 }
 
 impl Options {
@@ -98,7 +79,7 @@ impl Options {
         }
     }
 
-    /// The same over WebSocket, with the configuration's
+    /// Speaks over WebSocket, with the configuration's
     /// [`for_websocket`](Config::for_websocket). The transport then moves the bytes of a WebSocket,
     /// handshake and all.
     #[cfg(feature = "websocket")]
@@ -107,12 +88,6 @@ impl Options {
         self.config = self.config.for_websocket();
         self.websocket = Some(Arc::new(websocket));
         self
-    }
-
-    /// The WebSocket below the messages, if there is one.
-    #[cfg(feature = "websocket")]
-    pub fn websocket(&self) -> Option<&WebSocketOptions> {
-        self.websocket.as_deref()
     }
 }
 

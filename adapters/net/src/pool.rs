@@ -1,6 +1,6 @@
 //! Threads for work that takes long.
 //!
-//! The rule guarded here: so many run, so many wait, and whatever is beyond is refused at once.
+//! So many run, so many wait, and what is beyond is refused at once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -77,15 +77,12 @@ impl Pool {
         }
         let mut state = self.inner.lock();
         state.threads -= 1;
-        match state.waiting.pop_back() {
-            // Nobody is left who would ever run it.
-            Some(job) if state.threads == 0 => Err(job),
-            Some(job) => {
-                state.waiting.push_back(job);
-                Ok(())
-            }
-            None => Ok(()),
-        }
+        // Nobody is left who would ever run it.
+        let stranded = match state.threads {
+            0 => state.waiting.pop_back(),
+            _ => None,
+        };
+        stranded.map_or(Ok(()), Err)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::future::{Future, ready};
 
-use crate::{Report, Request, Responder};
+use antiphon::session::Report;
 use antiphon::{Closed, OwnedJson, OwnedNotification, RequestKey};
 
 use crate::peer::Peer;
+use crate::request::{Request, Responder};
 
 /// What answers the peer. One service may serve any number of connections.
 ///

@@ -3,84 +3,54 @@
 //!
 //! A turn is short: take the lock, tell the time, do one thing, put outcomes into the slots where
 //! they are awaited, let the lock go, and wake. Nothing is read, written, woken, dropped or run
-//! under the lock: values are written to JSON before it is taken.
+//! under the lock: values are written to JSON before it is taken. A thread or task that is woken
+//! under the lock would run into it, so a turn only notes who is to be woken, and the guard wakes
+//! them after it has let the lock go.
 //!
 //! | module | has |
 //! |---|---|
-//! | `wake` | the lock, and the wakings that wait until it is free |
+//! | `state` | what the lock guards |
+//! | `line` | those who wait for room to send |
+//! | `wake` | threads and tasks that wait for a change |
 //! | `turn` | one turn of a task |
 //! | `threads` | what the threads of a connection do and wait for |
 //! | `looking` | whether a reading thread has read all that arrived |
-//! | `inlet`, `outlet` | threads that read and write for themselves |
+//! | `inlet`, `outlet` | threads that read and write for themselves, by the ways of `beside` |
 
+mod beside;
 mod inlet;
+mod line;
 mod looking;
 mod outlet;
+mod state;
 mod threads;
 mod turn;
 mod wake;
 
 use std::fmt;
 use std::io;
+use std::mem::take;
+use std::ops::{Deref, DerefMut};
 #[cfg(debug_assertions)]
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use antiphon::session::{Fault, Phase, SessionConfig, Settled, Ticket, Wire};
-use antiphon::{
-    CallId, CloseReason, Closed, Framing, Input, Instant, OwnedOutcome, RequestKey, SendError,
-};
+use antiphon::session::{Fault, Phase, RequestReport, SessionConfig, Ticket, Wire};
+use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, SendError};
 
-use crate::batch::batch_name;
 use crate::context::Context;
-use crate::fault::to_error;
-use crate::line::Line;
-use crate::options::{Options, WhenFull};
-use crate::report::ReportedRequest;
+use crate::options::Options;
 use crate::runtime::{Runtime, SharedRuntime};
-use crate::slot::{CallSlot, Gathering};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocket;
 
-use inlet::Reading;
-pub use inlet::{Came, Inlet, Receiver};
-use looking::Looking;
-pub use outlet::Outlet;
+pub use beside::{Came, Inlet, Outlet, Receiver};
+pub(crate) use state::Conn;
+pub use state::{Sleeper, State, Tag, Then, Work};
 pub use turn::{Brought, Moved, Next, Sent};
-pub use wake::{Guard, Sleeper};
-use wake::{Sleepers, Wakes};
-
-/// The pure session inside.
-pub(crate) type Conn = antiphon::session::Session<Tag>;
-
-/// One thing for the service to do.
-pub type Work = antiphon::session::Work<Tag>;
-
-/// Runs with the service's other work when a call has settled.
-pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
-
-/// What waits for a call.
-pub enum Tag {
-    /// One caller.
-    Once(CallSlot),
-    /// The caller of a batch, who knows the call by this name.
-    Batch(Arc<Gathering>, CallId),
-    /// A function that goes on, with the service's other work.
-    Then(Then),
-}
-
-impl fmt::Debug for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Once(_) => "Once",
-            Self::Batch(..) => "Batch",
-            Self::Then(_) => "Then",
-        })
-    }
-}
 
 /// A connection that several threads or tasks share.
 pub struct Session {
@@ -102,36 +72,6 @@ pub struct Session {
     /// What is known since the connection opened, where that takes a handshake.
     learnt: OnceLock<Arc<Context>>,
     runtime: SharedRuntime,
-}
-
-/// What the lock of a [`Session`] guards.
-pub struct State {
-    /// The conversation.
-    pub conn: Conn,
-    /// Those who wait for room to send.
-    pub(crate) line: Line,
-    /// The calls of batches that wait for answers, in order, by the number of the batch.
-    pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
-    /// Who reads, where others than the reading thread may.
-    reading: Reading,
-    /// Whether the reading thread has read all, while something is due.
-    looking: Looking,
-    /// What the writer is to go on with, of a write that a caller began; otherwise empty.
-    left_over: Vec<u8>,
-    /// The request whose handler panicked last, until that is reported.
-    panicked: Option<ReportedRequest>,
-    /// The phase that everybody has been woken for.
-    seen: Phase,
-    /// Whether reading was paused when the turn before this one ended.
-    was_paused: bool,
-    /// The transport has been let go.
-    is_let_go: bool,
-    /// When the task or thread that keeps time wakes by itself.
-    alarm: Instant,
-    sleepers: Sleepers,
-    /// Tasks and threads that wait for a change: of the phase, a cancel, or a write.
-    watchers: Vec<Waker>,
-    wakes: Wakes,
 }
 
 impl Session {
@@ -296,7 +236,7 @@ impl Session {
     }
 
     /// The request whose handler has just panicked, if it was one: for the report of that.
-    pub fn take_panicked(&self) -> Option<ReportedRequest> {
+    pub fn take_panicked(&self) -> Option<RequestReport> {
         self.lock().panicked.take()
     }
 
@@ -406,6 +346,70 @@ impl Session {
     }
 }
 
+/// Holds the lock of a [`Session`]. Dropping it ends the turn, and wakes those it concerns.
+pub struct Guard<'s> {
+    session: &'s Session,
+    /// None only while it is being dropped.
+    state: Option<MutexGuard<'s, State>>,
+}
+
+impl<'s> Guard<'s> {
+    fn new(session: &'s Session, state: MutexGuard<'s, State>) -> Self {
+        let state = Some(state);
+        Self { session, state }
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        // It is taken only by what drops the guard.
+        self.state.as_ref().expect("the guard holds its lock")
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        // As above.
+        self.state.as_mut().expect("the guard holds its lock")
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.release(|_| {});
+    }
+}
+
+impl Guard<'_> {
+    /// Ends the turn, does a last thing, lets the lock go, and wakes.
+    fn release(&mut self, last: impl FnOnce(&mut State)) {
+        let Some(mut state) = self.state.take() else {
+            return;
+        };
+        self.session.end_turn(&mut state);
+        last(&mut state);
+        let wakes = take(&mut state.wakes);
+        drop(state);
+        wakes.into_iter().for_each(Waker::wake);
+    }
+
+    /// Ends the turn, and has `waker` woken as soon as there is something to do for `sleeper`.
+    /// What there is to do already does not wake it: the caller has looked.
+    fn fall_asleep(mut self, sleeper: Sleeper, waker: Waker) {
+        let mut before = None;
+        self.release(|state| before = state.sleepers.set(sleeper, Some(waker)));
+        drop(before);
+    }
+}
+
+impl fmt::Debug for Guard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.fmt(f)
+    }
+}
+
 /// What carries the messages, or why it cannot.
 fn wire(options: &Options, now: Instant) -> (Wire, Option<io::Error>) {
     #[cfg(feature = "websocket")]
@@ -426,154 +430,10 @@ fn session_config(options: &Options, is_accepted: bool) -> SessionConfig {
     let mut config = SessionConfig::new(options.config);
     config.max_queued_messages = options.queue_messages_max;
     config.max_queued_bytes = options.queue_bytes_max;
-    config.when_full = match options.when_full {
-        WhenFull::Pause => antiphon::session::WhenFull::Pause,
-        WhenFull::Drop => antiphon::session::WhenFull::Drop,
-    };
+    config.when_full = options.when_full;
     config.linger = options.linger;
     config.refuse_http = is_accepted && options.refuse_http;
     config
-}
-
-impl State {
-    fn new(conn: Conn) -> Self {
-        Self {
-            seen: conn.phase(),
-            was_paused: !conn.may_read(),
-            conn,
-            line: Line::default(),
-            batches: Vec::new(),
-            reading: Reading::default(),
-            looking: Looking::default(),
-            left_over: Vec::new(),
-            panicked: None,
-            is_let_go: false,
-            alarm: Instant::FAR_FUTURE,
-            sleepers: Sleepers::default(),
-            watchers: Vec::new(),
-            wakes: Wakes::new(),
-        }
-    }
-
-    /// Notes that the transport has been let go, and says why the connection ended.
-    fn let_go(&mut self) -> Closed {
-        if !self.conn.phase().is_over() {
-            self.conn.abort(None);
-        }
-        self.is_let_go = true;
-        self.rouse_all();
-        self.finished().unwrap_or(Closed::EndOfInput)
-    }
-
-    /// Whether nobody waits for the answer to a request any more.
-    pub fn is_cancelled(&self, request: RequestKey) -> bool {
-        self.conn.is_cancelled(request)
-    }
-
-    /// What broke the transport, if anything did before the connection was meant to end.
-    pub fn fault(&self) -> Option<io::Error> {
-        self.conn.fault().map(to_error)
-    }
-
-    /// Why the connection takes nothing more in; none while it does.
-    pub fn closed(&self) -> Option<Closed> {
-        self.conn.phase().closed()
-    }
-
-    /// Whether nothing new is sent: it drains, is closed, or takes nothing more in.
-    pub fn is_closing(&self) -> bool {
-        !matches!(self.conn.phase(), Phase::Opening | Phase::Open)
-    }
-
-    /// Why the connection ended, once its transport has been let go.
-    pub fn finished(&self) -> Option<Closed> {
-        self.closed().filter(|_| self.is_let_go)
-    }
-
-    /// Ready once all that was sent up to `mark` has been written; an error if it never will be.
-    pub(crate) fn written_to(&self, mark: u64) -> Option<io::Result<()>> {
-        match self.conn.is_written(mark) {
-            Some(is_written) => is_written.then_some(Ok(())),
-            None => Some(Err(io::ErrorKind::BrokenPipe.into())),
-        }
-    }
-
-    /// Whether messages can be exchanged: false until a handshake is done, where there is one. The
-    /// service is not told of a connection before.
-    pub fn is_open(&self) -> bool {
-        self.conn.has_opened()
-    }
-
-    /// Whether messages can be exchanged, or why they never will be; none while that is open.
-    pub(crate) fn opened(&mut self) -> Option<io::Result<()>> {
-        if self.is_open() {
-            return Some(Ok(()));
-        }
-        self.closed()?;
-        let error = self.fault();
-        Some(Err(error.unwrap_or(io::ErrorKind::NotConnected.into())))
-    }
-
-    /// Remembers what a panic has taken along, until it is reported.
-    pub(crate) fn note_panicked(&mut self, request: Option<ReportedRequest>) {
-        self.panicked = request;
-    }
-
-    /// Puts an outcome where it is awaited.
-    fn settle(&mut self, settled: Settled<Tag>) {
-        let waker = match settled.waiter {
-            Tag::Once(slot) => slot.put(settled.outcome),
-            Tag::Batch(gathering, name) => {
-                let (is_last, waker) = gathering.put(name, settled.outcome);
-                if is_last {
-                    let number = gathering.number();
-                    self.batches.retain(|(known, _)| *known != number);
-                }
-                waker
-            }
-            // It comes in order, as the service's work.
-            Tag::Then(_) => None,
-        };
-        self.wakes.extend(waker);
-    }
-
-    /// The call that has this name, or is it.
-    pub(crate) fn call(&self, name: CallId) -> CallId {
-        let Some((batch, at)) = batch_name(name) else {
-            return name;
-        };
-        let known = self.batches.iter().find(|(number, _)| *number == batch);
-        let call = known.and_then(|(_, calls)| calls.get(at));
-        call.copied().unwrap_or(name)
-    }
-
-    /// Settles a call that was given up. What waited comes back if it is to be dropped, which is
-    /// done without the lock.
-    pub(crate) fn settle_cancelled(&mut self, call: CallId, waiter: Tag) -> Option<Tag> {
-        if let Tag::Then(_) = waiter {
-            return Some(waiter);
-        }
-        let outcome = OwnedOutcome::Aborted;
-        self.settle(Settled {
-            call,
-            waiter,
-            outcome,
-        });
-        None
-    }
-
-    /// Takes a waker that is of no use any more, to be woken and dropped without the lock.
-    pub(crate) fn dismiss(&mut self, waker: Option<Waker>) {
-        self.wakes.extend(waker);
-    }
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State")
-            .field("conn", &self.conn)
-            .finish_non_exhaustive()
-    }
 }
 
 impl fmt::Debug for Session {

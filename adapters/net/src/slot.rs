@@ -6,82 +6,62 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use antiphon::{CallId, Collector, OwnedOutcome};
+use futures_util::task::AtomicWaker;
 
 /// Holds one value for one waiter. The value is put in once and taken once.
 pub struct Slot<T> {
-    state: Mutex<State<T>>,
-}
-
-enum State<T> {
-    Empty(Option<Waker>),
-    Full(T),
-    Taken,
+    value: Mutex<Option<T>>,
+    waker: AtomicWaker,
 }
 
 impl<T> Slot<T> {
     /// An empty slot.
     pub fn new() -> Arc<Self> {
-        let state = Mutex::new(State::Empty(None));
-        Arc::new(Self { state })
+        Arc::new(Self::empty())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn empty() -> Self {
+        Self {
+            value: Mutex::new(None),
+            waker: AtomicWaker::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<T>> {
         // Nothing that can panic runs under the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts the value in, and gives the waiter that is to be woken.
     #[must_use]
     pub fn put(&self, value: T) -> Option<Waker> {
-        match std::mem::replace(&mut *self.lock(), State::Full(value)) {
-            State::Empty(waker) => waker,
-            State::Full(_) | State::Taken => None,
-        }
+        *self.lock() = Some(value);
+        self.waker.take()
     }
 
-    /// Takes the value, or has `waker` woken when it is there. Wakers are cloned and dropped without
-    /// the lock: they are foreign code.
+    /// Takes the value, or has `waker` woken when it is there.
     pub fn poll(&self, waker: &Waker) -> Poll<T> {
-        let mut cloned = None;
-        loop {
-            let mut state = self.lock();
-            let State::Empty(known) = &mut *state else {
-                break;
-            };
-            if known.as_ref().is_some_and(|known| known.will_wake(waker)) {
-                return Poll::Pending;
-            }
-            if let Some(cloned) = cloned.take() {
-                let before = known.replace(cloned);
-                drop(state);
-                drop(before);
-                return Poll::Pending;
-            }
-            drop(state);
-            cloned = Some(waker.clone());
+        let mut value = self.lock().take();
+        if value.is_none() {
+            self.waker.register(waker);
+            // It may have been put in between.
+            value = self.lock().take();
         }
-        match std::mem::replace(&mut *self.lock(), State::Taken) {
-            State::Full(value) => Poll::Ready(value),
-            // It has been taken before: there is one waiter.
-            State::Empty(_) | State::Taken => Poll::Pending,
-        }
+        value.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl<T> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match &*self.lock() {
-            State::Empty(_) => "Slot(empty)",
-            State::Full(_) => "Slot(full)",
-            State::Taken => "Slot(taken)",
-        })
+        let is_full = self.lock().is_some();
+        f.debug_struct("Slot").field("is_full", &is_full).finish()
     }
 }
 
 /// The slot of one call.
 pub type CallSlot = Arc<Slot<OwnedOutcome>>;
 
-/// How many slots of calls a thread keeps for others: 5 KiB.
+/// How many slots of calls a thread keeps for others: 7 KiB.
 const SPARE_MAX: usize = 64;
 
 thread_local! {
@@ -99,7 +79,7 @@ pub(crate) fn give_back(mut slot: CallSlot) {
     let Some(own) = Arc::get_mut(&mut slot) else {
         return;
     };
-    *own.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::Empty(None);
+    *own = Slot::empty();
     with_spare(|spare| {
         if spare.len() < SPARE_MAX {
             spare.push(slot);

@@ -1,12 +1,15 @@
 //! A client of a WebSocket, whatever the runtime. A server needs nothing more than its options.
+//!
+//! One that ends otherwise than it should, by the other side's doing, is told of as
+//! [`Report::Layer`](crate::Report::Layer), with the [`WebSocketEnd`] as its error.
 
 use std::io;
 use std::sync::Arc;
 
-use crate::Options;
 pub use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketOptions, WebSocketUrl};
 
 use crate::driver::drive;
+use crate::options::Options;
 use crate::peer::Peer;
 use crate::runtime::SharedRuntime;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
@@ -57,7 +60,7 @@ pub async fn connect(
     open(link, websocket, options.into(), service, &current()).await
 }
 
-/// The same by TLS, at a URL of scheme `wss`: the certificate is checked against its host.
+/// Connects by TLS, to a URL of scheme `wss`: the certificate is checked against its host.
 ///
 /// # Errors
 /// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL is of scheme `ws`

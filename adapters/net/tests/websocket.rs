@@ -163,9 +163,18 @@ impl Side {
 
     fn report(&self) -> Report {
         match self.work() {
-            Some(Work::Report(report)) => report.into(),
+            Some(Work::Report(report)) => report,
             other => panic!("no report but {other:?}"),
         }
+    }
+
+    /// The end of the WebSocket that is reported next.
+    fn reported_end(&self) -> WebSocketEnd {
+        let Report::Layer(fault) = self.report() else {
+            panic!("not reported");
+        };
+        let end: Option<&WebSocketEnd> = fault.as_error().downcast_ref();
+        end.expect("the end of a WebSocket").clone()
     }
 
     fn closed(&self) -> Option<Closed> {
@@ -330,7 +339,7 @@ fn a_broken_rule_closes_with_its_code_and_is_reported() {
         assert!(reply.is_cancelled());
         assert!(reply.ok(&1).is_err(), "nobody waits for it");
         assert!(matches!(block_on(waiting), OwnedOutcome::Unsent));
-        let Report::WebSocket(WebSocketEnd::Broken { code, .. }) = side.report() else {
+        let WebSocketEnd::Broken { code, .. } = side.reported_end() else {
             panic!("not reported");
         };
         assert_eq!(code, CloseCode(wanted));
@@ -411,9 +420,7 @@ fn a_close_of_the_peer_settles_and_cancels_everything() {
 fn a_close_that_tells_of_a_failure_is_reported() {
     let side = Side::server(Config::new());
     side.receive(&close(1011, "disk full"));
-    let Report::WebSocket(end) = side.report() else {
-        panic!("not reported");
-    };
+    let end = side.reported_end();
     assert!(end.to_string().contains("1011") && end.to_string().contains("disk full"));
 }
 
@@ -428,7 +435,7 @@ fn a_stream_that_ends_without_a_close_is_a_fault() {
     let fault = side.session.lock().fault().unwrap();
     assert_eq!(fault.kind(), io::ErrorKind::UnexpectedEof);
     assert_eq!(side.turn(), Turn::Over);
-    assert!(matches!(side.report(), Report::Io(_)));
+    assert!(matches!(side.report(), Report::Transport(_)));
 }
 
 // CON-07
@@ -482,11 +489,11 @@ fn a_refused_client_never_reaches_the_service() {
     side.receive(&[REQUEST.as_bytes(), &request(1)].concat());
     assert!(side.written().starts_with(b"HTTP/1.1 403 "));
     assert!(matches!(
-        side.report(),
-        Report::WebSocket(WebSocketEnd::Refused {
+        side.reported_end(),
+        WebSocketEnd::Refused {
             status: Some(403),
             ..
-        })
+        }
     ));
     assert!(side.work().is_none());
     assert_eq!(side.turn(), Turn::Over);

@@ -50,6 +50,6 @@ pub use antiphon_net::{
     Connect, Connecting, ConnectionChange, Context, Driver, Link, Listen, Messages, NoConnection,
     Options, Peer, PendingCall, Pool, Protocol, Queue, QueueTransport, Report, Request, Responder,
     Running, Secure, Server, Service, StrayReport, TcpServer, WhenFull, cancelled, connect, drive,
-    keep, serve, serve_stdio, spawn,
+    keep, serve, serve_stdio, spawn, to_error,
 };
 pub use antiphon_net::{Executor, Futures, set_executor};

@@ -52,5 +52,5 @@ pub use antiphon_net::{
     Connect, Connecting, ConnectionChange, Context, Driver, Link, Listen, Messages, NoConnection,
     Options, Peer, PendingCall, Pool, Protocol, Queue, QueueTransport, Report, Request, Responder,
     Running, Secure, Server, Service, StrayReport, TcpServer, WhenFull, cancelled, connect, drive,
-    keep, serve, serve_stdio, spawn,
+    keep, serve, serve_stdio, spawn, to_error,
 };

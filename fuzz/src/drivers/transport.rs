@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use antiphon::Instant;
-use antiphon_net::{Clock, Io, Runtime, Task, Timer};
+use antiphon_net::{Io, Runtime, Task, Timer};
 
 use super::{Act, Notes, Shared, with};
 
@@ -207,13 +207,11 @@ impl Clockwork {
     }
 }
 
-impl Clock for Clockwork {
+impl Runtime for Clockwork {
     fn now(&self) -> Instant {
         Instant::from_millis(self.millis())
     }
-}
 
-impl Runtime for Clockwork {
     fn spawn(&self, _: Task) {
         panic!("a connection is one task");
     }

@@ -18,6 +18,7 @@ fn as_program() {
     obey(|words| match &words[..] {
         [word, runtime, script] if word == "calls" => call_child(runtime, script),
         [word, runtime, script] if word == "closes" => close_child(runtime, script),
+        [word, runtime, script] if word == "breaks" => break_pipe(runtime, script),
         _ => antiphon_peer::run(words.into_iter()),
     });
 }
@@ -201,5 +202,47 @@ fn the_client_of_a_frozen_child_leaves_after_two_seconds() {
             "{:?}",
             began.elapsed()
         );
+    });
+}
+
+/// Sends 300 KB to a child that has closed its input, and says what broke the connection.
+fn break_pipe(runtime: &str, script: &str) -> u8 {
+    let executor = Runtime::named(runtime).expect("a runtime").start();
+    let text = "x".repeat(300_000);
+    let error = match executor.expect("it starts") {
+        None => {
+            let child = antiphon_blocking::Child::spawn(shell(script), Config::new(), ());
+            let child = child.expect("a child");
+            child.peer().notify("m", &[&text]).expect("it is queued");
+            child.peer().wait_closed(LONG).expect("an end");
+            child.peer().transport_error()
+        }
+        Some(executor) => executor.clone().block_on(async {
+            let spawn = match &executor {
+                Executor::Tokio(_) => {
+                    antiphon_tokio::spawn(shell(script), Config::new(), Arc::new(()))
+                }
+                Executor::AsyncIo => {
+                    antiphon_async_std::spawn(shell(script), Config::new(), Arc::new(()))
+                }
+            };
+            let child = spawn.expect("a child");
+            let peer = child.peer();
+            peer.notify("m", &[&text]).await.expect("it is queued");
+            peer.wait_closed(LONG).await.expect("an end");
+            peer.transport_error()
+        }),
+    };
+    println!("{{\"error\":\"{:?}\"}}", error.map(|error| error.kind()));
+    0
+}
+
+// USE-22
+#[test]
+fn a_child_that_reads_no_more_breaks_the_pipe() {
+    on_each_runtime(|runtime| {
+        let script = "head -c 1000 >/dev/null; exec sleep 45 <&-";
+        let mut program = Program::start("as_program", &["breaks", runtime, script]);
+        assert_eq!(program.object(), r#"{"error":"Some(BrokenPipe)"}"#);
     });
 }

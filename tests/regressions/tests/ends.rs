@@ -426,14 +426,14 @@ fn a_request_in_a_queue_is_answered_though_its_client_has_ended_its_direction(rt
         let board = Board::default();
         serve_board(Link::messages(transport), &board, &runtime);
         let asked = request("slow", 1);
-        let put = poll_fn(|cx| requests.poll_put(cx, asked.as_bytes())).await;
+        let put = requests.put(asked.into_bytes()).await;
         put.expect("there is room");
         requests.end();
         open_behind_the_end(&board, &runtime).await;
-        let answer = poll_fn(|cx| responses.poll_take(cx)).await;
+        let answer = responses.take().await;
         let answer = answer.expect("an answer before the end");
         assert_eq!(String::from_utf8_lossy(&answer), SLOW);
-        assert_eq!(poll_fn(|cx| responses.poll_take(cx)).await, None);
+        assert_eq!(responses.take().await, None);
     });
 }
 

@@ -19,8 +19,9 @@ use antiphon_peer::contract::Contract;
 use antiphon_peer::runtime::Runtime;
 use antiphon_peer::transports;
 use antiphon_regressions::LONG;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::PipeFlags;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Larger than a pipe, several times.
 const LARGE_BYTES: usize = 1 << 20;
@@ -46,6 +47,10 @@ fn main() -> ExitCode {
         add(
             "a_server_ends_on_an_empty_non_blocking_stdin",
             a_server_ends_on_an_empty_non_blocking_stdin,
+        );
+        add(
+            "a_server_on_a_terminal_ends_at_the_first_end_of_file",
+            a_server_on_a_terminal_ends_at_the_first_end_of_file,
         );
         add(
             "a_large_answer_is_cut_on_a_non_blocking_stdout",
@@ -231,6 +236,30 @@ fn a_server_ends_on_an_empty_non_blocking_stdin(runtime: Runtime) {
         "the flag is the other process's, too"
     );
     drop(ours);
+    assert!(lines.next().is_none());
+    assert!(status_of(child).success());
+}
+
+// STD-06
+fn a_server_on_a_terminal_ends_at_the_first_end_of_file(runtime: Runtime) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY;
+    let theirs = rustix::fs::open(name, flags, Mode::empty()).unwrap();
+    let mut command = program(&["--runtime", runtime.name(), "server", "stdio:ndjson"]);
+    let mut child = command
+        .stdin(theirs)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = Lines::of(child.stdout.take().unwrap());
+    let mut ours = File::from(ours);
+    ours.write_all(echo(1, "hello").as_bytes()).unwrap();
+    lines.expect("hello");
+    // Ctrl-D, which ends what was typed and nothing that is typed after it.
+    ours.write_all(b"\x04").unwrap();
     assert!(lines.next().is_none());
     assert!(status_of(child).success());
 }

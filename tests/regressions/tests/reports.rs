@@ -58,7 +58,7 @@ fn check(reports: &Receiver<Report>, nth: usize) {
     let said = report.to_string();
     let (request, is_panic) = match report {
         Report::Unanswered(request) => (request, false),
-        Report::Panicked { request } => (request.expect("a request"), true),
+        Report::Panicked(request) => (request.expect("a request"), true),
         _ => panic!("{said}"),
     };
     let method = WRONG[nth];
@@ -166,7 +166,7 @@ fn nobody_was_told_which_request_was_refused() {
     peer.call::<u8>("one too many", ()).expect_err("busy");
     let report = reports.recv_timeout(LONG).expect("a report");
     let said = report.to_string();
-    assert!(matches!(report, Report::PoolFull(_)), "{said}");
+    assert!(matches!(report, Report::NoCapacity(_)), "{said}");
     assert!(said.contains("one too many (id 2)"), "{said}");
     peer.call::<u8>("too large", &["x".repeat(2000)])
         .expect_err("busy");

@@ -201,8 +201,8 @@ fn threads_move_any_bytes(rt: Rt) {
         // What standard streams are to a task: a blocking reader and a blocking writer.
         let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
         let (reader, control) = (far.try_clone().unwrap(), far.try_clone().unwrap());
-        let io = antiphon_net::threads(reader, HalfClose(far, control)).unwrap();
-        runtime.spawn(Box::pin(async { echo(io).await.unwrap() }));
+        let link = Link::from_blocking(reader, HalfClose(far, control));
+        runtime.spawn(Box::pin(async { echo(link.io).await.unwrap() }));
         beside(&runtime, move || {
             let (writer, control) = (near.try_clone().unwrap(), near.try_clone().unwrap());
             talk(near, writer, move || {

@@ -68,17 +68,14 @@ fn a_call_goes_through_two_queues(rt: Rt) {
 }
 
 /// Every client sees every response, as with a topic.
-struct Shared {
-    seen: Queue,
-    publish: Queue,
-}
+struct Shared(QueueTransport);
 
 impl Messages for Shared {
     fn poll_receive(
         &mut self,
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<io::Result<Option<Vec<u8>>>> {
-        self.seen.poll_take(cx).map(Ok)
+        self.0.poll_receive(cx)
     }
 
     fn poll_send(
@@ -86,7 +83,7 @@ impl Messages for Shared {
         cx: &mut std::task::Context<'_>,
         message: &[u8],
     ) -> std::task::Poll<io::Result<()>> {
-        self.publish.poll_put(cx, message)
+        self.0.poll_send(cx, message)
     }
 
     fn poll_close(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<io::Result<()>> {
@@ -120,11 +117,9 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
         let seen = [Queue::new(256), Queue::new(256)];
         let topics = seen.clone();
         runtime.spawn(Box::pin(async move {
-            while let Some(message) = std::future::poll_fn(|cx| responses.poll_take(cx)).await {
+            while let Some(message) = responses.take().await {
                 for topic in &topics {
-                    std::future::poll_fn(|cx| topic.poll_put(cx, &message))
-                        .await
-                        .unwrap();
+                    topic.put(message.clone()).await.unwrap();
                 }
             }
         }));
@@ -134,7 +129,7 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
             options.config.id_scheme = IdScheme::Prefixed(prefix);
             let publish = requests.clone();
             let reports = Arc::<Reports>::default();
-            let transport = Shared { seen, publish };
+            let transport = Shared(QueueTransport::new(seen, publish));
             let (peer, driver) = drive_on(
                 Link::messages(transport),
                 options,

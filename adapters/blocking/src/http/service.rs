@@ -82,6 +82,6 @@ impl<F> fmt::Debug for OnPool<F> {
 fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         let request = peer.0.session().take_panicked();
-        service.report(peer, Report::Panicked { request });
+        service.report(peer, Report::Panicked(request));
     }
 }

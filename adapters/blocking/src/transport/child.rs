@@ -2,8 +2,7 @@
 
 use std::io;
 use std::process::{Command, ExitStatus};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use antiphon::CloseReason;
 use antiphon_net::{ChildOptions, Process};
@@ -12,9 +11,6 @@ use crate::driver::connect;
 use crate::peer::Peer;
 use crate::service::Service;
 use crate::transport::link::Link;
-
-/// The first and the longest pause between two looks at whether the child has exited.
-const EXIT_PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// A running child process and the connection to it.
 ///
@@ -65,20 +61,7 @@ impl Child {
     /// # Errors
     /// The system does not tell.
     pub fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-        let deadline = Instant::now() + timeout;
-        let (mut pause, pause_max) = EXIT_PAUSES;
-        loop {
-            // Nothing is held while waiting, so that another thread can kill it.
-            if let Some(status) = self.process.try_wait()? {
-                return Ok(Some(status));
-            }
-            let now = Instant::now();
-            if now >= deadline {
-                return Ok(None);
-            }
-            thread::sleep(pause.min(deadline - now));
-            pause = (pause * 2).min(pause_max);
-        }
+        self.process.wait(timeout)
     }
 
     /// Ends the conversation: closes the connection, and with it the child's input, waits for the

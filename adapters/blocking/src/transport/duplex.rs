@@ -1,7 +1,5 @@
-//! A stream in memory: what one end writes, the other reads.
-//!
-//! The rule guarded here: each direction holds a bounded number of bytes, so a pair in memory
-//! behaves under pressure as a socket does.
+//! A stream in memory: what one end writes, the other reads. Each direction holds a bounded number of bytes, so a pair in memory behaves under pressure as a
+//! socket does.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,19 +14,21 @@ pub struct Duplex {
 }
 
 /// The reading half of a [`Duplex`]. Dropped, it makes the other end's writes fail.
+#[derive(Debug)]
 pub struct MemoryReader(Arc<Direction>);
 
 /// The writing half of a [`Duplex`]. Dropped, it ends the stream for the other end.
+#[derive(Debug)]
 pub struct MemoryWriter(Arc<Direction>);
 
 struct Direction {
-    inside: Mutex<Inside>,
+    state: Mutex<State>,
     changed: Condvar,
     bytes_max: usize,
 }
 
 #[derive(Default)]
-struct Inside {
+struct State {
     bytes: VecDeque<u8>,
     /// Nothing more will be written.
     is_ended: bool,
@@ -52,7 +52,7 @@ struct Inside {
 pub fn duplex(bytes_max: usize) -> (Duplex, Duplex) {
     let direction = || {
         Arc::new(Direction {
-            inside: Mutex::default(),
+            state: Mutex::default(),
             changed: Condvar::new(),
             bytes_max: bytes_max.max(1),
         })
@@ -83,58 +83,46 @@ impl Duplex {
 }
 
 impl Direction {
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Nothing that can panic runs under the lock.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'s>(&'s self, is_waiting: impl FnMut(&mut Inside) -> bool) -> MutexGuard<'s, Inside> {
-        let waited = self.changed.wait_while(self.lock(), is_waiting);
+    fn wait(&self, is_waiting: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
+        let waited = self.changed.wait_while(lock(&self.state), is_waiting);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn end(&self, is_abandoned: bool) {
-        let mut inside = self.lock();
-        inside.is_ended = true;
-        inside.is_abandoned |= is_abandoned;
-        drop(inside);
+        let mut state = lock(&self.state);
+        state.is_ended = true;
+        state.is_abandoned |= is_abandoned;
         self.changed.notify_all();
     }
 }
 
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    // Nothing that can panic runs under the lock.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Read for MemoryReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if buf.is_empty() {
-            return Ok(0);
-        }
-        let mut inside = self
-            .0
-            .wait(|inside| inside.bytes.is_empty() && !inside.is_ended);
-        let read = inside.bytes.read(buf)?;
-        drop(inside);
-        self.0.changed.notify_all();
-        Ok(read)
+        let Self(direction) = self;
+        let is_waiting = |state: &mut State| state.bytes.is_empty() && !state.is_ended;
+        let mut state = direction.wait(|state| !buf.is_empty() && is_waiting(state));
+        direction.changed.notify_all();
+        state.bytes.read(buf)
     }
 }
 
 impl Write for MemoryWriter {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        if buf.is_empty() {
-            return Ok(0);
-        }
-        let bytes_max = self.0.bytes_max;
-        let mut inside = self
-            .0
-            .wait(|inside| inside.bytes.len() >= bytes_max && !inside.is_abandoned);
-        if inside.is_abandoned {
+        let Self(direction) = self;
+        let capacity = |state: &State| direction.bytes_max - state.bytes.len();
+        let is_full = |state: &mut State| capacity(state) == 0 && !state.is_abandoned;
+        let mut state = direction.wait(|state| !buf.is_empty() && is_full(state));
+        if state.is_abandoned {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let room = bytes_max - inside.bytes.len();
-        let written = buf.len().min(room);
-        inside.bytes.extend(&buf[..written]);
-        drop(inside);
-        self.0.changed.notify_all();
-        Ok(written)
+        direction.changed.notify_all();
+        let n = capacity(&state).min(buf.len());
+        state.bytes.write(&buf[..n])
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -142,30 +130,21 @@ impl Write for MemoryWriter {
     }
 }
 
+impl fmt::Debug for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Direction").finish_non_exhaustive()
+    }
+}
+
 impl Drop for MemoryReader {
     fn drop(&mut self) {
-        let mut inside = self.0.lock();
-        inside.is_abandoned = true;
-        drop(inside);
-        self.0.changed.notify_all();
+        self.0.end(true);
     }
 }
 
 impl Drop for MemoryWriter {
     fn drop(&mut self) {
         self.0.end(false);
-    }
-}
-
-impl fmt::Debug for MemoryReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryReader").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for MemoryWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryWriter").finish_non_exhaustive()
     }
 }
 

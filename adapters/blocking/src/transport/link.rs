@@ -1,7 +1,6 @@
-//! A pair of byte streams, whatever they are made of.
-//!
-//! The rule guarded here: dropping the writing half ends the stream for the peer, as closing a
-//! pipe does; hanging up ends a read that waits, where the transport can do that.
+//! A pair of byte streams, whatever they are made of. Dropping the writing half ends the stream for
+//! the peer, as closing a pipe does; hanging up ends a read that waits, where the transport can do
+//! that.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -9,7 +8,7 @@ use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_net::{Arrived, Context};
+use antiphon_net::{Arrived, Context, SockRef};
 
 use crate::transport::duplex::{Duplex, duplex};
 
@@ -47,10 +46,6 @@ pub(crate) enum Reader {
     /// A read may wait as long as it likes.
     Any(Box<dyn Read + Send>),
     /// It can be told how long a read may wait.
-    #[cfg_attr(
-        not(unix),
-        expect(dead_code, reason = "made where sockets can be told to wait")
-    )]
     Socket(Arc<dyn Socket>),
 }
 
@@ -59,10 +54,6 @@ pub(crate) enum Writer {
     /// A write may wait as long as it likes.
     Any(Box<dyn Write + Send>),
     /// It can be told how long a write may wait.
-    #[cfg_attr(
-        not(unix),
-        expect(dead_code, reason = "made where sockets can be told to wait")
-    )]
     Socket(Arc<dyn Socket>),
 }
 
@@ -85,38 +76,32 @@ pub(crate) trait Socket: Send + Sync + 'static {
     fn end(&self, how: Shutdown);
 }
 
-macro_rules! sockets {
-    ($($stream:ty),*) => { $(
-        impl Socket for $stream {
-            fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-                let mut this = self;
-                Read::read(&mut this, buf)
-            }
+impl<S: Send + Sync + 'static> Socket for S
+where
+    for<'s> &'s S: Read + Write,
+    for<'s> SockRef<'s>: From<&'s S>,
+{
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        Read::read(&mut &*self, buf)
+    }
 
-            fn write(&self, buf: &[u8]) -> io::Result<usize> {
-                let mut this = self;
-                Write::write(&mut this, buf)
-            }
+    fn write(&self, buf: &[u8]) -> io::Result<usize> {
+        Write::write(&mut &*self, buf)
+    }
 
-            fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-                self.set_read_timeout(patience)
-            }
+    fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        SockRef::from(self).set_read_timeout(patience)
+    }
 
-            fn set_write_patience(&self, patience: Option<Duration>) -> io::Result<()> {
-                self.set_write_timeout(patience)
-            }
+    fn set_write_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        SockRef::from(self).set_write_timeout(patience)
+    }
 
-            fn end(&self, how: Shutdown) {
-                // A stream that is closed already is what is wanted.
-                let _ = self.shutdown(how);
-            }
-        }
-    )* };
+    fn end(&self, how: Shutdown) {
+        // A stream that is closed already is what is wanted.
+        let _ = SockRef::from(self).shutdown(how);
+    }
 }
-
-sockets!(TcpStream);
-#[cfg(unix)]
-sockets!(std::os::unix::net::UnixStream);
 
 /// A socket, to read from.
 pub(crate) struct SocketReader(pub(crate) Arc<dyn Socket>);
@@ -162,9 +147,13 @@ impl Link {
     /// Joins two streams. A read that waits in `reader` cannot be interrupted: its thread ends
     /// with the stream, or with the process.
     pub fn new(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
+        Self::of(Reader::Any(Box::new(reader)), Writer::Any(Box::new(writer)))
+    }
+
+    fn of(reader: Reader, writer: Writer) -> Self {
         Self {
-            reader: Reader::Any(Box::new(reader)),
-            writer: Writer::Any(Box::new(writer)),
+            reader,
+            writer,
             hang_up: None,
             awaits_end: true,
             context: Context::new(),
@@ -210,34 +199,25 @@ impl Link {
         link
     }
 
-    /// The same over a socket.
+    /// A socket's two directions.
     fn of_socket(socket: impl Socket) -> Self {
         let socket: Arc<dyn Socket> = Arc::new(socket);
-        let control = Arc::clone(&socket);
-        Self::of_shared(socket).with_hang_up(move || control.end(Shutdown::Both))
+        let (reader, writer) = (Arc::clone(&socket), Arc::clone(&socket));
+        let link = match cfg!(unix) {
+            true => Self::of(Reader::Socket(reader), Writer::Socket(writer)),
+            // Half a second is the shortest that it can be told to wait.
+            false => Self::new(SocketReader(reader), SocketWriter(writer)),
+        };
+        link.with_hang_up(move || socket.end(Shutdown::Both))
     }
 
-    #[cfg(unix)]
-    fn of_shared(socket: Arc<dyn Socket>) -> Self {
-        let mut link = Self::new(io::empty(), io::sink());
-        link.reader = Reader::Socket(Arc::clone(&socket));
-        link.writer = Writer::Socket(socket);
-        link
-    }
-
-    /// One that waits as long as it likes: half a second is the shortest that it can be told to wait here.
-    #[cfg(not(unix))]
-    fn of_shared(socket: Arc<dyn Socket>) -> Self {
-        Self::new(SocketReader(Arc::clone(&socket)), SocketWriter(socket))
-    }
-
-    /// The same with a way to end a read that waits. It is called once, when the connection ends.
+    /// Adds a way to end a read that waits. It is called once, when the connection ends.
     pub fn with_hang_up(mut self, hang_up: impl FnOnce() + Send + 'static) -> Self {
         self.hang_up = Some(Box::new(hang_up));
         self
     }
 
-    /// The same with what the transport knows of the other side, for the handlers to see.
+    /// Adds what the transport knows of the other side, for the handlers to see.
     pub fn with_context(mut self, context: Context) -> Self {
         self.context = context;
         self
@@ -322,9 +302,7 @@ impl Link {
     /// The stream is broken already.
     #[cfg(unix)]
     pub fn from_unix(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(None)?;
-        stream.set_write_timeout(None)?;
+        wait_for_ever(&SockRef::from(&stream))?;
         Ok(Self::of_socket(stream))
     }
 }
@@ -339,12 +317,16 @@ impl From<Duplex> for Link {
 
 /// Sets a TCP stream: a thread can wait in it, nothing is delayed, and the other side is probed.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(None)?;
-    stream.set_write_timeout(None)?;
+    wait_for_ever(&stream.into())?;
     stream.set_nodelay(true)?;
     antiphon_net::keep_alive(stream);
     Ok(())
+}
+
+fn wait_for_ever(socket: &SockRef<'_>) -> io::Result<()> {
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(None)?;
+    socket.set_write_timeout(None)
 }
 
 /// Connects to the first address that answers, within 10 s for each.

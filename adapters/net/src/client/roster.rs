@@ -218,16 +218,21 @@ impl Roster {
         let watchers = std::mem::take(&mut inside.watchers);
         drop(inside);
         watchers.into_iter().for_each(Waker::wake);
-        if let Some(on_change) = &self.options.on_change {
-            for state in changes {
-                on_change(&ConnectionChange {
-                    connection: number,
-                    state,
-                    error: error.map(to_error),
-                });
-            }
+        for state in changes {
+            self.tell(number, state, error);
         }
         result
+    }
+
+    fn tell(&self, connection: usize, state: LinkState, error: Option<&Fault>) {
+        if let Some(on_change) = &self.options.on_change {
+            let error = error.map(to_error);
+            on_change(&ConnectionChange {
+                connection,
+                state,
+                error,
+            });
+        }
     }
 
     /// Another attempt at a connection begins. False if there is to be none any more.
@@ -236,13 +241,7 @@ impl Roster {
             return false;
         }
         self.change(number, None, |member| member.lifecycle = Lifecycle::new());
-        if let Some(on_change) = &self.options.on_change {
-            on_change(&ConnectionChange {
-                connection: number,
-                state: LinkState::Connecting,
-                error: None,
-            });
-        }
+        self.tell(number, LinkState::Connecting, None);
         true
     }
 

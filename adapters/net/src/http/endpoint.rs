@@ -10,9 +10,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use crate::{Context, Options, Report};
 use antiphon::Input;
 use antiphon::http::{Answer, Fields, RequestHead, Verdict};
+use antiphon::session::Report;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -22,6 +22,8 @@ use hyper::{Request, Response, StatusCode, Version};
 use super::exchange::{exchange, peer};
 use super::options::HttpOptions;
 use super::phases::Phases;
+use crate::context::Context;
+use crate::options::Options;
 use crate::runtime::{SharedRuntime, within};
 use crate::service::Service;
 

@@ -10,9 +10,9 @@ use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use crate::Report;
 use antiphon::NoRoom;
 use antiphon::http::HttpRules;
+use antiphon::session::Report;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;

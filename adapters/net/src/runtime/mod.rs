@@ -1,6 +1,8 @@
 //! What is needed of a runtime: a clock, tasks, timers and sockets. Three small methods, so any
 //! executor will do; others have defaults.
 
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+mod current;
 #[cfg(feature = "async-io")]
 pub(crate) mod futures;
 pub(crate) mod threads;
@@ -26,6 +28,8 @@ use pin_project_lite::pin_project;
 use socket2::SockRef;
 
 use crate::transport::link::{Connecting, Listen};
+#[cfg(any(feature = "tokio", feature = "async-io"))]
+pub use current::current;
 
 /// Something for the runtime to run.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -88,24 +92,6 @@ pub type Prepare = Box<dyn Fn(SockRef<'_>) -> io::Result<()> + Send + Sync>;
 /// A runtime without sockets of its own.
 fn unsupported() -> Connecting {
     Box::pin(std::future::ready(Err(io::ErrorKind::Unsupported.into())))
-}
-
-/// The runtime of the calling task: tokio's, where there is one, or else the reactor of smol and
-/// async-std.
-///
-/// # Panics
-/// There is none: outside of a tokio runtime, if tokio is the only one that is built in.
-#[cfg(any(feature = "tokio", feature = "async-io"))]
-#[track_caller]
-pub fn current() -> SharedRuntime {
-    #[cfg(feature = "tokio")]
-    if let Some(runtime) = tokio::Tokio::here() {
-        return runtime;
-    }
-    #[cfg(feature = "async-io")]
-    return futures::Futures::current();
-    #[cfg(not(feature = "async-io"))]
-    panic!("there is no tokio runtime here: call it from a task, or after `Runtime::enter`");
 }
 
 impl fmt::Debug for dyn Runtime {

@@ -18,25 +18,10 @@ use std::time::Duration;
 
 use antiphon::Instant;
 
+use super::beside::{Came, Inlet, Receiver};
+use super::state::Reader;
 use super::{Guard, Session, Sleeper, State};
 use crate::runtime::threads::{block_on_with, park_until};
-
-/// A way in for a thread that waits for what is to come: if it reads by itself, the thread that
-/// reads need not wake it.
-pub trait Inlet: Send {
-    /// Reads once, and gives `receiver` what came in, in one piece. If `is_hasty`, it waits some
-    /// milliseconds for it at the most. One thread at a time has the inlet.
-    fn read(&mut self, receiver: &dyn Receiver, is_hasty: bool) -> Came;
-}
-
-/// Takes what comes in: a session, or a thread on its behalf.
-pub trait Receiver {
-    /// Takes bytes, all of them.
-    fn receive(&self, bytes: &[u8]);
-
-    /// Nothing more comes in: the other side ended its stream, or reading failed.
-    fn input_ended(&self, failed: Option<io::Error>);
-}
 
 impl Receiver for Session {
     fn receive(&self, bytes: &[u8]) {
@@ -48,17 +33,6 @@ impl Receiver for Session {
     }
 }
 
-/// What came of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
-    /// The session was given something.
-    Something,
-    /// There was nothing to read.
-    Nothing,
-    /// Nothing more comes in, as the session knows.
-    End,
-}
-
 /// For how long nobody reads before the thread does. To look whether anybody has costs as much as several calls, so it
 /// is done less often while others read again and again.
 const UNREAD_TIME_MIN: Duration = Duration::from_millis(2);
@@ -67,45 +41,6 @@ const UNREAD_TIME_MAX: Duration = Duration::from_millis(8);
 /// How far ahead a deadline is for which it does not matter that a read takes longer than it is told to, and that the
 /// clock is some milliseconds behind.
 const FAR_FOR_A_READ: Duration = Duration::from_millis(40);
-
-/// Who reads, where others than the reading thread may.
-#[derive(Default)]
-enum Reader {
-    /// The reading thread.
-    #[default]
-    Thread,
-    /// Somebody else, who will not do so for long.
-    Other,
-    /// Whoever takes it.
-    Nobody(Box<dyn Inlet>),
-}
-
-/// How what comes in is read.
-#[derive(Default)]
-pub(super) struct Reading {
-    by: Reader,
-    /// The reading thread is to read as soon as nobody else does.
-    is_thread_wanted: bool,
-    /// How often others have read, or were left to.
-    others: u64,
-    /// A call has settled since the reading thread looked last.
-    pub(super) is_call_settled: bool,
-    /// How many threads wait for calls and do not read.
-    callers: usize,
-}
-
-impl Reading {
-    /// Lets `reader` read, if nobody does.
-    fn begin(&mut self, reader: Reader) -> Option<Box<dyn Inlet>> {
-        match mem::replace(&mut self.by, reader) {
-            Reader::Nobody(inlet) => Some(inlet),
-            others => {
-                self.by = others;
-                None
-            }
-        }
-    }
-}
 
 impl Session {
     /// Reads once, if nobody does, instead of waiting until `deadline`: true if something came in.

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use antiphon::Instant;
-
+use super::state::Due;
 use super::{Session, Sleeper, State};
 
 /// For how long nothing may come in before a reading thread is taken to have read all that had
@@ -19,35 +18,6 @@ const DRAINED_READS: u32 = 2;
 
 /// For how long a peer that never stops writing can postpone a deadline.
 const FLOOD_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// What a reading thread has done since something was due.
-#[derive(Debug, Default)]
-pub(super) struct Looking {
-    /// How often something has come in.
-    reads: u64,
-    due: Option<Due>,
-}
-
-#[derive(Debug)]
-struct Due {
-    reads: u64,
-    /// How many reads have emptied the socket since then.
-    drained: u32,
-    /// If nothing comes in before this, all has been read.
-    quiet_at: Instant,
-    /// It is judged then, whatever comes in.
-    until: Instant,
-}
-
-impl Looking {
-    /// When the thread that keeps time is to come back.
-    pub(super) fn wake_at(&self, wake_at: Instant) -> Instant {
-        match &self.due {
-            Some(due) => wake_at.max(due.quiet_at),
-            None => wake_at,
-        }
-    }
-}
 
 impl Session {
     /// Notes that something came in.

@@ -3,24 +3,11 @@
 //! One writes at a time, and what is said first leaves first. A caller waits for no peer that does
 //! not read: the rest goes over to the writer. Nobody writes while holding the lock.
 
-use std::io;
-
 use super::turn::Sent;
 use super::{Guard, Session, Sleeper};
 
 /// The largest output buffer that is kept for the next time.
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
-
-/// A way out for a thread that has something to say and is about to wait anyway: if it writes by
-/// itself, the thread that writes need not be woken.
-pub trait Outlet: Send + Sync {
-    /// Writes what there is room for, without waiting for more than a moment, and says how many
-    /// bytes that were. Nobody else writes meanwhile.
-    ///
-    /// # Errors
-    /// Nothing more can be written.
-    fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
-}
 
 impl Session {
     /// Writes what is queued, where that can be done at once, or has the writer do it. Gives the lock

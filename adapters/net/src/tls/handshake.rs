@@ -1,6 +1,8 @@
-//! Handshakes of both sides, and the streams that come of them.
+//! Handshakes of both sides, and the streams that come of them. An error of TLS says what it means,
+//! whenever it comes.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,7 +13,6 @@ use futures_io::{AsyncRead, AsyncWrite};
 use futures_rustls::{TlsAcceptor, TlsConnector};
 use rustls::{ClientConfig, ServerConfig};
 
-use super::stream::{TlsIo, let_go, poll_write_below};
 use super::{OnFailure, Watched, certificate_of, explain, server_name};
 use crate::context::Context;
 use crate::runtime::{current, until};
@@ -22,6 +23,9 @@ use crate::transport::link::Link;
 use crate::transport::tcp::Address;
 
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How much of what comes after a failed handshake is read, in bytes.
+const LEFT_BYTES_MAX: usize = 256 * 1024;
 
 /// Connects to a TLS server by TCP, and checks that its certificate is for `name`, a host's name or
 /// address. The connection and the handshake may each take 10 s. Small messages are not delayed
@@ -79,7 +83,7 @@ impl Acceptor {
         }
     }
 
-    /// The same, telling `report` of each connection that failed: of what a client sent or refused,
+    /// Tells `report` of each connection that failed: of what a client sent or refused,
     /// or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow. It runs on a task of the server:
     /// briefly.
     #[must_use]
@@ -143,7 +147,13 @@ impl AsyncWrite for Below {
         cx: &mut TaskContext<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        poll_write_below(&mut *self.0, cx, buf)
+        match self.0.poll_write(cx, buf) {
+            // A stream that takes nothing and says so would be asked again for ever.
+            Poll::Ready(Ok(0)) if !buf.is_empty() => {
+                Poll::Ready(Err(io::ErrorKind::WriteZero.into()))
+            }
+            written => written,
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
@@ -152,5 +162,49 @@ impl AsyncWrite for Below {
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
         self.0.poll_close(cx)
+    }
+}
+
+/// A TLS stream whose errors are [`TlsError`](super::TlsError)s, of either side.
+struct TlsIo<T>(T);
+
+impl<T: Io> Io for TlsIo<T> {
+    fn poll_read(&mut self, cx: &mut TaskContext<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_read(cx, buf).map_err(explain)
+    }
+
+    fn poll_write(&mut self, cx: &mut TaskContext<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_write(cx, buf).map_err(explain)
+    }
+
+    fn poll_flush(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_flush(cx).map_err(explain)
+    }
+
+    fn poll_close(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_close(cx).map_err(explain)
+    }
+
+    fn has_input(&self) -> bool {
+        self.0.has_input()
+    }
+
+    fn was_reset(&self) -> bool {
+        self.0.was_reset()
+    }
+}
+
+/// Lets go of a stream whose handshake has failed, so that the other side can read why: a socket
+/// that is closed with something unread in it takes back what it has sent last. Waits for the other
+/// side's end, so somebody has to watch the time.
+async fn let_go(mut io: Box<dyn Io>) {
+    // The other side has been told all that it can be.
+    let _ = poll_fn(|cx| io.poll_close(cx)).await;
+    let (mut ignored, mut left) = ([0; 1024], LEFT_BYTES_MAX);
+    while let Ok(n @ 1..) = poll_fn(|cx| io.poll_read(cx, &mut ignored)).await {
+        left = left.saturating_sub(n);
+        if left == 0 {
+            break;
+        }
     }
 }

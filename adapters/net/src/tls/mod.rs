@@ -1,15 +1,13 @@
-//! What TLS streams have in common, whoever moves their bytes: names, what went wrong, and who is
+//! What TLS streams on tasks and on threads have in common: names, what went wrong, and who is
 //! at the other end.
 //!
-//! The rules guarded here: no configuration is made here, so no cryptography, root certificate or
-//! protocol version is chosen for anybody; and what a handshake failed of has a name of its own,
-//! wherever the error has been carried.
+//! No configuration is made here, so no cryptography, root certificate or protocol version is chosen
+//! for anybody. What a handshake failed of has a name of its own, wherever the error has been carried.
 //!
 //! rustls speaks TLS 1.2 and 1.3 and nothing older, whatever its configuration.
 
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod handshake;
-mod stream;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -21,7 +19,6 @@ pub use handshake::{Acceptor, client, connect};
 pub use rustls;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, CommonState, Error, PeerIncompatible};
-pub use stream::{TlsIo, let_go, poll_write_below};
 
 use crate::context::Context;
 
@@ -170,7 +167,7 @@ impl From<Error> for TlsError {
     }
 }
 
-/// The same error, saying what it means if it came from TLS.
+/// Says what an error means, if it came from TLS.
 pub fn explain(error: io::Error) -> io::Error {
     let kind = error.kind();
     match error.downcast::<Error>() {

@@ -5,18 +5,15 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{ChildOptions, Process};
 use antiphon::CloseReason;
 
 use crate::driver::drive;
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, sleep_until};
 use crate::service::Service;
+use crate::transport::later::Later;
 use crate::transport::link::Link;
-use crate::transport::threads::threads;
-
-/// The first and the longest pause between two looks at whether the child has exited.
-const EXIT_PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+use crate::transport::process::{ChildOptions, Process};
 
 /// A running child process and the connection to it.
 ///
@@ -32,7 +29,7 @@ pub struct Child {
 
 impl Child {
     /// Starts `command` and speaks to it over its standard input and output. `service` answers
-    /// what it asks.
+    /// what it asks. Its output is read as [`Link::from_blocking`] says.
     ///
     /// # Errors
     /// The command cannot be started; the error names it.
@@ -45,7 +42,7 @@ impl Child {
         let options = options.into();
         let (process, stdout, stdin) =
             Process::spawn(command, options.stderr_bytes_max, options.on_stderr)?;
-        let link = Link::new(threads(stdout, stdin)?);
+        let link = Link::from_blocking(stdout, stdin);
         let (peer, driver) = drive(link, options.options, Arc::new(service), runtime);
         // How it ends is told to the service, and by the peer.
         runtime.spawn(Box::pin(async { drop(driver.await) }));
@@ -77,18 +74,14 @@ impl Child {
     /// # Errors
     /// The system does not tell.
     pub async fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-        let deadline = self.runtime.now() + timeout;
-        let (mut pause, pause_max) = EXIT_PAUSES;
+        let (deadline, mut later) = (self.runtime.now() + timeout, Later::new());
         loop {
-            if let Some(status) = self.process.try_wait()? {
-                return Ok(Some(status));
-            }
+            let status = self.process.wait(Duration::ZERO)?;
             let now = self.runtime.now();
-            if now >= deadline {
-                return Ok(None);
+            if status.is_some() || now >= deadline {
+                return Ok(status);
             }
-            sleep_until(&*self.runtime, deadline.min(now + pause)).await;
-            pause = (pause * 2).min(pause_max);
+            sleep_until(&*self.runtime, deadline.min(now + later.longer())).await;
         }
     }
 

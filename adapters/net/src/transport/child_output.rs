@@ -5,42 +5,51 @@
 //!      └──the pipe ends──▶ the exit is awaited for a moment ──▶ ChildExited, or the end
 //! ```
 //!
-//! The rule guarded here: output ends with the child, although a process that it has started may hold the pipe open for
-//! ever; and what the child wrote before its exit is read first.
+//! Output ends with the child, although a process that it has started may hold the pipe open for ever.
+//! What the child wrote before its exit is read first.
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, Read};
-use std::process::{self, ChildStdout, ExitStatus};
-use std::sync::{Arc, Mutex};
+use std::io::{self, ErrorKind, Read, Take};
+#[cfg(unix)]
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStdout, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 #[cfg(unix)]
-use exit::Exit;
+use rustix::io::retry_on_intr;
 
-use crate::transport::process::lock;
+use crate::transport::later::Later;
 
-/// The standard output of a child. After its exit reading fails once with [`ChildExited`]. Where the system has no way to
+/// How long after the end of its output a child may take to exit and still be told of. It closes its output when it
+/// exits, some moments before its status is there.
+const EXIT_TIME_MAX: Duration = Duration::from_millis(50);
+
+/// The standard output of a child. After its exit reading fails with [`ChildExited`]. Where the system has no way to
 /// wait for both, it ends with the pipe.
+#[derive(Debug)]
 pub struct ChildOutput {
-    stdout: ChildStdout,
+    /// Limited, once the child has exited, to what was in the pipe then.
+    stdout: Take<ChildStdout>,
+    /// Ends when the child exits: nothing is ever written to it.
     #[cfg(unix)]
-    exit: Exit,
-    /// How much of what was in the pipe at the exit has not been read; none before the exit.
-    left: Option<usize>,
-    /// Nothing more is read.
-    is_over: bool,
-    child: Arc<Mutex<process::Child>>,
+    exit: OwnedFd,
+    #[cfg(unix)]
+    has_exited: bool,
+    child: Arc<Mutex<Child>>,
 }
 
 impl ChildOutput {
     /// Watches over the child whose output this is.
-    pub(crate) fn new(stdout: ChildStdout, child: &Arc<Mutex<process::Child>>) -> io::Result<Self> {
+    pub(crate) fn new(stdout: ChildStdout, child: &Arc<Mutex<Child>>) -> io::Result<Self> {
         Ok(Self {
+            stdout: stdout.take(u64::MAX),
             #[cfg(unix)]
-            exit: Exit::watch(lock(child).id())?,
-            stdout,
-            left: None,
-            is_over: false,
+            exit: exit_of(&lock(child))?,
+            #[cfg(unix)]
+            has_exited: false,
             child: Arc::clone(child),
         })
     }
@@ -48,58 +57,60 @@ impl ChildOutput {
     /// Waits until there is something to read, or the child has exited.
     #[cfg(unix)]
     fn wait(&mut self) -> io::Result<()> {
-        if self.left.is_none() && self.exit.wait_beside(&self.stdout)? {
-            let waiting = rustix::io::ioctl_fionread(&self.stdout)?;
-            self.left = Some(usize::try_from(waiting).unwrap_or(usize::MAX));
+        use rustix::event::{PollFd, PollFlags, poll};
+        let stdout = self.stdout.get_ref();
+        let mut fds = [
+            PollFd::new(&self.exit, PollFlags::IN),
+            PollFd::new(stdout, PollFlags::IN),
+        ];
+        retry_on_intr(|| poll(&mut fds, None))?;
+        if !self.has_exited && !fds[0].revents().is_empty() {
+            self.has_exited = true;
+            let waiting = rustix::io::ioctl_fionread(stdout)?;
+            self.stdout.set_limit(waiting);
         }
         Ok(())
     }
+}
 
-    #[cfg(not(unix))]
-    fn wait(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// The end of the output.
-    fn end(&mut self) -> io::Result<usize> {
-        self.is_over = true;
+impl Read for ChildOutput {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         #[cfg(unix)]
-        self.exit.wait_a_moment();
-        match lock(&self.child).try_wait() {
-            Ok(Some(status)) => Err(ChildExited(status).into()),
+        self.wait()?;
+        let n = self.stdout.read(buf)?;
+        if n > 0 || buf.is_empty() {
+            return Ok(n);
+        }
+        match wait_for_exit(&self.child, EXIT_TIME_MAX) {
+            Ok(Some(status)) => Err(io::Error::new(
+                ErrorKind::UnexpectedEof,
+                ChildExited(status),
+            )),
             // It has closed its output and runs on.
             _ => Ok(0),
         }
     }
 }
 
-impl Read for ChildOutput {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.is_over || buf.is_empty() {
-            return Ok(0);
+/// How a child exited; none if it has not within that time.
+pub(crate) fn wait_for_exit(
+    child: &Mutex<Child>,
+    timeout: Duration,
+) -> io::Result<Option<ExitStatus>> {
+    let (began, mut later) = (Instant::now(), Later::new());
+    loop {
+        let status = lock(child).try_wait()?;
+        let left = timeout.saturating_sub(began.elapsed());
+        if status.is_some() || left.is_zero() {
+            return Ok(status);
         }
-        self.wait()?;
-        let room = self.left.map_or(buf.len(), |left| left.min(buf.len()));
-        let n = match room {
-            0 => 0,
-            room => self.stdout.read(&mut buf[..room])?,
-        };
-        if n == 0 {
-            return self.end();
-        }
-        if let Some(left) = &mut self.left {
-            *left -= n;
-        }
-        Ok(n)
+        thread::sleep(later.longer().min(left));
     }
 }
 
-impl fmt::Debug for ChildOutput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildOutput")
-            .field("left", &self.left)
-            .finish_non_exhaustive()
-    }
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that can panic runs under the lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The child has exited, with this status. The source of the transport's error, where it has one.
@@ -126,74 +137,19 @@ impl fmt::Display for ChildExited {
 
 impl Error for ChildExited {}
 
-impl From<ChildExited> for io::Error {
-    fn from(exited: ChildExited) -> Self {
-        Self::new(io::ErrorKind::UnexpectedEof, exited)
-    }
-}
-
-/// The exit of a child as something that can be waited for beside a pipe.
+/// What ends when the child exits, by a thread that ends with it.
 #[cfg(unix)]
-mod exit {
-    use std::io;
-    use std::os::fd::{AsFd, OwnedFd};
-    use std::thread;
-    use std::time::Duration;
-
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::io::Errno;
+fn exit_of(child: &Child) -> io::Result<OwnedFd> {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-
-    /// How long after the end of its output a child may take to exit and still be told of. It closes its output when it
-    /// exits, some moments before its status is there.
-    const EXIT_TIME_MAX: Duration = Duration::from_millis(50);
-
-    /// Ends when the child exits: nothing is ever written to it.
-    pub(super) struct Exit(OwnedFd);
-
-    impl Exit {
-        /// Watches over the child of that number, on a thread that ends with it.
-        pub(super) fn watch(child: u32) -> io::Result<Self> {
-            let (ended, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-            let child = i32::try_from(child).ok().and_then(Pid::from_raw);
-            let child = child.ok_or(io::ErrorKind::InvalidInput)?;
-            let body = move || {
-                // It is not reaped: its status is asked for later.
-                let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-                while let Err(Errno::INTR) = waitid(WaitId::Pid(child), how) {}
-                drop(held);
-            };
-            let builder = thread::Builder::new().name("antiphon-child".into());
-            builder.spawn(body)?;
-            Ok(Self(ended))
-        }
-
-        /// Waits until `stdout` has something to read, or an end, or the child has exited. Says whether it has.
-        pub(super) fn wait_beside(&self, stdout: impl AsFd) -> io::Result<bool> {
-            let mut fds = [
-                PollFd::new(&self.0, PollFlags::IN),
-                PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::IN),
-            ];
-            loop {
-                match poll(&mut fds, None) {
-                    Err(Errno::INTR) => {}
-                    polled => {
-                        polled?;
-                        return Ok(!fds[0].revents().is_empty());
-                    }
-                }
-            }
-        }
-
-        /// Waits for the exit, but not for long.
-        pub(super) fn wait_a_moment(&self) {
-            let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-            let span = Timespec {
-                tv_sec: 0,
-                tv_nsec: EXIT_TIME_MAX.subsec_nanos().into(),
-            };
-            // Whatever comes of it, the status is asked for next.
-            let _ = poll(&mut fds, Some(&span));
-        }
-    }
+    let (ended, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let child = Pid::from_child(child);
+    let watch = move || {
+        // It is not reaped: its status is asked for later.
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let _ = retry_on_intr(|| waitid(WaitId::Pid(child), how));
+        drop(held);
+    };
+    let builder = thread::Builder::new().name("antiphon-child".into());
+    builder.spawn(watch)?;
+    Ok(ended)
 }

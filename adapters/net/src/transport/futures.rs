@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_io::{AsyncRead, AsyncWrite};
 #[cfg(feature = "async-io")]
@@ -63,18 +63,10 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for FuturesIo<T> {
 
 /// A reader and a writer of the `futures-io` traits: a child's pipes, standard streams. Ending the
 /// stream drops the writer, which is what ends a pipe.
-struct FuturesPair<R, W> {
-    reader: R,
-    writer: Option<W>,
-}
-
-impl<R, W> FuturesPair<R, W> {
-    fn new(reader: R, writer: W) -> Self {
-        Self {
-            reader,
-            writer: Some(writer),
-        }
-    }
+pub(super) struct FuturesPair<R, W> {
+    pub(super) reader: R,
+    pub(super) writer: Option<W>,
+    pub(super) awaits_end: bool,
 }
 
 impl<R, W: AsyncWrite + Unpin> FuturesPair<R, W> {
@@ -99,11 +91,20 @@ where
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.write(|writer| writer.poll_write(cx, buf))
+        let n = ready!(self.write(|writer| writer.poll_write(cx, buf)))?;
+        if n == 0 {
+            // One that writes on a thread says only now why.
+            ready!(self.poll_flush(cx))?;
+        }
+        Poll::Ready(Ok(n))
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.write(|writer| writer.poll_flush(cx))
+    }
+
+    fn awaits_end(&self) -> bool {
+        self.awaits_end
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -129,7 +130,11 @@ impl Link {
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
-        Self::new(FuturesPair::new(reader, writer))
+        Self::new(FuturesPair {
+            reader,
+            writer: Some(writer),
+            awaits_end: true,
+        })
     }
 }
 

@@ -1,12 +1,9 @@
-//! A byte stream both ways, as a task polls it, whatever runtime it is of.
-//!
-//! The rule guarded here: a poll moves what it moved or nothing, so a task that is dropped between
-//! two polls has lost no byte.
+//! What a connection is driven over, as a task polls it, whatever runtime it is of: a byte stream
+//! both ways, or whole messages. A poll moves what it says or nothing, so a task that is dropped
+//! between two polls has lost no byte.
 
 use std::io;
 use std::task::{Context, Poll};
-
-use crate::transport::messages::Messages;
 
 /// A byte stream both ways. Reading and writing are independent of each other; dropping it lets
 /// the transport go.
@@ -47,6 +44,18 @@ pub trait Io: Send + Unpin + 'static {
     fn as_messages(&mut self) -> Option<&mut dyn Messages> {
         None
     }
+}
+
+/// A transport of whole messages, both ways. Dropping it lets the transport go.
+pub trait Messages: Send + Unpin + 'static {
+    /// The next message; none at the end.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>>;
+
+    /// Sends a message whole. Pending, it is polled again with the message that it had, or never.
+    fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
+
+    /// Ends the transport towards the other side, which may go on sending.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
 impl Io for Box<dyn Io> {

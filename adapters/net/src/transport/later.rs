@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
-/// The first and the longest pause before a stream is asked again.
+/// The first and the longest pause before something is asked again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// Whether an error says no more than that there is nothing to read, or no room to write, yet: of a
@@ -15,33 +15,32 @@ pub fn is_later(error: &io::Error) -> bool {
     kind == io::ErrorKind::WouldBlock || (cfg!(windows) && kind == io::ErrorKind::TimedOut)
 }
 
-/// The pauses between the questions to a stream that cannot be waited for.
-#[derive(Debug)]
+/// The pauses between the questions to what cannot be waited for.
+#[derive(Debug, Default)]
 pub struct Later {
-    next: Duration,
+    last: Duration,
 }
 
 impl Later {
     /// Begins with the shortest.
-    pub const fn new() -> Self {
-        Self { next: PAUSES.0 }
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long to wait now: each time a little longer, 20 ms at most.
+    pub(crate) fn longer(&mut self) -> Duration {
+        self.last = (2 * self.last).clamp(PAUSES.0, PAUSES.1);
+        self.last
     }
 
     /// Lets the thread wait, each time a little longer, 20 ms at most.
     pub fn pause(&mut self) {
-        thread::sleep(self.next);
-        self.next = (2 * self.next).min(PAUSES.1);
+        thread::sleep(self.longer());
     }
 
     /// Something was moved: the next pause is short again.
     pub fn renew(&mut self) {
-        self.next = PAUSES.0;
-    }
-}
-
-impl Default for Later {
-    fn default() -> Self {
-        Self::new()
+        *self = Self::new();
     }
 }
 
@@ -52,20 +51,34 @@ impl Default for Later {
 pub fn write_out(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     let mut later = Later::new();
     loop {
-        let done = match bytes {
-            [] => writer.flush().map(|()| true),
-            _ => writer.write(bytes).map(|n| {
-                bytes = &bytes[n.min(bytes.len())..];
-                n == 0
-            }),
+        let moved = match bytes {
+            [] => writer.flush().map(|()| 0),
+            _ => writer.write(bytes),
         };
-        match done {
-            Ok(true) if bytes.is_empty() => return Ok(()),
-            Ok(true) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(false) => later.renew(),
+        match moved {
+            Ok(_) if bytes.is_empty() => return Ok(()),
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                later.renew();
+                bytes = &bytes[n.min(bytes.len())..];
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if is_later(&error) => later.pause(),
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// A writer that takes all that it is given: see [`write_out`].
+#[derive(Debug)]
+pub(crate) struct Whole<W>(pub(crate) W);
+
+impl<W: Write> Write for Whole<W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        write_out(&mut self.0, buf).map(|()| buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -7,9 +7,8 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 use super::duplex::duplex;
-use super::io::Io;
-use super::messages::{MessageIo, Messages};
-use super::threads::stdio;
+use super::io::{Io, Messages};
+use super::messages::MessageIo;
 use crate::context::Context;
 
 /// How many bytes each direction of a pair in memory holds.
@@ -59,16 +58,6 @@ impl Link {
     /// A transport of whole messages.
     pub fn messages(messages: impl Messages) -> Self {
         Self::new(MessageIo(messages))
-    }
-
-    /// This process's own standard input and output. Nothing else may print to standard output
-    /// from now on; logs belong on standard error. A thread that waits on standard input stays
-    /// behind when the connection ends, and keeps neither the runtime nor the process.
-    ///
-    /// # Errors
-    /// Standard output is closed, or the system refused a thread.
-    pub fn stdio() -> io::Result<Self> {
-        stdio().map(Self::new)
     }
 
     /// Two ends of a stream in memory, for a client and a server in one process.

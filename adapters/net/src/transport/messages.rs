@@ -1,26 +1,16 @@
-//! A transport of whole messages: a message queue, a WebSocket of somebody else's, a channel.
-//!
-//! The rule guarded here: one message in is one message out; nothing is cut or joined.
+//! A transport of whole messages: a message queue, a WebSocket of somebody else's, a channel. One
+//! message in is one message out; nothing is cut or joined.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use crate::transport::io::Io;
+use async_channel::{Receiver, Sender, bounded};
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
 
-/// A transport of whole messages, both ways. Dropping it lets the transport go.
-pub trait Messages: Send + Unpin + 'static {
-    /// The next message; none at the end.
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>>;
-
-    /// Sends a message whole.
-    fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>>;
-
-    /// Ends the transport towards the other side, which may go on sending.
-    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
-}
+use crate::transport::io::{Io, Messages};
 
 /// [`Messages`] as what a connection is driven over.
 #[derive(Debug)]
@@ -49,98 +39,53 @@ impl<M: Messages> Io for MessageIo<M> {
 }
 
 /// A bounded queue of messages in memory, with any number of senders and receivers: each message
-/// is received once. Clones are the same queue.
-#[derive(Clone)]
+/// is received once. Clones are the same queue. An async-channel.
+#[derive(Clone, Debug)]
 pub struct Queue {
-    inside: Arc<Mutex<Inside>>,
-    messages_max: usize,
-}
-
-#[derive(Default)]
-struct Inside {
-    messages: VecDeque<Vec<u8>>,
-    is_ended: bool,
-    wakers: Vec<Waker>,
+    sender: Sender<Vec<u8>>,
+    receiver: Receiver<Vec<u8>>,
 }
 
 impl Queue {
     /// An empty queue with room for `messages_max` messages, at least one.
     pub fn new(messages_max: usize) -> Self {
-        Self {
-            inside: Arc::default(),
-            messages_max: messages_max.max(1),
-        }
+        let (sender, receiver) = bounded(messages_max.max(1));
+        Self { sender, receiver }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Nothing that can panic runs under the lock.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes the next message; none at the end. Cancel safe.
+    pub async fn take(&self) -> Option<Vec<u8>> {
+        self.receiver.recv().await.ok()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Inside)) {
-        let mut inside = self.lock();
-        change(&mut inside);
-        let wakers = std::mem::take(&mut inside.wakers);
-        drop(inside);
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    /// Takes the next message; none at the end.
-    pub fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        let mut inside = self.lock();
-        let Some(message) = inside.messages.pop_front() else {
-            if inside.is_ended {
-                return Poll::Ready(None);
-            }
-            inside.wakers.push(cx.waker().clone());
-            return Poll::Pending;
-        };
-        let wakers = std::mem::take(&mut inside.wakers);
-        drop(inside);
-        wakers.into_iter().for_each(Waker::wake);
-        Poll::Ready(Some(message))
-    }
-
-    /// Puts a message in, once there is room.
+    /// Puts a message in, once there is room. Dropped before, it has put in nothing.
     ///
     /// # Errors
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) after the end.
-    pub fn poll_put(&self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
-        let mut inside = self.lock();
-        if inside.is_ended {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        if inside.messages.len() >= self.messages_max {
-            inside.wakers.push(cx.waker().clone());
-            return Poll::Pending;
-        }
-        drop(inside);
-        self.change(|inside| inside.messages.push_back(message.to_vec()));
-        Poll::Ready(Ok(()))
+    pub async fn put(&self, message: Vec<u8>) -> io::Result<()> {
+        send(self.sender.clone(), message).await
     }
 
     /// Ends the queue: what is in it can still be taken.
     pub fn end(&self) {
-        self.change(|inside| inside.is_ended = true);
+        self.sender.close();
     }
 }
 
-impl fmt::Debug for Queue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue")
-            .field("messages", &self.lock().messages.len())
-            .finish_non_exhaustive()
-    }
+async fn send(sender: Sender<Vec<u8>>, message: Vec<u8>) -> io::Result<()> {
+    let sent = sender.send(message).await;
+    sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
 /// One who publishes to one queue and consumes another: a client publishes requests and consumes
 /// responses, a server the other way round. When several clients share the queue of responses,
 /// give their ids a prefix of their own ([`antiphon::IdScheme`]); each then leaves what is meant
 /// for another alone, if the transport lets each see all.
-#[derive(Debug)]
 pub struct QueueTransport {
-    consume: Queue,
-    publish: Queue,
+    consume: Pin<Box<Receiver<Vec<u8>>>>,
+    publish: Sender<Vec<u8>>,
+    /// The message that waits for room.
+    sending: Option<BoxFuture<'static, io::Result<()>>>,
     ends_publish: bool,
 }
 
@@ -149,41 +94,55 @@ impl QueueTransport {
     /// ends, for others may publish to it too.
     pub fn new(consume: Queue, publish: Queue) -> Self {
         Self {
-            consume,
-            publish,
+            consume: Box::pin(consume.receiver),
+            publish: publish.sender,
+            sending: None,
             ends_publish: false,
         }
     }
 
-    /// The same, ending the queue that is published to with the connection: nobody else does.
+    /// Ends the queue that is published to with the connection: nobody else publishes to it.
     #[must_use]
     pub fn owning(mut self) -> Self {
         self.ends_publish = true;
         self
     }
+
+    fn end(&self) {
+        if self.ends_publish {
+            self.publish.close();
+        }
+    }
 }
 
 impl Messages for QueueTransport {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>> {
-        self.consume.poll_take(cx).map(Ok)
+        self.consume.as_mut().poll_next(cx).map(Ok)
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
-        self.publish.poll_put(cx, message)
+        let publish = &self.publish;
+        let begin = || Box::pin(send(publish.clone(), message.to_vec())) as _;
+        let sending = self.sending.get_or_insert_with(begin);
+        let sent = ready!(sending.as_mut().poll(cx));
+        self.sending = None;
+        Poll::Ready(sent)
     }
 
     fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.ends_publish {
-            self.publish.end();
-        }
+        self.end();
         Poll::Ready(Ok(()))
     }
 }
 
 impl Drop for QueueTransport {
     fn drop(&mut self) {
-        if self.ends_publish {
-            self.publish.end();
-        }
+        self.end();
+    }
+}
+
+impl fmt::Debug for QueueTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueTransport").finish_non_exhaustive()
     }
 }

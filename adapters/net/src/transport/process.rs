@@ -1,19 +1,19 @@
-//! A child process whose standard streams carry a connection.
-//!
-//! The rules guarded here: the child's log is always read, so that it cannot block the child; and
-//! no child outlives its handle.
+//! A child process whose standard streams carry a connection. Its log is always read, so that it
+//! cannot block the child, and no child outlives its handle.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
-use std::process::{self, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use antiphon::Config;
 
 use crate::options::Options;
-use crate::transport::child_output::ChildOutput;
+use crate::transport::child_output::{ChildOutput, lock, wait_for_exit};
 
 /// How much of the child's log is kept, if nothing else is said.
 const STDERR_BYTES_MAX_DEFAULT: usize = 64 << 10;
@@ -60,9 +60,9 @@ impl fmt::Debug for ChildOptions {
 /// A running child process. Dropping it kills and reaps the child.
 #[must_use = "dropping it kills the child"]
 pub struct Process {
-    child: Arc<Mutex<process::Child>>,
+    id: u32,
+    child: Arc<Mutex<Child>>,
     stderr: Arc<Mutex<VecDeque<u8>>>,
-    program: String,
 }
 
 impl Process {
@@ -75,26 +75,23 @@ impl Process {
         stderr_bytes_max: usize,
         on_stderr: Option<OnStderr>,
     ) -> io::Result<(Self, ChildOutput, ChildStdin)> {
-        let program = command.get_program().to_string_lossy().into_owned();
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot start `{program}`: {error}"))
-            })?;
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| {
+            let program = command.get_program().to_string_lossy();
+            io::Error::new(error.kind(), format!("cannot start `{program}`: {error}"))
+        })?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let kept = Arc::new(Mutex::new(VecDeque::new()));
         // From here on it is killed if it cannot be used.
         let process = Self {
+            id: child.id(),
             child: Arc::new(Mutex::new(child)),
-            stderr: Arc::clone(&kept),
-            program,
+            stderr: Arc::default(),
         };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
+        let kept = Arc::clone(&process.stderr);
         thread::Builder::new()
             .name("antiphon-stderr".into())
             .spawn(move || drain_stderr(stderr, &kept, stderr_bytes_max, on_stderr))?;
@@ -104,21 +101,21 @@ impl Process {
 
     /// The number of the process.
     pub fn id(&self) -> u32 {
-        self.lock().id()
+        self.id
     }
 
     /// The last bytes that the child wrote to its standard error.
     pub fn stderr(&self) -> Vec<u8> {
-        let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().copied().collect()
+        lock(&self.stderr).iter().copied().collect()
     }
 
-    /// How the child exited; none if it has not.
+    /// Waits for the child to exit by itself. `None` if that takes longer than `timeout`. Nothing is
+    /// held while waiting, so that another thread can kill it.
     ///
     /// # Errors
     /// The system does not tell.
-    pub fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
-        self.lock().try_wait()
+    pub fn wait(&self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+        wait_for_exit(&self.child, timeout)
     }
 
     /// Kills the child at once, and reaps it. An exit before that keeps its status.
@@ -126,21 +123,11 @@ impl Process {
     /// # Errors
     /// The system does not tell how it ended.
     pub fn kill(&self) -> io::Result<ExitStatus> {
-        let mut child = self.lock();
+        let mut child = lock(&self.child);
         // One that has exited cannot be killed, and need not be.
         let _ = child.kill();
         child.wait()
     }
-
-    fn lock(&self) -> MutexGuard<'_, process::Child> {
-        lock(&self.child)
-    }
-}
-
-/// Takes the lock of a child.
-pub(crate) fn lock(child: &Mutex<process::Child>) -> MutexGuard<'_, process::Child> {
-    // Nothing that can panic runs under the lock.
-    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Process {
@@ -152,10 +139,7 @@ impl Drop for Process {
 
 impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Process")
-            .field("program", &self.program)
-            .field("number", &self.id())
-            .finish_non_exhaustive()
+        f.debug_tuple("Process").field(&self.id).finish()
     }
 }
 
@@ -169,19 +153,17 @@ fn drain_stderr(
     let mut piece = [0; 8 << 10];
     loop {
         let n = match stderr.read(&mut piece) {
-            Ok(0) => return,
-            Ok(n) => n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
+            Ok(0) | Err(_) => return,
+            Ok(n) => n,
         };
         let read = &piece[..n];
         if let Some(see) = &mut on_stderr {
-            let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| see(read)));
-            if seen.is_err() {
+            if catch_unwind(AssertUnwindSafe(|| see(read))).is_err() {
                 on_stderr = None;
             }
         }
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(kept);
         kept.extend(&read[n.saturating_sub(bytes_max)..]);
         let excess = kept.len().saturating_sub(bytes_max);
         kept.drain(..excess);

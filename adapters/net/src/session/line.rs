@@ -1,0 +1,63 @@
+//! Those who wait until there is room to send: first come, first served.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// The line of one session.
+#[derive(Default)]
+pub(crate) struct Line {
+    /// None for one that has been called and has not come back yet.
+    waiting: VecDeque<(u64, Option<Waker>)>,
+    /// The number that the next one gets.
+    next: u64,
+}
+
+impl Line {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether it is the turn of this one. None for one that has just come.
+    pub(crate) fn is_turn_of(&self, place: Option<u64>) -> bool {
+        let first = self.waiting.front();
+        first.is_none_or(|(number, _)| place == Some(*number))
+    }
+
+    /// Has this one wait, at the end of the line if it has just come. The waker it had before comes
+    /// back.
+    pub(crate) fn wait(&mut self, place: &mut Option<u64>, waker: Waker) -> Option<Waker> {
+        let known = place.and_then(|place| {
+            let mut waiting = self.waiting.iter_mut();
+            waiting.find(|(number, _)| *number == place)
+        });
+        if let Some((_, before)) = known {
+            return before.replace(waker);
+        }
+        *place = Some(self.next);
+        self.waiting.push_back((self.next, Some(waker)));
+        self.next += 1;
+        None
+    }
+
+    /// Lets this one go. Its waker comes back.
+    pub(crate) fn leave(&mut self, place: &mut Option<u64>) -> Option<Waker> {
+        let place = place.take()?;
+        let at = self
+            .waiting
+            .iter()
+            .position(|(number, _)| *number == place)?;
+        self.waiting.remove(at)?.1
+    }
+
+    /// Takes the waker of the first, whose turn it is.
+    pub(crate) fn call_first(&mut self) -> Option<Waker> {
+        self.waiting.front_mut()?.1.take()
+    }
+
+    /// Takes the wakers of all.
+    pub(crate) fn call_all(&mut self) -> impl Iterator<Item = Waker> {
+        self.waiting
+            .iter_mut()
+            .filter_map(|(_, waker)| waker.take())
+    }
+}
