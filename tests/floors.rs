@@ -75,8 +75,9 @@ const HOUSE: [Room; 35] = [
     room(4, "lifecycle", &[]),
     room(4, "reader", &[]),
     room(4, "reconnect", &[]),
-    // A stream may begin like HTTP, and heartbeats are what a WebSocket's rules say.
-    room(4, "session", &["http", "websocket"]),
+    // A stream may begin like HTTP, heartbeats are what a WebSocket's rules say, and a report tells of a
+    // connection that was not admitted.
+    room(4, "session", &["admission", "http", "websocket"]),
     room(4, "shutdown", &[]),
     // Part of what a WebSocket can be told is when to ping.
     room(4, "websocket", &["keepalive"]),
