@@ -53,7 +53,7 @@ pub trait Runtime: Send + Sync + 'static {
         Box::pin(poll_fn(move |cx| timer.poll_until(at, cx)))
     }
 
-    /// Connects to a TCP server. The socket is set as [`Link::tcp`] says.
+    /// Connects to a TCP server. The socket is set as [`Link::tcp`](crate::Link::tcp) says.
     fn connect_tcp(&self, address: SocketAddr) -> Connecting {
         let _ = address;
         unsupported()

@@ -33,7 +33,7 @@ const LEFT_BYTES_MAX: usize = 256 * 1024;
 ///
 /// # Errors
 /// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is none;
-/// a [`TlsError`], which [`TlsFault::of`] reads.
+/// a [`TlsError`](super::TlsError), which [`TlsFault::of`](super::TlsFault::of) reads.
 pub async fn connect(
     address: impl Into<Address>,
     name: &str,
