@@ -17,7 +17,7 @@ use proptest::test_runner::{
 };
 
 use reference::Rules;
-use run::{Op, Said, run};
+use run::{Hear, Op, Said, run};
 
 const REGRESSIONS: &str = "proptest-regressions/model.txt";
 
@@ -152,12 +152,16 @@ fn the_connection_does_what_the_model_says_whatever_is_done_to_it() {
         cases: cases(512),
         ..settings(REGRESSIONS)
     });
+    let hear: Hear = match std::env::var_os("MODEL_MISHEARS") {
+        Some(_) => mishear,
+        None => |line| line,
+    };
     let input = (rules(), prop::collection::vec(op(), 1..120));
     let result = runner.run(&input, |(rules, ops)| {
         let fail = proptest::test_runner::TestCaseError::fail;
-        let first = run(rules, &ops, |line| line).map_err(fail)?;
+        let first = run(rules, &ops, hear).map_err(fail)?;
         // The same inputs give the same events and bytes.
-        let second = run(rules, &ops, |line| line).map_err(fail)?;
+        let second = run(rules, &ops, hear).map_err(fail)?;
         if first != second {
             return Err(fail("two runs with the same inputs differ".to_string()));
         }
@@ -168,6 +172,17 @@ fn the_connection_does_what_the_model_says_whatever_is_done_to_it() {
         Err(TestError::Fail(why, (rules, ops))) => panic!("{why}\n{rules:?}\n{ops:?}"),
         Err(error) => panic!("{error}"),
     }
+}
+
+/// The fault that `tests/planted_failure.py` plants: a late answer to a call whose number ends in 3
+/// or 8 is heard as an unknown one. That is too subtle for the seeds already kept.
+fn mishear(line: Option<String>) -> Option<String> {
+    line.map(|line| match line.strip_prefix("stray late ") {
+        Some(rest) if rest.trim_end_matches('"').ends_with(['3', '8']) => {
+            format!("stray unknown {rest}")
+        }
+        _ => line,
+    })
 }
 
 /// As many cases as `PROPTEST_CASES` says, for long runs by hand.

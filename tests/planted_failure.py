@@ -3,36 +3,49 @@
 
     tests/planted_failure.py
 
-In a copy of the tree: a fault is planted in the core, the model test finds it by chance, and a line is added to the
-file; without any new random case (PROPTEST_CASES=0) the line alone makes the test fail again; without the line, and
-without new cases, it passes, fault and all; and with the line, and the fault taken out, it passes. Then the line that
-was found is worth committing. Exit code 0: all four are so. 1: one is not.
+The model test runs in an empty folder with a copy of that file. With MODEL_MISHEARS set it mishears what the connection
+says, which is the planted fault. It finds the fault by chance and adds a line to the file. Without any new random case
+(PROPTEST_CASES=0) that line alone makes the test fail again. Without the line it passes, fault and all; with the line
+and without the fault it passes too. Then a line that the test adds is worth committing. Exit code 0: all of this is so.
+1: some of it is not.
 """
+import json
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
+import time
 
-from deleted_rules import copy_tree
-from ten_bugs import BUILD_SECONDS_MAX, CARGO, put_back, run
-
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILE = "proptest-regressions/model.txt"
 TEST = "the_connection_does_what_the_model_says_whatever_is_done_to_it"
-# An answer to a call that timed out is told as one to a call that never was: too subtle for the lines already there.
-FAULT = ("src/calls.rs", [("(first.max(1)..self.next).contains(&number)",
-                           "(first.max(1)..self.next).contains(&number) && number % 5 != 3")])
+# How long the build may take, and one run, in seconds.
+SECONDS_MAX = 1200
 
 
-def fails(tree, cases):
-    """Whether the model test fails with so many new random cases, the old lines read first."""
-    code, output, seconds = run([*CARGO, "--test", "model", "--", TEST], tree, BUILD_SECONDS_MAX, cases)
-    if code is None or "running 1 test" not in output:
-        raise SystemExit(f"the model test did not run:\n{output[-2000:]}")
-    return code != 0, seconds
+def program():
+    """Builds the model test; gives its path."""
+    command = ["cargo", "test", "--locked", "-p", "antiphon", "--test", "model", "--no-run", "--message-format=json"]
+    built = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=SECONDS_MAX)
+    for message in map(json.loads, built.stdout.splitlines()):
+        if message.get("executable") and message["target"]["name"] == "model":
+            return message["executable"]
+    raise SystemExit("cargo named no program for the model test")
 
 
-def seeds(tree):
-    text = pathlib.Path(tree, FILE).read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line.startswith("cc ")]
+def fails(model, folder, cases, mishears=True):
+    """Whether the test fails with so many new random cases, the old lines read first; and the seconds it took."""
+    env = dict(os.environ, PROPTEST_CASES=str(cases), RUST_BACKTRACE="0")
+    env.pop("MODEL_MISHEARS", None)
+    if mishears:
+        env["MODEL_MISHEARS"] = "1"
+    began = time.monotonic()
+    run = subprocess.run([model, TEST], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SECONDS_MAX)
+    if "running 1 test" not in run.stdout:
+        raise SystemExit(f"the model test did not run:\n{run.stdout[-2000:]}")
+    return run.returncode != 0, time.monotonic() - began
 
 
 def main():
@@ -42,26 +55,28 @@ def main():
         shown.append(is_so)
         print(f"{'ok' if is_so else 'FAILED'} {what}", flush=True)
 
-    with tempfile.TemporaryDirectory() as tree:
-        copy_tree(tree)
-        file = pathlib.Path(tree, FILE)
-        before = file.read_text(encoding="utf-8")
-        path, edits = FAULT
-        sound = put_back(tree, path, edits)
-        known, _ = fails(tree, 0)
-        show("the lines that are there do not find the planted fault", not known)
-        found, seconds = fails(tree, 20_000)
-        new = [seed for seed in seeds(tree) if seed not in before]
-        show(f"the model test finds it by chance, in {seconds:.0f} s, and {FILE} receives {len(new)} line", found and len(new) == 1)
-        for seed in new:
-            print(f"   {seed[:160]}…")
-        show("with no new case at all, the line alone makes it fail again", fails(tree, 0)[0])
-        with_line = file.read_text(encoding="utf-8")
+    model = program()
+    before = (ROOT / FILE).read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, FILE)
+        file.parent.mkdir()
         file.write_text(before, encoding="utf-8")
-        show("without the line it passes, so it was the line", not fails(tree, 0)[0])
+        known, _ = fails(model, folder, 0)
+        show("the lines that are there do not find the planted fault", not known)
+        found, seconds = fails(model, folder, 20_000)
+        with_line = file.read_text(encoding="utf-8")
+        new = [line for line in with_line.splitlines() if line.startswith("cc ") and line not in before]
+        show(f"the model test finds it by chance, in {seconds:.0f} s, and {FILE} receives {len(new)} line", found and len(new) == 1)
+        for line in new:
+            print(f"   {line[:160]}…")
+        again, _ = fails(model, folder, 0)
+        show("with no new case at all, the line alone makes it fail again", again)
+        file.write_text(before, encoding="utf-8")
+        without, _ = fails(model, folder, 0)
+        show("without the line it passes, so it was the line", not without)
         file.write_text(with_line, encoding="utf-8")
-        pathlib.Path(tree, path).write_text(sound, encoding="utf-8")
-        show("with the line, and without the fault, it passes", not fails(tree, 0)[0])
+        sound, _ = fails(model, folder, 0, mishears=False)
+        show("with the line, and without the fault, it passes", not sound)
     print(f"{sum(shown)} passed, {len(shown) - sum(shown)} failed")
     return 0 if all(shown) else 1
 
