@@ -25,6 +25,16 @@ pub(crate) enum Incoming {
     Secret(TcpStream, Context),
 }
 
+impl Incoming {
+    fn into_link(self) -> Option<Link> {
+        match self {
+            Self::Open(link) => Some(link),
+            #[cfg(feature = "tls")]
+            Self::Secret(..) => None,
+        }
+    }
+}
+
 impl Arrived for Incoming {
     fn context_mut(&mut self) -> &mut Context {
         match self {
@@ -128,11 +138,9 @@ where
     F: FnMut(&Context) -> S + Send + 'static,
 {
     fn serve(&self, incoming: Incoming, ending: Ending, _: &SharedRuntime) -> Task {
-        let link = match incoming {
-            Incoming::Open(link) => link,
-            // It is dropped: a server that makes one has a handshake for it.
-            #[cfg(feature = "tls")]
-            Incoming::Secret(..) => return Box::pin(std::future::ready(())),
+        // Anything else has had its handshake by now.
+        let Some(link) = incoming.into_link() else {
+            return Box::pin(std::future::ready(()));
         };
         let mut options = self.options.clone();
         options.config.connection = link.context.connection;
