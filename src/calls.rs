@@ -112,26 +112,6 @@ impl<T> Calls<T> {
         }
     }
 
-    /// Begins anew with call number `first`, in its memory if no call is open and there is room for
-    /// `room_max` at the most.
-    pub(crate) fn renew(&mut self, first: u64, room_max: usize) {
-        if self.open > 0 || self.slots.len() > room_max {
-            *self = Self::new(first);
-            return;
-        }
-        let Self {
-            slots: _,
-            occupied: _,
-            deadlines: _,
-            open: _,
-            next,
-            searched,
-            foreign,
-        } = self;
-        *next = first.max(1);
-        (*searched, *foreign) = ((0, 0), None);
-    }
-
     /// The most heap that `calls_max` calls keep. Ids that callers chose are not counted.
     pub(crate) const fn heap_bytes_max(calls_max: usize) -> usize {
         let slots = Self::slots_max(calls_max);

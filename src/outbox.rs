@@ -81,23 +81,6 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// Begins anew, in its memory if it is empty and there is room for `room_max` parts of 64 bytes at the
-    /// most.
-    pub(crate) fn renew(&mut self, framing: Framing, keep_bytes: usize, room_max: usize) {
-        let is_empty = self.buf.is_empty() && self.parts.is_empty();
-        let room = self.parts.capacity().max(self.buf.capacity() / 64);
-        let (mut buf, mut parts) = (Vec::new(), VecDeque::new());
-        if is_empty && room <= room_max {
-            buf = mem::take(&mut self.buf);
-            parts = mem::take(&mut self.parts);
-        }
-        *self = Self {
-            buf,
-            parts,
-            ..Self::new(framing, keep_bytes)
-        };
-    }
-
     /// The most heap that `bytes_max` waiting bytes keep: the buffer, and the parts beside it. Twice
     /// what is in use, for vectors grow by doubling.
     pub(crate) const fn heap_bytes_max(

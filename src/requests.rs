@@ -166,16 +166,6 @@ impl Requests {
         }
     }
 
-    /// Forgets all, and keeps its memory if all are over and there is room for `room_max` at the most and
-    /// for no long id.
-    pub(crate) fn renew(&mut self, room_max: usize) {
-        let is_short = |request: &OpenRequest| matches!(request.id, KeptId::Short { .. });
-        let is_little = self.slots.capacity() <= room_max && self.slots.iter().all(is_short);
-        if self.open > 0 || !is_little {
-            *self = Self::new();
-        }
-    }
-
     /// The most heap that `requests_max` requests keep: slots, hashes, buckets and twice as many
     /// fresh, all twice for growth by doubling, and the ids.
     pub(crate) const fn heap_bytes_max(requests_max: usize, id_bytes_max: usize) -> usize {

@@ -343,39 +343,6 @@ fn an_exchange_without_an_answer() {
     };
     let owned = settled.outcome.clone().into_owned();
     assert!(matches!(settled.outcome, Outcome::Missing), "{owned:?}");
-    goes_on_in_memory(conn);
-    goes_on_in_memory(Connection::new(
-        Config::new().with_framing(Framing::Messages),
-    ));
-}
-
-/// The next conversation knows nothing of the one before, whether or not it was over, and has little of
-/// its memory.
-fn goes_on_in_memory(mut conn: Connection<u64>) {
-    for n in 1..8 {
-        conn.renew(n, u64::from(n) * 100);
-        assert_eq!((conn.calls_open(), conn.requests_open()), (0, 0));
-        assert!(!conn.is_closed() && conn.poll_transmit().is_none());
-        let many = if n > 3 { 70 } else { 7 };
-        for number in 0..many {
-            let call = conn.call("m", (), None, 0).expect("there is room");
-            assert_eq!(call.number(), u64::from(n) * 100 + number);
-        }
-        let asked = r#"{"jsonrpc":"2.0","method":"m","id":1}"#;
-        let batch = format!("[{}{asked}]", format!("{asked},").repeat(many as usize - 1));
-        assert!(conn.poll_event(&mut Input::text(&batch)).is_some());
-        if n == 1 {
-            continue;
-        }
-        if n % 2 == 0 {
-            while let Some(sent) = conn.poll_transmit().map(<[u8]>::len) {
-                conn.consume_transmit(sent);
-            }
-        }
-        conn.close(CloseReason::Done);
-        while conn.poll_event(&mut Input::none()).is_some() {}
-        assert!(conn.is_closed(), "{n}");
-    }
 }
 
 /// Numbers end, and are spelled in full at every length; prefixes are cut at a character.

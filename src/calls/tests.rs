@@ -26,27 +26,6 @@ fn numbers_are_a_sequence_that_skips_what_is_still_open() {
 }
 
 #[test]
-fn a_table_begins_anew_in_its_room_once_no_call_is_open() {
-    let slots = 2;
-    for (is_over, room_max, kept) in [
-        (true, slots, slots),
-        (true, slots - 1, 0),
-        (false, slots, 0),
-    ] {
-        let mut calls = Calls::new(1);
-        let first = open(&mut calls, NEVER);
-        assert_eq!(calls.slots.len(), slots);
-        if is_over {
-            calls.take(first);
-        }
-        calls.renew(5, room_max);
-        assert_eq!(calls.slots.len(), kept);
-        assert_eq!((calls.open(), calls.oldest()), (0, None));
-        assert_eq!(open(&mut calls, NEVER), 5);
-    }
-}
-
-#[test]
 fn the_ring_fills_to_the_last_slot_and_keeps_every_call() {
     let mut calls = Calls::new(1);
     let numbers: Vec<u64> = (0..1024).map(|_| open(&mut calls, NEVER)).collect();

@@ -26,7 +26,6 @@ mod phase;
 mod plain;
 mod receive;
 mod refuse;
-mod renew;
 mod settle;
 mod timing;
 

@@ -359,50 +359,6 @@ fn what_is_kept_for_sole_batches_and_for_a_message_alone_is_in_the_bound() {
     assert_eq!(config.memory_bytes_max(), alone);
 }
 
-#[test]
-fn a_conversation_after_one_that_is_over_goes_on_in_its_time_and_memory() {
-    for is_over in [true, false] {
-        let mut conn: Connection<u32> = Connection::new(Config::new());
-        conn.handle_timeout(Instant::from_millis(1000));
-        conn.poll_event(&mut Input::text(NOTIFICATION)).unwrap();
-        if is_over {
-            conn.close(crate::CloseReason::Done);
-            let told = conn.poll_event(&mut Input::none());
-            assert!(matches!(told, Some(Event::Closed(_))));
-        }
-        conn.renew(7, 3);
-        assert_eq!(conn.config().connection, 7);
-        assert_eq!(conn.now == Instant::from_millis(1000), is_over);
-        assert_eq!(conn.envelopes.capacity() > 0, is_over);
-        assert_eq!((conn.is_closed(), conn.next_number()), (false, 3));
-    }
-}
-
-#[test]
-fn what_a_conversation_leaves_to_the_next_is_little_and_its_tokens_are_refused() {
-    let mut conn: Connection<u32> = Connection::new(Config::new());
-    for (n, requests, is_kept) in [(1, 64, true), (2, 65, false), (3, 1, true)] {
-        let request = |id| format!(r#"{{"jsonrpc":"2.0","method":"m","id":{id}}}"#);
-        let batch: Vec<String> = (0..requests).map(request).collect();
-        let batch = format!("[{}]", batch.join(","));
-        let mut tokens = Vec::new();
-        let mut input = Input::text(&batch);
-        while let Some(Event::Request(request)) = conn.poll_event(&mut input) {
-            tokens.push(request.token);
-        }
-        assert_eq!(tokens.len(), requests);
-        conn.close(crate::CloseReason::Done);
-        while conn.poll_event(&mut Input::none()).is_some() {}
-        conn.renew(n, 1);
-        assert_eq!(conn.requests_open(), 0);
-        assert_eq!(conn.envelopes.capacity() > 0, is_kept, "{requests}");
-        for token in tokens {
-            let refused = conn.respond(token, &1).unwrap_err();
-            assert_eq!(refused.error, crate::SendError::NotOpen);
-        }
-    }
-}
-
 struct Small;
 
 impl FixedConfig for Small {

@@ -53,24 +53,6 @@ impl<T> ClientExchange<T> {
         }
     }
 
-    /// Begins another exchange, in which ids go on from `first_call`, in the memory of this one. Calls
-    /// that have not been settled are forgotten.
-    ///
-    /// ```
-    /// # use antiphon::{Config, http::ClientExchange};
-    /// let mut exchange = ClientExchange::new(Config::new());
-    /// exchange.call("m", (), ())?;
-    /// exchange.take_body();
-    /// exchange.receive(200, br#"{"jsonrpc":"2.0","result":1,"id":1}"#, |_| {}).unwrap();
-    /// exchange.renew(exchange.next_call());
-    /// exchange.call("m", (), ())?;
-    /// assert_eq!(exchange.take_body(), br#"{"jsonrpc":"2.0","method":"m","id":2}"#);
-    /// # Ok::<(), antiphon::SendError>(())
-    /// ```
-    pub fn renew(&mut self, first_call: u64) {
-        self.conn.renew(self.conn.config().connection, first_call);
-    }
-
     /// Makes the request a call.
     ///
     /// # Errors

@@ -125,30 +125,6 @@ fn what_was_dropped_does_not_fail_with_a_later_frame() {
     assert_eq!(outbox.fail(), Some((1, 2)));
 }
 
-#[test]
-fn an_output_begins_anew_in_its_room_once_nothing_waits_there() {
-    for (is_empty, room, kept) in [
-        (true, 99, 99),
-        (true, 128, 128),
-        (true, 192, 0),
-        (false, 99, 0),
-    ] {
-        let mut outbox = Outbox::<Config>::new(Framing::Newline, 1024);
-        outbox.buf = Vec::with_capacity(room);
-        put(&mut outbox, b"one", None);
-        if is_empty {
-            outbox.consume(4);
-        }
-        outbox.renew(Framing::Newline, 1024, 2);
-        assert_eq!(outbox.buf.capacity(), kept);
-        assert_eq!((outbox.queued(), outbox.peek()), (0, None));
-    }
-    let mut outbox = Outbox::<Config>::new(Framing::Messages, 1024);
-    outbox.parts = alloc::collections::VecDeque::with_capacity(2);
-    outbox.renew(Framing::Messages, 1024, 2);
-    assert_eq!(outbox.parts.capacity(), 2);
-}
-
 // ARC-11
 #[test]
 fn an_empty_buffer_is_kept_up_to_its_limit_and_given_back_beyond() {

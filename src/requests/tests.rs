@@ -21,31 +21,6 @@ fn a_slot_used_again_does_not_answer_to_its_old_generation() {
     assert_eq!(requests.open(), 1);
 }
 
-#[test]
-fn requests_begin_anew_in_their_room_once_none_is_open() {
-    for (is_over, room_max, is_kept) in [(true, 64, true), (true, 0, false), (false, 64, false)] {
-        let mut requests = Requests::new();
-        let (slot, generation) = requests.insert(id("1"), Style::V2, NONE, 0);
-        if is_over {
-            requests.remove(slot);
-        }
-        requests.renew(room_max);
-        assert_eq!(requests.slots.len(), usize::from(is_kept));
-        assert_eq!(requests.open(), 0);
-        let (again, next) = requests.insert(id("2"), Style::V2, NONE, 0);
-        assert_eq!(again, slot);
-        // A key of before is of another generation.
-        assert_eq!(next == generation, !is_kept);
-    }
-    for (less, is_kept) in [(0, true), (1, false)] {
-        let mut requests = Requests::new();
-        let (slot, _) = requests.insert(id("1"), Style::V2, NONE, 0);
-        requests.remove(slot);
-        requests.renew(requests.slots.capacity() - less);
-        assert_eq!(requests.slots.len(), usize::from(is_kept));
-    }
-}
-
 // SEC-11
 #[test]
 fn every_open_id_is_found_whatever_came_and_went_beside_it() {
