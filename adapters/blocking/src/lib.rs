@@ -7,8 +7,7 @@
 //! sides of a connection are equal: a client may serve, and a server may call.
 //!
 //! ```
-//! use antiphon::{Config, ErrorObject};
-//! use antiphon_blocking::{Link, Peer, Request, Responder, Service, TcpServer};
+//! use antiphon_blocking::{Config, ErrorObject, Link, Peer, Request, Responder, Service, TcpServer};
 //!
 //! struct Adder;
 //!
@@ -60,6 +59,7 @@ mod transport;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
+pub use antiphon::*;
 pub use antiphon_net::{
     BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,
     ConnectionChange, Context, NoConnection, Options, Pool, Report, Request, Responder,

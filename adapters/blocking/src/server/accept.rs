@@ -50,8 +50,8 @@ pub(crate) struct Accepting {
     /// None once the thread is to end.
     accepted: Option<Receiver<io::Result<Incoming>>>,
     shared: Arc<Shared>,
-    /// Makes a connection, so that a listener that waits sees that it is to stop.
-    knock: Box<dyn Fn() + Send>,
+    /// Makes a connection, so that a listener that waits sees that it is to stop. Says whether it could.
+    knock: Box<dyn Fn() -> bool + Send>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -74,7 +74,7 @@ impl Accepting {
     /// The system refused a thread.
     pub(crate) fn start(
         accept: impl Fn() -> io::Result<Incoming> + Send + 'static,
-        knock: impl Fn() + Send + 'static,
+        knock: impl Fn() -> bool + Send + 'static,
     ) -> io::Result<Self> {
         let (accepting, accepted) = sync_channel(1);
         let shared = Arc::<Shared>::default();
@@ -118,8 +118,9 @@ impl Drop for Accepting {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
         self.accepted = None;
-        (self.knock)();
-        if let Some(thread) = self.thread.take() {
+        let has_knocked = (self.knock)();
+        // Without a knock the thread ends with the next connection: it is not waited for.
+        if let Some(thread) = self.thread.take().filter(|_| has_knocked) {
             // A panic in it has been printed.
             let _ = thread.join();
         }

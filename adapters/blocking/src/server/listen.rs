@@ -127,7 +127,7 @@ impl TcpServer {
         let address = self.local_addr()?;
         let knock = move || {
             let known = reachable(address);
-            drop(TcpStream::connect_timeout(&known, KNOCK_TIME_MAX));
+            TcpStream::connect_timeout(&known, KNOCK_TIME_MAX).is_ok()
         };
         let mut limits = AdmissionLimits::new();
         limits.connections_max = self.connections_max.unwrap_or(limits.connections_max);
@@ -295,7 +295,7 @@ impl UnixServer {
         mut make: impl FnMut() -> S + Send + 'static,
     ) -> io::Result<Running> {
         let path = self.listener.path.as_path().to_owned();
-        let knock = move || drop(std::os::unix::net::UnixStream::connect(&path));
+        let knock = move || std::os::unix::net::UnixStream::connect(&path).is_ok();
         let listener = self.listener;
         let accepting = Accepting::start(move || listener.accept(), knock)?;
         let protocol = OnThreads {
