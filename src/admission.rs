@@ -1,8 +1,8 @@
-//! Whom a server still has room for: connections counted in all and by address. Pure: addresses
-//! are given from outside, and nothing is accepted or closed here.
+//! Whether a server may accept another connection: counts connections in all and by address. Pure:
+//! the caller gives the addresses, and nothing is accepted or closed here.
 //!
-//! The rule guarded here: who is refused leaves no trace, and a place is given back exactly once,
-//! so that the counts never drift from what is open.
+//! A refused connection leaves no trace, and a place is given back exactly once, so the counts
+//! never drift from what is open.
 
 use alloc::collections::BTreeMap;
 use core::fmt;
@@ -138,7 +138,8 @@ impl<K: Ord + Clone> Admission<K> {
 }
 
 /// What connections from one address have in common: an IPv4 address whole, also where it is
-/// written as IPv6, and of an IPv6 address the first 64 bits, for who has one has all of them.
+/// written as IPv6, and of an IPv6 address the first 64 bits, because a host that has one of those
+/// addresses has them all.
 ///
 /// ```
 /// use antiphon::address_key;

@@ -1,7 +1,7 @@
 //! Error codes: the specification's, antiphon's own, and the ranges that divide the rest.
 //!
 //! Received codes are never interpreted beyond [`ErrorKind`]: what −32001 means is the peer's
-//! affair. The rule guarded here: a code is a number with a place, not a text to be matched.
+//! affair. A code is a number in one of these ranges, never a text to be matched.
 
 /// Invalid JSON was received: not JSON, not UTF-8, or nested too deep. JSON-RPC 2.0 §5.1.
 pub const PARSE_ERROR: i64 = -32700;

@@ -1,8 +1,8 @@
 //! What differs between one connection and another, as plain data: limits, policies, spans of
 //! time. [`presets`](crate::presets) has the values that live ecosystems need.
 //!
-//! The rule guarded here: a dialect is a value, never a fork in the code; and whatever a peer
-//! sends, memory stays below [`Config::memory_bytes_max`].
+//! A dialect is a value, never a fork in the code. Memory stays below
+//! [`Config::memory_bytes_max`], whatever a peer sends.
 
 use core::ops::Deref;
 use core::time::Duration;
@@ -316,7 +316,7 @@ pub enum V1NullId {
 pub enum NullParams {
     /// Invalid (−32600), as the specification has it.
     Reject,
-    /// The same as no params: some editors and nodes send it.
+    /// Absent params: some editors and nodes send it.
     TreatAsAbsent,
 }
 
@@ -518,19 +518,19 @@ impl Config {
         }
     }
 
-    /// The same with another framing.
+    /// Sets the framing.
     pub const fn with_framing(mut self, framing: Framing) -> Self {
         self.framing = framing;
         self
     }
 
-    /// The same with another role.
+    /// Sets the role.
     pub const fn with_role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
 
-    /// The same as the client's side of one request and its reply, as over HTTP: whole messages,
+    /// Configures the client's side of one request and its reply, as over HTTP: whole messages,
     /// client role.
     pub const fn for_client_exchange(mut self) -> Self {
         self.exchange = true;
@@ -539,8 +539,8 @@ impl Config {
         self
     }
 
-    /// The same as the server's side of one request and its reply, as over HTTP: whole messages,
-    /// server role; calls and notifications are refused, for nothing can carry them.
+    /// Configures the server's side of one request and its reply, as over HTTP: whole messages,
+    /// server role. Calls and notifications are refused, because nothing can carry them.
     pub const fn for_server_exchange(mut self) -> Self {
         self.exchange = true;
         self.role = Role::Server;
@@ -548,8 +548,8 @@ impl Config {
         self
     }
 
-    /// The same over WebSocket: whole messages, and an over-limit one is answered −32600 instead of
-    /// −32004, before the connection closes with 1009.
+    /// Configures the connection for WebSocket: whole messages, and an over-limit one is answered
+    /// −32600 instead of −32004, before the connection closes with 1009.
     pub const fn for_websocket(mut self) -> Self {
         self.framing = Framing::Messages;
         if matches!(self.limit_errors, LimitErrors::Dedicated) {

@@ -1,12 +1,12 @@
 //! Messages to bytes, straight into the output: a request, a notification, a response.
 //!
-//! The rule guarded here: members stand in one order (`jsonrpc`, `method`, `params`, `id`;
-//! `jsonrpc`, `result` or `error`, `id`), absent ones are left out, and what is already JSON is
-//! copied as it is. 1.0 leaves the version out and always writes every other member.
+//! Members stand in one order (`jsonrpc`, `method`, `params`, `id`; `jsonrpc`, `result` or `error`,
+//! `id`), absent ones are left out, and what is already JSON is copied as it is. 1.0 leaves the
+//! version out and always writes every other member.
 //!
-//! What is forced inline of writing, here and in `outbox`, `frame::write` and the connection's `commands` and `answers`:
-//! without it a small request takes 24 % more instructions and a small message by itself 34 % (`benches/instructions/run.py`:
-//! `encode request` and `encode small`).
+//! Writing is forced inline, here and in `outbox`, `frame::write` and the connection's `commands`
+//! and `answers`. Without it a small request takes 24 % more instructions and a small message by
+//! itself 34 % (`benches/instructions/run.py`: `encode request` and `encode small`).
 
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -1,8 +1,7 @@
 //! The error object: what a response carries instead of a result.
 //!
-//! The rule guarded here: an error that arrived is passed on as it stood, unknown members
-//! included; an error made here has `code`, `message`, and `data` only if there is any.
-//! JSON-RPC 2.0 §5.1.
+//! An error that arrived is passed on as it stood, unknown members included. An error made here has
+//! `code` and `message`, and `data` only if there is any. JSON-RPC 2.0 §5.1.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -319,7 +318,8 @@ impl core::error::Error for ErrorObject<'_> {}
 
 /// An [`ErrorObject`] that owns its parts.
 ///
-/// As small as a pointer: most calls end well, and whoever hands on how one ended moves the room for an error each time.
+/// It is as small as a pointer. Most calls end well, and code that moves an outcome moves the space
+/// for an error each time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnedError(Box<OwnedParts>);
 

@@ -1,8 +1,7 @@
 //! What the codes of the server range mean, dialect by dialect, and the errors made of them.
 //!
-//! The same code means *busy* to one protocol and *not initialized* or *not found* to another. The
-//! rule guarded here: an error that this crate makes by itself says what it says in the dialect that
-//! is spoken.
+//! One code means *busy* in one protocol and *not initialized* or *not found* in another. So an
+//! error that this crate makes by itself uses the code that the connection's dialect has for it.
 
 use crate::codes;
 use crate::error_object::ErrorObject;

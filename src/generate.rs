@@ -1,9 +1,9 @@
 //! Messages, batches, splits and whole conversations made of a fuzzer's bytes, for fuzzing your own
 //! handlers and peers. With the feature `arbitrary`.
 //!
-//! What is made is mostly right and sometimes wrong, in the ways that peers are: ids repeated and
-//! spelled oddly, members missing or of the wrong type, answers to nothing, text cut anywhere. The
-//! rule guarded here: the same bytes make the same thing, and fewer bytes make a smaller one.
+//! Most of what is made is right, and some is wrong in the ways that peers are: ids repeated and
+//! spelled oddly, members missing or of the wrong type, answers to no call, text cut anywhere.
+//! Equal bytes make equal messages, and fewer bytes make smaller ones.
 //!
 //! ```
 //! use antiphon::generate::Conversation;

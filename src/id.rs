@@ -1,10 +1,10 @@
-//! Ids: theirs, kept as the bytes received; ours, a number in one of three spellings (`scheme`); and the
-//! three small handles ([`CallId`], [`RequestKey`], [`ReplyToken`]) that name a conversation's
-//! open work.
+//! Ids: theirs, kept as the bytes received; ours, a number in one of three spellings (`scheme`);
+//! and the three small handles ([`CallId`], [`RequestKey`], [`ReplyToken`]) that name a
+//! conversation's open work.
 //!
-//! The rule guarded here: an id never goes through a number type. It is echoed byte for byte and
-//! compared by type and value — strings after unescaping, numbers by exact decimal value — so
-//! that `1`, `1.0` and `1e0` are one id while `"1"` is another.
+//! An id never goes through a number type. It is echoed byte for byte and compared by type and
+//! value: strings after unescaping, numbers by exact decimal value. So `1`, `1.0` and `1e0` are one
+//! id, and `"1"` is another.
 
 use alloc::borrow::Cow;
 use alloc::string::String;

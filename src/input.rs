@@ -1,7 +1,7 @@
-//! What the driver hands in: a cursor over bytes that belong to whoever reads the transport.
+//! What the driver hands in: a cursor over received bytes, which the driver owns.
 //!
-//! The rule guarded here: the connection takes whole messages or nothing. What it did not take is
-//! shown to it again, with more behind.
+//! The connection takes whole messages or nothing. The driver shows it the bytes that it did not
+//! take again, with more behind them.
 
 /// Received bytes, and how many of them the connection has taken.
 ///

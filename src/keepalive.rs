@@ -8,8 +8,8 @@
 //!               └─connect_time_max─▶ GiveUp                    waiting ──pong_time_max─▶ GiveUp
 //! ```
 //!
-//! The rule guarded here: a connection is given up once, and only after a silence; no span, however
-//! short, makes a driver spin.
+//! A connection is given up once, and only after a silence. No interval, however short, makes a
+//! driver spin.
 
 use core::time::Duration;
 

@@ -6,8 +6,8 @@
 //!        └───────────────────────────────▶┘
 //! ```
 //!
-//! The rule guarded here: there are five transitions and no other; nothing is sent before Open and
-//! nothing new after it; every change is told once.
+//! There are five transitions and no other. Nothing is sent before Open, and nothing new after it.
+//! Every change is told once.
 
 use core::fmt;
 

@@ -1,8 +1,8 @@
 //! One scanned object to one message: request, notification, response, or the rule it breaks.
 //!
-//! The rule guarded here: each object is classified once — one with `method` is a call, any other
-//! with `result` or `error` a response, the rest is neither — and by the presence of members, not
-//! by their values. Nothing here knows what is open on the connection.
+//! Each object is classified once, by the presence of its members and not by their values. One with
+//! `method` is a call, any other with `result` or `error` is a response, the rest is neither.
+//! Nothing here knows what is open on the connection.
 
 use alloc::borrow::Cow;
 

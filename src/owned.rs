@@ -91,11 +91,12 @@ impl Request<'_> {
         }
     }
 
-    /// Copies the request to where it is kept: the same as [`into_owned`](Self::into_owned) without a
-    /// move, for whoever keeps many.
+    /// Copies the request straight into `place`, as [`into_owned`](Self::into_owned) does but
+    /// without a move. Use it to store many requests.
     #[inline]
     pub fn put_into(self, place: &mut Option<OwnedRequest>) {
-        // Nothing is built beside its place: what was just written in pieces would be read as a whole.
+        // The request is built in its place. Built elsewhere, it would be written in pieces and
+        // then read as a whole to be moved.
         *place = None;
         let owned = place.get_or_insert(OwnedRequest::BLANK);
         (owned.token, owned.message.origin) = (self.token, self.origin);
@@ -276,8 +277,8 @@ impl fmt::Display for OwnedOutcome {
 }
 
 impl Outcome<'_> {
-    /// Copies the outcome to where it is kept: the same as [`into_owned`](Self::into_owned) without a
-    /// move, for whoever keeps many.
+    /// Copies the outcome straight into `place`, as [`into_owned`](Self::into_owned) does but
+    /// without a move. Use it to store many outcomes.
     #[inline]
     pub fn put_into(self, place: &mut Option<OwnedOutcome>) {
         match self {

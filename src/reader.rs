@@ -1,10 +1,10 @@
-//! Messages read on their own, where there is no conversation: for gateways that route by method, for
-//! logs, and for whoever tests what others write.
+//! Messages read on their own, without a connection: for gateways that route by method, for logs,
+//! and for tests of what other programs write.
 //!
-//! Lives here: a text to what its messages say. Does not live here: whether anybody waits for an
-//! answer, and what is to be answered; for both there is [`Connection`](crate::Connection).
+//! Here: reading what the messages of a text say. Not here: which calls wait for an answer, and
+//! which answers are owed. [`Connection`](crate::Connection) knows both.
 //!
-//! The rule guarded here: a message is read as a connection with the same configuration reads it.
+//! A message is read as a connection with the same configuration reads it.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -18,13 +18,13 @@ use crate::message::{
     self, CallKind, PlainCall, Text, is_plain, plain_answer_id, plain_error, plain_result,
 };
 
-/// Reads one text after another, each a message or a batch, and keeps only the room that it needs for
-/// that.
+/// Reads one text after another, each a message or a batch, and keeps only the memory that it needs
+/// for that.
 ///
-/// The whole text is validated before anything of it is handed out. Of the configuration it keeps to
-/// the version policy, what is let pass (`null_params`, `lenient_responses`, …), `depth_max` and
-/// `batch_items_max`. It does not ask how long a text, a method or an id is: whoever calls it has them
-/// already.
+/// The whole text is validated before anything of it is handed out. The reader obeys these settings
+/// of the configuration: the version policy, what is let pass (`null_params`, `lenient_responses`,
+/// …), `depth_max` and `batch_items_max`. It sets no limit to the length of a text, a method or an
+/// id, because the caller already holds them.
 ///
 /// ```
 /// use antiphon::{Config, Message, Reader};
@@ -80,7 +80,7 @@ pub enum Message<'a> {
     Invalid {
         /// The rule that is broken.
         reason: InvalidReason,
-        /// The id, if one of legal type was readable: whoever answers, answers to it.
+        /// The id to answer to, if one of legal type was readable.
         id: Option<Id<'a>>,
         /// Where in the text the fault lies, in bytes.
         offset: usize,

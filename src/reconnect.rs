@@ -1,13 +1,12 @@
-//! When to try again after a connection was lost: a pure policy, time and entropy given from
-//! outside.
+//! When to try again after a connection was lost. The policy is pure: the caller supplies time and
+//! entropy.
 //!
-//! And what may be sent again on the new connection: a call that settled as
-//! [`Unsent`](crate::Outcome::Unsent) always may, one that settled as
-//! [`Aborted`](crate::Outcome::Aborted) only if its caller says that doing it twice does no harm,
-//! and only so often.
+//! This file also decides which calls may be sent again on the new connection. A call that settled
+//! as [`Unsent`](crate::Outcome::Unsent) always may. A call that settled as
+//! [`Aborted`](crate::Outcome::Aborted) may only if its caller says that doing it twice does no
+//! harm, and only a limited number of times.
 //!
-//! The rule guarded here: nothing is done twice that its caller did not allow to be, and nothing
-//! is tried for ever.
+//! No call runs twice unless its caller allowed it, and nothing is tried for ever.
 
 use core::fmt;
 use core::time::Duration;
@@ -123,7 +122,8 @@ impl Resends {
         Self { left: resends_max }
     }
 
-    /// The same as [`Resend::judge`], as long as there is a resend left.
+    /// Judges a call as [`Resend::judge`] does, and counts its resends. An aborted call with no
+    /// resend left is never sent again.
     pub fn judge(&mut self, outcome: &OwnedOutcome, is_idempotent: bool) -> Resend {
         let judged = Resend::judge(outcome, is_idempotent);
         if judged == Resend::Never || matches!(outcome, OwnedOutcome::Unsent) {

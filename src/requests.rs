@@ -411,7 +411,8 @@ impl Requests {
         ring.find(|&slot| self.slots[slot as usize].as_id() == id)
     }
 
-    /// The same, passing over those that the peer has given up already; the newest of several.
+    /// The slot of the newest open request with an id of this type and value. Requests that the
+    /// peer has given up already are passed over.
     pub(crate) fn find_wanted(&mut self, id: Id<'_>) -> Option<u32> {
         self.sort();
         let mut ring = self.wanted(id.value_hash());
@@ -456,7 +457,8 @@ impl Requests {
         all.filter(move |&slot| index.is_some_and(|index| index.hash(slot) == hash))
     }
 
-    /// The same without those that the peer has given up, which stand behind all others.
+    /// The open requests with this hash that the peer has not given up. Those it has given up stand
+    /// behind all others.
     fn wanted(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
         self.ring(hash)
             .take_while(|&slot| !self.slots[slot as usize].cancelled)

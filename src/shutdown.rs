@@ -5,9 +5,8 @@
 //!                      Drain                             Flush                          Release
 //! ```
 //!
-//! The rule guarded here: nothing new is taken once the end has begun; what is active gets its
-//! grace and no more; the three actions come each once and in this order, and nothing waits for
-//! ever.
+//! Nothing new is taken once the end has begun. What is active gets its grace and no more. Each of
+//! the three actions comes once, in this order, and nothing waits for ever.
 
 use core::time::Duration;
 

@@ -1,6 +1,6 @@
-//! What the crate is built for, where that matters: speed, or machines where flash is dearer than time.
+//! Whether the crate is built for speed, or for machines where flash is dearer than time.
 //!
-//! The rule guarded here: nothing that can be seen from outside depends on it.
+//! Nothing that can be seen from outside depends on it.
 
 /// Whether to be small: on bare metal, and anywhere with `--cfg antiphon_small`, by which that is
 /// measured and tested.

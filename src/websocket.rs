@@ -1,8 +1,9 @@
-//! What a WebSocket binding of JSON-RPC decides: whom to let in, how to close, how to show that
-//! one is alive. Rules only: frames and handshakes are read by the adapters' codec.
+//! What a WebSocket binding of JSON-RPC decides: which clients to let in, how to close, and how to
+//! show that the connection is alive. Rules only: frames and handshakes are read by the adapters'
+//! codec.
 //!
-//! The rule guarded here: nobody is let in whom the rules do not name, and every ending has the
-//! close code of RFC 6455 clause 7.4 that tells the other side what happened.
+//! Only a client that the rules name is let in. Every ending has the close code of RFC 6455 clause
+//! 7.4 that tells the other side what happened.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,7 +1,6 @@
 //! What the caller answers: results, errors, and the answers of whole batches.
 //!
-//! The rule guarded here: a request is answered once. A refused answer leaves no trace and hands the
-//! token back.
+//! A request is answered once. A refused answer leaves no trace and hands the token back.
 
 use alloc::vec::Vec;
 
@@ -84,8 +83,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.answer(to, hint, usize::MAX, error)
     }
 
-    /// Answers a request whose method nobody serves: −32601, naming the method in its data only
-    /// with `echo_method_names`.
+    /// Answers a request for an unknown method with −32601. The error's data names the method only
+    /// if `echo_method_names` is set.
     ///
     /// # Errors
     /// As [`respond`](Self::respond).
@@ -115,9 +114,9 @@ impl<T, S: Settings> Connection<T, S> {
         self.respond_err(to, &error)
     }
 
-    /// Whether the answer to an open request will wait for others of its batch: no output comes of it
-    /// by itself, so whoever answers need neither tell the time before nor write afterwards. False for a
-    /// request that is not open here.
+    /// Whether the answer to an open request will wait for others of its batch. Such an answer
+    /// gives no output by itself, so the caller need neither tell the time before it nor write
+    /// after it. False for a request that is not open here.
     ///
     /// ```
     /// # use antiphon::{Config, Connection, Event, Input};

@@ -1,7 +1,6 @@
 //! What the caller says to the peer: calls, notifications, cancels. `answers` has the rest.
 //!
-//! The rule guarded here: a command that is refused leaves no trace, and hands back what it was
-//! given.
+//! A command that is refused leaves no trace, and hands back what it was given.
 
 use core::fmt;
 
@@ -327,7 +326,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.ask_cancel_because(call, None)
     }
 
-    /// The same with a sentence for the peer's log, in dialects that have room for one (MCP).
+    /// Tells the peer that a call is no longer wanted, as [`ask_cancel`](Self::ask_cancel) does,
+    /// with a sentence for the peer's log in dialects that have a member for it (MCP).
     ///
     /// # Errors
     /// As [`ask_cancel`](Self::ask_cancel).

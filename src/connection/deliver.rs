@@ -1,7 +1,7 @@
 //! Messages to events: each object of a frame becomes the one event that it is.
 //!
-//! The rule guarded here: a response is never answered; a notification is never answered; a
-//! request is answered exactly once; and whatever fits nothing is reported, not dropped.
+//! A response is never answered, and neither is a notification. A request is answered exactly once.
+//! An object that fits none of these is reported, not dropped.
 
 use super::Connection;
 use super::parts::{Fate, Parts, Rest};

@@ -1,9 +1,9 @@
-//! Batches of the peer's: refused as a whole, or every item's fate decided and every request opened
-//! before the first item is delivered.
+//! The peer's batches. A batch is refused as a whole, or the fate of every item is decided and
+//! every request opened before the first item is delivered.
 //!
-//! The rule guarded here: a cancel in a batch comes before the request it cancels, wherever the two
-//! stand; and each request of a batch, refused, cancelled or abandoned, still gets its answer in
-//! its place.
+//! A cancel in a batch takes effect before the request it cancels, wherever the two stand. Each
+//! request of a batch, even if it is refused, cancelled or abandoned, gets its answer at its
+//! position.
 
 use alloc::boxed::Box;
 use core::mem;

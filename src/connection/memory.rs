@@ -25,8 +25,8 @@ impl Config {
         self.memory_bytes_max_for::<()>()
     }
 
-    /// The same for a connection whose calls carry tags of type `T`; what the tags own themselves
-    /// is not counted.
+    /// The most heap, in bytes, that a connection holds at any moment if its calls carry tags of
+    /// type `T`. The tags are counted, but not what they own on the heap.
     pub const fn memory_bytes_max_for<T>(&self) -> usize {
         let items_max = if self.batch_items_max > 0 {
             self.batch_items_max

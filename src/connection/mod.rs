@@ -3,7 +3,7 @@
 //! `mod` has the state, and what goes in and out besides messages: time, ends, bytes to write.
 //! Speaking: `commands` says things to the peer, `answers` replies to it, `batch` says several at
 //! once. Listening: `receive` cuts the input into messages, `items` prepares the peer's batches,
-//! `refuse` answers what nobody needs to be asked about, `deliver` turns the rest into events, and
+//! `refuse` answers what needs no decision of the driver, `deliver` turns the rest into events, and
 //! `plain` is the short cut through all of it that nearly every message takes.
 //! Time: `timing`. Ending: `settle`. `parts` is a message on its way from the input to its events.
 //! `memory` sums up what all of it may hold.

@@ -1,15 +1,17 @@
 //! The messages that nearly all messages are, from spans to event in one step.
 //!
-//! A request or notification of version 2.0, alone or in a batch, that repeats no member, escapes nothing in its method,
-//! is no cancel and is within its limits; and an answer, valid and to a call that is open. Whatever is not plainly one
-//! of these is left to `classify` and `deliver`, untouched.
+//! These are: a request or notification of version 2.0, alone or in a batch, that repeats no
+//! member, escapes nothing in its method, is no cancel and is within its limits; and a valid answer
+//! to a call that is open. Any other message is left to `classify` and `deliver`, untouched.
 //!
-//! The rule guarded here: this is a fast path and nothing else. It makes no decision of its own: where it gives an event,
-//! the long way gives the same one (the tests run both), and where anything is in doubt it gives none.
+//! This is a fast path and nothing else. It makes no decision of its own: where it gives an event,
+//! the long way gives the same one (the tests run both), and where anything is in doubt it gives
+//! none.
 //!
-//! What is forced inline on this way, here and in `receive`, `settle`, `message`, `id::scheme`, `requests` and `calls`,
-//! makes one function of it, which builds the event where its caller wants it. Without that a small request takes 17 %
-//! more instructions and a small answer 20 % (`benches/instructions/run.py`: `receive 01` and `receive 04`).
+//! Forced inlining, here and in `receive`, `settle`, `message`, `id::scheme`, `requests` and
+//! `calls`, makes one function of this path, which builds the event where its caller wants it.
+//! Without it a small request takes 17 % more instructions and a small answer 20 %
+//! (`benches/instructions/run.py`: `receive 01` and `receive 04`).
 
 use super::Connection;
 use super::deliver::item_of;

@@ -1,7 +1,8 @@
-//! Input to messages: cut a frame, scan it whole, and see that all of it is delivered or given up.
+//! Input to messages: cuts a frame, scans it whole, and sees that all of it is delivered or given
+//! up.
 //!
-//! The rule guarded here: checks happen in one order — size, UTF-8 and JSON, top-level shape, then
-//! each object — and a message is scanned whole before anything of it is delivered.
+//! Checks happen in one order: size, UTF-8 and JSON, top-level shape, then each object. A message
+//! is scanned whole before anything of it is delivered.
 
 use core::mem;
 
@@ -64,7 +65,7 @@ impl<T, S: Settings> Connection<T, S> {
         json::scan(text, self.config.depth_max, &mut self.envelopes, items_max)
     }
 
-    /// The same, not part of what calls it.
+    /// Scans a text as [`scan`](Self::scan) does, without being inlined into its caller.
     #[inline(never)]
     pub(super) fn scan_apart<'a>(&mut self, text: &'a [u8]) -> Result<Scanned<'a>, SyntaxError> {
         self.scan(text)

@@ -1,7 +1,7 @@
-//! What is answered without asking anyone: limits that are met, and messages that are not valid.
+//! What the connection answers by itself: limits that are reached, and messages that are not valid.
 //!
-//! The rule guarded here: an error goes only to who may expect one, with an id that was readable,
-//! legal and short enough to echo; and whatever is refused is also reported.
+//! An error is sent only where the peer may expect one. It carries an id only if that id was
+//! readable, legal and short enough to echo. Every refusal is also reported to the driver.
 
 use alloc::vec::Vec;
 

@@ -151,7 +151,8 @@ fn fill(place: &mut [u8], mut number: usize) -> bool {
     number == 0 && (place.len() == 1 || place.first().is_some_and(|&digit| digit != b'0'))
 }
 
-/// The same where the number has more or fewer digits than assumed, and the body is moved.
+/// Writes the header again when the number has more or fewer digits than assumed, and moves the
+/// body to fit.
 #[cold]
 #[inline(never)]
 fn correct_header(start: FrameStart, out: &mut Vec<u8>, body_len: usize) {

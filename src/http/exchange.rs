@@ -1,8 +1,8 @@
 //! A client's side: one request and what its reply means.
 //!
-//! The rule guarded here: a reply settles the calls of its own request and no others; a body that
-//! answers them is believed whatever its status, and a request body never leaves for another
-//! origin than the one it was meant for.
+//! A reply settles the calls of its own request and no others. A body that answers them is believed
+//! whatever its status. A request body is never sent to an origin other than the one it was meant
+//! for.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

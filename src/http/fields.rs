@@ -1,8 +1,8 @@
-//! What the header lines of a request say, read one by one, and what of them may not stand so.
+//! What the header lines of a request say, read one by one, and which of them are refused.
 //!
-//! A line that may stand once and stands twice means one thing to this server and perhaps another
-//! to a proxy before it. RFC 9110 clause 5.3 forbids to send that, so it is refused before anything
-//! runs.
+//! A field that may appear once but appears twice means one thing to this server and perhaps
+//! another to a proxy before it. RFC 9110 clause 5.3 forbids sending it, so the request is refused
+//! before anything runs.
 
 use alloc::vec::Vec;
 

@@ -7,8 +7,8 @@
 //! and take in the reply. [`handle`] is both halves of a server in one call, for functions
 //! that a cloud runs for each request.
 //!
-//! The rule guarded here: statuses tell of the transport, bodies of the call; a body is believed
-//! before a status, and what is neither is a failure of the transport.
+//! A status speaks of the transport, a body of the call. A body is believed before a status, and a
+//! reply that says neither is a failure of the transport.
 
 mod exchange;
 mod fields;

@@ -1,7 +1,7 @@
 //! A server's side: which requests are served, and what the reply to each looks like.
 //!
-//! The rule guarded here: only a POST of JSON, from an origin that may ask, within the limit,
-//! reaches a service; everything else is told what is wrong by its status, and nothing more.
+//! Only a POST of JSON, from an origin that may ask, within the limit, reaches a service. The reply
+//! to every other request says by its status what is wrong, and nothing more.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};

@@ -1,6 +1,6 @@
 //! From the code of an error to the status of its reply.
 //!
-//! The rule guarded here: a status says no more than the code does; a result, and a batch, is 200.
+//! A status says no more than the code does. A result is 200, and so is a batch.
 
 use alloc::vec::Vec;
 

@@ -112,7 +112,7 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     }
 }
 
-/// The same without its first and last character: a string without its quotes.
+/// A stretch of a text without its first and last character: a string without its quotes.
 #[inline]
 pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let string = value_of(text, start, end)?;

@@ -210,7 +210,8 @@ impl<'t> Cursor<'t> {
         self.blanks_before(pos, self.byte(pos))
     }
 
-    /// The same, with the byte at `pos` at hand.
+    /// Passes over blanks from `pos` on, given the byte there. Returns where the next token begins,
+    /// and its first byte.
     #[inline]
     fn blanks_before(&mut self, pos: usize, byte: u8) -> (usize, u8) {
         if byte > b' ' {

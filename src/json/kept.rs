@@ -3,8 +3,8 @@
 //! Most ids, results and params are shorter than the memory that an allocation costs beside its
 //! content, and a burst of them is what an allocator is slowest at.
 //!
-//! The rule guarded here: a short text is whole UTF-8, because it is copied from a `str`; it is
-//! still judged again each time it is looked at, which for so few bytes costs less than it sounds.
+//! A short text is whole UTF-8, because it is copied from a `str`. It is still checked again each
+//! time it is read, which costs little for so few bytes.
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -183,7 +183,7 @@ pub(super) fn write_f64(out: &mut Vec<u8>, n: f64) {
     write_float(out, format_args!("{n:e}"), odd_power, fraction == 0, &F64);
 }
 
-/// The same for `f32`, whose shortest digits are fewer.
+/// Writes a finite `f32` as [`write_f64`] writes an `f64`; its shortest digits are fewer.
 pub(super) fn write_f32(out: &mut Vec<u8>, n: f32) {
     let bits = n.to_bits();
     let fraction = bits & (u32::MAX >> 9);

@@ -52,7 +52,8 @@ pub(super) fn long_stops_at(text: &[u8], pos: usize) -> (Stops, usize) {
     (stops_at_end(text, pos), text.len().max(pos))
 }
 
-/// Does the same where escapes are likely: of those, short ones may be left out. Also says whether there are any.
+/// The stops in the next [`LONG`] bytes, as [`long_stops_at`] finds them, for a text where escapes
+/// are likely. Short escapes may be left out of the stops. Also says whether there is any stop.
 #[inline]
 pub(super) fn escaped_stops_at(text: &[u8], pos: usize) -> (Stops, usize, bool) {
     let rest = text.get(pos..).unwrap_or_default();
@@ -75,7 +76,7 @@ fn stops_at_end(text: &[u8], pos: usize) -> Stops {
     stops_of_few(text, pos)
 }
 
-/// The same in a text that is shorter than a block.
+/// The stops from `pos` on in a text that is shorter than a block.
 #[inline(never)]
 fn stops_of_few(text: &[u8], pos: usize) -> Stops {
     // What fills the block up must not be a stop.
@@ -122,8 +123,9 @@ fn is_plain_long(text: &[u8]) -> bool {
     skip_plain(text, 0) == text.len()
 }
 
-/// The same of a text that is shorter than a block: of two words that overlap, of two half words, or a byte at a time. It
-/// is not copied into a block, which would have to be waited for.
+/// Whether a text that is shorter than a block has no stop. It is read as two words that overlap,
+/// as two half words, or a byte at a time. It is not copied into a block, because the search would
+/// have to wait for the copy.
 #[inline]
 fn is_plain_word(text: &[u8]) -> bool {
     if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {

@@ -85,7 +85,7 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
 }
 
-/// The same without its first and last character: a string without its quotes.
+/// A stretch of a text without its first and last character: a string without its quotes.
 #[inline(always)]
 pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let [first, inside @ .., last] = value_of(text, start, end)?.as_bytes() else {
@@ -157,7 +157,7 @@ pub(super) fn masks<const N: usize>(
     masks
 }
 
-/// The same of a block.
+/// A bit for each byte of a block, the first byte's lowest, for each of what `judge` marks in it.
 #[inline]
 pub(super) fn short_masks<const N: usize>(
     block: &[u8; WIDTH],

@@ -124,14 +124,15 @@ pub(super) fn free_of_stops(text: &[u8], pos: usize) -> usize {
     count
 }
 
-/// All bytes are judged and none branched on, which lets the compiler use what vector code the target has.
+/// Whether four blocks have a stop, for targets with vector code. All bytes are judged without a
+/// branch, so the compiler can use the vector code that the target has.
 #[inline]
 pub(super) fn has_stops_by_bytes(blocks: &[u8; 4 * WIDTH]) -> bool {
     let is_stop = |byte: u8| u8::from((byte ^ 0x02) < 0x21) | u8::from(byte == b'\\');
     blocks.iter().fold(0, |found, &byte| found | is_stop(byte)) != 0
 }
 
-/// The same where it has none.
+/// Whether four blocks have a stop, a word at a time, for targets without vector code.
 #[inline]
 pub(super) fn has_stops_by_words(blocks: &[u8; 4 * WIDTH]) -> bool {
     let words = blocks.chunks_exact(WIDTH).filter_map(<[u8]>::first_chunk);
@@ -151,7 +152,7 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     text.get(start..end).filter(|value| is_ascii(value))
 }
 
-/// The same without its first and last character: a string without its quotes.
+/// A stretch of a text without its first and last character: a string without its quotes.
 #[inline]
 pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
     let string = value_of(text, start, end)?;

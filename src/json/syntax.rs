@@ -119,7 +119,7 @@ pub enum SyntaxErrorKind {
 }
 
 impl SyntaxErrorKind {
-    /// The same in words, for messages.
+    /// The kind in words, for messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

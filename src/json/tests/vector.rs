@@ -23,7 +23,7 @@ fn stops_by_swar(text: &[u8]) -> Vec<usize> {
     found
 }
 
-/// The same with what this target uses.
+/// The stops that [`stops_by_swar`] gives, found with the twin that this target uses.
 fn stops_by_blocks(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     for (n, block) in text.chunks_exact(plain::WIDTH).enumerate() {
@@ -36,7 +36,8 @@ fn stops_by_blocks(text: &[u8]) -> Vec<usize> {
     found
 }
 
-/// The same in blocks as long as they are looked at in long strings.
+/// The stops found in long blocks, as in long strings: by the portable twin, then by the twin that
+/// this target uses.
 fn stops_by_long_blocks(text: &[u8]) -> [Vec<usize>; 2] {
     let mut swar = Vec::new();
     for (n, block) in text.chunks_exact(swar::LONG).enumerate() {
@@ -57,7 +58,8 @@ fn stops_by_long_blocks(text: &[u8]) -> [Vec<usize>; 2] {
     [swar, ours]
 }
 
-/// The same with the eye, in blocks of so many bytes.
+/// The stops found a byte at a time, for blocks of `block` bytes: a stop right behind one that
+/// counts is left out, unless it begins a block.
 fn stops_by_hand(text: &[u8], block: usize) -> Vec<usize> {
     let is_stop = |&at: &usize| text[at] == b'"' || text[at] == b'\\' || text[at] < 0x20;
     let mut found: Vec<usize> = Vec::new();
@@ -91,7 +93,7 @@ macro_rules! judged {
     }};
 }
 
-/// The same with the eye.
+/// What `judged!` gives for a block, found a byte at a time.
 fn judged_by_hand(block: &[u8]) -> (Vec<usize>, bool) {
     let is_stop = |byte: u8| byte == b'"' || byte == b'\\' || byte < 0x20;
     let (mut found, mut at) = (Vec::new(), 0);
