@@ -32,8 +32,8 @@ pub struct Incoming<'a> {
 /// and refused messages are answered without the function being asked. A result that cannot be
 /// written is answered −32603.
 ///
-/// It knows nothing of HTTP: who may ask, and what a browser may send, is judged by
-/// [`http::handle`](crate::http::handle).
+/// It knows nothing of HTTP. [`http::handle`](crate::http::handle) judges who may ask and what a
+/// browser may send.
 ///
 /// ```
 /// use antiphon::{answer, Config, ErrorObject};

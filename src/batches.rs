@@ -1,9 +1,10 @@
 //! Batches that are not over yet: theirs, whose answers are gathered until the last is there; and
-//! ours, remembered only where a null-id error may have to find them.
+//! ours, remembered only if an error with a null id may have to find them.
 //!
 //! The answers of one batch stand behind each other in one buffer, in the order in which they were
-//! given, a comma behind each; a list beside it says which belongs to which position. Nothing of a batch leaves before
-//! its last answer, and nothing leaves if nothing is owed. JSON-RPC 2.0 §6.
+//! given, with a comma behind each. A list beside it says which belongs to which position. Nothing
+//! of a batch leaves before its last answer, and nothing leaves if nothing is owed. JSON-RPC 2.0
+//! §6.
 
 use alloc::vec::Vec;
 

@@ -1,10 +1,10 @@
 //! The buffer a driver reads into.
 //!
-//! Here: [`ReadBuffer`], storage between a socket and a framer. Not here: frames, which only the framer knows, and
-//! output, which a connection owns itself.
+//! Here: [`ReadBuffer`], storage between a socket and a framer. Not here: frames, which only the
+//! framer knows, and output, which a connection owns itself.
 //!
-//! The rules guarded: the storage never exceeds the capacity asked for, whatever the peer sends; an idle connection holds
-//! little; and bytes are moved a constant number of times each.
+//! The storage never exceeds the capacity asked for, whatever the peer sends. An idle connection
+//! holds little. Each byte is moved a constant number of times.
 //!
 //! ```text
 //!  0          start                end              storage        bytes_max

@@ -2,9 +2,9 @@
 //!
 //! Call numbers are a sequence, so a call is found by `number & mask` in a ring of a power of two:
 //! one index, one compare, no hashing. A slot still held by a slow call makes the sequence skip
-//! that number; the ring doubles at seven eighths, and begins with two slots, for peers that make one
-//! call at a time. A number below the next one that finds no slot was used and is over, so late answers
-//! are told from unknown ones with no memory of the dead.
+//! that number. The ring doubles when it is seven eighths full, and begins with two slots, for
+//! peers that make one call at a time. A number below the next one that finds no slot was used and
+//! is over, so late answers are told from unknown ones without remembering ended calls.
 //!
 //! ```text
 //!   number   …  9  10  11  12  13  14  next = 15      mask = 7
@@ -24,13 +24,13 @@ use crate::deadlines::{Deadlines, NEVER};
 use crate::id::{Id, SPELLED_MAX};
 use crate::target::rare;
 
-/// The ring has so many slots for one call at a time, which is what many peers make.
+/// The slots of a ring for one call at a time, which is all that many peers make.
 const SLOTS_FOR_ONE: usize = 2;
 
-/// For more it never has fewer slots.
+/// The fewest slots of a ring for more than one call at a time.
 const SLOTS_MIN: usize = 8;
 
-/// As far as this, and for a word's slots more, every spelling of ids has room.
+/// Up to this number, and for a word's slots more, every spelling of ids has room.
 const PLAIN_MAX: u64 = SPELLED_MAX - 64;
 
 /// An open call. Its number is never zero, so a slot needs no room to say that it is free.
@@ -62,7 +62,7 @@ pub(crate) struct Calls<T> {
     next: u64,
     /// How far `oldest` has searched, and at which `next`: nothing is open before that.
     searched: (u64, usize),
-    /// Mostly there are none, and then they take no room.
+    /// The ids that callers chose. `None`, without an allocation, until there is one.
     foreign: Option<Box<Foreign>>,
 }
 
@@ -80,7 +80,8 @@ struct Name {
     key: NameKey,
 }
 
-/// An id as it is compared: mostly by the hash alone, which costs less than texts that begin alike.
+/// An id as it is compared. Usually the hash alone decides, which costs less than comparing texts
+/// that begin alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NameKey {
     hash: u32,

@@ -11,11 +11,11 @@ use crate::id::CallId;
 use crate::json::DecodeError;
 use crate::owned::OwnedOutcome;
 
-/// As many places of outcomes that were fetched are kept, and then one for each that waits.
+/// How many places of fetched outcomes are kept, besides one for each outcome that waits.
 const FETCHED_KEPT_MAX: usize = 64;
 
-/// What stands in a place before it is filled. A constant, for what is written in parts and copied as a whole at once waits
-/// for all of them.
+/// What stands in a place before it is filled. It is a constant: a value that was just written in
+/// parts must wait for all of them before it can be copied as a whole.
 const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
     let none = CallId {
         connection: 0,
@@ -50,18 +50,19 @@ const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
 /// ```
 #[derive(Debug, Default)]
 pub struct Collector {
-    /// In the order in which they came, which mostly is that of the calls. None has been fetched.
+    /// The outcomes in the order in which they came, usually that of the calls. `None` for one that
+    /// has been fetched.
     outcomes: Vec<(CallId, Option<OwnedOutcome>)>,
     /// How many have not been fetched.
     waiting: usize,
-    /// One came before one of an earlier call: they are to be sorted before one is looked for.
+    /// Whether one came before that of an earlier call. They are then sorted before a lookup.
     is_mixed: bool,
-    /// Behind the last one that was fetched, where the next one mostly is.
+    /// The place behind the last one that was fetched, where the next one usually is.
     next: usize,
 }
 
 impl Collector {
-    /// Makes an empty one.
+    /// Makes an empty collector.
     pub const fn new() -> Self {
         Self {
             outcomes: Vec::new(),
@@ -71,7 +72,7 @@ impl Collector {
         }
     }
 
-    /// Makes an empty one with room for the outcomes of so many calls.
+    /// Makes an empty collector with room for the outcomes of `calls` calls.
     pub fn with_capacity(calls: usize) -> Self {
         Self {
             outcomes: Vec::with_capacity(calls),
@@ -99,7 +100,8 @@ impl Collector {
     /// A new place for the outcome of a call.
     #[inline]
     fn place(&mut self, call: CallId) -> &mut Option<OwnedOutcome> {
-        // One that is filled and fetched from all the time does not grow by what is gone.
+        // A collector that is filled and fetched from all the time must not grow by outcomes that
+        // are gone.
         if self.outcomes.len() > 2 * self.waiting + FETCHED_KEPT_MAX {
             self.outcomes.retain(|(_, outcome)| outcome.is_some());
             self.next = 0;
@@ -107,7 +109,7 @@ impl Collector {
         let last = self.outcomes.last();
         self.is_mixed |= last.is_some_and(|(last, _)| *last > call);
         if self.outcomes.capacity() == 0 {
-            // Over HTTP most have one.
+            // Over HTTP most collectors hold one outcome.
             self.outcomes.reserve_exact(1);
         }
         self.waiting += 1;

@@ -27,8 +27,8 @@ use crate::id::IdScheme;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// The number of this connection, carried by its tokens and call ids, so that one used on
-    /// another connection is refused instead of answering somebody else. Default 0.
+    /// The number of this connection, carried by its tokens and call ids. One that is used on
+    /// another connection is then refused instead of answering another request. Default 0.
     pub connection: u32,
     /// Whether unrecognisable objects are answered. Default [`Role::Peer`].
     pub role: Role,
@@ -155,8 +155,8 @@ pub struct Config {
     /// Default 65 536.
     pub calls_max: usize,
     /// The most requests of the peer's that are open. Further ones are answered with the busy
-    /// error of `error_profile` (−32002 by default); reading goes on, for the answers that the open ones wait for. Default 1088: 64 running and 1024
-    /// waiting.
+    /// error of `error_profile` (−32002 by default). Reading goes on, because the open ones may
+    /// wait for answers. Default 1088: 64 running and 1024 waiting.
     pub requests_max: usize,
     /// The most stray answers before the connection is broken. Default `u64::MAX`: never.
     pub strays_max: u64,

@@ -19,7 +19,8 @@ pub struct Input<'a> {
     bytes: &'a [u8],
     consumed: usize,
     kind: InputKind,
-    /// What the next bytes are told from others by, and how many they are; of none before that was asked.
+    /// How many of the next bytes were fingerprinted last, and their fingerprint. Zero bytes before
+    /// that was asked for.
     print: (usize, u64),
 }
 

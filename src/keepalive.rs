@@ -120,7 +120,7 @@ impl KeepAlive {
             State::Quiet { .. } => {
                 let state = match after(now, self.config.pong_time_max) {
                     until @ Some(_) => State::Waiting { until },
-                    // Nobody waits for the pong: the next ping follows after the interval.
+                    // No pong is awaited: the next ping follows after the interval.
                     None => State::Quiet {
                         ping_at: after(now, self.config.ping_interval),
                     },

@@ -1,9 +1,9 @@
 //! The bytes that wait to be written, and which of our calls are among them.
 //!
-//! One contiguous buffer, reused, so that stream writes coalesce; the ends of its parts beside it.
-//! A part is one message; in a stream only one with calls, for nobody asks where another ends. Each
-//! also carries the number of the last call in it: that tells calls of which no byte has left from
-//! all others.
+//! One contiguous buffer is reused, so stream writes coalesce. A list beside it has the ends of its
+//! parts. A part is one message; in a stream only a message with calls is a part, because the ends
+//! of others are never needed. Each part carries the number of its last call, which tells calls of
+//! which no byte has left from all others.
 //!
 //! ```text
 //!   buf   │ taken │ part │ answers … │ part │ open frame … │
@@ -314,7 +314,7 @@ impl<S: Settings> Outbox<S> {
         let Some(&last) = self.parts.back() else {
             return;
         };
-        // Mostly all have, and with them every part.
+        // Usually all bytes have left, and with them every part.
         if last.end <= self.done && (last.has_calls() || self.parts.len() == 1) {
             return self.forget_parts(last);
         }
@@ -330,7 +330,7 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// All parts have left, up to this one.
+    /// Forgets all parts up to this one, because they have left.
     #[inline]
     fn forget_parts(&mut self, last: Part) {
         if last.has_calls() {

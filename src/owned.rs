@@ -206,7 +206,7 @@ impl fmt::Display for OwnedInvalid {
     }
 }
 
-/// What a peer said, or its first bytes, on one line: for an error that somebody reads.
+/// What a peer said, or its first bytes, on one line, for the text of an error.
 pub(crate) fn first_bytes(said: &[u8], bytes_max: usize) -> String {
     let cut = said.get(..bytes_max).unwrap_or(said);
     // A character that is cut in two is left out.

@@ -220,7 +220,7 @@ impl<'a> Messages<'a> {
                 let (method, params) = (call.method_text(), call.params);
                 match call.kind {
                     CallKind::Request(id) => Message::Request { method, params, id },
-                    // The acknowledgement of 1.0 goes to nobody: its id is null.
+                    // The acknowledgement of 1.0 answers no request: its id is null.
                     CallKind::Notification | CallKind::Acknowledged => {
                         Message::Notification { method, params }
                     }

@@ -5,9 +5,9 @@
 //!
 //! Ids are looked up in buckets by a hash first and by value second. A bucket is a ring of slots:
 //! the newest request first, those that the peer has given up last, so that a flood of cancels for
-//! one id finds what is left to cancel, or that nothing is, at the front. Ids made to share a bucket
-//! cost a pass over it, `requests_max` slots at most. Most requests are answered before anyone looks
-//! for one, so a request is only noted as fresh until somebody does, and is sorted once.
+//! one id finds what is left to cancel, or that nothing is, at the front. Ids made to share a
+//! bucket cost a pass over it, `requests_max` slots at most. Most requests are answered before any
+//! lookup, so a request is only noted as fresh. The next lookup sorts it, once.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ use crate::target::rare;
 /// No batch; no next free slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// So many more fresh ones are noted before those are left out that stand there for nothing.
+/// How many more fresh slots are noted before entries without a meaning are removed.
 const FRESH_MIN: usize = 2;
 
 /// Ids up to this many bytes, a quoted UUID among them, need no heap.
@@ -49,7 +49,7 @@ pub(crate) struct OpenRequest {
     before: u32,
 }
 
-/// The bytes of an id. A slot that has held a long one keeps its room, so that the next costs none.
+/// The bytes of an id. A slot that has held a long id keeps its allocation, so the next needs none.
 #[derive(Debug)]
 enum KeptId {
     Short { len: u8, bytes: [u8; ID_INLINE] },
@@ -122,10 +122,10 @@ impl OpenRequest {
 #[derive(Debug)]
 pub(crate) struct Requests {
     slots: Vec<OpenRequest>,
-    /// Where ids are looked up; nothing before somebody has looked for one.
+    /// Where ids are looked up; nothing before the first lookup.
     index: Option<Box<Index>>,
-    /// The slots that were opened since somebody looked for a request, the oldest first. A slot that
-    /// was used again stands here again; one whose request is over stands here for nothing.
+    /// The slots that were opened since the last lookup, the oldest first. A slot that was used
+    /// again stands here again. An entry whose request is over has no meaning.
     fresh: Vec<u32>,
     free: u32,
     open: u32,
@@ -133,7 +133,7 @@ pub(crate) struct Requests {
     searched: u32,
 }
 
-/// What finds a request by its id.
+/// Finds a request by its id.
 #[derive(Debug, Default)]
 struct Index {
     /// A hash of the id of each slot that is sorted.
@@ -211,7 +211,7 @@ impl Requests {
         self.insert_new(id, style, batch, position)
     }
 
-    /// Does the same in a slot that there was not before.
+    /// Opens a request in a new slot, and gives its slot and generation.
     #[inline(never)]
     fn insert_new(&mut self, id: Id<'_>, style: Style, batch: u32, position: u32) -> (u32, u32) {
         let index = self.slots.len() as u32;
@@ -231,7 +231,8 @@ impl Requests {
             next: NONE,
             before: NONE,
         });
-        // Room for twice as many as there can be, so that only more requests than ever ask for more.
+        // Room for twice as many as there can be, so it grows only when more requests are open than
+        // ever before.
         let room = 2 * self.slots.capacity() + FRESH_MIN;
         self.fresh
             .reserve_exact(room.saturating_sub(self.fresh.len()));
@@ -242,7 +243,7 @@ impl Requests {
     #[inline]
     fn note_fresh(&mut self, index: u32) {
         if self.fresh.last() == Some(&index) {
-            // Used again at once: it stands where it belongs.
+            // A slot that is used again at once is already the last of the list.
             return;
         }
         if self.fresh.len() == self.fresh.capacity() {
@@ -252,10 +253,11 @@ impl Requests {
         self.fresh.push(index);
     }
 
-    /// Leaves of the fresh those that are open and not sorted, each where it stands for the last time.
+    /// Removes from the fresh slots those that are closed or sorted. Of a slot that stands there
+    /// several times, only the last entry stays.
     #[inline(never)]
     fn forget_stale(&mut self) {
-        // Who is kept is marked as sorted meanwhile, so that what stands before it is left out.
+        // A slot that is kept is marked as sorted meanwhile, so its earlier entries are left out.
         let mut kept = self.fresh.len();
         for at in (0..self.fresh.len()).rev() {
             let index = self.fresh[at];

@@ -6,8 +6,8 @@
 /// measured and tested.
 pub(crate) const SMALL: bool = cfg!(any(target_os = "none", antiphon_small));
 
-/// Says that the branch in which it stands is rarely taken, so that its code is put out of the way of what is. It does
-/// nothing.
+/// Marks the branch in which it is called as rarely taken, so that its code is put out of the way
+/// of the usual one. It does nothing.
 ///
 /// Without it a small request takes 17 % more instructions (`benches/instructions/run.py`: `receive 01`).
 #[cold]

@@ -1,9 +1,10 @@
 //! The present, as a number the driver hands in.
 //!
-//! Here: [`Instant`] and its saturating arithmetic. Not here: any clock. The crate never asks what time it is, so
-//! the same input gives the same output on every run, and tests move time by adding to a number.
+//! Here: [`Instant`] and its saturating arithmetic. Not here: any clock. The crate never asks what
+//! time it is, so the same input gives the same output on every run, and tests move time by adding
+//! to a number.
 //!
-//! The rule guarded: no arithmetic on time can overflow, panic or wrap into the past, whatever a caller adds.
+//! No arithmetic on time can overflow, panic or wrap into the past, whatever a caller adds.
 
 use core::ops::{Add, AddAssign};
 use core::time::Duration;

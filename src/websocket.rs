@@ -319,7 +319,7 @@ impl CloseCode {
     /// Whether a received code tells that something was wrong, rather than that the other side is
     /// done.
     pub const fn is_failure(self) -> bool {
-        // 1005 stands for a close that names no code, which blames nobody.
+        // 1005 stands for a close that names no code, so it tells of no failure.
         !matches!(self.0, 1000 | 1001 | 1005)
     }
 

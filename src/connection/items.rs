@@ -21,7 +21,7 @@ use crate::json::{JsonKind, OwnedJson};
 use crate::message::{self, Call, CallKind, Message, Text};
 
 impl<T, S: Settings> Connection<T, S> {
-    /// A batch that is refused as a whole. `Some(None)` swallows it.
+    /// Refuses a batch as a whole, if it must be. `Some(None)` drops it without an event.
     pub(super) fn reject_batch<'a>(
         &mut self,
         text: &'a [u8],
@@ -72,8 +72,8 @@ impl<T, S: Settings> Connection<T, S> {
         whole: Text<'a>,
     ) -> Event<'a, T> {
         let items_max = self.config.batch_items_max;
-        // Only the first items are known. A batch of answers is never answered; any other is, for
-        // somebody may wait for it.
+        // Only the first items are known. A batch of answers is never answered; any other is,
+        // because the peer may wait for the answer.
         let is_answers = self.envelopes.iter().all(|envelope| {
             envelope.method().is_none()
                 && (envelope.result().is_some() || envelope.error().is_some())

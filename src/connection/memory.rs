@@ -58,7 +58,8 @@ impl Config {
             self.calls_max.saturating_mul(2 * size_of::<(u64, u64)>()),
             // A copy of the message whose braces are being escaped.
             if self.escape_braces { output_max } else { 0 },
-            // The sentences of limit errors and their like, and what is held apart while nobody needs it.
+            // The sentences of limit errors and the like, and the boxes of state that is not
+            // always needed.
             4096,
         ];
         // Everything at its largest, and the largest of all once more, by half, for a vector that

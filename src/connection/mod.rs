@@ -64,9 +64,10 @@ pub use commands::{Rejected, SendError};
 /// order of calls is legal.
 ///
 /// `T` is the tag that a caller hands over with a call and gets back when the call settles: a
-/// channel to wake somebody, the token of a request that is being forwarded, a number. A peer that
-/// only answers can say so by a type without values, `Connection<core::convert::Infallible>`: then
-/// all that calls need is left out of the program, which is a quarter of a small one.
+/// channel that wakes the caller, the token of a request that is being forwarded, a number. A peer
+/// that only answers can say so by a type without values,
+/// `Connection<core::convert::Infallible>`. The code for calls is then left out of the program,
+/// which is a quarter of a small one.
 ///
 /// ```
 /// use antiphon::{Config, Connection, Event, Input, Outcome};
@@ -109,11 +110,11 @@ pub struct Connection<T = (), S = Config> {
     requests: Requests,
     /// The objects of the message being read.
     envelopes: Vec<Envelope>,
-    /// What batches need, and messages that have more to give than one event. Before the first there
-    /// is none, and then it takes no room.
+    /// The state of batches, and of messages that give more than one event. `None`, without an
+    /// allocation, before the first of them.
     parts: Option<Box<Parts>>,
     /// Numbers of calls whose frames were not delivered: above the first, up to the second.
-    /// Mostly there are none, and then they take no room.
+    /// `None`, without an allocation, if there are no such calls.
     failed: Option<Box<Failed>>,
     strays: u64,
     malformed: u64,
@@ -449,8 +450,9 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// When output that waits has waited too long: its time runs from the present, as long as that is the one in which
-    /// it was queued, or in which some of it was last taken. Mostly it is gone by the next, and nothing is calculated.
+    /// When output that waits has waited too long. Its time runs from the present in which it was
+    /// queued, or in which some of it was last taken. Usually it is gone before the driver tells
+    /// another time, and nothing is calculated.
     fn write_due(&self) -> u64 {
         if self.outbox.len() == 0 {
             NEVER

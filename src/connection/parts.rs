@@ -1,4 +1,5 @@
-//! A message on its way from the input to its events: how far it has been read, and what of it is still to be told.
+//! A message on its way from the input to its events: how far it has been read, and what of it is
+//! still to be told.
 //!
 //! Not here: how it is cut and scanned (`receive`), and what becomes of it (`deliver`).
 

@@ -280,9 +280,10 @@ impl<T, S: Settings> Connection<T, S> {
         ))
     }
 
-    /// Whether reading may go on: with the message that is half delivered, if `input` shows it, or
-    /// with another one, for whose sake the rest of the old one is given up. At the end of input
-    /// nothing will show it again. False for a stream that shows less than the message.
+    /// Whether reading may go on. It goes on with the message that is half delivered if `input`
+    /// shows it. If `input` shows another message, or shows less of the stream although it is at
+    /// its end, the rest of the old one is given up. False for a stream that shows less than the
+    /// message and is not at its end.
     fn is_shown_again(&mut self, input: &mut Input<'_>) -> bool {
         let reading = self.parts.as_ref().and_then(|parts| parts.reading.as_ref());
         let Some(reading) = reading else {

@@ -47,7 +47,7 @@ impl<T, S: Settings> Connection<T, S> {
         Some(Event::Closed(why))
     }
 
-    /// Whether `settle_next` would find nothing to tell and nothing to change: mostly so.
+    /// Whether `settle_next` would find nothing to tell and nothing to change, as it usually does.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
         let has_ended = self.failed.is_some() || !self.phase.is_steady();
@@ -59,7 +59,7 @@ impl<T, S: Settings> Connection<T, S> {
         true
     }
 
-    /// Whether the time of something has come.
+    /// Whether any deadline is due.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         let own = &self.deadlines;

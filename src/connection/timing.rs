@@ -1,14 +1,14 @@
 //! The present goes in: what the driver says of the time.
 //!
-//! Two times are kept. Spans that begin are counted from the present; a deadline ends something only
-//! up to the time by which the driver has read all that had arrived.
+//! Two times are kept. Spans that begin are counted from the present. A deadline ends something
+//! only if it lies before the time by which the driver had read all that had arrived.
 
 use super::Connection;
 use crate::config::Settings;
 use crate::deadlines::NEVER;
 use crate::time::Instant;
 
-/// The far future is how never is written; the present is always before it.
+/// The latest present. It lies before the far future, which stands for never.
 const LATEST: Instant = Instant::from_nanos(NEVER - 1);
 
 impl<T, S: Settings> Connection<T, S> {
@@ -18,14 +18,15 @@ impl<T, S: Settings> Connection<T, S> {
     /// [`Instant::ZERO`] if none was: a driver whose epoch lies far back tells the time once before
     /// its first command.
     ///
-    /// Deadlines up to `now` may end something from here on. A driver that may have more to read tells the present by
-    /// [`handle_time`](Self::handle_time) until it has read it.
+    /// Deadlines up to `now` may end something from here on. A driver that may have more to read
+    /// tells the present by [`handle_time`](Self::handle_time) until it has read it.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handle_time(now);
         self.judged = self.judged.max(now.min(LATEST));
     }
 
-    /// Tells the present without letting a deadline end anything. Spans that begin are counted from it.
+    /// Tells the present without letting a deadline end anything. Spans that begin are counted from
+    /// it.
     ///
     /// ```
     /// use antiphon::{Config, Connection, Input, Instant};

@@ -1,10 +1,10 @@
 //! Concatenated framing: JSON values back to back, with white space between them or none.
 //!
-//! Here: telling where a value ends, by counting brackets outside strings. Not here: whether it is a valid value.
-//! Kinds of brackets are not compared; `[}` is a frame that a validator refuses.
+//! Here: telling where a value ends, by counting brackets outside strings. Not here: whether it is
+//! a valid value. Kinds of brackets are not compared; `[}` is a frame that a validator refuses.
 //!
-//! The rules guarded: a bracket inside a string counts for nothing; every byte is looked at once; and whatever stands
-//! between values becomes a frame that will be refused, so that noise is answered and never ends the stream.
+//! A bracket inside a string counts for nothing. Every byte is looked at once. Noise between values
+//! becomes a frame that will be refused, so it is answered and never ends the stream.
 //!
 //! ```text
 //!                   ┌────────────┐  { [                  ┌────────┐  "   ┌──────┐  \   ┌────────┐
@@ -19,10 +19,11 @@
 //!                                             └──────┘
 //! ```
 //!
-//! Numbers and words at top level are no messages of JSON-RPC; they are told apart so that each gets its own answer.
-//! Noise ends at the line or where a message may begin: a stray bracket, or a line of log, costs one refusal, and the
-//! value behind it is read. What cannot be repaired is a value that never closes: it is over the limit sooner or
-//! later, reported, and skipped until its brackets balance.
+//! Numbers and words at top level are no messages of JSON-RPC; they are told apart so that each
+//! gets its own answer. Noise ends with the line or where a message may begin: a stray bracket, or
+//! a line of log, costs one refusal, and the value behind it is read. A value that never closes
+//! cannot be repaired: sooner or later it is over the limit, is reported, and is skipped until its
+//! brackets balance.
 
 use core::ops::Range;
 

@@ -1,10 +1,11 @@
 //! Content-Length framing: the base protocol of LSP and DAP.
 //!
-//! Here: header lines, their meaning, the count of the body. Not here: how a header is written (`write`).
+//! Here: header lines, their meaning, the count of the body. Not here: how a header is written
+//! (`write`).
 //!
-//! The rules guarded: lengths are bytes; a length that is missing, contradictory or not a plain number ends the
-//! stream, since the next header could be anywhere; a body over the limit is skipped by counting and the stream goes
-//! on. Memory follows what was received, never what was declared.
+//! Lengths are bytes. A length that is missing, contradictory or not a plain number ends the
+//! stream, because the next header could be anywhere. A body over the limit is skipped by counting,
+//! and the stream goes on. Memory follows what was received, never what was declared.
 //!
 //! ```text
 //!  ␍ ␊ C o n t e n t - L e n g t h : ␠ 2 ␍ ␊ ␍ ␊ { }        ┌──────┐ empty line  ┌──────┐
@@ -15,10 +16,11 @@
 //!                                                                          └──────┘
 //! ```
 //!
-//! Read with tolerance: a bare LF or several CR for CR LF (text-mode pipes on Windows write CR CR LF), blank lines
-//! ahead of a block (a stray `println`), no blank or many around the colon, leading zeros, a byte order mark ahead of
-//! a block (some runtimes write one per writer). Not tolerated, because that is how misunderstandings and attacks
-//! look: a line that is no header, such as `POST / HTTP/1.1` from a browser, or `{` from a peer with newlines.
+//! Tolerated: a bare LF or several CR for CR LF (text-mode pipes on Windows write CR CR LF), blank
+//! lines ahead of a block (a stray `println`), no blank or many around the colon, leading zeros, a
+//! byte order mark ahead of a block (some runtimes write one per writer). Not tolerated, because
+//! misunderstandings and attacks look like this: a line that is no header, such as
+//! `POST / HTTP/1.1` from a browser, or `{` from a peer that frames by newlines.
 
 use core::ops::Range;
 

@@ -2,8 +2,8 @@
 //!
 //! Here: the decision, made once per stream. Not here: the framings.
 //!
-//! The rule guarded: white space and a byte order mark decide nothing; then a letter can only begin a header name,
-//! and everything else goes to lines, which survive whatever comes.
+//! White space and a byte order mark decide nothing. A letter behind them can only begin a header
+//! name. Any other byte selects newline framing, which survives noise.
 //!
 //! ```text
 //!  ␠ ␊  EF BB BF  {      → Newline            ␍ ␊  C o n t e n t …   → ContentLength

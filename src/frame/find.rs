@@ -1,14 +1,14 @@
 //! Searches over bytes that the framings share.
 //!
-//! Here: the next line feed, the end of a run of blanks or of plain text. Not here: what either means. The naive twins stand in the
-//! tests below.
+//! Here: the next line feed, and the end of a run of blanks or of plain text. Not here: what either
+//! means. The naive twins stand in the tests below.
 
 use crate::target::SMALL;
 
-/// Up to how many new bytes are looked at before all else: they may be looked at twice.
+/// How many new bytes may be looked at before all else. They may be looked at twice.
 const FEW: usize = 16;
 
-/// What is new of `unread` behind the bytes that were `seen`, if that is little.
+/// The new bytes of `unread`, behind those that were `seen`, if they are few.
 #[inline]
 pub(super) fn few_new(unread: &[u8], seen: usize) -> Option<&[u8]> {
     let new = unread.get(seen..);

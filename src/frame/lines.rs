@@ -2,9 +2,9 @@
 //!
 //! Here: finding the end of a line and holding it to its limit. Not here: whether the line is JSON.
 //!
-//! The rules guarded: LF ends a line and one CR before it goes with it; blanks before the first other byte are taken
-//! as they come, so blank lines vanish and indentation is free; the limit counts what lies between. A line that is
-//! over it is reported once and skipped to its LF, and the next line is as good as ever.
+//! LF ends a line, and one CR before it goes with it. Blanks before the first other byte are taken
+//! as they come, so blank lines vanish and indentation is free. The limit counts the bytes between.
+//! A line over the limit is reported once and skipped to its LF; the next line is read as usual.
 //!
 //! ```text
 //!  ␠ ␍ ␊ { " a " : 1 } ␍ ␊ { …           ┌──────────┐  too long, no LF yet  ┌──────────┐

@@ -1,6 +1,7 @@
 //! Messages that the transport keeps apart itself: WebSocket messages, HTTP bodies, queue entries.
 //!
-//! Here: the size check, all that is left to do. There is no state: every call is a frame of its own.
+//! Here: the size check, which is all that is left to do. There is no state: every call is a frame
+//! of its own.
 
 use super::cut::{Cut, Limits, Unread};
 

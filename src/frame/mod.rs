@@ -1,11 +1,12 @@
 //! Cutting a stream of bytes into frames, and putting frames into a stream.
 //!
-//! Here: [`Framer`], usable alone (the Debug Adapter Protocol frames other JSON the same way), and the writing side
-//! for the outbox. Not here: any look into a body; whether it is JSON is decided above. Each framing has a file of
-//! its own with its rules and its picture: `lines`, `content_length`, `concatenated`, `messages`, `detect`.
+//! Here: [`Framer`], usable alone (the Debug Adapter Protocol frames other JSON the same way), and
+//! the writing side for the outbox. Not here: any look into a body; the caller decides whether it
+//! is JSON. Each framing has a file of its own with its rules and its picture: `lines`,
+//! `content_length`, `concatenated`, `messages`, `detect`.
 //!
-//! The rules guarded: the framer buffers nothing and allocates nothing; bytes presented again are not examined
-//! again, so feeding one byte at a time is linear; and however the input is split, the same frames, over-long
+//! The framer buffers nothing and allocates nothing. Bytes presented again are not examined again,
+//! so feeding one byte at a time is linear. However the input is split, the same frames, over-long
 //! frames and errors come out.
 //!
 //! ```text
@@ -66,8 +67,9 @@ pub struct Framer {
     cutter: Cutter,
 }
 
-/// What a [`Framer`] remembers; it is told framing and limits each time. For a connection, whose configuration has
-/// them: where that is known when the program is built, the other framings are not in it.
+/// What a [`Framer`] remembers between calls. Framing and limits are given with each call, because
+/// a connection has them in its configuration. If the configuration is known when the program is
+/// built, the other framings are left out of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct Cutter {
     codec: Codec,
@@ -217,8 +219,9 @@ impl Cutter {
         cut
     }
 
-    /// The frame that begins here, and how many bytes are taken with it, if it is all there and written as nearly every
-    /// peer writes it. It is the one that [`cut`](Self::cut) finds, and taken as by it.
+    /// The frame that begins here, and how many bytes are taken with it, if it is complete and
+    /// written as nearly every peer writes it. [`cut`](Self::cut) finds the same frame and takes
+    /// the same bytes.
     #[inline]
     pub(crate) fn whole(
         &mut self,
@@ -238,9 +241,9 @@ impl Cutter {
         Some((body, taken))
     }
 
-    /// Whether the frame that has begun is still incomplete, as [`cut`](Self::cut) would find: for a few bytes more
-    /// than before, so that a frame that comes in by bytes costs little for each. False also where it takes more than
-    /// a glance; then it is as if nobody had asked.
+    /// Whether the frame that has begun is still incomplete, as [`cut`](Self::cut) would find. It
+    /// looks only at a few bytes more than before, so a frame that comes in byte by byte costs
+    /// little for each. False also if that is not enough to tell; nothing has changed then.
     #[inline]
     pub(crate) fn goes_on(&mut self, only: Option<Framing>, limits: Limits, unread: &[u8]) -> bool {
         match &mut self.codec {
@@ -261,15 +264,15 @@ impl Cutter {
         !SMALL && may_be(only, Framing::Concatenated) && self.codec.concatenated().is_some()
     }
 
-    /// Where the next value stands, if it is an object that ends where a line does. Who finds that a whole value
-    /// stands there says so by [`pass`](Self::pass), and it is the frame that [`cut`](Self::cut) would have found by
-    /// counting brackets; who does not, cuts.
+    /// Where the next value stands, if it is an object that ends where a line does. A caller that
+    /// finds a whole value there takes it by [`pass`](Self::pass): it is the frame that
+    /// [`cut`](Self::cut) would have found by counting brackets. Any other caller cuts.
     pub(crate) fn guess(&self, limits: Limits, unread: &[u8]) -> Option<Range<usize>> {
         let codec = self.codec.concatenated();
         codec.and_then(|codec| codec.guess(unread, limits))
     }
 
-    /// Takes the first bytes of what was presented: a guess was right.
+    /// Takes the first bytes of what was presented, after a right guess.
     pub(crate) fn pass(&mut self, bytes: usize) {
         self.position = self.position.saturating_add(bytes as u64);
     }
@@ -330,8 +333,8 @@ impl Cutter {
     }
 }
 
-/// Whether a cutter that is only ever of the framing `only` can have the codec of `framing`. Always so where that is
-/// not known.
+/// Whether a cutter made for the framing `only` can have the codec of `framing`. Always true if
+/// `only` is not known.
 const fn may_be(only: Option<Framing>, framing: Framing) -> bool {
     match only {
         None => true,

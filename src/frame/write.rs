@@ -1,11 +1,12 @@
 //! Putting frames into a stream: the header before a body, the line feed behind it.
 //!
-//! Here: room for a header, its number, the delimiter. Not here: the body, which the caller appends between `begin`
-//! and `finish`.
+//! Here: room for a header, its number, the delimiter. Not here: the body, which the caller appends
+//! between `begin` and `finish`.
 //!
-//! The rules guarded: the header stands directly before its body with the shortest number. Padding is no way out of
-//! not knowing the length: clangd reads leading zeros as octal, lsp-server refuses extra blanks. So a length that is
-//! known costs one copy; for one that is not, room is left for a guess and the body moved by the difference.
+//! The header stands directly before its body with the shortest number. Padding cannot make up for
+//! an unknown length: clangd reads leading zeros as octal, lsp-server refuses extra blanks. So a
+//! known length costs one copy. For an unknown one, room is left for a guess, and the body is moved
+//! by the difference.
 //!
 //! ```text
 //!  begin     … earlier frames │ Content-Length: ___␍␊␍␊ │

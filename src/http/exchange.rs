@@ -184,7 +184,7 @@ impl<T> fmt::Debug for ClientExchange<T> {
 
 /// Where a request is to be sent again, if the reply to it says so: 307 and 308 within the origin
 /// of `from`, an absolute URL, `followed` times before this one. A POST is never made into a GET,
-/// and never sent to somebody else.
+/// and never sent to another origin.
 ///
 /// ```
 /// use antiphon::http::redirect;

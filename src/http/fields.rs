@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
 
     /// Takes one line: its name, in any case, and its value.
     pub fn line(&mut self, name: &str, value: &'a [u8]) {
-        // What is no text is as good as empty, which means nothing in any field of ours.
+        // A value that is no text counts as empty, which means nothing in any of these fields.
         let text = core::str::from_utf8(value).unwrap_or_default().trim();
         let Some(at) = ONCE
             .iter()
@@ -239,7 +239,7 @@ fn is_host(text: &str) -> bool {
 /// Counts header lines of a request in its bytes, as they come in.
 ///
 /// Libraries that read HTTP drop a second `Content-Length`, and one beside a `Transfer-Encoding`,
-/// before anybody sees it; RFC 9112 clause 6.3 wants the latter handled as an error.
+/// before their caller sees it. RFC 9112 clause 6.3 wants the latter handled as an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadScan {
     /// How many lines are named `Content-Length`.

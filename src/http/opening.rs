@@ -28,7 +28,7 @@ pub enum Opening {
 /// A request begins with a method, a blank and a target (RFC 9112 clause 3). With a target that is
 /// a path or `*` it is told by the target's first byte, which no JSON and no header block has
 /// there; with any other by the version behind it. JSON and header blocks are told by their first
-/// byte that is no letter, which is mostly the first of all.
+/// byte that is no letter, which usually is their very first byte.
 ///
 /// ```
 /// use antiphon::http::{Opening, opening};
@@ -82,7 +82,7 @@ pub fn opening(bytes: &[u8]) -> Opening {
     }
 }
 
-/// How many bytes `bytes` begins with that are so.
+/// How many bytes at the front of `bytes` fulfil `is_so`.
 fn count(bytes: &[u8], is_so: impl Fn(u8) -> bool) -> usize {
     let end = bytes.iter().position(|byte| !is_so(*byte));
     end.unwrap_or(bytes.len())

@@ -258,7 +258,8 @@ impl HttpRules {
         self.judge_routed(config, head)
     }
 
-    /// Judges a request whose path somebody else has judged: all but the paths is asked.
+    /// Judges a request as [`judge`](Self::judge) does, except for its path. Use it after a router
+    /// has judged the path.
     pub fn judge_routed(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
         if let Some(fault) = head.fault {
             let reply = Answer::text(400, &[fault, "\n"].concat());
@@ -378,7 +379,7 @@ impl Default for HttpRules {
 
 /// Whether a body of this type may be JSON in UTF-8.
 fn is_json(content_type: &str) -> bool {
-    // Mostly there is nothing to take apart.
+    // Most requests send just this, and then there is nothing to take apart.
     if content_type == MEDIA_TYPE {
         return true;
     }

@@ -1,8 +1,9 @@
 //! One byte at a time: the twin of the vector module for machines where flash is dearer than time.
 //!
-//! What bare-metal targets run, and any target with `--cfg antiphon_small`, by which it is measured and tested. Same names,
-//! same answers as the other twins; see there. Rule guarded: a block is one byte, so every search ends where it should
-//! without a case for what is shorter than a block.
+//! Bare-metal targets run it, and any target with `--cfg antiphon_small`, by which it is measured
+//! and tested. It has the names of the other twins and gives the answers that they give; see there.
+//! A block is one byte, so every search ends where it should without a case for what is shorter
+//! than a block.
 
 use core::marker::PhantomData;
 use core::str::Utf8Error;

@@ -1,22 +1,25 @@
-//! Reading JSON: whole values with a stack of bits instead of frames, and what stands between tokens.
+//! Reading JSON: whole values with a stack of bits instead of frames, and what stands between
+//! tokens.
 //!
-//! Lives here: blanks, keys, and the loop that passes over one array or object of any nesting. Does
-//! not live here: strings, numbers and words (`tokens`), and which member of a message is which
-//! (`scan`). Rules guarded: every byte is judged by RFC 8259; nesting costs one bit, and one stack
-//! frame more after every 63 levels, of which there are 128 at most, and where long strings begin.
+//! Here: blanks, keys, and the loop that passes over one array or object of any nesting. Not here:
+//! strings, numbers and words (`tokens`), and which member of a message is which (`scan`).
 //!
-//! A position is passed in and the next one comes back, so the compiler keeps it in a register;
-//! the cursor itself only remembers what the whole text must be told about afterwards.
+//! Every byte is judged by RFC 8259. Nesting costs one bit a level. It costs a stack frame more
+//! after every 63 levels, of which there are 128 at most, and where long strings begin.
+//!
+//! Each function takes a position and returns the next one, so the compiler keeps it in a register.
+//! The cursor itself only remembers what must be said of the whole text afterwards.
 //!
 //! Reading at or behind the end yields a NUL byte. No token begins with or holds a raw NUL, so the
 //! end needs no test of its own on the good path; the failing path tells the two apart.
 //!
-//! How the good path is kept short: whether the text is UTF-8 is found out once, before anything
-//! else (`utf8`), so that strings are only searched for their end. What stands between tokens is done
-//! with inline when there are no blanks; everything else is a call away.
+//! The good path is kept short. Whether the text is UTF-8 is found out once, before anything else
+//! (`utf8`), so strings are only searched for their end. What stands between tokens is handled
+//! inline if there are no blanks; everything else is a call away.
 //!
-//! What is forced inline in the scanner, here and in `grid`, `tokens`, `scan` and `simd`: without it a block of long
-//! strings takes 37 % more instructions, and a small request 6 % (`benches/instructions/run.py`: `parse 06` and `parse 01`).
+//! Parts of the scanner are forced inline, here and in `grid`, `tokens`, `scan` and `simd`. Without
+//! it a block of long strings takes 37 % more instructions, and a small request 6 %
+//! (`benches/instructions/run.py`: `parse 06` and `parse 01`).
 
 use super::flags::TextFlags;
 use super::grid::{Grid, HAS_GRID};
@@ -86,8 +89,8 @@ fn leading_spaces(eight: &[u8; 8]) -> usize {
     (others.trailing_zeros() / 8) as usize
 }
 
-/// Something went wrong; the cursor knows what. So small that a position or this comes back in
-/// registers.
+/// A failure whose cause the cursor knows. It is so small that a result with a position comes back
+/// in registers.
 #[derive(Debug)]
 pub(super) struct Failed;
 
@@ -260,8 +263,9 @@ impl<'t> Cursor<'t> {
         self.values::<false>(pos, bracket, open, 1)
     }
 
-    /// Does the same for an array that is likely to hold nothing but a few strings and numbers, as
-    /// positional params do. From anything else on, and after a few long strings, the long way reads the rest.
+    /// Passes over an array that probably holds only a few strings and numbers, as positional
+    /// params do. `values` reads the rest from the first element that is neither, or after a few
+    /// long strings.
     #[inline]
     pub(super) fn plain_array(&mut self, start: usize, open: u32) -> Result<usize, Failed> {
         self.enter(open, start)?;
@@ -308,7 +312,7 @@ impl<'t> Cursor<'t> {
         mut stack: u64,
     ) -> Result<usize, Failed> {
         let windows = self.windows;
-        // Asked for where it is known when the program is built, so that no code is left for what is not.
+        // `ON_GRID` is known when the program is built, so no code is left for the other case.
         let mut grid = if ON_GRID {
             Some(Grid::at(self.text, pos))
         } else {
@@ -317,12 +321,12 @@ impl<'t> Cursor<'t> {
         let mut depth = open;
         let mut long_strings = 0;
         loop {
-            // What is frequent is asked for first.
+            // The frequent kinds are tested first.
             if first == b'"' {
                 pos = match &mut grid {
                     Some(grid) if ON_GRID => self.string_on(grid, pos)?,
                     _ => {
-                        // Where there was an escape there are more.
+                        // A text with one escape usually has more.
                         let window = windows.at(pos).filter(|_| self.has_escapes);
                         if let Some(len) = window.and_then(short_string) {
                             pos + len
@@ -413,7 +417,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Does the same, on the grid if there is one.
+    /// Passes over a key as [`key`](Self::key) does, on the grid if there is one.
     #[inline(always)]
     fn key_on<const ON_GRID: bool>(
         &mut self,
@@ -431,8 +435,8 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Does the same for a key that is long, escaped or at the end of the text, has blanks behind
-    /// it, or is none.
+    /// Passes over a key and its colon if the key is long, escaped or at the end of the text, or
+    /// has blanks behind it. Fails if there is no key.
     #[inline(never)]
     fn any_key(&mut self, pos: usize, first: u8) -> Result<(usize, u8), Failed> {
         if first != b'"' {
@@ -440,14 +444,14 @@ impl<'t> Cursor<'t> {
         }
         let end = self.string(pos)?.end;
         if end - pos > RESERVED.len() + 1 {
-            // The last thing that is done, so that shorter keys save no registers for it.
+            // A tail call, so that shorter keys save no registers for it.
             return self.long_key(pos, end);
         }
         self.colon(end)
     }
 
-    /// Does the same for a key from `start` to `end` that may be one that serde_json treats in
-    /// secret ways. Those are too long for the short cuts, so all of them come here.
+    /// Passes over the colon of a key from `start` to `end`, and notes whether serde_json treats
+    /// the key in secret ways. Such keys are too long for the short cuts, so all of them come here.
     #[inline(never)]
     fn long_key(&mut self, start: usize, end: usize) -> Result<(usize, u8), Failed> {
         self.note_key(start, end);

@@ -1,7 +1,7 @@
 //! The exact value of a number, for comparing two spellings of it. Not for calculating.
 //!
-//! Rule guarded: nothing is expanded and nothing goes through floating point, so that a short text
-//! with a huge exponent costs no more than its length.
+//! Nothing is expanded and nothing goes through floating point, so a short text with a huge
+//! exponent costs no more than its length.
 
 /// The exact value of a JSON number, read off its text without expanding anything:
 /// `0.d₁d₂d₃… × 10^point`, where the digits have no zero at either end.

@@ -1,12 +1,12 @@
 //! From a validated text into a caller's type, by way of serde_json.
 //!
-//! Rule guarded: what the type reads is what the scanner validated. With its feature `raw_value`,
-//! which this crate needs, and with `arbitrary_precision`, which any crate of a program can switch
-//! on for all, serde_json replaces an object of the form `{"$serde_json::private::RawValue":"…"}`
-//! by the document inside the string. A filter would then see another document than the handler
-//! behind it, and a few nested levels of this overflow the stack, for each starts a new depth
-//! count. So such keys are refused before serde_json sees them. The scan notes them as it passes
-//! over them: decoding searches nothing.
+//! The type reads what the scanner validated, and nothing else. With its feature `raw_value`, which
+//! this crate needs, and with `arbitrary_precision`, which any crate of a program can switch on for
+//! all, serde_json replaces an object of the form `{"$serde_json::private::RawValue":"…"}` by the
+//! document inside the string. A filter would then see another document than the handler behind it.
+//! And a few nested levels of this overflow the stack, because each starts a new depth count. So
+//! such keys are refused before serde_json sees them. The scan notes them as it passes over them,
+//! so decoding searches nothing.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;

@@ -1,8 +1,8 @@
 //! Raw JSON as a part of other values: `Json` and `OwnedJson` through serde.
 //!
-//! Lives here: the private protocol of serde_json's `RawValue`, by which a text is inserted as it is.
-//! Rule guarded: raw JSON is written as the JSON that it is or not at all. A format that does not
-//! know the protocol would write a struct with a strange name, and nobody would notice.
+//! Here: the private protocol of serde_json's `RawValue`, by which a text is inserted as it is. Raw
+//! JSON is written as the JSON that it is, or not at all: a format that does not know the protocol
+//! would silently write a struct with a strange name.
 
 use core::any::type_name;
 

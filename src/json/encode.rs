@@ -1,8 +1,8 @@
 //! From strings, and from texts that are JSON already, to JSON text appended to a buffer; and the
 //! error of a value that has none. Values of other types: `serializer`.
 //!
-//! Rules guarded: the output has no blanks and no raw line breaks; a refused value leaves the
-//! buffer as it was; nothing is allocated but the buffer's growth.
+//! The output has no blanks and no raw line breaks. A refused value leaves the buffer as it was.
+//! Nothing is allocated but the buffer's growth.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};

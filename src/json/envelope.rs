@@ -1,9 +1,9 @@
-//! What is known of one object of a message once it has been scanned: which members there are, where
-//! and what kind each is, and what in it is out of the ordinary.
+//! What is known of one object of a message once it has been scanned: which members there are,
+//! where and what kind each is, and what in it is out of the ordinary.
 //!
-//! Here: the places, by which a message is read later. Not here: how they are found (`scan`), and what
-//! the members mean (floor 1). Rule guarded: of a repeated name the first occurrence is kept, and that it
-//! is repeated is remembered.
+//! Here: the places, by which a message is read later. Not here: how they are found (`scan`), and
+//! what the members mean (`message`). The first occurrence of a repeated name is kept, and the
+//! repetition is remembered.
 
 use core::ops::Range;
 

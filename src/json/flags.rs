@@ -1,4 +1,4 @@
-//! What is noted about a text while it is scanned, so that nobody has to search it again.
+//! What is noted about a text while it is scanned, so that it need not be searched again.
 
 /// What the scan has seen in a text. A flag may be set for the sake of a larger text around the
 /// value; a flag that is not set is certain.
@@ -8,7 +8,7 @@ pub(crate) struct TextFlags(u8);
 impl TextFlags {
     /// Nothing of what there are flags for.
     pub(crate) const NONE: Self = Self(0);
-    /// Nobody knows any more: anything may be in the text.
+    /// Nothing is known of the text any more: anything may be in it.
     pub(crate) const UNKNOWN: Self = Self(Self::LINE_BREAKS | Self::RESERVED_KEY);
     const LINE_BREAKS: u8 = 1;
     const RESERVED_KEY: u8 = 2;

@@ -1,11 +1,12 @@
-//! The stops of a text, block by block where blocks stand, and not from wherever a token begins.
+//! The stops of a text by blocks of a fixed grid, instead of blocks that begin where a token does.
 //!
-//! Lives here: which block is at hand, and the next stop in it. Does not live here: what a stop means (`tokens`, `cursor`).
-//! Rule guarded: wherever it is asked from, what is said is the next stop from there.
+//! Here: which block is at hand, and the next stop in it. Not here: what a stop means (`tokens`,
+//! `cursor`). From any position, the grid gives the next stop from there.
 //!
-//! Why: the place where a token begins is known only once the one before has ended, and a search from there waits for a
-//! load, a comparison and a count each time. A block of the grid is judged before anybody knows where its tokens begin,
-//! so that in long strings only the count is waited for. Among short tokens a block at each of them is quicker.
+//! Why: the place where a token begins is known only once the one before has ended, and a search
+//! from there waits for a load, a comparison and a count each time. A block of the grid is judged
+//! before it is known where its tokens begin, so in long strings only the count is waited for.
+//! Among short tokens a block at each of them is quicker.
 
 use super::plain::{LONG, Stops};
 use super::reserved::RESERVED;

@@ -19,7 +19,7 @@ pub(super) fn is_short_escape(byte: u8) -> bool {
             )
         };
     }
-    // Which one it is nobody can foretell: a table has no branches.
+    // Which one it is cannot be predicted, and a table has no branches.
     const TABLE: [bool; 256] = {
         let mut table = [false; 256];
         let mut byte = 0;

@@ -1,15 +1,15 @@
 //! JSON text: checked once, sliced, never reprinted.
 //!
-//! Lives here: the validating scanner (`scan` over `cursor` and `plain`, whose blocks are judged by
-//! the vector code of `simd` or its twins `swar` and `bytes`), [`Json`] and what can be
-//! read from it (`text`, `string`, `walk`), the way into a caller's types (`decode`) and the way
-//! out of them (`encode`, `serializer`, `number`), raw JSON as a part of those types (`embed`), the
-//! exact value of a number (`decimal`), and text that outlives its input (`owned`, `kept`).
-//! Does not live here: what a JSON-RPC message means. The scanner knows the six member names of an
-//! envelope and nothing else of the protocol.
+//! Here: the validating scanner (`scan` over `cursor` and `plain`, whose blocks are judged by the
+//! vector code of `simd` or its twins `swar` and `bytes`), [`Json`] and what can be read from it
+//! (`text`, `string`, `walk`), the way into a caller's types (`decode`) and the way out of them
+//! (`encode`, `serializer`, `number`), raw JSON as a part of those types (`embed`), the exact value
+//! of a number (`decimal`), and text that outlives its input (`owned`, `kept`). Not here: what a
+//! JSON-RPC message means. The scanner knows the six member names of an envelope and nothing else
+//! of the protocol.
 //!
-//! Rules guarded: untrusted text is validated before anything else looks at it and is never parsed
-//! into a tree; what is passed on is passed on byte for byte; no input nests calls more than four deep. This
+//! Untrusted text is validated before anything else looks at it, and is never parsed into a tree.
+//! What is passed on is passed on byte for byte. No input nests calls more than four deep. This
 //! folder is the only place that names `serde_json`.
 //!
 //! ```text

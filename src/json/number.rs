@@ -1,8 +1,8 @@
 //! Numbers of our own, written as decimal digits.
 //!
-//! Does not live here: numbers of a peer, which are never read or reprinted. Rules guarded: no
-//! allocation; integers without the machinery of `core::fmt`; floats with the shortest digits
-//! that read back the same, laid out exactly as serde_json lays them out.
+//! Not here: a peer's numbers, which are never read or reprinted. Writing allocates nothing.
+//! Integers are written without the machinery of `core::fmt`. Floats have the shortest digits that
+//! read back the same, laid out exactly as serde_json lays them out.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -88,8 +88,8 @@ fn eight_digits(n: u32) -> u64 {
     tens | (pairs - 10 * tens) << 8
 }
 
-/// Does the same in steps that a small machine has an instruction for, and without a table: a library's
-/// division of 64 bits is larger than all else that writes numbers.
+/// Writes a number digit by digit, in steps that a small machine has an instruction for and without
+/// a table. A library's division of 64 bits is larger than all other code that writes numbers.
 #[cfg(any(target_os = "none", antiphon_small, test))]
 fn write_one_by_one(out: &mut Vec<u8>, n: u64) {
     let mut digits = [0; 20];

@@ -1,4 +1,4 @@
-//! `OwnedJson`: the same as `Json`, with its own copy of the text.
+//! `OwnedJson`: one valid JSON value, as `Json` is, with its own copy of the text.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,11 +1,12 @@
 //! Passing over the inside of a string, many bytes at a time.
 //!
-//! Here: which twin judges the bytes, and the search for the next byte that is not plain. Not here: what that byte means.
-//! Rule guarded: a search stops at the first byte that is a quote, a backslash or a control character, or at the end, and
-//! nowhere else.
+//! Here: which twin judges the bytes, and the search for the next byte that is not plain. Not here:
+//! what that byte means. A search stops at the first byte that is a quote, a backslash or a control
+//! character, or at the end, and nowhere else.
 //!
-//! `simd` is used on x86-64, `bytes` on bare metal, `swar` everywhere else. Built with `--cfg antiphon_portable` or
-//! `--cfg antiphon_small` the crate uses `swar` or `bytes` anywhere, by which they are measured and tested.
+//! `simd` is used on x86-64, `bytes` on bare metal, `swar` everywhere else. Built with
+//! `--cfg antiphon_portable` or `--cfg antiphon_small`, the crate uses `swar` or `bytes` on any
+//! target, so that they can be measured and tested.
 
 #[cfg(any(target_os = "none", antiphon_small))]
 use super::bytes::{self as twin, self as search};

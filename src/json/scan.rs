@@ -1,11 +1,11 @@
 //! One pass over a whole text: is it JSON, and where are the members of its envelopes?
 //!
-//! Lives here: the spans a message is later read from. Does not live here: the grammar of tokens
-//! (`cursor`), and any judgement of what the members say (floor 1).
+//! Here: the spans a message is later read from. Not here: the grammar of tokens (`cursor`), and
+//! any judgement of what the members say (`message`).
 //!
-//! Rules guarded: nothing is handed out before the last byte has been validated; a name is a name
-//! however it is escaped; a repeated name is noticed, and the first occurrence kept, because two
-//! readers that take different occurrences are an attack.
+//! Nothing is handed out before the last byte has been validated. A name counts however it is
+//! escaped. A repeated name is noticed and its first occurrence kept: if two readers took different
+//! occurrences, an attacker could show each of them another message.
 //!
 //! ```text
 //!   {"jsonrpc":"2.0","method":"sum","params":[1,2],"id":7}     Single: one envelope
@@ -247,7 +247,7 @@ fn scan_method(
     Ok(end)
 }
 
-/// Does the same for an id, a number as a rule.
+/// Reads an id, a number as a rule, at `value`; returns the position behind it.
 #[inline]
 fn scan_id(
     cursor: &mut Cursor<'_>,
@@ -267,7 +267,8 @@ fn scan_id(
     Ok(end)
 }
 
-/// Does the same for params or a result: an array or an object as a rule, and a result often a string or a number.
+/// Reads params or a result at `value`; returns the position behind it. They are an array or an
+/// object as a rule, and a result often is a string or a number.
 #[inline]
 fn scan_body(
     cursor: &mut Cursor<'_>,
@@ -355,7 +356,8 @@ fn short_number(text: &[u8], start: usize) -> Option<(i32, usize)> {
     Some((if negative { -number } else { number }, pos))
 }
 
-/// Does the same for an error, if it is written as nearly every peer writes it; nothing otherwise.
+/// Reads an error at `value`, if it is written as nearly every peer writes it; returns the position
+/// behind it. Gives nothing for any other.
 #[inline(never)]
 fn scan_error(
     cursor: &mut Cursor<'_>,

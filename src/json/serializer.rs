@@ -1,11 +1,11 @@
 //! A serde serializer that appends compact JSON to a `Vec<u8>`.
 //!
 //! serde_json's own needs `std::io` to write into a buffer that already exists; this one does not,
-//! and is smaller. Rules guarded: byte for byte the output of serde_json; valid JSON or an error,
-//! even if a `Serialize` breaks serde's rules; what failed leaves no trace.
+//! and is smaller. Its output is byte for byte that of serde_json. It is valid JSON or an error,
+//! even if a `Serialize` breaks serde's rules. A value that failed leaves no trace.
 //!
-//! Does not live here: what may stand only at certain places, map keys and text that is JSON
-//! already (`serializer_parts`).
+//! Not here: what may stand only at certain places, namely map keys and text that is JSON already
+//! (`serializer_parts`).
 
 use alloc::vec::Vec;
 use core::fmt::{self, Display};

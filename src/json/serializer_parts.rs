@@ -1,8 +1,8 @@
 //! The serializers for places where not every value may stand.
 //!
-//! Lives here: [`KeyWriter`] for a map key, which puts quotes around scalars, and [`RawWriter`] for
-//! the text inside serde_json's private struct tokens. Rule guarded: what cannot stand there is
-//! refused, for there would be no JSON for it.
+//! Here: [`KeyWriter`] for a map key, which puts quotes around scalars, and [`RawWriter`] for the
+//! text inside serde_json's private struct tokens. A value that cannot stand there is refused,
+//! because there is no JSON for it.
 
 use core::fmt::Display;
 

@@ -1,11 +1,12 @@
 //! Sixteen bytes at once, with the vector instructions that every x86-64 processor has (SSE2).
 //!
-//! The only file with `unsafe` in it, and the only reason for it: the vector instructions are declared unsafe where a
-//! function does not name the feature, and a `str` can be made of bytes known to be ASCII without looking at them again.
-//! `swar` is the twin that other targets run and that tests compare with: same names, same answers, no `unsafe`.
+//! This is the only file with `unsafe` in it, for two reasons. The vector instructions are declared
+//! unsafe in a function that does not name the feature. And a `str` is made of bytes known to be
+//! ASCII without looking at them again. `swar` is the twin that other targets run and that tests
+//! compare with: it has the same names, gives the same answers and has no `unsafe`.
 //!
-//! Rules guarded: loads go through references to whole blocks, never through an address that was calculated; no processor
-//! is detected, and nothing here depends on which one it is.
+//! Loads go through references to whole blocks, never through an address that was calculated. No
+//! processor is detected, and nothing here depends on which one it is.
 #![allow(
     unsafe_code,
     reason = "the one vector module; tests/floors.rs holds it to be the only one"

@@ -1,7 +1,8 @@
 //! Where the vector module's search in a string stops, as a bit for each byte of a block.
 //!
-//! Here: what is read out of the bits. Not here: the instructions that make them (`simd`), so that nothing is here that
-//! has to be believed. Rule guarded: a stop is passed over only if it is part of a short escape, whole in the block.
+//! Here: what is read out of the bits. Not here: the instructions that make them (`simd`), so this
+//! file has no `unsafe`. A stop is passed over only if it is part of a short escape that lies whole
+//! in the block.
 
 use super::judge::is_short_escape;
 use super::simd::{
@@ -54,8 +55,8 @@ impl Stops {
     /// The stops of a block without the first backslash and what stands right behind it; and whether these two may be passed
     /// over: they are a [short](is_short_escape) escape, or stand behind the first stop that is left.
     ///
-    /// Whether a string has an escape nobody can foretell: nothing here branches on it, and to find the first stop does not
-    /// wait for what is escaped.
+    /// Whether a string has an escape cannot be predicted, so nothing here branches on it. Finding
+    /// the first stop does not wait for what is escaped.
     #[inline]
     pub(super) fn behind_one_escape(block: &[u8; WIDTH]) -> (Self, bool) {
         let [others, backslashes] =

@@ -1,8 +1,8 @@
 //! A string token: what stands between two quotes of a valid text, with its escapes.
 //!
-//! Lives here: comparing and unescaping. Does not live here: finding the token (`cursor`, `walk`).
-//! Rule guarded: two strings are equal when they denote the same code points, whatever the
-//! escapes; a lone surrogate is a code point of its own, never silently replaced.
+//! Here: comparing and unescaping. Not here: finding the token (`cursor`, `walk`). Two strings are
+//! equal when they denote the same code points, whatever the escapes. A lone surrogate is a code
+//! point of its own, never silently replaced.
 
 use alloc::borrow::Cow;
 use alloc::string::String;

@@ -1,8 +1,8 @@
 //! Eight bytes at once in an ordinary register: the portable twin of the vector module.
 //!
-//! What targets without vector code of ours run, and what the vector module is compared with in tests on every target
-//! that has both. Same names, same answers; see there. Rule guarded: every mark is exact, so that the second stop of a
-//! word can be trusted as well as the first.
+//! Targets without vector code of ours run it. Tests compare the vector module with it on every
+//! target that has both. It has the names of that module and gives the answers that it gives; see
+//! there. Every mark is exact, so the second stop of a word can be trusted as well as the first.
 
 use core::str::Utf8Error;
 

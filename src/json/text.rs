@@ -1,8 +1,8 @@
 //! `Json`: a slice that is known to be one valid JSON value.
 //!
-//! Lives here: making one, looking at it, embedding it in other output. Does not live here: the
-//! checking (`scan`, `cursor`) and typed reading (`decode`). Rule guarded: the text is never
-//! changed and never printed where it might be logged.
+//! Here: making one, looking at it, embedding it in other output. Not here: the checking (`scan`,
+//! `cursor`) and typed reading (`decode`). The text is never changed, and never printed where it
+//! might be logged.
 
 use core::fmt;
 

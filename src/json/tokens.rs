@@ -1,12 +1,12 @@
 //! Strings, numbers and words: the tokens that are values by themselves.
 //!
-//! Lives here: where a token ends, and whether it is one. Does not live here: what stands between tokens
-//! (`cursor`), and what they mean. Rule guarded: a token is judged to its last byte by RFC 8259, clauses 3,
-//! 6 and 7.
+//! Here: where a token ends, and whether it is one. Not here: what stands between tokens
+//! (`cursor`), and what they mean. A token is judged to its last byte by RFC 8259, clauses 3, 6 and
+//! 7.
 //!
-//! How the good path is kept short: a string that ends, without escapes, in the first blocks of vector
-//! code is done with inline. What nobody can foretell, as whether a number has a sign or which word it
-//! is, costs no branch, for a processor that guessed wrong loses more than all of it takes.
+//! The good path is kept short. A string without escapes that ends in the first blocks of vector
+//! code is handled inline. What cannot be predicted, such as whether a number has a sign or which
+//! word it is, costs no branch: a wrong guess costs the processor more than the rest of the work.
 
 use super::cursor::{Cursor, Failed};
 use super::grid::{Grid, HAS_GRID};
@@ -23,7 +23,7 @@ pub(super) struct StringToken {
     pub(super) escaped: bool,
 }
 
-/// After so many long strings what else a value has is better read on the grid.
+/// How many long strings of a value are read before the rest of it is read on the grid.
 const FEW: u32 = 4;
 
 /// How the words begin, by [`word_place`].
@@ -64,7 +64,8 @@ impl Cursor<'_> {
         Ok(self.string_of_few(pos, &mut 0)?.unwrap_or(none))
     }
 
-    /// Does the same and counts strings longer than a block; gives nothing for one after the first few of them.
+    /// Passes over the string whose opening quote is at `pos`, and counts strings longer than a
+    /// block. Gives nothing for one of those after the first few.
     #[inline]
     pub(super) fn string_of_few(
         &mut self,
@@ -92,7 +93,7 @@ impl Cursor<'_> {
         self.end_of_string(pos, stops, next).map(Some)
     }
 
-    /// Does the same on a grid; returns where the string ends.
+    /// Passes over the string whose opening quote is at `pos`, on a grid. Returns where it ends.
     #[inline]
     pub(super) fn string_on(&mut self, grid: &mut Grid<'_>, pos: usize) -> Result<usize, Failed> {
         let stop = grid.stop_from(pos + 1);
@@ -110,7 +111,8 @@ impl Cursor<'_> {
         self.end_of_string(pos, stops, next)
     }
 
-    /// Mostly the first stop is the quote that ends the string.
+    /// Passes over what is left of a string, with the stops of the bytes from `pos` up to `next`.
+    /// The first stop usually is the quote that ends the string.
     #[inline]
     fn end_of_string(
         &mut self,
@@ -130,7 +132,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Does the same, with the stops at hand from `pos` up to `next`.
+    /// Passes over what is left of a string whose first stop is no quote, or that has no stop from
+    /// `pos` up to `next`.
     #[inline(never)]
     fn rest_of_string(
         &mut self,
@@ -143,7 +146,7 @@ impl Cursor<'_> {
         let mut escaped = false;
         let mut plain_blocks = u32::from(stops.first().is_none());
         loop {
-            // All stops of a block are met before the next block is looked at.
+            // All stops of a block are handled before the next block is read.
             while let Some(n) = stops.first() {
                 let at = pos + n;
                 match byte_at(at) {
@@ -171,7 +174,7 @@ impl Cursor<'_> {
             pos = next;
             let has_stops;
             if plain_blocks == 0 {
-                // Where there was an escape there are more.
+                // A string with one escape usually has more.
                 (stops, next, has_stops) = escaped_stops_at(text, pos);
             } else {
                 (stops, next) = long_stops_at(text, pos);
@@ -196,11 +199,11 @@ impl Cursor<'_> {
         }
     }
 
-    /// Passes over the number at `pos`, if there is one; it [begins](begins_number) with `first`. The byte
-    /// at hand is always the one at `pos`, so that none but the sign is read twice.
+    /// Passes over the number at `pos`, if there is one; it [begins](begins_number) with `first`.
+    /// `byte` is always the byte at `pos`, so only the sign is read twice.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     pub(super) fn number(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
-        // Whether there is a sign nobody can foretell: it costs no branch.
+        // A sign cannot be predicted, so it costs no branch.
         let digit = pos + usize::from(first == b'-');
         let first = self.byte(digit);
         if !first.is_ascii_digit() {
@@ -251,8 +254,8 @@ impl Cursor<'_> {
         Ok((pos, byte))
     }
 
-    /// Passes over `true`, `false` or `null`, if one of them begins at `pos` with `first`. Which of them it
-    /// is nobody can foretell: it costs no branch.
+    /// Passes over `true`, `false` or `null`, if one of them begins at `pos` with `first`. Which of
+    /// them it is cannot be predicted, so it costs no branch.
     #[inline]
     pub(super) fn word(&mut self, pos: usize, first: u8) -> Result<usize, Failed> {
         let word = WORDS[word_place(first)];

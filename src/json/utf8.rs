@@ -1,11 +1,12 @@
 //! Whether a text is ASCII, as most are, or else UTF-8.
 //!
-//! Here: the verdict, from what the vector module says of single blocks. Not here: what is wrong with a text that is not
-//! UTF-8; the library finds that again. Rule guarded: the verdict is the library's (the tests compare them), for others
-//! rely on it.
+//! Here: the verdict, from what the vector module says of single blocks. Not here: what is wrong
+//! with a text that is not UTF-8; the standard library finds that again. The verdict is always the
+//! one that the standard library gives, because other code relies on it; the tests compare the two.
 
-/// Whether a text is ASCII, by what is said of four blocks of sixteen bytes, of two and of one. Whatever is left behind
-/// whole blocks is covered by blocks at the end, which may overlap those before.
+/// Whether a text is ASCII, as told by functions that judge four blocks of sixteen bytes, two, and
+/// one. Bytes behind the last whole block are covered by blocks at the end, which may overlap those
+/// before.
 #[inline]
 pub(super) fn is_ascii(
     bytes: &[u8],

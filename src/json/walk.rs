@@ -1,8 +1,8 @@
 //! Stepping through the members and elements of a text that is known to be valid.
 //!
-//! Rule guarded: no recursion and no allocation. Since the text is valid, finding the end of a
-//! value only takes counting brackets outside strings. Were it not valid after all, the walk would
-//! end early or yield odd slices, and still neither panic nor loop.
+//! There is no recursion and no allocation. Since the text is valid, finding the end of a value
+//! only takes counting brackets outside strings. Were it not valid after all, the walk would end
+//! early or yield odd slices, and still neither panic nor loop.
 
 use core::fmt;
 

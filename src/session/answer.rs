@@ -14,10 +14,10 @@ impl<W> Session<W> {
     /// Answers a request with a result.
     ///
     /// # Errors
-    /// [`SendError::Closed`] or [`SendError::NotOpen`] if nobody waits for the answer any more,
-    /// except that silence is right for a request that the peer has cancelled under a dialect that
-    /// wants none. Otherwise what was wrong with the result: the peer gets *internal error* instead,
-    /// and a report says so.
+    /// [`SendError::Closed`] or [`SendError::NotOpen`] if no answer is awaited any more. It is no
+    /// error if the peer has cancelled the request under a dialect that wants no answer to it. Any
+    /// other error says what was wrong with the result: the peer gets *internal error* instead, and
+    /// a report says so.
     pub fn respond(&mut self, ticket: Ticket, result: impl Payload) -> Result<(), SendError> {
         self.answer(ticket, |conn, token| conn.respond(token, result))
     }
@@ -34,7 +34,7 @@ impl<W> Session<W> {
         self.answer(ticket, |conn, token| conn.respond_err(token, error))
     }
 
-    /// Answers that nobody serves the request's method.
+    /// Answers that the request's method is unknown.
     ///
     /// # Errors
     /// As [`respond`](Self::respond).
@@ -60,7 +60,7 @@ impl<W> Session<W> {
     pub fn refuse(&mut self, ticket: Ticket) {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let busy = self.conn.config().error_profile.busy();
-        // It is refused only where nobody waits for an answer any more.
+        // It is refused only if no answer is awaited any more.
         let _ = self.respond_err(ticket, &busy);
         if let Some(about) = about {
             self.report(Report::NoCapacity(about));
@@ -85,7 +85,7 @@ impl<W> Session<W> {
             return Err(ticket);
         }
         self.queue.remove_cancelled(ticket.key());
-        // It is refused only where nobody waits for an answer any more.
+        // It is refused only if no answer is awaited any more.
         let _ = self.respond_cancelled(ticket);
         Ok(())
     }
@@ -97,8 +97,8 @@ impl<W> Session<W> {
         self.report(Report::Panicked(about));
     }
 
-    /// The request whose answer was lost because writing it panicked. It has been answered
-    /// *internal error*. Once.
+    /// Takes the request whose answer was lost because writing it panicked. It has been answered
+    /// *internal error*.
     pub fn take_lost(&mut self) -> Option<RequestReport> {
         self.lost.take()
     }
@@ -148,13 +148,13 @@ impl<W> Session<W> {
     }
 
     /// Answers for a handler that gave no answer, as [`abandon`](Self::abandon) does, but makes no
-    /// report. Gives what one would say of the request; none if nobody waits for its answer.
+    /// report. Gives what a report would say of the request; none if its answer is not awaited.
     pub fn answer_for(&mut self, ticket: Ticket) -> Option<RequestReport> {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let key = ticket.key();
         let is_cancelled = self.is_cancelled(key);
         self.let_go(key, ticket.bytes);
-        // Each is refused only where nobody waits for an answer any more.
+        // Each is refused only if no answer is awaited any more.
         if is_cancelled {
             let _ = self.conn.respond_cancelled(ticket.token);
         } else {
@@ -179,7 +179,7 @@ impl<W> Session<W> {
         Some(RequestReport::new(method.as_str(), id.into(), duration))
     }
 
-    /// Forgets a request that is answered, or that nobody will answer.
+    /// Forgets a request that is answered or never will be.
     fn let_go(&mut self, request: RequestKey, bytes: usize) {
         let was_paused = self.is_paused();
         self.cancelled.retain(|cancelled| *cancelled != request);
@@ -209,7 +209,7 @@ impl<W> Drop for Unwinding<'_, W> {
         let session = &mut *self.session;
         session.lost = session.about(key, &method, begun);
         session.let_go(key, bytes);
-        // It is refused only where nobody waits for an answer any more.
+        // It is refused only if no answer is awaited any more.
         session.conn.abandon(key);
         session.poll_end();
     }

@@ -26,8 +26,9 @@ const STALL_MIN: Duration = Duration::from_millis(100);
 /// The most time that is granted after the clock has jumped.
 const GRACE_MAX: Duration = Duration::from_secs(10);
 
-/// How much more time something gets, once, whose deadline is seen so `late`: as much again if the
-/// clock has jumped over it, 10 s at the most.
+/// How much more time is granted, once, if a deadline is noticed `late` after it has passed. From
+/// 100 ms on the clock is taken to have jumped: this is then `late` again, 10 s at the most. Below
+/// that it is zero.
 pub fn grace(late: Duration) -> Duration {
     if late < STALL_MIN {
         return Duration::ZERO;
@@ -130,8 +131,9 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// Tells that the peer itself is gone, as a child that has exited: it awaits no answer and gives
-    /// none. What it had sent has been given. The fault, if that is one, is reported.
+    /// Tells that the peer itself is gone, such as a child that has exited: it awaits no answer and
+    /// gives none. Everything that it had sent must have been handed in before. The fault, if there
+    /// is one, is reported.
     pub fn handle_peer_gone(&mut self, fault: Option<Fault>) {
         if let Some(fault) = fault {
             self.note_fault(fault);

@@ -36,7 +36,7 @@ impl<W> Session<W> {
         self.advance();
     }
 
-    /// Takes a whole message, or the size of one that nobody wanted to assemble, under
+    /// Takes a whole message, or the size of one that was too large to assemble, under
     /// [`Wire::Messages`].
     pub fn handle_message(&mut self, mut message: Input<'_>) {
         if self.phase.is_listening() {
@@ -200,7 +200,7 @@ impl<W> Session<W> {
                     let id = request.id.into();
                     let about = RequestReport::new(&request.method, id, Default::default());
                     let busy = self.conn.config().error_profile.busy();
-                    // It is refused only where nobody waits for an answer any more.
+                    // It is refused only if no answer is awaited any more.
                     let _ = self.conn.respond_err(request.token, &busy);
                     self.report(Report::QueueFull(about));
                 }
@@ -216,7 +216,7 @@ impl<W> Session<W> {
             Event::Cancelled(cancelled) => {
                 if let Some(request) = self.queue.remove_request(cancelled.key) {
                     if cancelled.answer_owed {
-                        // It is refused only where nobody waits for an answer any more.
+                        // It is refused only if no answer is awaited any more.
                         let _ = self.conn.respond_cancelled(request.into_token());
                     }
                 } else if !self.cancelled.contains(&cancelled.key) {
@@ -270,7 +270,7 @@ impl<W> Session<W> {
     }
 }
 
-/// Whether an event shows that the peer has sent a message that is one.
+/// Whether an event shows that the peer has sent a valid message.
 fn is_of_the_peer<W>(event: &Event<'_, W>) -> bool {
     match event {
         Event::Malformed(_) | Event::Closed(_) => false,

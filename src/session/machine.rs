@@ -78,7 +78,7 @@ pub struct Session<W> {
     pub(super) now: Instant,
     /// Deadlines that are due end nothing before this, because the clock has jumped over them.
     pub(super) granted: Option<Instant>,
-    /// The peer has sent a message that is one.
+    /// Whether the peer has sent a valid message.
     pub(super) has_heard: bool,
 }
 
@@ -306,7 +306,7 @@ impl<W> Session<W> {
         self.queue.push_report((report, 0));
     }
 
-    /// Whether nobody waits for the answer to a request any more.
+    /// Whether the answer to a request is no longer awaited.
     pub fn is_cancelled(&self, request: RequestKey) -> bool {
         self.phase.is_over() || self.cancelled.contains(&request)
     }
@@ -335,8 +335,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// How long the peer's end of the stream is awaited after ours: not at all from a peer that does
-    /// not read.
+    /// How long the peer's end of the stream is awaited after ours. Zero if the peer does not read.
     pub fn linger(&self) -> Duration {
         match self.phase.closed() {
             Some(why) if is_unread(why) => Duration::ZERO,
@@ -349,7 +348,7 @@ impl<W> Session<W> {
         self.fault.as_ref()
     }
 
-    /// Whether the peer has sent a message that is one.
+    /// Whether the peer has sent a valid message.
     pub fn has_heard(&self) -> bool {
         self.has_heard
     }
@@ -407,8 +406,8 @@ impl<W> Session<W> {
     }
 }
 
-/// Whether it ended since the peer does not read: nothing more can be said to it, and nothing it says
-/// is of use.
+/// Whether the session ended because the peer does not read. Nothing more can be said to it, and
+/// nothing it says is of use.
 pub(super) fn is_unread(why: Closed) -> bool {
     matches!(
         why,

@@ -185,14 +185,14 @@ impl<W> Queue<W> {
         }
     }
 
-    /// The next thing to do, whatever waits.
+    /// The next thing to do, even if it should wait for others.
     pub(super) fn pop(&mut self) -> Option<Next<W>> {
         self.items.pop_front().map(|item| self.take_out(item))
     }
 
-    /// The next thing to do, for a service that begins requests only if `may_begin`. What is behind
-    /// something that waits for others waits, too, but for cancels and the ends of calls: what is
-    /// waited for may be waiting for them.
+    /// The next thing to do, for a service that begins requests only if `may_begin`. If the first
+    /// entry has to wait, those behind it wait, too. Cancels and the ends of calls do not, because
+    /// the first entry may depend on them.
     pub(super) fn pop_in_order(&mut self, may_begin: bool) -> Option<Next<W>> {
         let is_next_free = match self.items.front()? {
             Item::Request(_) => may_begin,
@@ -223,12 +223,12 @@ impl<W> Queue<W> {
         Some(self.take_out(item))
     }
 
-    /// A request waits for a thread to begin on: notifications behind it wait, too.
+    /// Notes that a request waits for a thread to begin on. Notifications behind it wait, too.
     pub(super) fn postpone(&mut self) {
         self.unbegun += 1;
     }
 
-    /// It has begun, or never will.
+    /// Notes that a postponed request has begun, or never will.
     pub(super) fn begin_postponed(&mut self) {
         self.unbegun = self.unbegun.saturating_sub(1);
     }
@@ -247,19 +247,19 @@ impl<W> Queue<W> {
         self.when_full == WhenFull::Pause && self.is_beyond(1)
     }
 
-    /// Whether so much waits that not even the answer to a call is read for.
+    /// Whether so much waits that nothing is read even while a call waits for its answer.
     pub(super) fn is_overflowing(&self) -> bool {
         self.when_full == WhenFull::Pause && self.is_beyond(2)
     }
 
-    /// Whether so many times what may wait does.
+    /// Whether `times` times as much waits as may.
     fn is_beyond(&self, times: usize) -> bool {
         let max_messages = self.max_messages.saturating_mul(times);
         let max_bytes = self.max_bytes.saturating_mul(times);
         self.messages >= max_messages.max(1) || self.bytes >= max_bytes.max(1)
     }
 
-    /// One message always fits.
+    /// Whether so many bytes may wait as well. One message always fits.
     fn fits(&self, bytes: usize) -> bool {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= self.max_bytes
     }
