@@ -17,7 +17,7 @@ pub struct AdmissionLimits {
     /// thread for each; where a connection is a task, more is customary.
     pub connections_max: usize,
     /// The most connections with one key, so that one address does not take every place. Default
-    /// `usize::MAX`: not limited, for behind a proxy all come from one address.
+    /// `usize::MAX`: not limited, because behind a proxy all come from one address.
     pub per_key_max: usize,
 }
 
@@ -40,9 +40,9 @@ impl Default for AdmissionLimits {
 /// Why there is no room for a connection. It is refused before anything of it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoom {
-    /// `connections_max` are open.
+    /// `connections_max` connections are open.
     Connections,
-    /// `per_key_max` with the same key are open.
+    /// `per_key_max` connections with the same key are open.
     Key,
 }
 

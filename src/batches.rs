@@ -29,7 +29,8 @@ struct Batch {
 }
 
 impl Batch {
-    /// Makes room for about `room` more bytes: as vectors grow, but not beyond what may come in all.
+    /// Makes room for about `room` more bytes. The text grows as vectors do, but not beyond
+    /// `bytes_max`, the most that all answers may have, unless `room` needs more.
     fn make_room(&mut self, room: usize, bytes_max: usize) {
         let (len, capacity) = (self.text.len(), self.text.capacity());
         let wanted = len.saturating_add(room);
@@ -39,8 +40,8 @@ impl Batch {
         }
     }
 
-    /// Forgets what is behind the last whole answer: values are written by foreign code, which may have
-    /// panicked.
+    /// Forgets what is behind the last whole answer: values are written by foreign code, which may
+    /// have panicked.
     fn forget_unfinished(&mut self) {
         #[cfg(panic = "unwind")]
         {

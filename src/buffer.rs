@@ -33,17 +33,20 @@ const QUIET_TURNS: u8 = 16;
 ///
 /// # Memory
 ///
-/// Nothing is allocated until the first `spare`. Then 4 KiB, doubled whenever a message does not fit, and up to
-/// 64 KiB also when a read fills more than half of it; never above the capacity, but while it grows the old storage
-/// is held beside the new one. After a burst a storage above
-/// 64 KiB is kept until the buffer has run empty 16 times in a row with at most a quarter of it used, then dropped;
-/// the next `spare` starts with what the quiet turns needed. [`release`](Self::release) drops it at once, for
-/// drivers that know a connection is idle.
+/// Nothing is allocated until the first `spare`, which allocates 4 KiB. The storage is doubled
+/// whenever a message does not fit, and up to 64 KiB also when a read fills more than half of it.
+/// It never exceeds the capacity, but while it grows the old storage is held beside the new one.
+///
+/// After a burst a storage above 64 KiB is kept until the buffer has run empty 16 times in a row
+/// with at most a quarter of it used. Then it is dropped, and the next `spare` starts with what the
+/// quiet turns needed. [`release`](Self::release) drops it at once, for drivers that know a
+/// connection is idle.
 ///
 /// # Cost
 ///
-/// Bytes are moved to the front only if at least as many were consumed before, or if no other space is left. A
-/// driver that consumes whole frames before it reads again moves each byte a bounded number of times.
+/// Bytes are moved to the front only if at least as many were consumed before, or if no other space
+/// is left. A driver that consumes whole frames before it reads again moves each byte a bounded
+/// number of times.
 ///
 /// ```
 /// use antiphon::ReadBuffer;
@@ -113,7 +116,8 @@ impl ReadBuffer {
         self.peak = self.peak.max(self.len());
     }
 
-    /// Drops the `n` oldest bytes, because they were dealt with. More than are held counts as all of them.
+    /// Drops the `n` oldest bytes, which have been handled. More than are held counts as all of
+    /// them.
     pub fn consume(&mut self, n: usize) {
         self.start += n.min(self.len());
         if self.start == self.end && self.end > 0 {

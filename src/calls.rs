@@ -54,8 +54,8 @@ impl<T> Slot<T> {
 #[derive(Debug)]
 pub(crate) struct Calls<T> {
     slots: Vec<Option<Slot<T>>>,
-    /// One bit a slot, for finding the open ones and the free ones among many. Where a ring has fewer slots than a word has bits,
-    /// the others are set, too.
+    /// One bit a slot, for finding the open ones and the free ones among many. If a ring has fewer
+    /// slots than a word has bits, the other bits are set, too.
     occupied: Vec<u64>,
     deadlines: Deadlines,
     open: usize,
@@ -151,9 +151,10 @@ impl<T> Calls<T> {
         (first.max(1)..self.next).contains(&number)
     }
 
-    /// The number for the next call, if little stands in its way: no limit, no id that a caller chose, no ring that is to
-    /// grow, calls that still hold their slots in one word only, and no end of the numbers. Where calls end in another
-    /// order than they began, about every second slot is held, so whether this one is must not be a branch.
+    /// The number for the next call, if it can be had quickly: no limit is reached, no caller has
+    /// chosen an id, the ring need not grow, a slot is free in this word, and the numbers do not
+    /// end soon. If calls end in another order than they began, about every second slot is held, so
+    /// there is no branch on whether this one is.
     #[inline]
     pub(crate) fn reserve_next(&self, calls_max: usize) -> Option<u64> {
         let from = self.next as usize & self.mask();

@@ -95,7 +95,7 @@ pub(crate) mod sealed {
 /// A payload that has been written: JSON text, or nothing.
 ///
 /// A shell that shares its connection writes values before it takes its lock, so that no code of
-/// theirs runs under it:
+/// the values runs under the lock:
 ///
 /// ```
 /// use antiphon::{Config, Connection, Encoded};

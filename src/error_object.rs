@@ -352,7 +352,7 @@ impl OwnedError {
         Ok(self)
     }
 
-    /// The borrowed form, which has all the questions to ask of an error.
+    /// Lends the error, for code that reads an [`ErrorObject`].
     pub fn as_error(&self) -> ErrorObject<'_> {
         let parts = &*self.0;
         ErrorObject {

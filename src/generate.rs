@@ -43,7 +43,8 @@ const ITEMS_MAX: usize = 8;
 const DEPTH_MAX: usize = 4;
 
 const METHODS: [&str; 3] = ["ask", "tell", "$/cancelRequest"];
-/// Few, so that they meet; some are one id in two spellings, some no id at all.
+/// The ids that messages have: few, so that they repeat. Some are one id in two spellings, some are
+/// no id at all.
 const IDS: [&str; 14] = [
     "1",
     "2",
@@ -83,8 +84,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Makes one that names one of `methods`, if it names any. An empty list is as for
-    /// [`Arbitrary`].
+    /// Makes a message. If it names a method, that is one of `methods`. For an empty list it is
+    /// made as [`Arbitrary`] makes it.
     ///
     /// # Errors
     /// None at present; running out of bytes makes small messages.
@@ -131,7 +132,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Makes one whose items name `methods`, as in [`Message::of`].
+    /// Makes a batch whose items name `methods`, as in [`Message::of`].
     ///
     /// # Errors
     /// As [`Message::of`].
@@ -206,8 +207,8 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Makes one under `framing` ([`Framing::Detect`] is taken as lines), whose messages name
-    /// `methods` as in [`Message::of`].
+    /// Makes a conversation under `framing` ([`Framing::Detect`] is taken as lines), whose messages
+    /// name `methods` as in [`Message::of`].
     ///
     /// # Errors
     /// As [`Message::of`].

@@ -277,7 +277,7 @@ pub struct OwnedId {
 }
 
 impl OwnedId {
-    /// The borrowed form, which has all the questions to ask of an id.
+    /// Lends the id, for code that reads an [`Id`].
     pub fn as_id(&self) -> Id<'_> {
         Id {
             json: self.json.as_json(),
@@ -358,8 +358,9 @@ pub struct CallId {
 }
 
 impl CallId {
-    /// Names a call by a number of the caller's choosing, for a [`Collector`](crate::Collector) of
-    /// its own. `connection` sets it apart from the calls of others. No connection knows it.
+    /// Names a call by a number that the caller chooses, for a [`Collector`](crate::Collector) of
+    /// the caller's own. `connection` sets it apart from the calls of others. No connection knows
+    /// it.
     pub const fn new(connection: u32, number: u64) -> Self {
         Self { connection, number }
     }

@@ -103,7 +103,7 @@ impl KeepAlive {
         }
     }
 
-    /// Tells that something came in: a pong, or any other bytes, for they prove as much.
+    /// Tells that something came in. Any bytes prove that the peer is there, as a pong does.
     pub fn handle_received(&mut self, now: Instant) {
         if matches!(self.state, State::Quiet { .. } | State::Waiting { .. }) {
             self.be_quiet(now);

@@ -14,7 +14,7 @@ use core::fmt;
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkState {
-    /// It is being made. Nothing is sent; calls fail at once or wait, as the driver was told.
+    /// It is being made. Nothing is sent. Calls fail at once or wait, as the driver was configured.
     Connecting,
     /// It sends and receives, and either side may close it.
     Open,
@@ -116,7 +116,7 @@ impl Lifecycle {
         self.state
     }
 
-    /// Goes to another state. Says whether there is a way; if not, nothing has changed.
+    /// Goes to another state. False if there is no such transition; nothing has changed then.
     pub fn go(&mut self, next: LinkState) -> bool {
         if !self.state.may_become(next) {
             return false;

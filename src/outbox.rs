@@ -37,7 +37,7 @@ impl Part {
     }
 }
 
-// In this order, for the reason that `Connection` has.
+// The fields keep this order, for the reason that `Connection` gives.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Outbox<S> {

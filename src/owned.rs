@@ -22,7 +22,7 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
-    /// What there is before a request is put in. Its token answers nothing.
+    /// A request whose parts are not filled in yet. Its token answers nothing.
     const BLANK: Self = Self {
         message: OwnedNotification {
             parts: OwnedParts::BLANK,
@@ -307,7 +307,7 @@ impl Outcome<'_> {
     }
 }
 
-/// Method, params and id behind each other: in place up to 39 bytes, otherwise in one piece of memory.
+/// Method, params and id behind each other: in place up to 39 bytes, otherwise in one allocation.
 ///
 /// ```text
 /// │ method │ params │ id │
@@ -323,7 +323,7 @@ struct OwnedParts {
 }
 
 impl OwnedParts {
-    /// Without anything, which is [put in](Self::fill) where it stays.
+    /// Parts without text, which is [filled in](Self::fill) where they stay.
     const BLANK: Self = Self {
         text: Kept::EMPTY,
         method_end: 0,
@@ -332,7 +332,7 @@ impl OwnedParts {
         flags: TextFlags::NONE,
     };
 
-    /// Of blank ones.
+    /// Fills blank parts.
     #[inline]
     fn fill(&mut self, method: &str, params: Option<Json<'_>>, id: Option<Id<'_>>) {
         self.has_params = params.is_some();

@@ -167,7 +167,7 @@ impl Config {
         config
     }
 
-    /// Bitcoin Core's legacy 1.1 beside 2.0: whatever does not say `"2.0"` is answered with both
+    /// Bitcoin Core's legacy 1.1 beside 2.0: a call that does not say `"2.0"` is answered with both
     /// members, params may have names, and a call without id, or with a null one, is answered too.
     pub const fn bitcoin_legacy() -> Self {
         let mut config = Self::bitcoin();

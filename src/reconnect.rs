@@ -38,7 +38,7 @@ pub enum ReconnectStrategy {
         attempts_max: u32,
         /// The factor from one attempt to the next, at least 1. Customary: 2.0.
         multiplier: f64,
-        /// Up to which part of each delay, from 0 to 1, is taken off at random. Default 0: none.
+        /// The largest part of each delay, from 0 to 1, that is taken off at random. Default 0: none.
         jitter: f64,
     },
 }
@@ -79,9 +79,9 @@ impl core::error::Error for InvalidStrategy {}
 /// What a caller may do about a call that ended with its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resend {
-    /// Send it again on the next connection: doing so cannot do it twice, or that does no harm.
+    /// Send it again on the next connection: it cannot run twice, or running twice does no harm.
     Again,
-    /// Leave it at that: the peer may have acted.
+    /// Do not send it again: the peer may have acted.
     Never,
 }
 
@@ -97,7 +97,7 @@ impl Resend {
     }
 }
 
-/// How often a call that was aborted goes out again, where nothing else is said.
+/// How often an aborted call goes out again by default.
 pub const RESENDS_MAX_DEFAULT: u32 = 3;
 
 /// Judges one call whenever its connection was lost, and bounds how often it goes out again: a

@@ -75,8 +75,8 @@ impl Shutdown {
         }
     }
 
-    /// Begins the end: what is active may take `grace` to finish. Begun again it can only be
-    /// hurried: a second wish to stop, with no grace, gives up at once.
+    /// Begins the end: what is active may take `grace` to finish. A later call can only shorten
+    /// that: with a `grace` of zero, what is active is given up at once.
     pub fn begin(&mut self, now: Instant, grace: Duration) {
         let until = now + grace;
         match self.stage {

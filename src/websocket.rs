@@ -51,7 +51,7 @@ pub struct WebSocketRules {
     /// Whether a request that names no origin is refused too, where `origins` names some. Programs
     /// other than browsers name none, and could name any. Default off.
     pub origin_required: bool,
-    /// Whether the subprotocol `jsonrpc` is spoken of. Default [`Subprotocol::Accept`].
+    /// How the handshake treats the subprotocol `jsonrpc`. Default [`Subprotocol::Accept`].
     pub subprotocol: Subprotocol,
     /// The longest head of the handshake's request or answer, in bytes. A longer request is
     /// answered 431; a longer answer fails. Costs that much while the handshake lasts. Default
@@ -70,7 +70,7 @@ pub struct WebSocketRules {
     pub heartbeat: Option<Duration>,
 }
 
-/// Whether the subprotocol `jsonrpc` is spoken of in the handshake.
+/// How the handshake treats the subprotocol `jsonrpc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subprotocol {
@@ -90,7 +90,7 @@ pub enum Subprotocol {
 pub struct Upgrade<'a> {
     /// The path and query asked for: `/rpc?v=2`.
     pub target: &'a str,
-    /// The values of its `Origin` headers. More than one is none that can be trusted.
+    /// The values of its `Origin` headers. If there is more than one, none can be trusted.
     pub origins: &'a [&'a str],
     /// The subprotocols offered, each by itself.
     pub subprotocols: &'a [&'a str],
@@ -108,11 +108,11 @@ pub struct Refusal {
 /// What is to be done with a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heartbeat {
-    /// It is none: the service is to have it.
+    /// It is no heartbeat: give it to the service.
     Deliver,
-    /// It is one, and needs nothing.
+    /// It is a heartbeat, and needs no answer.
     Heard,
-    /// It is one, and this notification without params answers it.
+    /// It is a heartbeat, and this notification without params answers it.
     Answer(&'static str),
 }
 

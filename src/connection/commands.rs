@@ -218,8 +218,8 @@ impl<T, S: Settings> Connection<T, S> {
         sent.inspect_err(|_| self.calls.rollback(first))
     }
 
-    /// Writes a message up to its params. Compiled into each that writes params: a call and back takes a ninth of what a
-    /// small request does.
+    /// Writes a message up to its params. It is inlined into every caller that writes params: to
+    /// call it and return costs a ninth of what a small request costs.
     #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
     fn begin_message(&mut self, method: &str, params_hint: usize) -> Half {
         let style = self.own_style();
@@ -234,8 +234,8 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Completes a message whose params have been written, or takes it back: a request with its
-    /// number and the id that its caller chose, or a notification. These are handed over apart, in
-    /// registers: a whole that has just been put together in memory would have to be waited for.
+    /// number and the id that its caller chose, or a notification. They are passed separately, in
+    /// registers: a struct that was just written to memory would have to be waited for.
     fn end_message(
         &mut self,
         half: Half,
@@ -347,8 +347,8 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Queues the dialect's notice for giving up call `number`. It passes the soft limit, for it
-    /// makes work for nobody; at the hard limit it is left out.
+    /// Queues the dialect's notice for giving up call `number`. It may pass the soft limit, because
+    /// it makes no new work; at the hard limit it is left out.
     pub(super) fn send_cancel(&mut self, number: u64, reason: Option<&str>) -> bool {
         let Some((method, member)) = self.config.cancel_send.names() else {
             return false;

@@ -27,7 +27,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Items have as many places as bytes have, and those are counted by 32 bits.
+    /// A message has no more items than bytes, and its bytes are counted by 32 bits.
     fn at(batch: u32, position: usize) -> Self {
         let position = position as u32;
         Self { batch, position }
@@ -262,7 +262,8 @@ impl<T, S: Settings> Connection<T, S> {
         })
     }
 
-    /// Carries out a cancel. One with an id is answered null, for it asks for nothing else.
+    /// Carries out a cancel. One with an id is answered with null, because it asks for nothing
+    /// else.
     fn deliver_cancel<'a>(
         &mut self,
         call: &Call<'a>,
@@ -360,7 +361,7 @@ impl<T, S: Settings> Connection<T, S> {
             let cause = MalformedCause::Response(reason);
             return self.report_malformed(cause, text, 0, id, None, origin);
         }
-        // How a 1.0 peer may acknowledge a notification: nobody's fault, so it does not count.
+        // A 1.0 peer may acknowledge a notification like this. It is no fault and does not count.
         let is_acknowledgement = self.config.version.allows_v1()
             && id.is_some_and(|id| id.is_null())
             && matches!(outcome, Outcome::Ok(result) if result.is_null());

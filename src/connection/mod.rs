@@ -92,7 +92,8 @@ pub use commands::{Rejected, SendError};
 /// assert_eq!(response.tag, "the sum");
 /// assert!(matches!(response.outcome, Outcome::Ok(result) if result.as_str() == "15"));
 /// ```
-// In the order in which it is written: what every message is held against stands together, in few lines of a cache.
+// The fields keep this order: those that every message is checked against stand together, in few
+// cache lines.
 #[repr(C)]
 pub struct Connection<T = (), S = Config> {
     config: Settled<S>,
@@ -103,7 +104,8 @@ pub struct Connection<T = (), S = Config> {
     outbox: Outbox<S>,
     /// The latest time that the driver told.
     now: Instant,
-    /// The latest time up to which deadlines may end something: the present, unless the driver has more to read first.
+    /// The latest time up to which deadlines may end something: the present, unless the driver has
+    /// more to read first.
     judged: Instant,
     cutter: Cutter,
     calls: Calls<T>,
@@ -130,7 +132,8 @@ struct Failed(VecDeque<(u64, u64)>);
 struct OwnDeadlines {
     drain: u64,
     frame: u64,
-    /// Of output that has waited since an earlier present, see [`Connection::write_due`]: never where none waits.
+    /// The deadline of output that has waited since an earlier present, see
+    /// [`Connection::write_due`]. Never if none waits.
     write: u64,
 }
 
@@ -202,7 +205,7 @@ impl<T, S: Settings> Connection<T, S> {
         self.poll_some(input)
     }
 
-    /// Whether what comes next is read from a stream, and a frame of it.
+    /// Whether the next thing to read is a frame of a stream.
     #[inline]
     fn is_between(&self, input: &Input<'_>) -> bool {
         self.phase == Phase::Open
@@ -211,8 +214,8 @@ impl<T, S: Settings> Connection<T, S> {
             && input.kind() == InputKind::Stream
     }
 
-    /// Whether so little has come of the frame that has begun that a glance shows it to be still incomplete, and there
-    /// is nothing else to tell.
+    /// Whether a glance at the new bytes shows that the frame that has begun is still incomplete,
+    /// and there is nothing else to tell.
     #[inline(never)]
     fn goes_on(&mut self, input: &Input<'_>) -> bool {
         let limits = self.config.frame_limits();
@@ -399,8 +402,8 @@ impl<T, S: Settings> Connection<T, S> {
             && self.outbox.len() == 0
     }
 
-    /// Whether nothing more is read, for whatever reason. [`Event::Closed`] says which, and may still be
-    /// waiting to be polled for: a command can be the end as well, as an answer that finds the output full.
+    /// Whether nothing more is read. [`Event::Closed`] says why, and may still wait to be polled: a
+    /// command can end the connection, too, such as an answer that finds the output full.
     pub fn has_ended(&self) -> bool {
         self.phase.has_ended()
     }
@@ -440,7 +443,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.drop_unsent_calls();
     }
 
-    /// Takes calls of which no byte has left out of the queue. Where nothing is left in it, nothing waits any more.
+    /// Takes calls of which no byte has left out of the queue. If that empties the queue, no output
+    /// waits any more.
     fn drop_unsent_calls(&mut self) {
         if Calls::<T>::POSSIBLE {
             self.outbox.drop_unsent_calls();

@@ -79,7 +79,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Those of a connection, made if this is the first time that they are needed.
+    /// The parts of a connection, made when they are first needed.
     #[inline]
     pub(super) fn of(parts: &mut Option<Box<Self>>) -> &mut Self {
         parts.get_or_insert_with(Self::make)

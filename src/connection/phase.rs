@@ -20,7 +20,7 @@ pub(super) enum Phase {
     InputEnded,
     /// Nothing new is taken; it ends when all is answered and written.
     Draining,
-    /// Both of these.
+    /// Nothing new is taken, and the driver has reported the end of input.
     DrainingAtEnd,
     /// The input has ended in order. Open requests may still be answered, and their handlers may
     /// notify.

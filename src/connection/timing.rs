@@ -1,7 +1,7 @@
 //! The present goes in: what the driver says of the time.
 //!
 //! Two times are kept. Spans that begin are counted from the present. A deadline ends something
-//! only if it lies before the time by which the driver had read all that had arrived.
+//! only if it is due by the time at which the driver had read all that had arrived.
 
 use super::Connection;
 use crate::config::Settings;

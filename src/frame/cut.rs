@@ -31,10 +31,11 @@ pub enum Cut {
     Frame {
         /// Where the body lies in the bytes presented, without header or delimiter.
         body: Range<usize>,
-        /// Take these when done with the body: all up to the end of the frame, delimiter included.
+        /// How many bytes to take when done with the body: all up to the end of the frame,
+        /// delimiter included.
         taken: usize,
-        /// Whether the end of the stream, not a delimiter, ended it. A line or a top-level number or word may be
-        /// whole or cut short: only its content can tell.
+        /// Whether the end of the stream, not a delimiter, ended the frame. A line or a top-level
+        /// number or word may then be whole or cut short: only its content can tell.
         unterminated: bool,
     },
     /// A frame longer than the limit, reported once, as soon as it is known to be. Later calls skip what remains of
@@ -42,17 +43,19 @@ pub enum Cut {
     Oversize {
         /// The length of the body in bytes where the framing declares it, else `None`.
         bytes: Option<u64>,
-        /// Take these now.
+        /// How many bytes to take now.
         taken: usize,
     },
     /// No complete frame. Present the bytes that remain again, with more behind them.
     Incomplete {
-        /// Take these now: blanks between frames, parts of a frame that is being skipped.
+        /// How many bytes to take now: blanks between frames, parts of a frame that is being
+        /// skipped.
         taken: usize,
     },
-    /// Only when told that the input is at its end: nothing is left, and no frame was cut short.
+    /// The end of the input: nothing is left, and no frame was cut short. Given only if the caller
+    /// said that the input is at its end.
     End {
-        /// Take these: blanks, the rest of an over-long line.
+        /// How many bytes to take: blanks, the rest of an over-long line.
         taken: usize,
     },
 }
@@ -79,37 +82,37 @@ impl Cut {
 pub enum FramingError {
     /// A header line is not `name: value`: another framing, another protocol (HTTP), or text printed into the stream.
     NotAHeader {
-        /// Of the line.
+        /// The offset of the line.
         offset: u64,
     },
     /// The header block does not end within its limit.
     HeaderTooLong {
-        /// Of the block.
+        /// The offset of the block.
         offset: u64,
     },
     /// The header block has no `Content-Length`.
     LengthMissing {
-        /// Of the block.
+        /// The offset of the block.
         offset: u64,
     },
     /// The value of `Content-Length` is not a plain decimal number.
     LengthInvalid {
-        /// Of the line.
+        /// The offset of the line.
         offset: u64,
     },
     /// Two `Content-Length` headers differ.
     LengthContradictory {
-        /// Of the second line.
+        /// The offset of the second line.
         offset: u64,
     },
     /// `Content-Type` names a charset other than UTF-8.
     CharsetUnsupported {
-        /// Of the line.
+        /// The offset of the line.
         offset: u64,
     },
     /// The stream ended inside a frame.
     Truncated {
-        /// Of the frame.
+        /// The offset of the frame.
         offset: u64,
     },
 }

@@ -40,7 +40,6 @@ mod lines;
 mod messages;
 #[cfg(test)]
 mod tests;
-// The outbox will be its first caller outside the tests.
 pub(crate) mod write;
 
 use core::ops::Range;
@@ -58,8 +57,8 @@ pub use cut::{Cut, Framing, FramingError};
 
 /// Cuts a stream into frames, resumably and without memory of its own.
 ///
-/// Present all bytes that were received and not yet taken; take what the answer says; present the rest, with more
-/// behind it, as often as you like. Any order of calls is legal, and none panics.
+/// Present all bytes that were received and not yet taken; take what the answer says; present the
+/// rest, with more behind it, as often as you like. Any order of calls is legal, and none panics.
 #[derive(Clone, Debug)]
 pub struct Framer {
     framing: Framing,

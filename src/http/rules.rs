@@ -127,7 +127,7 @@ pub struct RequestHead<'a> {
     pub transfer_coding: Option<&'a str>,
     /// Whether it has a `Sec-Fetch-Site`, which only browsers send.
     pub names_fetch_site: bool,
-    /// The values of its `Origin` headers. More than one is none that can be trusted.
+    /// The values of its `Origin` headers. If there is more than one, none can be trusted.
     pub origins: &'a [&'a str],
     /// What is wrong with its headers, as [`Fields`](super::Fields) has found it.
     pub fault: Option<&'static str>,

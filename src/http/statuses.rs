@@ -23,7 +23,7 @@ pub struct Statuses {
     pub codes: Vec<(i64, u16)>,
     /// The status of every other error.
     pub other: u16,
-    /// Which replies it is about.
+    /// Which replies these statuses apply to.
     pub scope: StatusScope,
 }
 

@@ -46,8 +46,9 @@ pub enum WhenFull {
     /// [`Session::may_read`](super::Session::may_read) is false until there is room, and nothing
     /// is lost. What one read has brought is kept, so the limits may be passed by that much.
     ///
-    /// While a call of ours is open reading goes on, since its answer may be behind what waits.
-    /// When twice the limits wait then, the session closes with [`Report::QueueOverflow`](super::Report::QueueOverflow).
+    /// While a call of ours is open reading goes on, because its answer may be behind what waits.
+    /// If twice the limits wait then, the session closes with
+    /// [`Report::QueueOverflow`](super::Report::QueueOverflow).
     #[default]
     Pause,
     /// Reading goes on. Notifications and reports beyond the limits are dropped, and counted in one

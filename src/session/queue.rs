@@ -22,13 +22,13 @@ use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
 pub enum Work<W> {
     /// Messages can be exchanged: see [`Session::take_handshake`](super::Session::take_handshake).
     Opened,
-    /// Answer it. What was asked, and the right to answer.
+    /// A request to answer: what was asked, and the right to answer.
     Request(OwnedNotification, Ticket),
-    /// Take note of it.
+    /// A notification to take note of.
     Notification(OwnedNotification),
     /// The peer gave up a request that the service has begun.
     Cancelled(RequestKey, Option<OwnedJson>),
-    /// A call has settled that was to [keep its place](super::Session::call_in_order).
+    /// A call has settled that was made [in order](super::Session::call_in_order).
     Settled(Settled<W>),
     /// Something for a log.
     Report(Report),

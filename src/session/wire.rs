@@ -40,12 +40,12 @@ pub trait Layer: fmt::Debug + Send {
     /// there is nothing more to say.
     fn poll_event(&mut self, input: &mut &[u8]) -> Option<LayerEvent>;
 
-    /// The peer has ended its direction while it waits for answers. Gives what the end is to be
-    /// called, if the answers may still be written; otherwise [`handle_eof`](Self::handle_eof)
-    /// follows.
+    /// Tells that the peer has ended its direction while it waits for answers. If the answers may
+    /// still be written, gives the fault by which the end is reported; otherwise
+    /// [`handle_eof`](Self::handle_eof) follows.
     fn handle_half_close(&mut self) -> Option<Fault>;
 
-    /// Nothing more comes in.
+    /// Tells that nothing more comes in.
     fn handle_eof(&mut self);
 
     /// Whether the end of the stream, or its failure, is no fault: the layer was closed before.
