@@ -142,7 +142,7 @@ impl Batches {
         (self.slots.len() - 1) as u32
     }
 
-    /// Notes so many more requests that are open in the batch.
+    /// Notes that `requests` more requests are open in the batch.
     pub(crate) fn retain(&mut self, batch: u32, requests: usize) {
         if let Some(batch) = self.slots.get_mut(batch as usize) {
             batch.waiting += requests;

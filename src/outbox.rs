@@ -82,7 +82,7 @@ impl<S: Settings> Outbox<S> {
     }
 
     /// The most heap that `bytes_max` waiting bytes keep: the buffer, and the parts beside it. Twice
-    /// what is in use, for vectors grow by doubling.
+    /// what is in use, because vectors grow by doubling.
     pub(crate) const fn heap_bytes_max(
         framing: Framing,
         bytes_max: usize,

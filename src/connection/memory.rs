@@ -12,7 +12,7 @@ impl Config {
     /// The most heap, in bytes, that a connection of this configuration holds at any moment,
     /// moments of growth included, whatever the peer sends and however slowly it reads.
     ///
-    /// Not in it, for the peer has no say in them: the driver's input buffer
+    /// Not included, because the peer has no say in them: the driver's input buffer
     /// ([`input_bytes_max`](Self::input_bytes_max)), the tags of calls
     /// ([`memory_bytes_max_for`](Self::memory_bytes_max_for) counts them), ids that callers chose,
     /// and a single result while it is found to be larger than `outbox_bytes_max`.
@@ -62,7 +62,7 @@ impl Config {
             // always needed.
             4096,
         ];
-        // Everything at its largest, and the largest of all once more, by half, for a vector that
+        // Everything at its largest, and half of the largest once more, because a vector that
         // doubles holds old and new while it moves.
         let (mut sum, mut largest, mut index) = (0usize, 0, 0);
         while index < kept.len() {

@@ -132,9 +132,10 @@ impl Framer {
 
     /// Finds the next frame in `unread`: all bytes received and not yet taken, oldest first.
     ///
-    /// `at_end` says that nothing will ever follow them. After [`Cut::Frame`] and [`Cut::Oversize`] call again with
-    /// the bytes behind `taken`, for there may be more. [`Framing::Messages`] treats `unread` as one message; an
-    /// empty one is not seen, since nothing tells it from no message at all.
+    /// `at_end` says that nothing will ever follow them. After [`Cut::Frame`] and [`Cut::Oversize`]
+    /// call again with the bytes behind `taken`, because there may be more. [`Framing::Messages`]
+    /// treats `unread` as one message; an empty one is not seen, because nothing tells it from no
+    /// message at all.
     ///
     /// Presenting fewer bytes than before (none, on a timer's tick) changes nothing: `Incomplete { taken: 0 }`. But
     /// at the end, bytes that were seen and are gone count as [`FramingError::Truncated`].

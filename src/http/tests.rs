@@ -300,7 +300,8 @@ fn cross_origin_headers_are_sent_only_where_they_are_configured() {
         Some("true")
     );
     assert_eq!(reply.header("vary"), Some("origin"));
-    // Who may not ask is not told who may; who is no browser needs not be told.
+    // An origin that may not ask is not told which may. A client that is no browser need not be
+    // told.
     preflight.origins = &["https://evil.example"];
     let reply = refused(&rules, &preflight);
     assert!(reply.status == 403 && is_silent(&reply));

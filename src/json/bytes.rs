@@ -67,13 +67,13 @@ impl Stops {
     }
 }
 
-/// None is looked for: it would be more code.
+/// Gives no length: a search would be more code.
 #[inline]
 pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
     None
 }
 
-/// A text without windows: what is looked for through one, the long way finds as well.
+/// A text without windows: the long way finds whatever a window would show.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t>(PhantomData<&'t ()>);
 

@@ -45,8 +45,8 @@ pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D,
     })
 }
 
-/// Whether a value has a reserved key. The scan has seen whether the text has one; only where it
-/// has is this value searched, for it may be a part of that text.
+/// Whether a value has a reserved key. The scan has seen whether the text has one. Only then is
+/// this value searched, because it may be a part of that text.
 #[inline]
 pub(super) fn has_reserved_key(json: Json<'_>) -> bool {
     json.flags().has_reserved_key() && finds_reserved_key(json)

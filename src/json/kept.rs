@@ -27,7 +27,8 @@ pub(crate) enum Kept<const N: usize> {
 pub(crate) struct Short<const N: usize>([u8; N]);
 
 impl<const N: usize> Short<N> {
-    /// Has an empty text be these, behind each other, if they are short enough. Says whether they are.
+    /// Fills an empty text with these, behind each other, if they are short enough. Says whether
+    /// they are.
     #[inline]
     fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) -> bool {
         const { assert!(N % 8 == 0 && N <= 128) };
@@ -48,7 +49,7 @@ impl<const N: usize> Short<N> {
     #[inline]
     fn as_str(&self) -> &str {
         let Self(bytes) = self;
-        // Judged as a whole, for that takes no loop; zeros and a number below 128 are ASCII.
+        // Judged as a whole, which takes no loop; zeros and a number below 128 are ASCII.
         let text = text_of(bytes).unwrap_or_default();
         text.get(..usize::from(bytes[N - 1])).unwrap_or_default()
     }
@@ -58,7 +59,7 @@ impl<const N: usize> Kept<N> {
     /// No text yet, to be filled.
     pub(crate) const EMPTY: Self = Self::Short(Short([0; N]));
 
-    /// Has an empty text be these, behind each other, where it lies.
+    /// Fills an empty text with these, behind each other, where it lies.
     #[inline]
     pub(crate) fn fill<const PARTS: usize>(&mut self, parts: [&str; PARTS]) {
         if let Self::Short(short) = self {

@@ -28,7 +28,7 @@ use crate::target::{SMALL, rare};
 pub(crate) enum Shape {
     /// Anything but an array.
     Single,
-    /// An array of so many elements, counted also beyond what is stored.
+    /// An array of `items` elements; those beyond what is stored are counted, too.
     Batch { items: usize },
 }
 

@@ -30,11 +30,11 @@ pub(super) const WINDOW: usize = WIDTH + BESIDE;
 /// Bytes judged at once where a string goes on for long.
 pub(super) const LONG: usize = 4 * WIDTH;
 
-/// A text that is looked at through windows: at any place, the next so many bytes at once.
+/// A text that is read through windows: the next [`WINDOW`] bytes from any place, at once.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t> {
     text: &'t [u8],
-    /// One behind the last place that has so many bytes before it; 0 if there is none.
+    /// One behind the last place from which a window fits; 0 if there is none.
     end: usize,
 }
 
@@ -45,7 +45,7 @@ impl<'t> Windows<'t> {
         Self { text, end }
     }
 
-    /// The next [`WINDOW`] bytes from `pos` on, if so many are left.
+    /// The next [`WINDOW`] bytes from `pos` on, if that many are left.
     #[inline]
     pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
         // SAFETY: `pos` is below the length less `WINDOW - 1`, so that `pos + WINDOW` is at most the length, and an array
@@ -82,7 +82,8 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     }
     let value = text.as_bytes().get(start..end)?;
     let is_cut_well = (value.first()? | value.last()?).is_ascii();
-    // SAFETY: an ASCII character is one byte, so that characters end before the first byte and behind the last.
+    // SAFETY: an ASCII character is one byte, so characters end before the first byte and behind
+    // the last.
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
 }
 
@@ -93,11 +94,13 @@ pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
         return None;
     };
     let is_cut_well = (first | last).is_ascii();
-    // SAFETY: an ASCII character is one byte, so that characters begin behind the first byte and end before the last.
+    // SAFETY: an ASCII character is one byte, so characters begin behind the first byte and end
+    // before the last.
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(inside) })
 }
 
-/// The text, if it is UTF-8; what is wrong with any other the library says. All ASCII is read at the speed of memory.
+/// The text, if it is UTF-8. The standard library says what is wrong with any other. A text that is
+/// all ASCII is read at the speed of memory.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     if is_ascii(
@@ -120,7 +123,7 @@ fn beyond_ascii(block: &[u8; LONG]) -> u64 {
     beyond
 }
 
-/// Whether so many blocks behind each other are ASCII.
+/// Whether `BLOCKS` blocks behind each other are ASCII.
 #[inline]
 fn are_ascii<const N: usize, const BLOCKS: usize>(blocks: &[u8; N]) -> bool {
     let parts: [_; BLOCKS] = parts(blocks);

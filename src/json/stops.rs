@@ -94,8 +94,8 @@ impl Stops {
     }
 }
 
-/// How many bytes a string has that ends in the block behind its quote, where the window is, and has one escape at the most,
-/// a short one: both quotes included. Nothing for any other.
+/// How many bytes the string at the front of the window has, both quotes included, if it ends in
+/// the block behind its quote and has one escape at the most, a short one. Nothing for any other.
 #[inline]
 pub(super) fn short_string(window: &[u8; WINDOW]) -> Option<usize> {
     let block = window.get(1..).and_then(<[u8]>::first_chunk);

@@ -12,7 +12,7 @@ use crate::target::SMALL;
 
 /// Borrows one string of a JSON text: a key or a value, quotes stripped, escapes still in place.
 ///
-/// `Debug` prints the length only, for strings of a message may be secrets.
+/// `Debug` prints the length only, because strings of a message may be secrets.
 #[derive(Clone, Copy)]
 pub struct JsonString<'a> {
     raw: &'a str,

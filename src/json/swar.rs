@@ -66,13 +66,13 @@ impl Stops {
     }
 }
 
-/// None is looked for: without vector code it costs more than it saves.
+/// Gives no length: without vector code the search costs more than it saves.
 #[inline]
 pub(super) fn short_string(_: &[u8; WINDOW]) -> Option<usize> {
     None
 }
 
-/// A text that is looked at through windows: at any place, the next so many bytes at once.
+/// A text that is read through windows: the next [`WINDOW`] bytes from any place, at once.
 #[derive(Clone, Copy)]
 pub(super) struct Windows<'t> {
     text: &'t [u8],
@@ -84,7 +84,7 @@ impl<'t> Windows<'t> {
         Self { text }
     }
 
-    /// The next [`WINDOW`] bytes from `pos` on, if so many are left.
+    /// The next [`WINDOW`] bytes from `pos` on, if that many are left.
     #[inline]
     pub(super) fn at(self, pos: usize) -> Option<&'t [u8; WINDOW]> {
         self.text.get(pos..)?.first_chunk()

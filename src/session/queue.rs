@@ -112,7 +112,7 @@ impl<W> Queue<W> {
         self.items.push_front(opened);
     }
 
-    /// Takes the end of a call of ours, of which there are only so many.
+    /// Takes the end of a call of ours. The connection limits how many there are.
     pub(super) fn push_settled(&mut self, settled: Settled<W>) {
         self.urgent += 1;
         self.push_other(Other::Settled(settled), 0);

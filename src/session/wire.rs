@@ -90,7 +90,7 @@ pub enum LayerEvent {
     Ended(LayerEnd),
 }
 
-/// Shows how long a message is, for what it says may be a secret.
+/// Shows how long a message is, and not its text, which may be a secret.
 impl fmt::Debug for LayerEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -139,7 +139,7 @@ impl Handshake {
     }
 }
 
-/// Shows how many headers there are, for they may be secrets, and not the query.
+/// Shows how many headers there are, but neither them nor the query, which may be secrets.
 impl fmt::Debug for Handshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handshake")

@@ -282,7 +282,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     vec_of(fragment(), 0..20).prop_map(|fragments| fragments.concat())
 }
 
-/// A stream of one framing that is mostly sound, so that long runs of frames are reached.
+/// A stream of one framing with few faults, so that long runs of frames are reached.
 fn sound_stream() -> impl Strategy<Value = (Framing, Vec<u8>)> {
     let body = prop_oneof![
         Just(b"{}".to_vec()),

@@ -196,7 +196,7 @@ fn tree() -> impl Strategy<Value = Any> {
     scalar().prop_recursive(5, 60, 5, |inner| {
         let some = collection::vec(inner.clone(), 0..5);
         let boxed = inner.clone().prop_map(Box::new);
-        // Mostly keys that are allowed, or no map would ever be compared to its end.
+        // Most keys are allowed ones, or no map would ever be compared to its end.
         let key = prop_oneof![
             6 => any::<String>().prop_map(Any::Str),
             1 => any::<i64>().prop_map(Any::I64),

@@ -106,7 +106,7 @@ fn an_answer_that_came_too_late_is_an_error_and_one_that_is_unwanted_is_none() {
     session.notify("n", ()).unwrap();
     session.take_transmit(&mut Vec::new());
     session.close(CloseReason::Done);
-    // Nobody is left to whom silence would be an answer.
+    // The conversation is over, so silence is no answer to the peer.
     assert_eq!(session.respond(one, &1), Err(SendError::Closed));
     assert_eq!(session.respond(two, &1), Err(SendError::Closed));
     assert!(!session.phase().is_over());

@@ -185,7 +185,7 @@ fn a_failed_read_and_a_peer_that_is_gone_end_it_at_once() {
     session.handle_input(N.as_bytes());
     session.handle_peer_gone(None);
     assert!(session.phase().is_over() && session.fault().is_none());
-    // The request had not begun, and nobody awaits its answer.
+    // The request had not begun, and its answer is no longer awaited.
     assert_eq!(work(&mut session), ["notification n"]);
 }
 
