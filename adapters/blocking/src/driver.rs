@@ -6,13 +6,12 @@
 //!   timekeeper:      sleeps until poll_timeout, watches over the end (the caller of `run`)
 //! ```
 //!
-//! Over a socket, whoever is about to wait reads and writes by himself before he has one of these
-//! threads do it: a caller for his answer, the service thread for more work. Each thread is there for
-//! when nobody else is.
+//! Over a socket, a thread that is about to wait reads and writes itself before it has one of these
+//! threads do it: a caller waits for its answer, the service thread for more work. The reader and
+//! the writer thread work only when no other thread does.
 //!
-//! The rule guarded here: no thread reads, writes or serves while it holds the lock, so a peer
-//! that does not read, a peer that does not answer and a service that does not return hold up
-//! nobody else.
+//! No thread reads, writes or serves while it holds the lock, so a peer that does not read, a peer
+//! that does not answer and a service that does not return hold up nobody else.
 
 use std::fmt;
 use std::future::Future;
@@ -38,8 +37,8 @@ use crate::transport::link::{HangUp, Link};
 /// Serves until the connection ends, and says why it ended.
 ///
 /// At the end of input, what came before it is served, the open requests are finished and their
-/// answers written, for as long as the configuration's `drain_time_max`. A `link` may be a pair `(reader, writer)`; `options` may
-/// be a [`Config`](antiphon::Config).
+/// answers written, for as long as the configuration's `drain_time_max`. A `link` may be a pair
+/// `(reader, writer)`; `options` may be a [`Config`](antiphon::Config).
 ///
 /// # Errors
 /// The transport failed before the connection was meant to end: the peer reset it, or closed the
@@ -58,8 +57,9 @@ pub fn serve(
 /// Serves on this process's standard input and output: see [`Link::stdio`] and [`serve`].
 ///
 /// # Errors
-/// As [`serve`]; a standard output that is closed; and what broke the connection, such as input that
-/// can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError) inside.
+/// As [`serve`]; a standard output that is closed; and what broke the connection, such as input
+/// that can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError)
+/// inside.
 pub fn serve_stdio(options: impl Into<Options>, service: impl Service) -> io::Result<Closed> {
     unless_broken(serve(Link::stdio()?, options, service))
 }
@@ -304,7 +304,8 @@ fn next_work(session: &Session) -> Next {
             return Next::Closed(why);
         }
         if state.conn.has_work() {
-            // What is next waits until all before it has begun. The thread that begins it wakes this one.
+            // What is next waits until all before it has begun. The thread that begins it wakes
+            // this one.
             session.want_reader(&mut state);
             state = session.sleep(Sleeper::Service, state, Instant::FAR_FUTURE);
             continue;

@@ -50,7 +50,7 @@ impl Peer {
         self.call_timeout(method, params, Some(CALL_TIMEOUT_DEFAULT))
     }
 
-    /// The same with another timeout; `None` waits for ever.
+    /// Calls a method and waits for its result until `timeout` has passed; `None` waits for ever.
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -63,7 +63,8 @@ impl Peer {
         self.start_call(method, params, timeout)?.wait()
     }
 
-    /// The same with the result as the peer wrote it.
+    /// Calls a method and gives its result as the peer wrote it, without decoding it. Waits until
+    /// `timeout` has passed; `None` waits for ever.
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -91,8 +92,8 @@ impl Peer {
     }
 
     /// Begins a call and runs `then` when it ends, on the service's thread and in its order: what
-    /// the peer sent before its answer has then been served, unless that waits for others to end. For relays, which keep no thread for
-    /// a call. [`cancel`](Self::cancel) drops `then` unrun.
+    /// the peer sent before its answer has then been served, unless that waits for others to end.
+    /// For relays, which keep no thread for a call. [`cancel`](Self::cancel) drops `then` unrun.
     ///
     /// # Errors
     /// Gives `then` back with the reason.
@@ -114,10 +115,11 @@ impl Peer {
         block_on(self.0.notify(method, params))
     }
 
-    /// The same without waiting.
+    /// Tells the peer something, and fails instead of waiting if the output is full.
     ///
     /// # Errors
-    /// As [`notify`](Self::notify).
+    /// [`SendError::Full`] if there is no room now, or if others wait for room already; otherwise
+    /// what is wrong with it.
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         self.0.try_notify(method, params)
     }
@@ -146,7 +148,8 @@ impl Peer {
         self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build)
     }
 
-    /// The same with another timeout; `None` waits for ever.
+    /// Sends several calls and notifications as one message, and waits for all their outcomes until
+    /// `timeout` has passed; `None` waits for ever.
     ///
     /// # Errors
     /// As [`batch`](Self::batch).

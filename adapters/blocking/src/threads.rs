@@ -1,9 +1,9 @@
-//! The threads that move the bytes of a connection: one reads, one writes. To a socket others write,
-//! too, as long as there is room: see [`Outlet`](antiphon_net::Outlet).
+//! The threads that move the bytes of a connection: one reads, one writes. Other threads write to a
+//! socket as well, as long as it has room: see [`Outlet`](antiphon_net::Outlet).
 //!
-//! No thread reads or writes while it holds up another, so a peer that does not read and a peer that
-//! does not answer stop nobody. Whatever a reader or writer that somebody else wrote does, the
-//! session is told.
+//! No thread reads or writes while it holds up another, so a peer that does not read and a peer
+//! that does not answer stop nobody. If a reader or writer of the application's fails or panics,
+//! the session is told.
 
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,20 +18,20 @@ use crate::transport::link::{
     Reader, Receive, Sending, Socket, SocketReader, SocketWriter, Writer,
 };
 
-/// How long whoever writes beside the writing thread waits for room at the most. The system's clock
-/// may make it some milliseconds.
+/// How long a thread other than the writing thread waits for room in a socket at the most. The
+/// system's clock may make it some milliseconds.
 const MOMENT: Duration = Duration::from_micros(1);
 
-/// How long whoever reads beside the reading thread waits at the most.
+/// How long a thread other than the reading thread waits for input at the most.
 const READ_TIME_MAX: Duration = Duration::from_millis(2);
 
-/// How much is read at once while little comes in, so that an idle connection holds no more.
+/// How many bytes are read at once while little comes in, so that an idle connection holds no more.
 const SMALL_BYTES: usize = 512;
 
-/// How much is read at once while much comes in.
+/// How many bytes are read at once while much comes in.
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// After how many reads in a row that were shorter, little is said to come in.
+/// After how many shorter reads in a row a connection counts as one on which little comes in.
 const QUIET_READS: u32 = 16;
 
 /// The largest output buffer that is kept for the next time, in bytes.
@@ -160,8 +160,8 @@ impl<R: Read> Intake<R> {
         }
     }
 
-    /// Reads once, and gives the receiver what came in. If `is_hasty`, the reader need not have waited
-    /// for it.
+    /// Reads once, and gives the receiver what came in. If `is_hasty`, the reader need not have
+    /// waited for it.
     fn read<M: Receiver + ?Sized>(&mut self, receiver: &M, is_hasty: bool) -> Came {
         if self.is_over {
             return Came::End;
@@ -220,10 +220,10 @@ fn read_beside(session: &Session, threads: &Threads, socket: Arc<dyn Socket>) {
     }
 }
 
-/// The socket for whoever reads.
+/// The receiving half of a socket, for the thread that reads at the time.
 struct Inward {
     intake: Intake<SocketReader>,
-    /// What the socket has been told.
+    /// How long the socket has been told to wait for input; `None` is for ever.
     patience: Option<Duration>,
 }
 
@@ -254,7 +254,7 @@ fn receive_on(session: &Session, threads: &Threads, mut receive: Receive) {
     }
 }
 
-/// Takes every write for a message, which it is.
+/// Sends every write as a message of its own: the session writes whole messages.
 struct WholeMessages(Sending);
 
 impl Write for WholeMessages {
@@ -286,8 +286,8 @@ fn write_on(session: &Session, threads: &Threads, mut writer: impl Write) {
     drop(writer);
 }
 
-/// Lets others write to a socket beside the thread that does, one at a time. Gives what the thread
-/// does.
+/// Lets other threads write to a socket alongside the writing thread, one at a time. Gives what the
+/// writing thread runs.
 fn write_beside(session: &Session, threads: &Arc<Threads>, socket: Arc<dyn Socket>) -> Body {
     if socket.set_write_patience(Some(MOMENT)).is_ok() {
         let (socket, threads) = (Arc::clone(&socket), Arc::clone(threads));
@@ -296,7 +296,7 @@ fn write_beside(session: &Session, threads: &Arc<Threads>, socket: Arc<dyn Socke
     Box::new(move |session, threads| write_on(session, threads, Patient(SocketWriter(socket))))
 }
 
-/// The socket for whoever writes beside the thread.
+/// The sending half of a socket, for threads other than the writing thread.
 struct Beside {
     socket: Arc<dyn Socket>,
     threads: Arc<Threads>,
@@ -326,7 +326,7 @@ impl Beside {
     }
 }
 
-/// The socket for the thread, which has the time to wait for room.
+/// The sending half of a socket, for the writing thread, which has the time to wait for room.
 struct Patient(SocketWriter);
 
 impl Write for Patient {

@@ -1,8 +1,8 @@
 //! TLS over TCP, with the caller's configuration.
 //!
-//! A configuration names its cryptography (a `CryptoProvider`), its roots and its certificates; none
-//! of these is chosen here. rustls speaks TLS 1.2 and 1.3 and nothing older. A server that asks for
-//! client certificates sees the one shown as
+//! A configuration names its cryptography (a `CryptoProvider`), its roots and its certificates;
+//! none of these is chosen here. rustls speaks TLS 1.2 and 1.3 and nothing older. A server that
+//! asks for client certificates sees the one shown as
 //! [`Context::client_certificate`](crate::Context::client_certificate).
 //!
 //! Each end of a stream is announced, so one that is cut is told from one that has ended: without
@@ -58,8 +58,8 @@ const HANDSHAKE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(10);
 /// Small messages are not delayed (`TCP_NODELAY`).
 ///
 /// # Errors
-/// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is none;
-/// a [`TlsError`], which [`TlsFault::of`] reads.
+/// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is
+/// none; a [`TlsError`], which [`TlsFault::of`] reads.
 pub fn connect(
     address: impl ToSocketAddrs,
     name: &str,
@@ -106,7 +106,7 @@ impl Acceptor {
         }
     }
 
-    /// The same, telling `report` of each connection that failed: of what a client sent or refused,
+    /// Tells `report` of each connection whose handshake failed: of what a client sent or refused,
     /// or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow.
     #[must_use]
     pub fn on_failure(self, report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {
@@ -116,7 +116,7 @@ impl Acceptor {
         }
     }
 
-    /// The same with another deadline for the whole handshake.
+    /// Sets another deadline for the whole handshake. Default 10 s.
     #[must_use]
     pub fn with_handshake_time_max(self, handshake_time_max: Duration) -> Self {
         Self {

@@ -62,7 +62,8 @@ pub fn connect(
     open(link, websocket, options, service)
 }
 
-/// The same by TLS, at a URL of scheme `wss`: the certificate is checked against its host.
+/// Connects by TLS to the WebSocket at a URL of scheme `wss`, and runs the connection in the
+/// background. The certificate is checked against the URL's host.
 ///
 /// # Errors
 /// As [`connect`]; a [`TlsError`](crate::tls::TlsError); the URL is of scheme `ws`
@@ -79,7 +80,8 @@ pub fn connect_tls(
     open(link, websocket, options, service)
 }
 
-/// The same over a link that leads there already, such as one over TLS.
+/// Opens a WebSocket over a link that leads to its server already, such as one over TLS, and runs
+/// the connection in the background. The handshake is done when it returns.
 ///
 /// # Errors
 /// The handshake was refused or took too long.

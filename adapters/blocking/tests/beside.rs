@@ -77,7 +77,8 @@ fn whoever_reads_the_end_for_himself_is_told_of_it() {
                 writer
                     .write_all(b"{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}\n")
                     .unwrap();
-                // The caller reads by the time the end comes, for the thread that did has left it to him.
+                // The caller reads by the time the end comes, for the reading thread has left it to
+                // the caller.
                 reader.read_line(&mut line).unwrap();
                 thread::sleep(Duration::from_millis(1));
                 writer.write_all(begun.as_bytes()).unwrap();

@@ -198,7 +198,8 @@ impl CallError {
         }
     }
 
-    /// The same with the result decoded, where it lies: to move it costs as much as to read it.
+    /// Decodes a result, or gives how the call ended instead. Reads the result where it lies, for
+    /// to move it costs as much as to read it.
     ///
     /// # Errors
     /// How the call ended instead, or [`Decode`](Self::Decode).
@@ -296,7 +297,8 @@ pub struct NoConnection {
 }
 
 impl NoConnection {
-    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was over.
+    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was
+    /// over.
     pub fn is_final(&self) -> bool {
         self.is_final
     }

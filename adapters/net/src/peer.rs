@@ -105,7 +105,7 @@ impl Peer {
             .await
     }
 
-    /// The same with another timeout; `None` waits for ever.
+    /// Calls a method and waits for its result until `timeout` has passed; `None` waits for ever.
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -119,7 +119,8 @@ impl Peer {
         call.result().await
     }
 
-    /// The same with the result as the peer wrote it.
+    /// Calls a method and gives its result as the peer wrote it, without decoding it. Waits until
+    /// `timeout` has passed; `None` waits for ever.
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -204,10 +205,11 @@ impl Peer {
             .await
     }
 
-    /// The same without waiting.
+    /// Tells the peer something, and fails instead of waiting if the output is full.
     ///
     /// # Errors
-    /// As [`notify`](Self::notify).
+    /// [`SendError::Full`] if there is no room now, or if others wait for room already; otherwise
+    /// what is wrong with it.
     pub fn try_notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let params = Text::of(params)?;
         let mut place = InLine::new(&self.session);
@@ -239,7 +241,8 @@ impl Peer {
         self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build).await
     }
 
-    /// The same with another timeout; `None` waits for ever.
+    /// Sends several calls and notifications as one message, and waits for all their outcomes until
+    /// `timeout` has passed; `None` waits for ever.
     ///
     /// # Errors
     /// As [`batch`](Self::batch).

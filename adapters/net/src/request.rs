@@ -1,7 +1,8 @@
 //! A request in a handler's hands: what is asked, and the right to answer it.
 //!
-//! Every request is answered exactly once, whatever the handler does. A responder that is dropped, in a panic or by an oversight, answers *internal error*; after the peer
-//! has given the request up it answers that, as the dialect says it.
+//! Every request is answered exactly once, whatever the handler does. A responder that is dropped,
+//! in a panic or by an oversight, answers *internal error*; after the peer has given the request up
+//! it answers that, as the dialect says it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -184,7 +185,7 @@ impl Responder {
         block_on(within(span, cancelled)).is_some()
     }
 
-    /// The same for a task: pending until the request is cancelled.
+    /// Polls for the cancel of the request: pending until it comes, which wakes `waker`.
     pub fn poll_cancelled(&self, waker: &Waker) -> Poll<()> {
         self.session
             .poll_until(waker, |state| state.is_cancelled(self.key).then_some(()))

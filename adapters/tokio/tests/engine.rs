@@ -47,7 +47,7 @@ impl Service for Slow {
                 reply.cancelled()
             }
         };
-        // Whoever asked may be gone.
+        // A connection that has closed meanwhile takes no answer.
         drop(answered);
     }
 

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 
 const URL: &str = "http://test/rpc";
 
-/// Gives the server's end of every connection to whoever listens.
+/// A connector, and the channel that gives the server's end of every connection it makes.
 fn connector() -> (
     impl Fn() -> Connecting + Send + Sync,
     UnboundedReceiver<Link>,

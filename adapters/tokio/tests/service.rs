@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Tells what it sees. `wait` waits until it is cancelled, `panic` panics after a second, `close` closes the
-/// connection, and `hand on` gives its responder away.
+/// Tells what it sees. `wait` waits until it is cancelled, `panic` panics after a second, `close`
+/// closes the connection, and `hand on` gives its responder away.
 struct Told {
     told: UnboundedSender<String>,
     handed: UnboundedSender<Responder>,
@@ -55,7 +55,7 @@ impl Service for Told {
             _ => reply.ok(&1),
         };
         self.running.fetch_sub(1, Ordering::SeqCst);
-        // Whoever asked may be gone.
+        // A connection that has closed meanwhile takes no answer.
         drop(answered);
     }
 

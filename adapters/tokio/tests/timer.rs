@@ -1,4 +1,5 @@
-//! A timer of tokio's, in virtual time: it goes off when it was last told to, and wakes whoever asked last.
+//! A timer of tokio's, in virtual time: it goes off when it was last told to, and wakes the waker
+//! that polled it last.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -93,8 +94,8 @@ async fn a_timer_can_be_moved_before_and_after_it_has_gone_off() {
     assert_eq!((ask(30), count.woken()), (Poll::Ready(()), woken + 1));
 }
 
-/// A task that has done its share is to let others go first: what it asks for then says that it is not ready, and wakes
-/// it at once. A timer that took this for an answer would never go off.
+/// A task that has done its share is to let others go first: what it asks for then says that it is
+/// not ready, and wakes it at once. A timer that took this for an answer would never go off.
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_is_first_asked_by_a_task_that_has_done_its_share_goes_off() {
     let runtime = Tokio::current();

@@ -87,8 +87,9 @@ impl Client {
         block_on(self.0.call(method, params))
     }
 
-    /// The same for a call that may be done twice without harm: it is sent again when a connection
-    /// is lost under it, [`resends_max`](ClientOptions::resends_max) times.
+    /// Calls a method that the server may run twice without harm, and waits for its result, at most
+    /// 30 s. The call is sent again when its connection is lost, at most
+    /// [`resends_max`](ClientOptions::resends_max) times.
     ///
     /// # Errors
     /// How the call ended instead.
@@ -100,8 +101,8 @@ impl Client {
         block_on(self.0.call_idempotent(method, params))
     }
 
-    /// The same with another timeout, for all attempts together, and with the result as the peer
-    /// wrote it.
+    /// Calls a method and gives its result as the peer wrote it, without decoding it. `timeout` is
+    /// for all attempts together.
     ///
     /// # Errors
     /// How the call ended instead.

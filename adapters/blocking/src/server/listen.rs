@@ -63,17 +63,17 @@ impl TcpServer {
         })
     }
 
-    /// The same with another limit on connections at once. Further ones are closed as soon as
-    /// they are made; over HTTP without TLS they are answered 503. Default 256, for each costs four
-    /// threads; over HTTP, where a connection costs none, 10 240.
+    /// Sets another limit on connections at once. Further ones are closed as soon as they are made;
+    /// over HTTP without TLS they are answered 503. Default 256, for each costs four threads; over
+    /// HTTP, where a connection costs none, 10 240.
     #[must_use]
     pub fn with_connections_max(mut self, connections_max: usize) -> Self {
         self.connections_max = Some(connections_max);
         self
     }
 
-    /// The same with a limit on connections at once from one address: an IPv4 address, or the
-    /// network of an IPv6 one. Default none, for behind a proxy all come from one address.
+    /// Sets a limit on connections at once from one address: an IPv4 address, or the network of an
+    /// IPv6 one. Default none, for behind a proxy all come from one address.
     #[must_use]
     pub fn with_connections_per_address_max(mut self, per_address_max: usize) -> Self {
         self.per_address_max = per_address_max;
@@ -97,9 +97,9 @@ impl TcpServer {
         self
     }
 
-    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option or
-    /// to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook may
-    /// change that. It runs where connections are accepted, so it must not wait.
+    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option
+    /// or to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook
+    /// may change that. It runs where connections are accepted, so it must not wait.
     #[must_use]
     pub fn on_accept(mut self, hook: impl Fn(&SockRef<'_>) + Send + Sync + 'static) -> Self {
         self.listener.on_accept = Some(OnAccept::new(hook));
@@ -154,8 +154,9 @@ impl TcpServer {
         Ok(Running::new(server.start_protocol(protocol)))
     }
 
-    /// The same over HTTP: every POST is a message. Connections cost no threads of their own; the
-    /// methods of the service run on the pool in `options`. See [`http`](crate::http).
+    /// Serves over HTTP in the background until what it gives is stopped or dropped. Every POST is
+    /// a message. Connections cost no threads of their own; the methods of the service run on the
+    /// pool in `options`. See [`http`](crate::http).
     ///
     /// # Errors
     /// The system refused a thread.
@@ -268,8 +269,8 @@ impl UnixServer {
         })
     }
 
-    /// The same with another limit on connections at once. Further ones are closed as soon as
-    /// they are made. Default 256; each costs four threads.
+    /// Sets another limit on connections at once. Further ones are closed as soon as they are made.
+    /// Default 256; each costs four threads.
     #[must_use]
     pub fn with_connections_max(mut self, connections_max: usize) -> Self {
         self.limits.connections_max = connections_max;

@@ -1,6 +1,6 @@
 //! The handshake on a blocking socket, with a deadline.
 //!
-//! The rule guarded here: the deadline is for all of it, so a peer that drips bytes gains no time.
+//! The deadline is for the whole handshake, so a peer that drips bytes gains no time.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,7 +14,8 @@ use super::rustls;
 /// How much of what comes after a failed handshake is read, in bytes.
 const LEFT_BYTES_MAX: usize = 256 * 1024;
 
-/// How often is read after the time is over, and how long each of these reads waits: a peer that drips gains nothing.
+/// How often is read after the time is over, and how long each of these reads waits: a peer that
+/// drips gains nothing.
 const LATE_READS_MAX: u32 = 16;
 const LATE_READ_TIME: Duration = Duration::from_millis(1);
 

@@ -5,9 +5,8 @@
 //!   writer:  plaintext ──▶ ┌ lock ┐ ──▶ wire bytes ──▶ socket, one writer at a time
 //! ```
 //!
-//! The rules guarded here: the lock of the TLS state is never held while the socket reads or
-//! writes; records reach the socket in the order in which they were made; and no more is decrypted
-//! than is read.
+//! The lock of the TLS state is never held while the socket reads or writes. Records reach the
+//! socket in the order in which they were made. No more is decrypted than is read.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -52,7 +51,7 @@ pub(super) fn link(tls: Connection, stream: TcpStream, context: Context) -> io::
 
 struct Shared {
     tls: Mutex<Connection>,
-    /// Taken before `tls` by whoever needs both, so that nothing overtakes on its way out.
+    /// Locked before `tls` by a thread that needs both, so that records leave in their order.
     wire: Mutex<Wire>,
 }
 
@@ -92,8 +91,8 @@ impl Shared {
         self.wire.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what neither half has asked for: alerts, new keys. Does nothing if somebody is writing
-    /// already, who looks for more before they are done.
+    /// Writes what neither half has asked for, such as alerts and new keys. Does nothing if another
+    /// thread is writing already, for it looks for more before it is done.
     fn send_rest(&self) -> io::Result<()> {
         while self.tls().wants_write() {
             let mut wire = match self.wire.try_lock() {
@@ -131,7 +130,7 @@ impl Read for Reader {
                 self.end = self.socket.read(&mut self.wire)?;
             }
             let decrypted = self.decrypt();
-            // Whoever can't be told any more may still have said something before.
+            // A peer that can't be told anything any more may still have sent something before.
             let _ = self.shared.send_rest();
             decrypted?;
         }

@@ -1,9 +1,8 @@
 //! The connections that a client keeps to one server: which are open, which is tried again and
 //! when, and who waits for one.
 //!
-//! The rules guarded here: a call goes to an open connection, the one with the fewest calls under
-//! way; who may wait for one is bounded; and when the last attempt has failed, nobody waits any
-//! more.
+//! A call goes to the open connection with the fewest calls under way. A bounded
+//! number of callers may wait for one. When the last attempt has failed, nobody waits any more.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -58,9 +57,9 @@ pub struct ConnectionChange {
     pub connection: usize,
     /// Its state from now on.
     pub state: LinkState,
-    /// Why the connection, or the attempt at one, failed. Set with [`LinkState::Closed`], unless the
-    /// client itself ended the connection. For a refused WebSocket handshake the text names the HTTP
-    /// status.
+    /// Why the connection, or the attempt at one, failed. Set with [`LinkState::Closed`], unless
+    /// the client itself ended the connection. For a refused WebSocket handshake the text names the
+    /// HTTP status.
     pub error: Option<io::Error>,
 }
 

@@ -66,7 +66,7 @@ fn default_executor() -> Executor {
     Executor::Other(|task| {
         // Nobody chose: a thread is the one place that is always there.
         let builder = std::thread::Builder::new().name("antiphon-task".into());
-        // Without threads there is no task; whoever waits for it sees it dropped.
+        // If the system refuses the thread, the task is dropped, and what waits for it sees that.
         let _ = builder.spawn(|| async_io::block_on(task));
     })
 }

@@ -46,8 +46,8 @@ pub trait Runtime: Send + Sync + 'static {
     /// A timer that is not set.
     fn timer(&self) -> Box<dyn Timer>;
 
-    /// What is ready once `at`, of the runtime's clock, has come; [`Instant::FAR_FUTURE`] never comes. For one
-    /// time only, which may be cheaper than a timer.
+    /// What is ready once `at`, of the runtime's clock, has come; [`Instant::FAR_FUTURE`] never
+    /// comes. For one time only, which may be cheaper than a timer.
     fn sleep_until(&self, at: Instant) -> Task {
         let mut timer = self.timer();
         Box::pin(poll_fn(move |cx| timer.poll_until(at, cx)))
@@ -115,8 +115,9 @@ pub async fn sleep_until(runtime: &dyn Runtime, at: Instant) {
     runtime.sleep_until(at).await;
 }
 
-/// Runs `future` until `at` at the latest; none if it took longer, and then it has been dropped. What has come about by
-/// then counts, and if the clock has jumped over `at`, as it does when the process is stopped, it has as much longer.
+/// Runs `future` until `at` at the latest; `None` if it took longer, and then it has been dropped.
+/// A result that is there by `at` counts. If the clock has jumped over `at`, as it does when the
+/// process is stopped, the future has that much longer.
 pub fn until<F: Future>(
     runtime: &dyn Runtime,
     at: Instant,
@@ -125,7 +126,8 @@ pub fn until<F: Future>(
     until_due(runtime, move || at, future)
 }
 
-/// The same for `span` at the longest, by a clock that is read only if it is not ready at once.
+/// Runs `future` for `span` at most, as [`until`] does. The clock is read only if the future is not
+/// ready at once.
 #[cfg(feature = "http")]
 pub(crate) fn within<F: Future>(
     runtime: &dyn Runtime,
@@ -150,12 +152,13 @@ fn until_due<F: Future, A: FnOnce() -> Instant>(
     }
 }
 
-/// How often other tasks get their turn after the time has come: the one that reads may have to hand on what it has.
+/// How often other tasks get their turn after the time has come: the one that reads may have to
+/// hand on what it has.
 const YIELDS: u32 = 16;
 
 pin_project! {
-    /// A future with a deadline. Written out, for what is awaited in an async function is held in it more
-    /// than once.
+    /// A future with a deadline. Written out, for what is awaited in an async function is held in
+    /// it more than once.
     struct Until<'r, F, A> {
         runtime: &'r dyn Runtime,
         // None once it has been asked for.

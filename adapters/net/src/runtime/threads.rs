@@ -72,7 +72,7 @@ impl Wake for Parked {
 
 /// What wakes this thread while it is parked.
 pub(crate) fn thread_waker() -> Waker {
-    // A thread that ends makes a new one.
+    // While a thread ends, its own waker is gone, so it makes a new one.
     let known = WAKER.try_with(Waker::clone);
     known.unwrap_or_else(|_| Waker::from(Arc::new(Parked(thread::current()))))
 }
@@ -90,8 +90,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     block_on_with(future, park_until)
 }
 
-/// The same, waiting by `wait`, which is told when to come back at the latest. It may come back
-/// earlier.
+/// Polls `future` on this thread until it is ready, and calls `wait` between polls with the time at
+/// which it must return at the latest. It may return earlier.
 pub(crate) fn block_on_with<F: Future>(future: F, mut wait: impl FnMut(Instant)) -> F::Output {
     let (mut future, waker) = (pin!(future), thread_waker());
     DEPTH.set(DEPTH.get() + 1);

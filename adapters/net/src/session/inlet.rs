@@ -1,14 +1,14 @@
-//! Reading by whoever waits for what is to come, instead of being woken by the thread that reads.
+//! Reading by a thread that waits for input anyway, so that the reading thread need not wake it.
 //!
 //! ```text
-//!   the thread reads ──what came was for somebody who waited──▶ nobody reads
-//!   nobody reads ──somebody is about to wait──▶ he reads, for some milliseconds ──▶ nobody reads
-//!   nobody reads ──for a while, or somebody waits who does not read──▶ the thread reads
+//!   the reading thread reads ──the input was for a thread that waits──▶ nobody reads
+//!   nobody reads ──a thread is about to wait──▶ it reads for some milliseconds ──▶ nobody reads
+//!   nobody reads ──for a while, or a thread waits and does not read──▶ the reading thread reads
 //! ```
 //!
-//! The rules guarded here: one reads at a time; whoever waits while nobody reads has the thread do
-//! it; and what comes in while everybody is busy is read some milliseconds later at the most, 16 if they have just been
-//! reading a lot.
+//! One thread reads at a time. A thread that waits and does not read itself has the reading thread
+//! read if nobody does. Input that arrives while every thread is busy is read some milliseconds
+//! later at the most, and 16 ms later if other threads have just been reading a lot.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -33,13 +33,15 @@ impl Receiver for Session {
     }
 }
 
-/// For how long nobody reads before the thread does. To look whether anybody has costs as much as several calls, so it
-/// is done less often while others read again and again.
+/// How long nobody reads before the reading thread does, at the least and at the most. To check
+/// whether another thread has read costs as much as several calls, so the reading thread checks
+/// less often while others read again and again.
 const UNREAD_TIME_MIN: Duration = Duration::from_millis(2);
 const UNREAD_TIME_MAX: Duration = Duration::from_millis(8);
 
-/// How far ahead a deadline is for which it does not matter that a read takes longer than it is told to, and that the
-/// clock is some milliseconds behind.
+/// How far ahead a deadline must be for a thread to read instead of sleeping: then it does not
+/// matter that a read takes longer than it is told to, and that the clock is some milliseconds
+/// behind.
 const FAR_FOR_A_READ: Duration = Duration::from_millis(40);
 
 impl Session {
@@ -66,7 +68,8 @@ impl Session {
         (state, came == Came::Something)
     }
 
-    /// The same for a service without work. To be followed by waiting for it if nothing came in.
+    /// Reads once, if nobody does, on the thread of a service that has no work: true if something
+    /// came in. If not, the caller then waits for work.
     pub fn read_idle<'s>(&'s self, state: Guard<'s>) -> (Guard<'s>, bool) {
         let (mut state, has_come) = self.read_instead(state, Instant::FAR_FUTURE);
         if !has_come || state.reading.callers > 0 {
@@ -75,7 +78,7 @@ impl Session {
         (state, has_come)
     }
 
-    /// Has the thread read if nobody does: somebody is about to wait.
+    /// Has the reading thread read if nobody does, for a thread that is about to wait.
     pub fn want_reader(&self, state: &mut State) {
         if !matches!(state.reading.by, Reader::Thread) {
             state.reading.is_thread_wanted = true;
@@ -84,8 +87,8 @@ impl Session {
     }
 
     /// Polls `future` on this thread until it is ready. A thread that waits alone writes and reads
-    /// for itself. Threads that wait together leave both to the threads that do so, which then do it
-    /// for many at once.
+    /// for itself. Threads that wait together leave both to the threads that do so, which then do
+    /// it for many at once.
     pub fn wait_for<F: Future>(&self, future: F) -> F::Output {
         let state = self.lock();
         let mut is_alone = state.reading.callers == 0;
@@ -114,14 +117,15 @@ impl Session {
         ready
     }
 
-    /// Lets others than the reading thread go on reading if what has just come in was for them, and
-    /// the thread wait until it is to read again: nobody else has done so for some milliseconds,
-    /// somebody waits who does not, or `is_over` says that the end is awaited. Gives the inlet back.
+    /// Lends the inlet to the other threads if what has just come in was for them, and waits until
+    /// the reading thread must read again: because nobody else has read for some milliseconds,
+    /// because a thread waits that does not read, or because `is_over` says that the end is
+    /// awaited. Gives the inlet back.
     pub fn lend_input(&self, inlet: Box<dyn Inlet>, is_over: impl Fn() -> bool) -> Box<dyn Inlet> {
         let mut state = self.lock();
         let is_for_service = state.conn.wants_service();
         let is_for_caller = mem::take(&mut state.reading.is_call_settled);
-        // Whoever still waits for a call may not be reading when its answer comes.
+        // A thread that still waits for a call may not be reading when its answer comes.
         let is_left = (is_for_service || is_for_caller)
             && state.conn.calls_open() == 0
             && state.closed().is_none();

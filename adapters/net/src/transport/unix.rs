@@ -1,7 +1,7 @@
 //! Listening on a path.
 //!
-//! The rules guarded here: a socket that somebody answers on, or anything that is no socket, is
-//! never removed; and what was made here is removed again.
+//! A socket that a server answers on is never removed, nor is anything that is not a socket. A path
+//! that was made here is removed again.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;

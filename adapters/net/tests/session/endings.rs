@@ -1,4 +1,4 @@
-//! However a connection ends: whoever waits is told, and nothing is waited for without end.
+//! However a connection ends, a thread that waits is told, and nothing is waited for without end.
 
 use std::future::poll_fn;
 use std::io;
@@ -334,7 +334,8 @@ fn a_write_that_hangs_is_given_up_whoever_notices_first() {
         side.pass(5);
         side.notify("behind it");
         side.turn();
-        // Nobody looks until the time of both has passed, and then the connection is told before the turn.
+        // Nobody looks until the time of both has passed, and then the connection is told before
+        // the turn.
         side.pass(70_000);
         if is_heard {
             side.hear(&request(1));
