@@ -129,9 +129,9 @@ pub struct Driver {
 enum Stage {
     New(Box<(Link, Box<dyn Service>)>),
     Open,
-    /// What is left is being written, and the other side's end awaited, until then.
+    /// What is left is being written, and the other side's end is awaited, until this time.
     Lingering(Instant),
-    /// The transport has been let go; what came in is still served, until then.
+    /// The transport has been let go; what came in is still served, until this time.
     Serving(Instant),
     Done,
 }
@@ -160,7 +160,8 @@ impl Driver {
         )
     }
 
-    /// Whether nothing more is to be waited for before the transport is let go.
+    /// Whether the transport may be let go: the writer is done, and so is the reader if the other
+    /// side's end is awaited; or writing has failed.
     fn is_moved(&self) -> bool {
         let Threads {
             reader_done,
@@ -230,7 +231,7 @@ impl Future for Driver {
                     let (why, fault) = session.finished();
                     return Poll::Ready(fault.map_or(Ok(why), Err));
                 }
-                // Polled after its end: it has said everything.
+                // Polled after its end: the result has been given.
                 Stage::Done => return Poll::Pending,
             };
         }
@@ -255,7 +256,7 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// The service thread.
+/// Runs the service thread: does the session's work in order until the connection is closed.
 fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
     let peer = Peer(antiphon_net::Peer::unowned(Arc::clone(session)));
     loop {
@@ -288,11 +289,11 @@ fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn 
 /// What the service thread does next.
 enum Next {
     Work(Work),
-    /// The last word.
+    /// The connection has ended: the service is told so in its last call.
     Closed(Closed),
 }
 
-/// Waits for the next thing to do.
+/// Waits for the next thing that the service thread does.
 fn next_work(session: &Session) -> Next {
     let mut state = session.lock();
     loop {
@@ -336,7 +337,7 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
             }
         }
         Work::Report(report) => service.report(peer, report),
-        // What a later core may add is nothing we promise.
+        // A later core may add other kinds of work; they are ignored here.
         _ => {}
     }
 }

@@ -37,7 +37,7 @@ const QUIET_READS: u32 = 16;
 /// The largest output buffer that is kept for the next time, in bytes.
 const OUTPUT_BYTES_KEPT: usize = 1 << 20;
 
-/// Which threads have ended, and whether they are to.
+/// Which threads of a connection have ended, and whether they must stop.
 #[derive(Default)]
 pub(crate) struct Threads {
     pub(crate) served: Arc<AtomicBool>,
@@ -51,7 +51,8 @@ pub(crate) fn is(flag: &AtomicBool) -> bool {
     flag.load(Ordering::SeqCst)
 }
 
-/// What bytes are moved between, and messages instead.
+/// The two ends between which bytes are moved, or the two functions that move whole messages
+/// instead.
 pub(crate) type Ends = (Reader, Writer, Option<(Receive, Sending)>);
 
 /// Starts the threads that move bytes.
@@ -101,10 +102,10 @@ pub(crate) fn move_bytes(
     )
 }
 
-/// What a thread does.
+/// The body of a thread of a connection.
 pub(crate) type Body = Box<dyn FnOnce(&Arc<Session>, &Threads) + Send>;
 
-/// Starts a thread, which says when it is done, whatever happens in it.
+/// Starts a thread that sets `done` when it ends, even if it panics. A panic ends the connection.
 pub(crate) fn start(
     name: &str,
     session: &Arc<Session>,
@@ -134,12 +135,12 @@ fn read_on(session: &Session, threads: &Threads, reader: impl Read) {
     }
 }
 
-/// What is read from.
+/// A reader, and the buffers that it is read into.
 struct Intake<R> {
     reader: R,
-    /// Where little is read into.
+    /// The buffer for small reads.
     small: [u8; SMALL_BYTES],
-    /// Where much is read into; empty while little comes in.
+    /// The buffer for large reads; empty while little comes in.
     large: Vec<u8>,
     /// How many reads in a row were small.
     quiet: u32,
@@ -203,7 +204,7 @@ impl<R: Read> Intake<R> {
     }
 }
 
-/// Lets others read from the socket beside this thread, one at a time.
+/// Reads from a socket, and lets other threads read from it alongside, one at a time.
 fn read_beside(session: &Session, threads: &Threads, socket: Arc<dyn Socket>) {
     let mut inlet: Box<dyn Inlet> = Box::new(Inward {
         intake: Intake::new(SocketReader(socket)),

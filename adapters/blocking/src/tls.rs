@@ -68,7 +68,8 @@ pub fn connect(
     client(connect_tcp(address)?, name, config)
 }
 
-/// Is the TLS client on a TCP stream that leads to the server already. The handshake may take 10 s.
+/// Goes through the handshake as a TLS client, on a TCP stream that leads to the server already.
+/// The handshake may take 10 s.
 ///
 /// # Errors
 /// As [`connect`].
@@ -84,8 +85,8 @@ pub fn client(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> io::R
     stream::link(tls, stream, context)
 }
 
-/// Is the TLS server on connections, on those of a [`TcpServer`](crate::TcpServer) by its
-/// [`with_tls`](crate::TcpServer::with_tls).
+/// Accepts connections by TLS: those of a [`TcpServer`](crate::TcpServer) through its
+/// [`with_tls`](crate::TcpServer::with_tls), and single streams through [`accept`](Self::accept).
 ///
 /// ALPN, client authentication and everything else are as its configuration says. A connection that
 /// does not get through its handshake is closed; [`on_failure`](Self::on_failure) tells of it.
@@ -144,7 +145,8 @@ impl Acceptor {
         stream::link(tls, stream, context)
     }
 
-    /// Has the connections of a server that is no thread each go through the same.
+    /// Puts TLS, set as this acceptor is, before the connections of a server whose connections are
+    /// tasks.
     #[cfg(feature = "http")]
     pub(crate) fn secure(self, server: antiphon_net::TcpServer) -> antiphon_net::TcpServer {
         let on_failure = self.on_failure;
@@ -163,7 +165,7 @@ impl Acceptor {
     }
 }
 
-/// The handshake has a thread of its own. One that is not awaited any more is cut.
+/// Runs each handshake on a thread of its own. If it is not awaited any more, its stream is cut.
 impl Secure<Incoming> for Acceptor {
     fn accept(&self, incoming: Incoming) -> Handshake<Incoming> {
         let Incoming::Secret(stream, context) = incoming else {

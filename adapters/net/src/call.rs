@@ -1,7 +1,7 @@
 //! A call under way, and how calls end.
 //!
-//! A call that is dropped is given up; the one that waits for it is told how it ended, even if the
-//! connection is dropped; and every way to end without a result is told from every other.
+//! A call that is dropped is given up. A caller that waits is told how its call ended, even if the
+//! connection is dropped. Every way to end without a result is told from every other.
 
 use std::fmt;
 use std::future::Future;
@@ -187,7 +187,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// A result, or how the call ended instead.
+    /// Gives the result, or how the call ended instead.
     ///
     /// # Errors
     /// How the call ended instead.
@@ -211,7 +211,7 @@ impl CallError {
         }
     }
 
-    /// What stands for an outcome that is no result.
+    /// Gives the error that stands for an outcome that is no result.
     #[cold]
     fn instead(outcome: OwnedOutcome) -> Self {
         match outcome {
@@ -220,7 +220,7 @@ impl CallError {
             OwnedOutcome::TimedOut => Self::TimedOut,
             OwnedOutcome::Missing => Self::Missing,
             OwnedOutcome::Unsent => Self::Unsent,
-            // What a later core may add is an end without an answer, too.
+            // A later core may add other outcomes; they are ends without an answer, too.
             _ => Self::Closed,
         }
     }
@@ -270,7 +270,7 @@ impl From<SendError> for CallError {
 pub struct CallRefused {
     /// Why it was refused.
     pub error: SendError,
-    /// What was handed over, not run.
+    /// The function that was handed over, not run.
     pub then: Then,
 }
 

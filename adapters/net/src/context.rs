@@ -40,7 +40,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Knows nothing yet.
+    /// Makes a context that knows nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,12 +76,13 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// None yet.
+    /// Makes headers that are empty.
     pub const fn new() -> Self {
         Self { all: None }
     }
 
-    /// Adds one, if its name is one. Bytes that HTTP does not allow in a value become `?`.
+    /// Adds a header, if its name is one that HTTP allows. Bytes that HTTP does not allow in a
+    /// value become `?`.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         let is_allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
         let allowed = value
@@ -89,7 +90,7 @@ impl Headers {
             .map(|&byte| if is_allowed(byte) { byte } else { b'?' });
         let value = HeaderValue::try_from(allowed.collect::<Vec<u8>>());
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
-            // There may be some thousands; beyond, none is added.
+            // The map takes some thousands; further headers are not added.
             let _ = self.all.get_or_insert_default().try_append(name, value);
         }
     }

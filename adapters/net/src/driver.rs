@@ -30,10 +30,10 @@ use crate::service::Service;
 use crate::transport::io::Io;
 use crate::transport::link::Link;
 
-/// How much is read at once, into a thread's own buffer.
+/// How many bytes are read at once, into a thread's own buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// The largest output buffer that is kept for the next time.
+/// The largest output buffer that is kept for the next time, in bytes.
 const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
 
 /// How many steps are made in one poll before other tasks get their turn.
@@ -44,7 +44,7 @@ const STEPS_MAX: u32 = 64;
 const READS_MAX: u32 = 4096;
 
 thread_local! {
-    /// Where all connections of a thread read into.
+    /// The buffer into which all connections of a thread read.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -99,7 +99,7 @@ pub struct Driver {
     handlers: Handlers,
     /// What was taken from the session together. Empty between two steps.
     work: VecDeque<Work>,
-    /// None once it has been let go.
+    /// `None` once the transport has been let go.
     io: Option<Box<dyn Io>>,
     output: Output,
     is_input_over: bool,
@@ -109,34 +109,34 @@ pub struct Driver {
     reads: u32,
     timer: Option<Box<dyn Timer>>,
     stage: Stage,
-    /// How it ended, if that was while [something else](Self::run_until) ran.
+    /// How the connection ended, if it ended while [`run_until`](Self::run_until) ran.
     ended: Option<io::Result<Closed>>,
 }
 
 #[derive(Clone, Copy)]
 enum Stage {
     Open,
-    /// Our end of the stream is being sent, until then.
+    /// Our end of the stream is being sent, until this time.
     Closing(Instant),
-    /// The other side's end is awaited, until then.
+    /// The other side's end is awaited, until this time.
     Lingering(Instant),
-    /// The transport has been let go; what came in is still served, until then.
+    /// The transport has been let go; what came in is still served, until this time.
     Serving(Instant),
     Done,
 }
 
-/// What is being written.
+/// The output that is being written.
 #[derive(Default)]
 struct Output {
     bytes: Vec<u8>,
-    /// How much of it has been written.
+    /// How many of the bytes have been written.
     written: usize,
-    /// Something has been written that has not been flushed.
+    /// Whether bytes have been written that have not been flushed.
     is_flushing: bool,
-    /// The session knows since when it waits for room.
+    /// Whether the session has been told that this output waits for room.
     has_waited: bool,
     has_failed: bool,
-    /// What the session does not know yet.
+    /// What became of the output, as far as the session has not been told.
     sent: Sent,
 }
 
@@ -157,7 +157,7 @@ impl Future for Driver {
                     this.let_go();
                 }
                 Stage::Serving(until) => return this.poll_rest(cx, until),
-                // Polled after its end: it has said everything.
+                // Polled after its end: the result has been given.
                 Stage::Done => return Poll::Pending,
             }
         }
@@ -215,7 +215,7 @@ impl Driver {
         let mut scratch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
         scratch.resize(SCRATCH_BYTES, 0);
         let polled = self.poll_steps(cx, &mut scratch);
-        // A thread that ends keeps none.
+        // A thread that ends keeps no buffer.
         let _ = SCRATCH.try_with(|kept| kept.replace(scratch));
         polled
     }
@@ -422,7 +422,7 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
-    /// Has the session count from now on how long this lasts.
+    /// Notes that the output waits, so that the session counts the time from now on.
     fn wait(&mut self) -> Poll<io::Result<()>> {
         if !std::mem::replace(&mut self.has_waited, true) {
             self.sent = Sent::Some;

@@ -22,12 +22,12 @@ use crate::runtime::Task;
 use crate::service::Service;
 use crate::session::{Session, Tag, Work};
 
-/// What a service is at, for one session.
+/// The service of one session, and its handlers that have begun and not ended.
 pub(crate) struct Handlers {
     service: Box<dyn Serve>,
-    /// What must be done with before anything else begins.
+    /// The handler that must end before anything else begins.
     ordered: Option<Task>,
-    /// Those that are not through at once; none before there was one.
+    /// The handlers of requests that did not end at once; `None` before there was one.
     running: Option<FuturesUnordered<Handler>>,
 }
 
@@ -36,7 +36,7 @@ struct Handler {
     request: RequestKey,
     /// None once its request was given up.
     task: Option<Task>,
-    /// Has it polled, so that it is seen to be over.
+    /// Has the handler polled, so that it is seen to be over.
     waker: Option<Waker>,
 }
 
@@ -50,7 +50,7 @@ impl Future for Handler {
         };
         let polled = task.as_mut().poll(cx);
         if polled.is_pending() && this.waker.is_none() {
-            // It stays valid for as long as this is among the others.
+            // The waker stays valid for as long as this handler is among the others.
             this.waker = Some(cx.waker().clone());
         }
         polled
@@ -60,13 +60,14 @@ impl Future for Handler {
 /// A [`Service`] without its type, and the peer that it is shown.
 trait Serve: Send {
     fn request(&self, request: Request, reply: Responder) -> Task;
-    /// Does anything but a request. What is to be done with before anything else begins comes back.
+    /// Does any work but a request. Gives the handler that must end before anything else begins, if
+    /// there is one.
     fn serve(&self, work: Work) -> Option<Task>;
     fn closed(&self, why: Closed);
     fn panicked(&self);
 }
 
-/// What handlers are made of.
+/// The service and the peer that handlers are called with.
 struct Sides<S> {
     service: Arc<S>,
     peer: Peer,
@@ -102,7 +103,8 @@ impl<S: Service> Serve for Serving<S> {
                 }
             }
             Work::Report(report) => service.report(peer, report),
-            // Requests are begun by `request`. What a later core may add is nothing we promise.
+            // Requests are begun by `request`. A later core may add other kinds of work; they are
+            // ignored here.
             _ => {}
         }
         None
@@ -128,21 +130,21 @@ impl Handlers {
         }
     }
 
-    /// How many requests may begin beside those that run; none while something has to be done with
-    /// before anything else begins.
+    /// How many requests may begin beside those that run; `None` while a handler must end before
+    /// anything else begins.
     pub(crate) fn requests(&self, handlers_max: usize) -> Option<usize> {
         let running = self.running.as_ref().map_or(0, |running| running.len());
         let capacity = handlers_max.saturating_sub(running);
         self.ordered.is_none().then_some(capacity)
     }
 
-    /// Whether what had to be done with in order is. All that came in has begun if besides nothing
-    /// waits in the session.
+    /// Whether no handler must end before others begin. All that came in has then begun, if nothing
+    /// waits in the session either.
     pub(crate) fn is_through(&self) -> bool {
         self.ordered.is_none()
     }
 
-    /// Continues with what has begun.
+    /// Polls the handlers that have begun.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
         self.poll_running(cx);
         self.poll_ordered(cx);
@@ -173,12 +175,12 @@ impl Handlers {
             _ => None,
         };
         if given_up.is_some() {
-            // A handler that watches for it has the first word.
+            // A handler that watches for the cancel is polled first, so that it can answer.
             self.poll_running(cx);
         }
         match catch_unwind(AssertUnwindSafe(|| self.service.serve(work))) {
             Ok(Some(task)) => {
-                // Only the last of what was taken has more to be done.
+                // Only the last work that was taken can have a handler that must end first.
                 self.ordered = Some(task);
                 self.poll_ordered(cx);
             }
@@ -200,7 +202,7 @@ impl Handlers {
             Ok(Poll::Ready(())) => {}
             Err(_) => tell_panic(&*self.service),
         }
-        // What it holds may use the peer when it is dropped, or panic.
+        // What the handler holds may use the peer when it is dropped, or panic.
         let done = self.ordered.take();
         if catch_unwind(AssertUnwindSafe(|| drop(done))).is_err() {
             tell_panic(&*self.service);
@@ -256,7 +258,7 @@ impl Handlers {
         }
     }
 
-    /// Drops what still runs, and says the last word to the service.
+    /// Drops the handlers that still run, and tells the service that the connection is over.
     pub(crate) fn finish(&mut self, why: Closed) {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;

@@ -14,7 +14,7 @@ pub(crate) struct InLine {
 }
 
 impl InLine {
-    /// Not in line yet.
+    /// Makes a place that is not in the line yet.
     pub(crate) fn new(session: &Arc<Session>) -> Self {
         let session = Arc::clone(session);
         Self {
@@ -23,7 +23,8 @@ impl InLine {
         }
     }
 
-    /// Sends; refused for want of room too where others wait for it already.
+    /// Sends now. Fails as [`SendError::Full`] if there is no room, or if others wait for room
+    /// before this one.
     pub(crate) fn try_send<R>(
         &mut self,
         send: &mut impl FnMut(&mut State) -> Result<R, SendError>,
@@ -57,7 +58,7 @@ impl InLine {
         }
     }
 
-    /// Stands in line, unless there is room by now.
+    /// Joins the line, unless there is room by now; says whether it did.
     fn stand(&mut self, waker: Waker) -> bool {
         let mut state = self.session.lock();
         let may_send = state.line.is_turn_of(self.place) && !state.conn.is_full();

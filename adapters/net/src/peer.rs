@@ -36,7 +36,7 @@ pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Peer {
     session: Arc<Session>,
-    /// Only held, to be dropped.
+    /// Held only so that its drop closes the connection.
     _owner: Option<Arc<Owner>>,
 }
 
@@ -373,7 +373,7 @@ impl Peer {
         timeout.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span)
     }
 
-    /// Waits for what `look` finds.
+    /// Waits until `look` finds something, and gives that.
     async fn wait<R>(&self, look: impl Fn(&mut State) -> Option<R>) -> R {
         poll_fn(|cx| self.session.poll_until(cx.waker(), &look)).await
     }

@@ -1,6 +1,6 @@
 //! Threads for work that takes long.
 //!
-//! So many run, so many wait, and what is beyond is refused at once.
+//! A bounded number of jobs run, a bounded number wait, and further ones are refused at once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -77,7 +77,7 @@ impl Pool {
         }
         let mut state = self.inner.lock();
         state.threads -= 1;
-        // Nobody is left who would ever run it.
+        // No thread is left that would ever run it.
         let stranded = match state.threads {
             0 => state.waiting.pop_back(),
             _ => None,
@@ -118,7 +118,7 @@ impl Inner {
 }
 
 impl Default for Pool {
-    /// 64 running, 1024 waiting.
+    /// Makes a pool in which 64 pieces of work run and 1024 wait.
     fn default() -> Self {
         Self::new(64, 1024)
     }

@@ -28,7 +28,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// What is asked, and the right to answer it, of a session's work.
+    /// Makes the request, and the right to answer it, from a session's work.
     pub fn new(
         session: &Arc<Session>,
         message: OwnedNotification,

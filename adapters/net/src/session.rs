@@ -60,12 +60,12 @@ pub struct Session {
     locks: AtomicUsize,
     /// Where callers may write by themselves, if the transport lets them.
     outlet: OnceLock<Box<dyn Outlet>>,
-    /// The conversation has ended: work that was taken together before that is not begun. Read
-    /// between one piece of work and the next, where taking the lock would double the locks of a
-    /// request.
+    /// Whether the conversation has ended: work that was taken together before that is not begun.
+    /// Read between one piece of work and the next, where taking the lock would double the locks of
+    /// a request.
     is_closed: AtomicBool,
-    /// The task sleeps no more since a caller has something to say. Read before the turn, and so
-    /// without the lock.
+    /// Whether a caller has woken the task because it has something to say. Read before the turn,
+    /// and so without the lock.
     is_called: AtomicBool,
     options: Options,
     context: Arc<Context>,
@@ -112,12 +112,12 @@ impl Session {
         self.learnt.get().unwrap_or(&self.context)
     }
 
-    /// What its timers and tasks are made by.
+    /// The runtime that its timers and tasks are made by.
     pub fn runtime(&self) -> &dyn Runtime {
         &*self.runtime
     }
 
-    /// The present.
+    /// The present, by the runtime's clock.
     pub fn now(&self) -> Instant {
         self.runtime.now()
     }
@@ -143,7 +143,7 @@ impl Session {
         self.locks.load(Ordering::Relaxed)
     }
 
-    /// Does one thing with the conversation, and wakes those it concerns.
+    /// Runs `act` under the lock as one turn, and then wakes the threads and tasks it concerns.
     pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         state.conn.handle_time(self.now());
@@ -162,7 +162,8 @@ impl Session {
         result
     }
 
-    /// Puts outcomes where they are awaited, and notes who has something to do now.
+    /// Puts outcomes where they are awaited, and notes which threads or tasks have something to do
+    /// now.
     fn end_turn(&self, state: &mut State) {
         while let Some(settled) = state.conn.poll_settled() {
             state.reading.is_call_settled = true;
@@ -258,7 +259,7 @@ impl Session {
         is_open
     }
 
-    /// Moves the deadline of a call to `timeout` from now; none for never.
+    /// Moves the deadline of a call to `timeout` from now; `None` is never.
     pub(crate) fn extend(&self, call: CallId, timeout: Option<Duration>) -> Result<(), SendError> {
         let deadline = timeout.map(|span| self.now() + span);
         self.act(|state| state.conn.set_deadline(state.call(call), deadline))
@@ -349,7 +350,7 @@ impl Session {
 /// Holds the lock of a [`Session`]. Dropping it ends the turn, and wakes those it concerns.
 pub struct Guard<'s> {
     session: &'s Session,
-    /// None only while it is being dropped.
+    /// `None` only while the guard is being dropped.
     state: Option<MutexGuard<'s, State>>,
 }
 

@@ -68,12 +68,13 @@ thread_local! {
     static SPARE: Cell<Vec<CallSlot>> = const { Cell::new(Vec::new()) };
 }
 
-/// A slot for a call. One that was [given back](give_back) saves one of four allocations a call.
+/// Gives a slot for a call. One that was [given back](give_back) saves one of four allocations a
+/// call.
 pub(crate) fn call_slot() -> CallSlot {
     with_spare(Vec::pop).unwrap_or_else(Slot::new)
 }
 
-/// Takes a slot whose value has been taken.
+/// Takes back a slot whose value has been taken, for another call.
 pub(crate) fn give_back(mut slot: CallSlot) {
     // Something else may still have it.
     let Some(own) = Arc::get_mut(&mut slot) else {
@@ -89,7 +90,7 @@ pub(crate) fn give_back(mut slot: CallSlot) {
 }
 
 fn with_spare(act: impl FnOnce(&mut Vec<CallSlot>) -> Option<CallSlot>) -> Option<CallSlot> {
-    // A thread that ends has none.
+    // A thread that ends keeps no slots.
     let with = |kept: &Cell<Vec<CallSlot>>| {
         let mut spare = kept.take();
         let found = act(&mut spare);

@@ -55,7 +55,7 @@ impl Refused {
         is_whole || self.body.len() >= TEXT_BYTES_MAX
     }
 
-    /// The end that it is, with what has come.
+    /// Gives the end of the WebSocket, with what has come of the answer.
     pub(crate) fn end(mut self) -> WebSocketEnd {
         if self.is_chunked {
             self.body = unchunk(&self.body);

@@ -304,7 +304,7 @@ impl WebSocket {
         }
     }
 
-    /// The phase itself, for what it holds; the next one is to be set.
+    /// Takes the phase, for what it holds; the next one is to be set.
     fn take_phase(&mut self) -> Phase {
         mem::replace(&mut self.phase, Phase::Ended)
     }

@@ -22,7 +22,7 @@ use super::send::{AtOnce, HttpSend};
 pub struct Client(pub(super) antiphon_net::http::Client);
 
 impl Client {
-    /// A client that sends with something else than connections of its own.
+    /// Makes a client that sends with `send` instead of connections of its own.
     ///
     /// # Errors
     /// [`HttpError::Url`] for a URL that cannot be used.
@@ -31,7 +31,7 @@ impl Client {
         options: impl Into<HttpClientOptions>,
         send: impl HttpSend,
     ) -> Result<Self, HttpError> {
-        // Nothing of it runs by itself.
+        // The client starts no task, so an executor that drops every task will do.
         let clock = Futures::on(Executor::Other(drop));
         let client = antiphon_net::http::Client::with_send(url, options, AtOnce(send), clock);
         client.map(Self)
@@ -119,7 +119,7 @@ impl Client {
         self.0.close();
     }
 
-    /// Whether it has been closed.
+    /// Whether the client has been closed.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }

@@ -42,7 +42,7 @@ where
 
     async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {
         let (make, inside) = (Arc::clone(&self.make), peer.clone());
-        // Closed with the job, even if a panic ends it or it is never begun.
+        // The channel closes with the job, even if a panic ends it or it is never begun.
         let (done, is_done) = async_channel::bounded::<()>(1);
         let pool = peer.session().options().pool.clone();
         let told = pool.run(Box::new(move || {
@@ -54,7 +54,7 @@ where
             });
         }));
         match told {
-            // What comes behind it waits for it.
+            // The messages behind this notification wait until it has been served.
             Ok(()) => drop(is_done.recv().await),
             Err(_) => self.report(peer, Report::Dropped { messages: 1 }),
         }
@@ -66,7 +66,7 @@ where
             let peer = Peer(inside);
             make(peer.context()).report(&peer, report);
         };
-        // Where too much waits already, a log has to do without.
+        // If the pool refuses the job, because too many wait, the report is dropped.
         drop(peer.session().options().pool.run(Box::new(job)));
     }
 }

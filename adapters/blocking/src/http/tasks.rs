@@ -12,10 +12,10 @@ use async_io::block_on;
 
 static TASKS: async_executor::Executor<'static> = async_executor::Executor::new();
 
-/// A runtime whose tasks run on that thread.
+/// Gives the runtime whose tasks run on the thread of HTTP, and starts that thread once.
 ///
 /// # Errors
-/// The system refused it.
+/// The system refused the thread.
 pub(super) fn runtime() -> io::Result<SharedRuntime> {
     static IS_STARTED: Mutex<bool> = Mutex::new(false);
     let mut is_started = IS_STARTED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,7 @@ use crate::transport::link::Link;
 /// A connection that has come in.
 pub(crate) enum Incoming {
     Open(Link),
-    /// It has a handshake before it.
+    /// A TCP connection that still has its TLS handshake before it.
     #[cfg(feature = "tls")]
     Secret(TcpStream, Context),
 }
@@ -47,7 +47,7 @@ impl Arrived for Incoming {
 
 /// Accepts connections on a thread, one ahead. What it listens on is let go of when it is dropped.
 pub(crate) struct Accepting {
-    /// None once the thread is to end.
+    /// `None` once the thread must end.
     accepted: Option<Receiver<io::Result<Incoming>>>,
     shared: Arc<Shared>,
     /// Makes a connection, so that a listener that waits sees that it is to stop. Says whether it could.
@@ -103,12 +103,12 @@ impl Accepting {
 
 impl Listen<Incoming> for Accepting {
     fn poll_accept(&mut self, cx: &mut TaskContext<'_>) -> Poll<io::Result<Incoming>> {
-        // First, so that none is missed that comes meanwhile.
+        // The waiter is set first, so that it is woken for a connection that comes meanwhile.
         drop(self.shared.set_waiter(Some(cx.waker().clone())));
         let accepted = self.accepted.as_ref().map(Receiver::try_recv);
         match accepted {
             Some(Ok(accepted)) => Poll::Ready(accepted),
-            // The thread ends only with this.
+            // The thread ends only when this listener is dropped.
             None | Some(Err(TryRecvError::Empty | TryRecvError::Disconnected)) => Poll::Pending,
         }
     }

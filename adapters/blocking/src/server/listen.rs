@@ -16,7 +16,7 @@ use crate::server::running::Running;
 use crate::service::Service;
 use crate::transport::link::{Link, prepare};
 
-/// How long a listener that is to stop is knocked at.
+/// How long the connection may take that wakes a listener which must stop.
 const KNOCK_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// A server on a TCP port.
@@ -148,7 +148,7 @@ impl TcpServer {
         let mut make = make;
         let protocol = OnThreads {
             options: options.into(),
-            // Accepting has told it.
+            // The accepting thread has put the peer's address there.
             make: Mutex::new(move |context: &Context| make(context.peer_addr.unwrap_or(address))),
         };
         Ok(Running::new(server.start_protocol(protocol)))
@@ -225,7 +225,7 @@ fn server(
         .on_refused(move |context, why| on_refused.tell(context, why))
 }
 
-/// The address by which this machine reaches itself.
+/// Gives the address by which this machine reaches a listener of its own.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {

@@ -22,7 +22,7 @@ use crate::transport::link::Link;
 /// How many bytes are taken from the socket at once: the largest record.
 const WIRE_BYTES: usize = 16 * 1024 + 256;
 
-/// The largest output buffer that is kept for the next time.
+/// The largest output buffer that is kept for the next time, in bytes.
 const OUT_BYTES_KEPT: usize = 4 * 1024;
 
 /// Makes a link of a connection whose handshake is done.

@@ -33,32 +33,33 @@ pub struct Link {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) hang_up: Option<HangUp>,
-    /// The other side's end of stream is awaited after ours. A socket that is closed before takes back what it has sent
-    /// last, which a standard stream does not.
+    /// Whether the other side's end of stream is awaited after ours. A socket that is closed before
+    /// takes back what it has sent last, which a standard stream does not.
     pub(crate) awaits_end: bool,
     pub(crate) context: Context,
-    /// Instead of the streams, where whole messages are moved.
+    /// The functions that move whole messages instead of the streams; `None` for a byte stream.
     pub(crate) messages: Option<(Receive, Sending)>,
 }
 
-/// What is read from.
+/// The reading half of a link.
 pub(crate) enum Reader {
-    /// A read may wait as long as it likes.
+    /// Any reader: a read may wait as long as it likes.
     Any(Box<dyn Read + Send>),
-    /// It can be told how long a read may wait.
+    /// A socket, which can be told how long a read may wait.
     Socket(Arc<dyn Socket>),
 }
 
-/// What is written to.
+/// The writing half of a link.
 pub(crate) enum Writer {
-    /// A write may wait as long as it likes.
+    /// Any writer: a write may wait as long as it likes.
     Any(Box<dyn Write + Send>),
-    /// It can be told how long a write may wait.
+    /// A socket, which can be told how long a write may wait.
     Socket(Arc<dyn Socket>),
 }
 
-/// A socket, which one thread reads from and one writes to at a time. What takes longer than it may fails as
-/// [`WouldBlock`](io::ErrorKind::WouldBlock); it may take for ever, if nothing is said.
+/// A socket, which one thread reads from and one writes to at a time. A read or write that takes
+/// longer than it may fails as [`WouldBlock`](io::ErrorKind::WouldBlock). Without such a time it
+/// may take for ever.
 pub(crate) trait Socket: Send + Sync + 'static {
     /// As [`Read::read`].
     fn read(&self, buf: &mut [u8]) -> io::Result<usize>;
@@ -131,7 +132,7 @@ impl Drop for SocketWriter {
     }
 }
 
-/// Gives the next message; none at the end.
+/// Waits for the next message; gives `None` at the end.
 pub(crate) type Receive = Box<dyn FnMut() -> io::Result<Option<Vec<u8>>> + Send>;
 
 /// Sends a message.

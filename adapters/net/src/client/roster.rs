@@ -234,7 +234,7 @@ impl Roster {
         }
     }
 
-    /// Another attempt at a connection begins. False if there is to be none any more.
+    /// Notes that another attempt at a connection begins. False if there is to be none any more.
     pub fn connecting(&self, number: usize) -> bool {
         if self.lock().is_closed {
             return false;
@@ -244,8 +244,8 @@ impl Roster {
         true
     }
 
-    /// The connection is open. False, and it has been closed again, if the client has been closed
-    /// in the meantime.
+    /// Notes that the connection is open. False, and it has been closed again, if the client has
+    /// been closed in the meantime.
     pub fn opened(&self, number: usize, peer: Peer, now: Instant) -> bool {
         self.change(number, None, |member| {
             member.lifecycle.go(LinkState::Open);
@@ -259,8 +259,8 @@ impl Roster {
         !is_closed
     }
 
-    /// The connection, or the attempt at one, has ended, with this error if any. Says when to try
-    /// again; none for never.
+    /// Notes that the connection, or the attempt at one, has ended, with this error if any. Says
+    /// when to try again; `None` is never.
     pub fn lost(&self, number: usize, now: Instant, error: Option<io::Error>) -> Option<Instant> {
         let is_closed = self.lock().is_closed;
         let error = error.filter(|_| !is_closed).map(Fault::from);
@@ -285,7 +285,7 @@ impl Roster {
         next
     }
 
-    /// There will be no attempt at this connection any more.
+    /// Notes that there will be no attempt at this connection any more.
     pub(super) fn given_up(&self, number: usize) {
         let peer = self.change(number, None, |member| {
             member.lifecycle.go(LinkState::Closed);
@@ -316,14 +316,15 @@ impl Roster {
         inside.turn = (inside.turn + 1) % count;
         let members = (0..count).map(|at| &inside.members[(inside.turn + at) % count]);
         let open = members.filter_map(|member| member.peer.as_ref());
-        // One that drains would refuse the call, and who tries again would be given it again.
+        // A connection that drains would refuse the call, and the next attempt would be given it
+        // again.
         let usable = open.filter(|peer| !peer.is_closing());
         usable
             .min_by_key(|peer| peer.session().lock().conn.calls_open())
             .map(Peer::to_unowned)
     }
 
-    /// Ends it all: no attempt is made any more, and what is open drains.
+    /// Ends the client: no attempt is made any more, and what is open drains.
     pub fn close(&self) {
         let peers: Vec<_> = {
             let mut inside = self.lock();
@@ -341,7 +342,7 @@ impl Roster {
         }
     }
 
-    /// Whether it has been closed.
+    /// Whether the client has been closed.
     pub fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
@@ -403,7 +404,7 @@ impl Waiting {
         self.look().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// What to say when the time to wait is over.
+    /// Gives the error for when the time to wait is over.
     pub fn timed_out(&self) -> CallError {
         self.0.lock().no_connection()
     }
@@ -423,7 +424,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Whether a call that ended so is to be sent again, of which `resends` counts how often it was.
+/// Whether a call that ended so is to be sent again. `resends` counts how often it was.
 pub fn is_sent_again(
     resends: &mut Resends,
     ended: &Result<OwnedOutcome, CallError>,

@@ -113,11 +113,11 @@ impl fmt::Debug for HttpClientOptions {
     }
 }
 
-/// What is to be sent: always a POST.
+/// A request to be sent: always a POST.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpRequest {
-    /// Where to.
+    /// The URL that it goes to.
     pub url: HttpUrl,
     /// The media type of the body.
     pub content_type: &'static str,
@@ -127,7 +127,7 @@ pub struct HttpRequest {
     pub body: Arc<Vec<u8>>,
     /// The largest reply that is wanted, in bytes. A larger one is refused if it comes.
     pub reply_bytes_max: usize,
-    /// How much longer the call may take; none for ever.
+    /// How much longer the call may take; `None` is for ever.
     pub timeout: Option<Duration>,
 }
 
@@ -140,7 +140,7 @@ impl fmt::Debug for HttpRequest {
     }
 }
 
-/// What came back.
+/// A response that came back.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpResponse {
@@ -156,7 +156,7 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// A reply that is no redirect.
+    /// Makes a reply that is no redirect.
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
@@ -168,8 +168,8 @@ impl HttpResponse {
 }
 
 impl HttpResponse {
-    /// What a sender fails with that has read this much of a reply and finds that it is larger than
-    /// `bytes_max`.
+    /// Makes the error of a sender that has read this much of a reply and finds that it is larger
+    /// than `bytes_max`.
     pub fn too_large(self, bytes_max: usize) -> HttpError {
         let reply = HttpReply {
             text: first_bytes(&self.body),
@@ -180,8 +180,8 @@ impl HttpResponse {
     }
 }
 
-/// Takes any content coding but `identity` for what it is: one that was not asked for, in which
-/// no JSON can be read (RFC 9110 clause 8.4).
+/// Finds a content coding other than `identity`: it was not asked for, and no JSON can be read in
+/// it (RFC 9110 clause 8.4).
 fn coding_of(headers: &Headers) -> Option<&str> {
     let codings = headers
         .iter()
@@ -193,26 +193,25 @@ fn coding_of(headers: &Headers) -> Option<&str> {
         .find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
 }
 
-/// One request on its way, and what it is about.
+/// A request on its way, and the exchange that it belongs to.
 #[derive(Debug)]
 pub struct Started {
     on_reply: Option<OnReply>,
-    /// What is to be sent next.
+    /// The request to be sent next.
     pub request: HttpRequest,
-    /// None once it is over.
-    /// A call of a batch is tagged with its name in it.
+    /// `None` once the exchange is over. A call of a batch is tagged with its name in it.
     exchange: Option<Box<ClientExchange<Option<CallId>>>>,
     redirects: u32,
 }
 
-/// How much of the name of a coding is told.
+/// How many characters of a coding's name are told.
 const CODING_CHARS_MAX: usize = 64;
 
 impl Started {
-    /// Takes what came back: none if the request is to be sent again, as it stands now.
+    /// Takes the response. Gives `None` if the request must be sent again, as it stands now.
     ///
     /// # Errors
-    /// What came back is no answer.
+    /// The response is no answer.
     pub fn receive(&mut self, response: &HttpResponse) -> Result<Option<Collector>, HttpError> {
         let reply = || HttpReply {
             status: response.status,
@@ -223,7 +222,7 @@ impl Started {
             take(&reply());
         }
         if let Some(coding) = coding_of(&response.headers) {
-            // It is the peer's word, of any length.
+            // The name comes from the peer, and may have any length.
             let coding = coding.chars().take(CODING_CHARS_MAX).collect();
             return Err(HttpError::Coding(coding, reply()));
         }
@@ -269,7 +268,7 @@ pub struct HttpCaller {
 }
 
 impl HttpCaller {
-    /// A client of the server at `url`.
+    /// Makes a client of the server at `url`.
     pub fn new(url: HttpUrl, options: &HttpClientOptions) -> Self {
         Self {
             url,

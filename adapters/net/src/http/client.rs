@@ -75,7 +75,7 @@ impl Client {
         Self::new(url, options, move || connect(&server), runtime)
     }
 
-    /// A client that sends with something else.
+    /// Makes a client that sends with `send` instead of connections of its own.
     ///
     /// # Errors
     /// [`HttpError::Url`] for a URL that cannot be used.
@@ -214,7 +214,7 @@ impl Client {
         drop(send);
     }
 
-    /// Whether it has been closed.
+    /// Whether the client has been closed.
     pub fn is_closed(&self) -> bool {
         self.lock_send().is_none()
     }

@@ -1,15 +1,15 @@
-//! A client's own connections: so many, kept for a while, and never asked twice for what may have
-//! been done.
+//! A client's own connections: a bounded number, each kept for a while. What the server may have
+//! done already is never asked for again.
 //!
 //! ```text
 //!   send ──▶ pool: an idle connection, or the right to one more ──▶ request ──▶ reply ──▶ pool
 //! ```
 //!
-//! hyper-util's pool keeps them and gives each that comes back to who has waited longest. A right is
-//! taken until the stream is let go, so the server never sees more connections than the limit. (Its
-//! legacy client cannot wait for either: while a connection is on its way back it makes another,
-//! which `client_and_server_talk_over_real_sockets` counts.) [`line`](super::line) says when a
-//! request is sent again.
+//! hyper-util's pool keeps the connections, and gives each that comes back to the request that has
+//! waited longest. A right is taken until the stream is let go, so the server never sees more
+//! connections than the limit. (Its legacy client cannot wait for either: while a connection is on
+//! its way back it makes another, which `client_and_server_talk_over_real_sockets` counts.)
+//! [`line`](super::line) says when a request is sent again.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -60,7 +60,7 @@ struct Shared {
     connect: Box<dyn Connect>,
     runtime: SharedRuntime,
     options: HttpClientOptions,
-    /// The rights that are not given out.
+    /// The rights to a connection that are not given out.
     permits: Arc<Semaphore>,
 }
 
@@ -74,7 +74,7 @@ impl Connections {
         connect: impl Connect,
         runtime: SharedRuntime,
     ) -> Result<Self, HttpError> {
-        // A header that is of no use is better told now than by every call.
+        // A header that cannot be sent is better told now than by every call.
         header_map(&options.headers)?;
         let mut options = options.clone();
         options.connections_max = options.connections_max.max(1);
@@ -232,7 +232,7 @@ struct Conn {
 
 impl Service<Request<Body>> for Conn {
     type Response = Response<Incoming>;
-    /// None where the server cannot have read the request.
+    /// `None` if the server cannot have read the request.
     type Error = Option<HttpError>;
     type Future = BoxFuture<Result<Self::Response, Self::Error>>;
 
@@ -265,7 +265,7 @@ struct Leased<C: Exchange> {
     line: Arc<Line>,
 }
 
-/// What the pool gives: it has no name.
+/// A connection as the pool gives it: its type has no name.
 trait Exchange:
     Service<Request<Body>, Response = Response<Incoming>, Error = Option<HttpError>>
 {
@@ -299,7 +299,8 @@ impl<C: Exchange> Leased<C> {
     }
 }
 
-/// One that is of no further use is not given to the next: the pool asks whether it is ready.
+/// Keeps a connection that is of no further use from the next request: the pool asks whether it is
+/// ready.
 impl<C: Exchange> Drop for Leased<C> {
     fn drop(&mut self) {
         if !self.line.is_usable() {
@@ -312,7 +313,7 @@ impl<C: Exchange> Drop for Leased<C> {
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
-/// The head of a request with its body, which is shared with who may have to send it again.
+/// Makes the request for hyper. Its body is shared, for it may have to be sent again.
 fn head_of(asked: &HttpRequest) -> Result<Request<Body>, HttpError> {
     struct Shared(Arc<Vec<u8>>);
 

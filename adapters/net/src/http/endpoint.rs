@@ -40,7 +40,7 @@ struct Shared<S> {
     options: HttpOptions,
     service: Arc<S>,
     runtime: SharedRuntime,
-    /// Those of an exchange.
+    /// The options of an exchange.
     exchange: Options,
 }
 
@@ -66,7 +66,7 @@ impl<S: Service> Endpoint<S> {
         }
     }
 
-    /// What it was told.
+    /// The options it was made with.
     pub fn options(&self) -> &HttpOptions {
         &self.shared.options
     }
@@ -109,7 +109,7 @@ impl<S: Service> Endpoint<S> {
         self.answer_body(&head, context, body).await
     }
 
-    /// Tells the service of something that has to do with no exchange.
+    /// Gives the service a report that belongs to no exchange.
     pub(super) fn report(&self, context: &Context, report: Report) {
         let Shared { service, .. } = &*self.shared;
         let peer = peer(&self.shared.exchange, context.clone(), self.runtime());

@@ -21,7 +21,7 @@ use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Timer};
 use crate::service::Service;
 
-/// What the handlers of an exchange see of the other side.
+/// Makes the peer that the handlers of an exchange are shown.
 pub(super) fn peer(options: &Options, context: Context, runtime: &SharedRuntime) -> Peer {
     let mut options = options.clone();
     options.config.connection = context.connection;
@@ -58,7 +58,7 @@ struct Exchange {
     /// What was taken from the session together. Empty between two polls.
     work: VecDeque<Work>,
     is_over: bool,
-    /// Empty before there is one.
+    /// The reply; empty before there is one.
     reply: Vec<u8>,
 }
 
@@ -92,7 +92,7 @@ impl Exchange {
         }
     }
 
-    /// Says the last word to the service.
+    /// Tells the service that the exchange is over.
     fn finish(&mut self, why: Closed) {
         self.is_over = true;
         self.handlers.finish(why);

@@ -16,10 +16,10 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use crate::runtime::{SharedRuntime, Timer};
 use crate::transport::io::Io;
 
-/// How much is read at once, on the stack.
+/// How many bytes are read at once, on the stack.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// What sees a connection's bytes pass, in both directions.
+/// Watches a connection's bytes pass, in both directions.
 pub(super) trait Watch: Unpin {
     /// Reads from `io`, or says what is read instead.
     fn poll_read(
@@ -37,7 +37,7 @@ pub(super) trait Watch: Unpin {
         buf: &[u8],
     ) -> Poll<io::Result<usize>>;
 
-    /// Output was taken, or waits for room.
+    /// Notes that output was taken, or waits for room.
     fn flushed(&mut self, is_done: bool);
 }
 
@@ -136,7 +136,7 @@ impl Alarm {
     }
 }
 
-/// The end of `span` from `start`; never for none.
+/// The end of `span` from `start`; `None` never ends.
 pub(super) fn after(start: Instant, span: Option<Duration>) -> Instant {
     span.map_or(Instant::FAR_FUTURE, |span| start + span)
 }

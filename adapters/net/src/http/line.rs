@@ -33,13 +33,15 @@ use crate::transport::io::Io;
 /// For how long a reset is awaited behind an end.
 const RESET_TIME_MAX: Duration = Duration::from_millis(200);
 
-/// How often to look whether it has come: a socket that has ended does not say so.
+/// How often to check whether the reset has come: a socket that has ended does not say so.
 const RESET_LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How much earlier than the server a connection is given up of which it said how long it keeps it.
+/// How much earlier than the server a connection is given up, if the server said how long it keeps
+/// it.
 const KEPT_SHORTER: Duration = Duration::from_secs(1);
 
-/// Seen by a connection's stream, its task, and the request that it carries.
+/// The state of a client's connection, shared by its stream, its task and the request that it
+/// carries.
 pub(super) struct Line {
     state: Mutex<State>,
     runtime: SharedRuntime,
@@ -47,19 +49,19 @@ pub(super) struct Line {
 
 struct State {
     stage: Stage,
-    /// It has carried a request before.
+    /// Whether the connection has carried a request before.
     is_kept: bool,
     /// Since when the server takes no output.
     stuck_since: Option<Instant>,
-    /// The connection's task.
+    /// The waker of the connection's task.
     task: Option<Waker>,
-    /// Who waits for the reply.
+    /// The waker of the request that waits for the reply.
     asker: Option<Waker>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
-    /// It may be handed a request until then.
+    /// The connection may be handed a request until this time.
     Idle(Instant),
     Begun,
     Sent,
@@ -88,7 +90,7 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request is handed over, if the connection is idle and may still be used.
+    /// Begins a request, if the connection is idle and may still be used; says whether it is.
     pub(super) fn begin(&self) -> bool {
         let is_usable = self.is_usable();
         if is_usable {
@@ -97,7 +99,7 @@ impl Line {
         is_usable
     }
 
-    /// The whole reply has been read: another request may follow within `span`.
+    /// Notes that the whole reply has been read: another request may follow within `span`.
     pub(super) fn rest(&self, span: Duration) {
         let until = self.runtime.now() + span;
         let mut state = self.lock();
@@ -109,7 +111,7 @@ impl Line {
         task.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether it is idle, and not for too long.
+    /// Whether the connection is idle, and not for too long.
     pub(super) fn is_usable(&self) -> bool {
         let now = self.runtime.now();
         matches!(self.lock().stage, Stage::Idle(until) if until > now)
@@ -137,7 +139,7 @@ impl Line {
         }
     }
 
-    /// The time has come. Gives whether it was idle, and ends in good order.
+    /// Ends an idle connection in good order if its time has come; says whether it did.
     pub(super) fn end_idle(&self) -> bool {
         let now = self.runtime.now();
         let mut state = self.lock();
@@ -169,7 +171,7 @@ impl Wire {
         }
     }
 
-    /// The end, once a reset has come behind it or does not come any more.
+    /// Gives the end, once a reset has come behind it or does not come any more.
     fn poll_reset(
         &mut self,
         cx: &mut Context<'_>,

@@ -30,7 +30,7 @@ struct Inside {
 }
 
 impl HttpMock {
-    /// Has sent nothing, and has nothing to reply.
+    /// Makes a transport that has sent nothing, and has nothing to reply.
     pub fn new() -> Self {
         Self::default()
     }
@@ -69,7 +69,8 @@ impl HttpMock {
             .collect()
     }
 
-    /// Whether it can be sent through. It can until it is told otherwise.
+    /// Whether requests can be sent through it. They can until
+    /// [`set_connected`](Self::set_connected) says otherwise.
     pub fn is_connected(&self) -> bool {
         !self.lock().is_disconnected
     }

@@ -24,7 +24,8 @@ use super::options::HttpOptions;
 use crate::runtime::SharedRuntime;
 use crate::transport::io::Io;
 
-/// Seen by a connection's stream, its task, and what serves its requests, which are parts of one task.
+/// The phase of a server's connection, shared by its stream, its task and what serves its requests,
+/// which are parts of one task.
 pub(super) struct Phases {
     state: Mutex<State>,
     runtime: SharedRuntime,
@@ -57,11 +58,11 @@ enum Phase {
 /// What hyper knows of the end of what comes in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// It has not asked since.
+    /// hyper has not read since the end came.
     Unasked,
-    /// It was told that nothing is there yet: it would give up what it serves.
+    /// hyper was told that nothing is there yet: told of the end, it would give up what it serves.
     Hidden,
-    /// It is told the next time.
+    /// hyper is told of the end at its next read.
     Shown,
 }
 
@@ -77,7 +78,7 @@ impl State {
 }
 
 impl Phases {
-    /// A connection of which the first byte has come.
+    /// Makes the state of a connection whose first byte has come.
     pub(super) fn new(options: &HttpOptions, runtime: &SharedRuntime) -> Arc<Self> {
         let state = State {
             phase: Phase::Head,
@@ -108,20 +109,20 @@ impl Phases {
         self.lock().ended_at.is_some()
     }
 
-    /// A head is complete. Says how many of its lines name a length; none of one that came in
-    /// with an earlier request.
+    /// Notes that a head is complete, and says how many of its lines name a length; none of one
+    /// that came in with an earlier request.
     pub(super) fn serving(&self) -> u32 {
         let mut state = self.lock();
         state.phase = Phase::Serving;
         std::mem::replace(&mut state.scan, HeadScan::new()).lengths()
     }
 
-    /// A reply has been made.
+    /// Notes that a reply has been made.
     pub(super) fn replying(&self) {
         self.lock().phase = Phase::Replying;
     }
 
-    /// When the connection's task has to do something.
+    /// The time at which the connection's task has to do something.
     pub(super) fn due(&self) -> Instant {
         let state = self.lock();
         let end = state.ended_at.filter(|_| state.end == End::Hidden);

@@ -31,7 +31,7 @@ use crate::transport::link::{Connecting, Listen};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use current::current;
 
-/// Something for the runtime to run.
+/// A task for the runtime to run.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An executor with timers, and the clock that the timers go by.
@@ -43,11 +43,11 @@ pub trait Runtime: Send + Sync + 'static {
     /// Runs `task` in the background. If the runtime is shutting down it may drop it.
     fn spawn(&self, task: Task);
 
-    /// A timer that is not set.
+    /// Makes a timer that is not set.
     fn timer(&self) -> Box<dyn Timer>;
 
-    /// What is ready once `at`, of the runtime's clock, has come; [`Instant::FAR_FUTURE`] never
-    /// comes. For one time only, which may be cheaper than a timer.
+    /// Gives a future that is ready once `at`, of the runtime's clock, has come;
+    /// [`Instant::FAR_FUTURE`] never comes. For one time only, which may be cheaper than a timer.
     fn sleep_until(&self, at: Instant) -> Task {
         let mut timer = self.timer();
         Box::pin(poll_fn(move |cx| timer.poll_until(at, cx)))

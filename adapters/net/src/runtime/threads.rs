@@ -104,13 +104,13 @@ pub(crate) fn block_on_with<F: Future>(future: F, mut wait: impl FnMut(Instant))
     };
     DEPTH.set(DEPTH.get() - 1);
     if DEPTH.get() > 0 {
-        // What has woken this one may have been for the one around it.
+        // What has woken the inner future may have been for the outer one.
         waker.wake();
     }
     ready
 }
 
-/// Lets the thread sleep until it is woken, or until then.
+/// Lets the thread sleep until it is woken, or until `at`.
 pub(crate) fn park_until(at: Instant) {
     match at {
         Instant::FAR_FUTURE => thread::park(),
@@ -118,7 +118,7 @@ pub(crate) fn park_until(at: Instant) {
     }
 }
 
-/// Runs `future` on a thread for `span` at most; none if it took longer.
+/// Runs `future` on a thread for `span` at most; `None` if it took longer.
 pub fn within<F: Future>(span: Duration, future: F) -> impl Future<Output = Option<F::Output>> {
     until(&Threads, Threads.now() + span, future)
 }

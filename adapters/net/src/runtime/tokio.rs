@@ -141,7 +141,7 @@ struct TokioTimer {
 struct Set {
     at: Instant,
     sleep: Pin<Box<Sleep>>,
-    /// Whom it wakes.
+    /// The waker that it wakes.
     waker: Option<Waker>,
 }
 
@@ -168,7 +168,8 @@ impl Timer for TokioTimer {
         if set.waker.as_ref().is_some_and(is_known) && !set.sleep.is_elapsed() {
             return Poll::Pending;
         }
-        // Pending is to mean that it wakes, and not that others are to have their turn.
+        // Pending must mean that the timer will wake, and not that other tasks must have their
+        // turn.
         let polled = pin!(unconstrained(set.sleep.as_mut())).poll(cx);
         set.waker = polled.is_pending().then(|| cx.waker().clone());
         polled

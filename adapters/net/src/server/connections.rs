@@ -47,12 +47,12 @@ impl Connections {
         self.lock().open.len()
     }
 
-    /// The task that listens is there until this is dropped.
+    /// Registers the task that listens: it is there until the `Listening` is dropped.
     pub(super) fn listen(self: &Arc<Self>) -> (Listening, Ending) {
         (Listening(Arc::clone(self)), Ending::new(&self.listening))
     }
 
-    /// Lets a connection in, if there is room. It is open until this is dropped.
+    /// Lets a connection in, if there is room. It is open until the `Entered` is dropped.
     pub(super) fn enter(
         self: &Arc<Self>,
         number: u32,

@@ -55,7 +55,7 @@ impl Ending {
         Self(Arc::clone(told))
     }
 
-    /// For a connection that is never told to end.
+    /// Makes an ending for a connection that is never told to end.
     #[cfg(feature = "http")]
     pub(crate) fn never() -> Self {
         Self(Arc::default())
@@ -71,7 +71,7 @@ impl Ending {
         self.0.beyond(known).map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// What comes of `future`; none if more is to be ended than `known` before.
+    /// Runs `future` and gives its result; `None` if more is to be ended than `known` before.
     pub(crate) async fn unless<F: Future>(&mut self, known: End, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         poll_fn(|cx| match self.poll_beyond(known, cx) {

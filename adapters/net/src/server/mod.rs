@@ -191,7 +191,7 @@ impl<L: Arrived> Server<L> {
         }
     }
 
-    /// One connection, from its handshake to its end.
+    /// Gives the task of one connection, from its handshake to its end.
     fn one(
         &self,
         link: L,
@@ -209,7 +209,7 @@ impl<L: Arrived> Server<L> {
                     let shaken = ending.unless(End::No, secure.accept(link));
                     match until(&*runtime, due, shaken).await {
                         Some(Some(Ok(link))) => link,
-                        // Nobody has said anything yet who could be told.
+                        // Neither side has said anything yet, so there is nobody to tell.
                         _ => return,
                     }
                 }

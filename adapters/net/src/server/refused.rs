@@ -1,4 +1,4 @@
-//! Who is told of the connections that a server has no room for.
+//! The report of connections that a server has no room for.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,8 +8,8 @@ use antiphon::NoRoom;
 
 use crate::context::Context;
 
-/// Somebody who is told of the connections that a server refuses at its limit. Nobody, to begin
-/// with.
+/// Tells a program of the connections that a server refuses at its limit. By default it tells
+/// nobody.
 #[derive(Clone, Default)]
 pub struct OnRefused(Option<Arc<RefusedFn>>);
 
@@ -21,7 +21,7 @@ impl OnRefused {
         Self(Some(Arc::new(report)))
     }
 
-    /// Tells of one. A panic of the report costs nothing but that report.
+    /// Tells of one refused connection. A panic of the report costs nothing but that report.
     pub fn tell(&self, context: &Context, why: NoRoom) {
         if let Some(report) = &self.0 {
             // It has been printed; the server goes on.

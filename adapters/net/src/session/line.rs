@@ -6,7 +6,8 @@ use std::task::Waker;
 /// The line of one session.
 #[derive(Default)]
 pub(crate) struct Line {
-    /// None for one that has been called and has not come back yet.
+    /// The number of each that waits, and its waker; `None` if it has been called and has not come
+    /// back yet.
     waiting: VecDeque<(u64, Option<Waker>)>,
     /// The number that the next one gets.
     next: u64,
@@ -17,14 +18,14 @@ impl Line {
         self.waiting.is_empty()
     }
 
-    /// Whether it is the turn of this one. None for one that has just come.
+    /// Whether it is the turn of the one with this number. `None` is one that has just come.
     pub(crate) fn is_turn_of(&self, place: Option<u64>) -> bool {
         let first = self.waiting.front();
         first.is_none_or(|(number, _)| place == Some(*number))
     }
 
-    /// Has this one wait, at the end of the line if it has just come. The waker it had before comes
-    /// back.
+    /// Has the one with this number wait, at the end of the line if it has just come. Gives the
+    /// waker it had before.
     pub(crate) fn wait(&mut self, place: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         let known = place.and_then(|place| {
             let mut waiting = self.waiting.iter_mut();
@@ -39,7 +40,7 @@ impl Line {
         None
     }
 
-    /// Lets this one go. Its waker comes back.
+    /// Takes the one with this number out of the line, and gives its waker.
     pub(crate) fn leave(&mut self, place: &mut Option<u64>) -> Option<Waker> {
         let place = place.take()?;
         let at = self

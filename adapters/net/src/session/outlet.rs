@@ -6,7 +6,7 @@
 use super::turn::Sent;
 use super::{Guard, Session, Sleeper};
 
-/// The largest output buffer that is kept for the next time.
+/// The largest output buffer that is kept for the next time, in bytes.
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
 
 impl Session {

@@ -25,9 +25,9 @@ pub type Work = antiphon::session::Work<Tag>;
 /// Runs with the service's other work when a call has settled.
 pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
 
-/// What waits for a call.
+/// What a call's outcome goes to.
 pub enum Tag {
-    /// One caller.
+    /// One caller, who waits in this slot.
     Once(CallSlot),
     /// The caller of a batch, who knows the call by this name.
     Batch(Arc<Gathering>, CallId),
@@ -65,7 +65,7 @@ pub struct State {
     pub(super) seen: Phase,
     /// Whether reading was paused when the turn before this one ended.
     pub(super) was_paused: bool,
-    /// The transport has been let go.
+    /// Whether the transport has been let go.
     pub(super) is_let_go: bool,
     /// When the task or thread that keeps time wakes by itself.
     pub(super) alarm: Instant,
@@ -171,7 +171,7 @@ impl State {
                 }
                 waker
             }
-            // It comes in order, as the service's work.
+            // Its outcome comes in order, as the service's work.
             Tag::Then(_) => None,
         };
         self.wakes.extend(waker);
@@ -248,21 +248,21 @@ pub(super) enum Reader {
     /// The reading thread.
     #[default]
     Thread,
-    /// Somebody else, who will not do so for long.
+    /// Another thread, which will not read for long.
     Other,
-    /// A thread that is about to wait may take it.
+    /// No thread: one that is about to wait may take the inlet.
     Nobody(Box<dyn Inlet>),
 }
 
-/// How what comes in is read.
+/// Who reads the input, and what the reading thread needs to know of it.
 #[derive(Default)]
 pub(super) struct Reading {
     pub(super) by: Reader,
-    /// The reading thread is to read as soon as nobody else does.
+    /// Whether the reading thread must read as soon as nobody else does.
     pub(super) is_thread_wanted: bool,
     /// How often others have read, or were left to.
     pub(super) others: u64,
-    /// A call has settled since the reading thread looked last.
+    /// Whether a call has settled since the reading thread looked last.
     pub(super) is_call_settled: bool,
     /// How many threads wait for calls and do not read.
     pub(super) callers: usize,
@@ -296,7 +296,7 @@ pub(super) struct Due {
     pub(super) drained: u32,
     /// If nothing comes in before this, all has been read.
     pub(super) quiet_at: Instant,
-    /// It is judged then, whatever comes in.
+    /// The time at which it is judged, whatever comes in.
     pub(super) until: Instant,
 }
 
@@ -310,8 +310,8 @@ impl Looking {
     }
 }
 
-/// Those who are asleep while a connection has nothing for them to do. A connection on a task has
-/// one, a connection on threads has the others.
+/// The tasks and threads that sleep while a connection has nothing for them to do. A connection on
+/// a task has one, a connection on threads has the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleeper {
     /// The task, which does everything.
@@ -345,5 +345,5 @@ impl Sleepers {
     }
 }
 
-/// Those to be woken once the lock is free.
+/// The wakers to be woken once the lock is free.
 pub(super) type Wakes = SmallVec<[Waker; 2]>;

@@ -70,17 +70,18 @@ impl Session {
         }
     }
 
-    /// All that was taken has been written and flushed.
+    /// Notes that all output that was taken has been written and flushed.
     pub fn output_written(&self) {
         self.output_sent(Sent::All);
     }
 
-    /// What was taken could not be written, nor can anything else be.
+    /// Notes that the output that was taken could not be written, nor can anything else be.
     pub fn output_failed(&self, error: io::Error) {
         self.output_sent(Sent::Failed(error.into()));
     }
 
-    /// Lets others than the writing thread write, too. Once, before anything is written.
+    /// Lets other threads than the writing thread write through `outlet`. It is set once, before
+    /// anything is written.
     pub fn set_outlet(&self, outlet: Box<dyn Outlet>) {
         // A second one would be of another transport.
         let _ = self.outlet.set(outlet);

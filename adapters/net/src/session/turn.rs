@@ -54,8 +54,7 @@ pub struct Moved<'t> {
     pub is_drained: bool,
     /// What became of the output.
     pub sent: Sent,
-    /// How many requests may begin; none while something has to be done with before anything else
-    /// begins.
+    /// How many requests may begin; `None` while a handler must end before anything else begins.
     pub requests: Option<usize>,
 }
 
@@ -217,7 +216,8 @@ impl State {
         }
     }
 
-    /// When whatever keeps time is to come back, if nothing wakes it earlier.
+    /// Gives the time at which the task or thread that keeps time must come back, if nothing wakes
+    /// it earlier.
     pub(super) fn next_alarm(&mut self, now: Instant, is_drained: bool) -> Instant {
         let mut wake_at = self.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
         if is_drained {

@@ -42,7 +42,8 @@ pub async fn connect(
     client(Link::tcp(address).await?, name, config).await
 }
 
-/// Is a TLS client on a link that leads to the server already. The handshake may take 10 s.
+/// Goes through the handshake as a TLS client, on a link that leads to the server already. The
+/// handshake may take 10 s.
 ///
 /// # Errors
 /// As [`connect`].
@@ -63,7 +64,7 @@ pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Re
     Ok(Link::new(TlsIo(io)).with_context(link.context))
 }
 
-/// Is the TLS server on the connections of a [`Server`](crate::Server), to be given to its
+/// Accepts the connections of a [`Server`](crate::Server) by TLS. It is given to the server's
 /// `with_secure`.
 ///
 /// ALPN, client authentication and everything else are as `config` says. A connection that does not

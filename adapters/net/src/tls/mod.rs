@@ -142,7 +142,7 @@ pub struct TlsError {
 }
 
 impl TlsError {
-    /// What it means.
+    /// What the error means.
     pub fn fault(&self) -> TlsFault {
         self.fault
     }
@@ -194,8 +194,8 @@ pub fn certificate_of(state: &CommonState) -> Option<Vec<u8>> {
     chain.first().map(|certificate| certificate.to_vec())
 }
 
-/// Somebody who is told of the connections that did not get through their handshake. Nobody, to
-/// begin with.
+/// Tells a program of the connections that did not get through their handshake. By default it tells
+/// nobody.
 #[derive(Clone, Default)]
 pub struct OnFailure(Option<Arc<FailureFn>>);
 
@@ -207,7 +207,7 @@ impl OnFailure {
         Self(Some(Arc::new(report)))
     }
 
-    /// Tells of one.
+    /// Tells of one such connection.
     pub fn tell(&self, context: &Context, error: &io::Error) {
         if let Some(report) = &self.0 {
             report(context, error);
@@ -226,12 +226,12 @@ impl fmt::Debug for OnFailure {
 #[derive(Debug)]
 pub struct Watched {
     on_failure: OnFailure,
-    /// None once its end has been told.
+    /// `None` once the handshake's end has been told.
     context: Option<Context>,
 }
 
 impl Watched {
-    /// Begins.
+    /// Begins to watch a handshake.
     pub fn new(on_failure: OnFailure, context: Context) -> Self {
         Self {
             on_failure,
@@ -239,10 +239,10 @@ impl Watched {
         }
     }
 
-    /// It has ended, and how. Gives back what is known of the connection.
+    /// Notes how the handshake ended, and gives back what is known of the connection.
     ///
     /// # Errors
-    /// The one given, which has been told.
+    /// The error given, which has been told.
     pub fn done<T>(mut self, outcome: io::Result<T>) -> io::Result<(T, Context)> {
         // It is taken here alone, and this takes the whole.
         let context = self.context.take().unwrap_or_default();

@@ -14,7 +14,7 @@ pub trait Io: Send + Unpin + 'static {
     /// Writes a part of `buf`, which is not empty.
     fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Sees what was written on its way.
+    /// Flushes what was written.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Ends the stream towards the other side, which may go on sending.
@@ -39,7 +39,7 @@ pub trait Io: Send + Unpin + 'static {
         false
     }
 
-    /// The transport of whole messages that this is, if it is none of bytes. Each write is one
+    /// Gives this transport as one of whole messages, if it is none of bytes. Each write is one
     /// message then, and is taken whole or not at all.
     fn as_messages(&mut self) -> Option<&mut dyn Messages> {
         None

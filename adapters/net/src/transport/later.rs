@@ -15,14 +15,14 @@ pub fn is_later(error: &io::Error) -> bool {
     kind == io::ErrorKind::WouldBlock || (cfg!(windows) && kind == io::ErrorKind::TimedOut)
 }
 
-/// The pauses between the questions to what cannot be waited for.
+/// The pauses between attempts at a stream that cannot be waited for.
 #[derive(Debug, Default)]
 pub struct Later {
     last: Duration,
 }
 
 impl Later {
-    /// Begins with the shortest.
+    /// Begins with the shortest pause.
     pub fn new() -> Self {
         Self::default()
     }
@@ -38,7 +38,7 @@ impl Later {
         thread::sleep(self.longer());
     }
 
-    /// Something was moved: the next pause is short again.
+    /// Makes the next pause short again, for something was moved.
     pub fn renew(&mut self) {
         *self = Self::new();
     }
