@@ -215,7 +215,7 @@ impl Peer {
         self.0.session().wait_for(self.0.wait_closed(timeout))
     }
 
-    /// Why the connection takes nothing more in; none while it does.
+    /// Why the connection takes nothing more in; `None` while it does.
     pub fn closed(&self) -> Option<Closed> {
         self.0.closed()
     }

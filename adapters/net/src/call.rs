@@ -26,7 +26,7 @@ use crate::slot::{CallSlot, Slot, give_back};
 pub struct PendingCall {
     session: Arc<Session>,
     call: CallId,
-    /// None once the outcome has been given.
+    /// `None` once the outcome has been given.
     slot: Option<CallSlot>,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Debug for PendingCall {
 pub struct PendingBatch {
     session: Arc<Session>,
     calls: Arc<[CallId]>,
-    /// None once the outcomes have been given.
+    /// `None` once the outcomes have been given.
     slot: Option<Arc<Slot<Collector>>>,
 }
 

@@ -58,8 +58,8 @@ impl Link {
     }
 }
 
-/// Prepares a connection on the runtime of the calling task: the handle to its other side, and the driver that runs it wherever it is
-/// awaited. `options` may be a [`Config`](antiphon::Config).
+/// Prepares a connection on the runtime of the calling task: the handle to its other side, and the
+/// driver that runs it wherever it is awaited. `options` may be a [`Config`](antiphon::Config).
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
@@ -92,8 +92,9 @@ pub async fn serve(
 /// Serves on this process's standard input and output: see [`Link::stdio`] and [`serve`].
 ///
 /// # Errors
-/// As [`serve`]; a standard output that is closed; and what broke the connection, such as input that
-/// can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError) inside.
+/// As [`serve`]; a standard output that is closed; and what broke the connection, such as input
+/// that can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError)
+/// inside.
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].

@@ -1,7 +1,7 @@
 //! What the transport knows about the other side, for the handlers to see.
 //!
-//! What may be a secret (headers, cookies, certificates) is there for a handler that asks for it, and
-//! never in debug output.
+//! What may be a secret (headers, cookies, certificates) is there for a handler that asks for it,
+//! and never in debug output.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Context {
-    /// Numbers the connections of a server, and those that a reconnecting client makes, from 1; 0 for
-    /// one that was made by itself.
+    /// Numbers the connections of a server, and those that a reconnecting client makes, from 1; 0
+    /// for one that was made by itself.
     pub connection: u32,
     /// Whether the other side made the connection, to a listener of ours.
     pub is_accepted: bool,

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A step of an open connection: read, one [turn](Session::turn) under the lock, run handlers,
-//! write. Nothing that a handler waits for waits for that handler. What is half written stays in the
-//! driver, so a driver that is dropped and polled again loses no byte. An idle connection holds no
-//! buffer.
+//! write. Nothing that a handler waits for waits for that handler. What is half written stays in
+//! the driver, so a driver that is dropped and polled again loses no byte. An idle connection holds
+//! no buffer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -205,9 +205,9 @@ impl Driver {
 
     /// Moves bytes and runs handlers until the session is over.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // A caller has woken it. Other callers that are ready go first, so that what they say leaves
-        // in one write: 64 that call in a loop cost a third of what they cost else (`benches/echo`,
-        // the crowd).
+        // A caller has woken it. Other callers that are ready go first, so that what they say
+        // leaves in one write: 64 that call in a loop cost a third of what they cost else
+        // (`benches/echo`, the crowd).
         if self.session.take_called() {
             cx.waker().wake_by_ref();
             return Poll::Pending;

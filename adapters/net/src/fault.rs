@@ -31,7 +31,8 @@ pub(crate) fn broken(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// The error of a transport that a session has been told of, with its kind, its text and its causes.
+/// The error of a transport that a session has been told of, with its kind, its text and its
+/// causes.
 ///
 /// ```
 /// use antiphon_net::{Report, to_error};

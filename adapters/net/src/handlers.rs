@@ -34,7 +34,7 @@ pub(crate) struct Handlers {
 /// A handler that waits for something.
 struct Handler {
     request: RequestKey,
-    /// None once its request was given up.
+    /// `None` once its request was given up.
     task: Option<Task>,
     /// Has the handler polled, so that it is seen to be over.
     waker: Option<Waker>,
@@ -241,8 +241,8 @@ impl Handlers {
         }
     }
 
-    /// Drops the handler of a request that was given up. What it has not answered is answered as the
-    /// dialect says.
+    /// Drops the handler of a request that was given up. What it has not answered is answered as
+    /// the dialect says.
     fn give_up(&mut self, request: RequestKey) {
         let handlers = self.running.iter_mut().flat_map(FuturesUnordered::iter_mut);
         let mut wanted = handlers.filter(|handler| handler.request == request);

@@ -49,13 +49,15 @@ pub struct Options {
     /// to the pool by the pool.)
     pub handlers_max: usize,
     /// How long the peer's end of stream is awaited after ours, and its last words after a write
-    /// has failed, before the transport is cut; for so long, too, what comes in after the connection's end is read and
-    /// thrown away. Nothing is awaited on standard streams, nor of a peer that does not read. Default 1 s.
+    /// has failed, before the transport is cut; for so long, too, what comes in after the
+    /// connection's end is read and thrown away. Nothing is awaited on standard streams, nor of a
+    /// peer that does not read. Default 1 s.
     pub linger: Duration,
     /// Whether a connection that a listener of ours has accepted is ended when it begins like an
-    /// HTTP request, before anything of it runs: see [`Report::HttpRequest`](crate::Report::HttpRequest). A page
-    /// in a browser can have such a request sent to any port, with a body that would run. It means
-    /// nothing over HTTP and WebSocket. Default on.
+    /// HTTP request, before anything of it runs: see
+    /// [`Report::HttpRequest`](crate::Report::HttpRequest). A page in a browser can have such a
+    /// request sent to any port, with a body that would run. It means nothing over HTTP and
+    /// WebSocket. Default on.
     pub refuse_http: bool,
     /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
     #[cfg(feature = "websocket")]

@@ -353,7 +353,7 @@ impl Peer {
         until(self.session.runtime(), deadline, finished).await
     }
 
-    /// Why the connection takes nothing more in; none while it does.
+    /// Why the connection takes nothing more in; `None` while it does.
     pub fn closed(&self) -> Option<Closed> {
         self.session.lock().closed()
     }

@@ -68,7 +68,7 @@ impl Request {
 pub struct Responder {
     session: Arc<Session>,
     key: RequestKey,
-    /// None once it is answered.
+    /// `None` once the request is answered.
     ticket: Option<Ticket>,
 }
 

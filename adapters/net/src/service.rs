@@ -38,10 +38,10 @@ use crate::request::{Request, Responder};
 /// }
 /// ```
 ///
-/// When the connection has ended, handlers that are still waiting are dropped. After the end of input
-/// that is when the configuration's `drain_time_max` has passed; otherwise it is at once. A panic in any of
-/// them is caught: the request is answered *internal error* and the service is used on. `()` is
-/// the service that knows no method.
+/// When the connection has ended, handlers that are still waiting are dropped. After the end of
+/// input that is when the configuration's `drain_time_max` has passed; otherwise it is at once. A
+/// panic in any of them is caught: the request is answered *internal error* and the service is used
+/// on. `()` is the service that knows no method.
 pub trait Service: Send + Sync + 'static {
     /// The connection is there: after its handshake, where it has one. The first call, unless there
     /// was no handshake; what the peer says waits for its end.
@@ -76,8 +76,8 @@ pub trait Service: Send + Sync + 'static {
     /// The peer gave up a request that has begun; [`cancelled`](crate::cancelled) says so too, and
     /// at once. Afterwards the handler's future is dropped, and with it the right to answer, which
     /// then answers as the dialect says. A handler that has handed its [`Responder`] on, to
-    /// [`spawn`](Responder::spawn) or to a task of its own, leaves the answer to that. A request that
-    /// had not begun never reaches the service.
+    /// [`spawn`](Responder::spawn) or to a task of its own, leaves the answer to that. A request
+    /// that had not begun never reaches the service.
     fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
         let _ = (peer, request, reason);
     }

@@ -288,8 +288,8 @@ impl Session {
         self.act(|state| state.conn.handle_message(message));
     }
 
-    /// Takes the reply of an exchange, where there is one, and ends the exchange if all that came in has
-    /// been taken and answered: says why. The service has the last word.
+    /// Takes the reply of an exchange, where there is one, and ends the exchange if all that came
+    /// in has been taken and answered: says why. The service has the last word.
     pub fn end_if_answered(&self, reply: &mut Vec<u8>) -> Option<Closed> {
         let mut state = self.lock();
         // The turn before may have taken it.

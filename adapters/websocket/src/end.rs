@@ -29,7 +29,7 @@ pub enum WebSocketEnd {
     },
     /// There was no handshake: a server refused it.
     Refused {
-        /// The HTTP status that was sent, or received; none for what was no HTTP.
+        /// The HTTP status that was sent, or received; `None` for what was no HTTP.
         status: Option<u16>,
         /// What was wrong, in the server's words or about them.
         reason: String,

@@ -4,8 +4,8 @@
 use antiphon::session::Handshake;
 use tungstenite::http::HeaderMap;
 
-/// Takes what belongs to a head out of `input`, and gives whether the head is whole: what follows its
-/// blank line is left. If it is not, and something is left, it has more bytes than it may.
+/// Takes what belongs to a head out of `input`, and gives whether the head is whole: what follows
+/// its blank line is left. If it is not, and something is left, it has more bytes than it may.
 pub(crate) fn gather(head: &mut Vec<u8>, bytes_max: usize, input: &mut &[u8]) -> bool {
     const BLANK: &[u8] = b"\r\n\r\n";
     let had = head.len();

@@ -1,10 +1,10 @@
-//! WebSocket as bytes to messages, without a socket: bytes in, messages out; messages in, bytes out;
-//! the present in, deadlines out.
+//! WebSocket as bytes to messages, without a socket: bytes in, messages out; messages in, bytes
+//! out; the present in, deadlines out.
 //!
-//! A [`WebSocket`] is a [`Layer`](antiphon::session::Layer) of a session, so the code that moves the
-//! bytes, over TCP or TLS, on a thread or a task, need not know of it. It can also be driven by hand.
-//! Handshakes and frame headers are read and written by tungstenite; whom to let in, the limits and
-//! the close codes are rules of [`antiphon::websocket`].
+//! A [`WebSocket`] is a [`Layer`](antiphon::session::Layer) of a session, so the code that moves
+//! the bytes, over TCP or TLS, on a thread or a task, need not know of it. It can also be driven by
+//! hand. Handshakes and frame headers are read and written by tungstenite; whom to let in, the
+//! limits and the close codes are rules of [`antiphon::websocket`].
 //!
 //! ```text
 //!            ┌──────────────────────────────── WebSocket ─────────────────────────────┐
@@ -19,8 +19,8 @@
 //!
 //! An open WebSocket that is idle holds no buffer, only its state: some 500 bytes. While a message
 //! comes in, it holds what has come of it, `message_bytes_max` at most, in a buffer that grows by
-//! doubling. A handshake holds `header_bytes_max`. Of pings only the last is answered. Output waits in
-//! the connection, within its own limits.
+//! doubling. A handshake holds `header_bytes_max`. Of pings only the last is answered. Output waits
+//! in the connection, within its own limits.
 #![forbid(unsafe_code)]
 
 mod client;

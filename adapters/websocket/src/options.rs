@@ -28,7 +28,7 @@ use crate::url::WebSocketUrl;
 pub struct WebSocketOptions {
     /// Whom to let in, limits and spans.
     pub rules: WebSocketRules,
-    /// What to ask for, as a client; none as a server.
+    /// What to ask for, as a client; `None` as a server.
     pub(crate) request: Option<Request>,
 }
 
@@ -91,7 +91,7 @@ impl WebSocketOptions {
         Ok(self)
     }
 
-    /// Where a client connects to; none as a server.
+    /// Where a client connects to; `None` as a server.
     pub fn url(&self) -> Option<&WebSocketUrl> {
         self.request.as_ref().map(|request| &request.url)
     }

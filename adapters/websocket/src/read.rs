@@ -1,8 +1,8 @@
 //! What comes in after the handshake: frame headers are read by tungstenite, payloads are joined to
 //! messages here.
 //!
-//! Every limit is checked on what a header declares, before any of its payload is held. Memory grows
-//! with the bytes that came in, never with a declared length, and goes with the message.
+//! Every limit is checked on what a header declares, before any of its payload is held. Memory
+//! grows with the bytes that came in, never with a declared length, and goes with the message.
 //!
 //! ```text
 //!   bytes ──▶ header ──▶ limits ──▶ unmasked ──▶ UTF-8 ──▶ message, ping, close
@@ -97,7 +97,7 @@ impl FrameReader {
         }
     }
 
-    /// Takes the next thing out of `input`; none once all of it has been taken.
+    /// Takes the next thing out of `input`; `None` once all of it has been taken.
     ///
     /// # Errors
     /// Nothing more can be read.
@@ -239,9 +239,9 @@ impl FrameReader {
 }
 
 impl Message {
-    /// Checks the text so far in whole steps of so many bytes, but for a character of which a part is
-    /// missing. So a text that is not UTF-8 is not held far beyond its first bad byte, and it does
-    /// not matter how the input was split.
+    /// Checks the text so far in whole steps of so many bytes, but for a character of which a part
+    /// is missing. So a text that is not UTF-8 is not held far beyond its first bad byte, and it
+    /// does not matter how the input was split.
     fn check(&mut self, step: usize) -> Result<(), Fault> {
         let bytes = self.bytes.as_deref().unwrap_or_default();
         let bytes = bytes.get(self.valid..bytes.len() - bytes.len() % step);

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use tungstenite::http::Uri;
 
-/// The address of a WebSocket, of scheme `ws` or `wss`. Debug output does not show the query, for it
-/// may be a secret.
+/// The address of a WebSocket, of scheme `ws` or `wss`. Debug output does not show the query, for
+/// it may be a secret.
 ///
 /// ```
 /// use antiphon_websocket::WebSocketUrl;

@@ -34,8 +34,8 @@ use crate::refused::Refused;
 use crate::server;
 use crate::write;
 
-/// One side of a WebSocket, without the socket: a [`Layer`](antiphon::session::Layer), whose methods
-/// drive it, by a session or by hand.
+/// One side of a WebSocket, without the socket: a [`Layer`](antiphon::session::Layer), whose
+/// methods drive it, by a session or by hand.
 ///
 /// ```
 /// use antiphon::session::{Layer, LayerEvent};

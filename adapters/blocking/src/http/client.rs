@@ -1,5 +1,5 @@
-//! Clients over HTTP: calls, notifications and batches, each one request for which the calling thread
-//! waits.
+//! Clients over HTTP: calls, notifications and batches, each one request for which the calling
+//! thread waits.
 
 use std::fmt;
 use std::time::Duration;
@@ -52,8 +52,8 @@ impl Client {
         block_on(self.0.call(method, params))
     }
 
-    /// Calls a method with another timeout, from now to the last byte of the reply; `None` waits for
-    /// ever.
+    /// Calls a method with another timeout, from now to the last byte of the reply; `None` waits
+    /// for ever.
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -91,8 +91,8 @@ impl Client {
     /// outcomes. `build` gives back the handles by which the outcomes are fetched.
     ///
     /// # Errors
-    /// [`CallError::Rejected`](crate::CallError::Rejected) if `build` was refused; otherwise what was wrong with the
-    /// transport. How each call ended is told by the [`Collector`].
+    /// [`CallError::Rejected`](crate::CallError::Rejected) if `build` was refused; otherwise what
+    /// was wrong with the transport. How each call ended is told by the [`Collector`].
     pub fn batch<H>(
         &self,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,

@@ -1,7 +1,7 @@
 //! JSON-RPC over HTTP for threads.
 //!
-//! One thread reads and writes for all clients and servers, as hyper does. A call waits on the thread
-//! that makes it; what a service does, however long it blocks, it does on the threads of the
+//! One thread reads and writes for all clients and servers, as hyper does. A call waits on the
+//! thread that makes it; what a service does, however long it blocks, it does on the threads of the
 //! [`Pool`](crate::Pool) in its options.
 //!
 //! ```

@@ -7,12 +7,12 @@ use std::time::Duration;
 use antiphon_net::http::Sending;
 use antiphon_net::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 
-/// What sends requests: the connections of [`connect`](super::connect), or any HTTP client that a program has
-/// already. A dozen lines with most of them: post `request.body` to `request.url` with
+/// What sends requests: the connections of [`connect`](super::connect), or any HTTP client that a
+/// program has already. A dozen lines with most of them: post `request.body` to `request.url` with
 /// `request.content_type` and `request.headers`, follow no redirect, take any status, and refuse a
 /// body of more than `request.reply_bytes_max` bytes.
 pub trait HttpSend: Send + Sync + 'static {
-    /// Sends one request and reads its reply, within `timeout` from now; none waits for ever.
+    /// Sends one request and reads its reply, within `timeout` from now; `None` waits for ever.
     ///
     /// # Errors
     /// How the transport failed.
@@ -40,7 +40,7 @@ impl HttpSend for HttpMock {
     }
 }
 
-/// Sends for the engine, in one go.
+/// A blocking sender as the engine for tasks uses it: its future sends the request in one poll.
 pub(super) struct AtOnce<T>(pub(super) T);
 
 impl<T: HttpSend> antiphon_net::http::HttpSend for AtOnce<T> {

@@ -1,5 +1,5 @@
-//! The thread that reads and writes for HTTP, in a program that has no runtime: one for all clients and
-//! servers, from the first of them on.
+//! The thread that reads and writes for HTTP, in a program that has no runtime: one for all clients
+//! and servers, from the first of them on.
 
 use std::future::pending;
 use std::io;

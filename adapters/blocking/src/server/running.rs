@@ -8,7 +8,7 @@ use antiphon_net::block_on;
 /// A server that is running. Dropping it stops it.
 #[must_use = "dropping it stops the server"]
 pub struct Running {
-    /// None once it is being ended.
+    /// `None` once the server is being ended.
     server: Option<antiphon_net::Running>,
 }
 

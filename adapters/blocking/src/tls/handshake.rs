@@ -68,7 +68,7 @@ struct Timed<'a> {
 }
 
 impl Timed<'_> {
-    /// How much time is left; none if it is over.
+    /// How much time is left; `None` if it is over.
     fn left(&mut self) -> Option<Duration> {
         let now = Instant::now();
         let more = grace(now.saturating_duration_since(self.due));

@@ -1,5 +1,5 @@
-//! A stream in memory: what one end writes, the other reads. Each direction holds a bounded number of bytes, so a pair in memory behaves under pressure as a
-//! socket does.
+//! A stream in memory: what one end writes, the other reads. Each direction holds a bounded number
+//! of bytes, so a pair in memory behaves under pressure as a socket does.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -163,7 +163,7 @@ impl Link {
     }
 
     /// A transport of whole messages, such as a message queue: `receive` waits for the next one
-    /// and gives none at the end; `send` sends one, and is dropped with the connection. The
+    /// and gives `None` at the end; `send` sends one, and is dropped with the connection. The
     /// framing is that of messages, whatever the options say.
     ///
     /// ```
@@ -242,8 +242,8 @@ impl Link {
     ///
     /// Output is not buffered by lines, and a closed standard output is an error here instead of
     /// being ignored. If this side ends the connection, the thread that waits on standard input
-    /// stays behind; it does not keep the process, which ends when `main` returns. The other side's end is not awaited
-    /// then: there is no `linger`.
+    /// stays behind; it does not keep the process, which ends when `main` returns. The other side's
+    /// end is not awaited then: there is no `linger`.
     ///
     /// # Errors
     /// Standard output is closed.

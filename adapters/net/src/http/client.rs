@@ -1,4 +1,5 @@
-//! Clients over HTTP: calls, notifications and batches, each one request. Everything that waits has a deadline, and what was handed in to send with is used, never closed.
+//! Clients over HTTP: calls, notifications and batches, each one request. Everything that waits has
+//! a deadline, and what was handed in to send with is used, never closed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ pub struct Client {
 
 struct Inner {
     caller: HttpCaller,
-    /// None once the client has been closed.
+    /// `None` once the client has been closed.
     send: Mutex<Option<Arc<dyn HttpSend>>>,
     runtime: SharedRuntime,
 }
@@ -124,8 +125,8 @@ impl Client {
             .await
     }
 
-    /// Calls a method with another timeout, from now to the last byte of the reply; `None` waits for
-    /// ever.
+    /// Calls a method with another timeout, from now to the last byte of the reply; `None` waits
+    /// for ever.
     ///
     /// # Errors
     /// As [`call`](Self::call).

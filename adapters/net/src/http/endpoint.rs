@@ -47,9 +47,9 @@ struct Shared<S> {
 impl<S: Service> Endpoint<S> {
     /// Puts `service` behind HTTP. To it every request is a connection of its own, on which it can
     /// answer but not call: [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run
-    /// until all that the request asked is answered, and are dropped if the client is gone before, or has ended its direction and the configuration's `drain_time_max` is
-    /// over.
-    /// `service` may be an `Arc` of one that others share.
+    /// until all that the request asked is answered, and are dropped if the client is gone before,
+    /// or has ended its direction and the configuration's `drain_time_max` is over. `service` may
+    /// be an `Arc` of one that others share.
     pub fn new(options: impl Into<HttpOptions>, service: S, runtime: SharedRuntime) -> Self {
         let options = options.into();
         let mut exchange = options.options.clone();

@@ -29,8 +29,9 @@ pub(super) fn peer(options: &Options, context: Context, runtime: &SharedRuntime)
     Peer::unowned(Arc::new(session))
 }
 
-/// Takes a message in, or its size where it was too large to be assembled, and gives the reply, none if
-/// none is owed. Dropped before, it ends the exchange, and its handlers see that they are cancelled.
+/// Takes a message in, or its size if it was too large to be assembled, and gives the reply; `None`
+/// if none is owed. Dropped before, it ends the exchange, and its handlers see that they are
+/// cancelled.
 pub(super) async fn exchange<S: Service>(
     peer: Peer,
     service: &Arc<S>,

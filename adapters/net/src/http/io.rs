@@ -120,8 +120,8 @@ impl Alarm {
         }
     }
 
-    /// Ready once `due` is over. If the clock jumped over it, as it does when the process is stopped,
-    /// it is granted more time once: see [`grace`].
+    /// Ready once `due` is over. If the clock jumped over it, as it does when the process is
+    /// stopped, it is granted more time once: see [`grace`].
     pub(super) fn poll_over(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let granted = self.granted.filter(|(of, _)| *of == due);
         let until = granted.map_or(due, |(_, until)| until);

@@ -8,14 +8,14 @@
 //! ```
 //!
 //! hyper-util's pool sends a request again only where no byte of it left. Two things are ours, each
-//! for a test that fails without it. A server may end an idle connection at the very moment at which
-//! a request is sent over it (`an_end_that_came_before_its_reset_cost_a_call`): a call may do
-//! anything, so it is sent again only where the server cannot have read all of it. A system resets a
-//! connection that a program has closed before it read everything, or when more is sent to it after
-//! that; a program that has read a request and then closes or crashes ends the connection without a
-//! reset, and that call is lost. On a new connection a reset proves nothing. The reset comes behind
-//! the end, by as long as the way there and back takes, so an end is not judged at once. And the
-//! server says for how long it keeps a connection
+//! for a test that fails without it. A server may end an idle connection at the very moment at
+//! which a request is sent over it (`an_end_that_came_before_its_reset_cost_a_call`): a call may do
+//! anything, so it is sent again only where the server cannot have read all of it. A system resets
+//! a connection that a program has closed before it read everything, or when more is sent to it
+//! after that; a program that has read a request and then closes or crashes ends the connection
+//! without a reset, and that call is lost. On a new connection a reset proves nothing. The reset
+//! comes behind the end, by as long as the way there and back takes, so an end is not judged at
+//! once. And the server says for how long it keeps a connection
 //! (`a_connection_was_used_for_longer_than_its_server_keeps_it`): it is given up a second before.
 
 use std::io;
@@ -296,8 +296,9 @@ fn is_reset(error: &io::Error) -> bool {
     )
 }
 
-/// For how long a connection may be idle after a reply with a header `Keep-Alive: timeout=5, max=100`: a
-/// second less than the server says, so not at all if that is one. None if it does not say.
+/// For how long a connection may be idle after a reply with a header `Keep-Alive: timeout=5,
+/// max=100`: a second less than the server says, so not at all if that is one. None if it does not
+/// say.
 pub(super) fn idle_time_said(keep_alive: &str) -> Option<Duration> {
     let seconds = keep_alive.split(',').find_map(|param| {
         let (name, value) = param.split_once('=')?;
@@ -379,7 +380,8 @@ mod tests {
         }
     }
 
-    /// A connection with a request of which something has been sent; kept from an earlier one, or not.
+    /// A connection with a request of which something has been sent; kept from an earlier one, or
+    /// not.
     fn sent(is_kept: bool) -> (Arc<Line>, Wire) {
         let runtime: SharedRuntime = Arc::new(Virtual::default());
         let line = Line::new(&runtime);

@@ -9,10 +9,10 @@ use crate::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 /// A request on its way.
 pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
-/// What sends requests: [`Connections`](super::Connections) of this crate, or any HTTP client that a program has
-/// already. A dozen lines with most of them: post `request.body` to `request.url` with
-/// `request.content_type` and `request.headers`, follow no redirect, take any status, and refuse a
-/// body of more than `request.reply_bytes_max` bytes.
+/// What sends requests: [`Connections`](super::Connections) of this crate, or any HTTP client that
+/// a program has already. A dozen lines with most of them: post `request.body` to `request.url`
+/// with `request.content_type` and `request.headers`, follow no redirect, take any status, and
+/// refuse a body of more than `request.reply_bytes_max` bytes.
 ///
 /// A future that is dropped is a request that is given up.
 pub trait HttpSend: Send + Sync + 'static {

@@ -54,8 +54,8 @@ impl<S: Service> Protocol for Endpoint<S> {
 }
 
 /// Serves one connection, which may carry any number of requests one after the other, until either
-/// side ends it. If it `is_refused`, it is one beyond the limit: whatever it asks, there is no room for
-/// it.
+/// side ends it. If it `is_refused`, it is one beyond the limit: whatever it asks, there is no room
+/// for it.
 async fn serve_connection<S: Service>(
     endpoint: Endpoint<S>,
     link: Link,
@@ -132,15 +132,15 @@ fn builder(rules: &HttpRules) -> Builder {
     builder
 }
 
-/// The first byte that comes in; none if none does.
+/// Waits for the first byte that comes in; gives `None` if none does.
 async fn first_byte(io: &mut dyn Io) -> Option<u8> {
     let mut first = [0];
     let read = poll_fn(|cx| io.poll_read(cx, &mut first)).await;
     matches!(read, Ok(1..)).then_some(first[0])
 }
 
-/// Ends our stream, and reads on for a while: a peer that is still sending would lose the reply if its
-/// bytes were refused.
+/// Ends our stream, and reads on for a while: a peer that is still sending would lose the reply if
+/// its bytes were refused.
 async fn linger(mut io: Box<dyn Io>) {
     if poll_fn(|cx| io.poll_close(cx)).await.is_err() {
         return;

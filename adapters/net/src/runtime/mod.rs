@@ -161,12 +161,12 @@ pin_project! {
     /// it more than once.
     struct Until<'r, F, A> {
         runtime: &'r dyn Runtime,
-        // None once it has been asked for.
+        // `None` once the time has been asked for.
         at: Option<A>,
         due: Instant,
-        // None before then.
+        // `None` before then.
         asleep: Option<Task>,
-        // None left once the time has come and others have had their turn.
+        // None are left once the time has come and others have had their turn.
         yields: u32,
         #[pin]
         future: F,

@@ -106,9 +106,9 @@ impl TcpServer {
         self.map(|server| server.with_handshake_time_max(handshake_time_max))
     }
 
-    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option or
-    /// to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook may
-    /// change that. It runs where connections are accepted, so it must not wait.
+    /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option
+    /// or to count. By then nothing is delayed (`TCP_NODELAY`) and TCP keep-alive is on; the hook
+    /// may change that. It runs where connections are accepted, so it must not wait.
     ///
     /// # Panics
     /// It has been given one already.

@@ -35,8 +35,8 @@ impl Session {
         }
     }
 
-    /// Whether what is due may end: the reading thread has read all that had arrived. For the thread
-    /// that keeps time.
+    /// Whether what is due may end: the reading thread has read all that had arrived. For the
+    /// thread that keeps time.
     pub(super) fn has_read_all(&self, state: &mut State) -> bool {
         let now = self.now();
         if state.conn.poll_timeout().is_none_or(|due| due > now) {

@@ -10,8 +10,8 @@ use super::{Guard, Session, Sleeper};
 const OUTPUT_BYTES_KEPT: usize = 16 * 1024;
 
 impl Session {
-    /// Writes what is queued, where that can be done at once, or has the writer do it. Gives the lock
-    /// back, which was free meanwhile.
+    /// Writes what is queued, where that can be done at once, or has the writer do it. Gives the
+    /// lock back, which was free meanwhile.
     pub(super) fn write_out<'s>(&'s self, mut state: Guard<'s>) -> Guard<'s> {
         let Some(outlet) = self.outlet.get().filter(|_| state.conn.has_transmit()) else {
             return state;

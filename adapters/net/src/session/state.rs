@@ -115,7 +115,7 @@ impl State {
         self.conn.fault().map(to_error)
     }
 
-    /// Why the connection takes nothing more in; none while it does.
+    /// Why the connection takes nothing more in; `None` while it does.
     pub fn closed(&self) -> Option<Closed> {
         self.conn.phase().closed()
     }
@@ -144,7 +144,7 @@ impl State {
         self.conn.has_opened()
     }
 
-    /// Whether messages can be exchanged, or why they never will be; none while that is open.
+    /// Whether messages can be exchanged, or why they never will be; `None` while that is open.
     pub(crate) fn opened(&mut self) -> Option<io::Result<()>> {
         if self.is_open() {
             return Some(Ok(()));

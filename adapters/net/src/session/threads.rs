@@ -50,8 +50,8 @@ impl Session {
         state.conn.take_transmit(into)
     }
 
-    /// Lets the thread that writes wait for output, and puts it into `into`, which is empty. False if
-    /// there is none and `is_over` says that there is to be no more.
+    /// Lets the thread that writes wait for output, and puts it into `into`, which is empty. False
+    /// if there is none and `is_over` says that there is to be no more.
     pub fn wait_output(&self, into: &mut Vec<u8>, is_over: impl Fn() -> bool) -> bool {
         let mut state = self.lock();
         loop {
@@ -88,7 +88,7 @@ impl Session {
     }
 
     /// Lets time pass, and says when to come back at the latest; `waker` is woken if that is to be
-    /// earlier. None once nothing more is to be read or written.
+    /// earlier. `None` once nothing more is to be read or written.
     pub fn pass_time(&self, waker: &Waker) -> Option<Instant> {
         let waker = waker.clone();
         let mut state = self.lock();

@@ -123,8 +123,8 @@ impl Session {
         Next::Sleep { wake_at, may_read }
     }
 
-    /// Moves what the service may do next to the end of `work`, in order: at most `requests` of
-    /// them, and nothing behind what has to be done with before anything else begins.
+    /// Moves the service's next work to the end of `work`, in order: at most `requests` requests,
+    /// and nothing behind work that must end before anything else begins.
     pub fn take_work(&self, work: &mut VecDeque<Work>, requests: usize) {
         self.act(|state| state.take_work(work, Some(requests)));
     }
@@ -162,7 +162,8 @@ impl Sent {
 }
 
 impl State {
-    /// Takes what became of the output. The caller keeps a clone of a failure until the lock is free.
+    /// Takes what became of the output. The caller keeps a clone of a failure until the lock is
+    /// free.
     pub(super) fn take_sent(&mut self, sent: Sent, now: Instant) {
         match sent {
             Sent::Nothing => return,

@@ -32,8 +32,8 @@ const LEFT_BYTES_MAX: usize = 256 * 1024;
 /// (`TCP_NODELAY`).
 ///
 /// # Errors
-/// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is none;
-/// a [`TlsError`](super::TlsError), which [`TlsFault::of`](super::TlsFault::of) reads.
+/// No address answered; [`TimedOut`](io::ErrorKind::TimedOut) if that took too long; `name` is
+/// none; a [`TlsError`](super::TlsError), which [`TlsFault::of`](super::TlsFault::of) reads.
 pub async fn connect(
     address: impl Into<Address>,
     name: &str,
@@ -84,8 +84,8 @@ impl Acceptor {
         }
     }
 
-    /// Tells `report` of each connection that failed: of what a client sent or refused,
-    /// or [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow. It runs on a task of the server:
+    /// Tells `report` of each connection that failed: of what a client sent or refused, or
+    /// [`TimedOut`](io::ErrorKind::TimedOut) if it was too slow. It runs on a task of the server:
     /// briefly.
     #[must_use]
     pub fn on_failure(self, report: impl Fn(&Context, &io::Error) + Send + Sync + 'static) -> Self {

@@ -1,8 +1,9 @@
 //! What TLS streams on tasks and on threads have in common: names, what went wrong, and who is
 //! at the other end.
 //!
-//! No configuration is made here, so no cryptography, root certificate or protocol version is chosen
-//! for anybody. What a handshake failed of has a name of its own, wherever the error has been carried.
+//! No configuration is made here, so no cryptography, root certificate or protocol version is
+//! chosen for anybody. What a handshake failed of has a name of its own, wherever the error has
+//! been carried.
 //!
 //! rustls speaks TLS 1.2 and 1.3 and nothing older, whatever its configuration.
 

@@ -5,8 +5,8 @@
 //!      └──the pipe ends──▶ the exit is awaited for a moment ──▶ ChildExited, or the end
 //! ```
 //!
-//! Output ends with the child, although a process that it has started may hold the pipe open for ever.
-//! What the child wrote before its exit is read first.
+//! Output ends with the child, although a process that it has started may hold the pipe open for
+//! ever. What the child wrote before its exit is read first.
 
 use std::error::Error;
 use std::fmt;
@@ -23,12 +23,12 @@ use rustix::io::retry_on_intr;
 
 use crate::transport::later::Later;
 
-/// How long after the end of its output a child may take to exit and still be told of. It closes its output when it
-/// exits, some moments before its status is there.
+/// How long after the end of its output a child may take to exit and still be told of. It closes
+/// its output when it exits, some moments before its status is there.
 const EXIT_TIME_MAX: Duration = Duration::from_millis(50);
 
-/// The standard output of a child. After its exit reading fails with [`ChildExited`]. Where the system has no way to
-/// wait for both, it ends with the pipe.
+/// The standard output of a child. After its exit reading fails with [`ChildExited`]. Where the
+/// system has no way to wait for both, it ends with the pipe.
 #[derive(Debug)]
 pub struct ChildOutput {
     /// Limited, once the child has exited, to what was in the pipe then.
@@ -92,7 +92,7 @@ impl Read for ChildOutput {
     }
 }
 
-/// How a child exited; none if it has not within that time.
+/// Waits for a child to exit, and gives how it did; `None` if it has not within that time.
 pub(crate) fn wait_for_exit(
     child: &Mutex<Child>,
     timeout: Duration,

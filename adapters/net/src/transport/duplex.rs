@@ -1,5 +1,6 @@
-//! A stream in memory: what one end writes, the other reads. Each direction is one of piper's pipes,
-//! which hold a bounded number of bytes, so a pair in memory behaves under pressure as a socket does.
+//! A stream in memory: what one end writes, the other reads. Each direction is one of piper's
+//! pipes, which hold a bounded number of bytes, so a pair in memory behaves under pressure as a
+//! socket does.
 
 use std::fmt;
 use std::io;

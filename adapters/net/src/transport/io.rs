@@ -20,21 +20,21 @@ pub trait Io: Send + Unpin + 'static {
     /// Ends the stream towards the other side, which may go on sending.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Whether the other side's end of stream is to be awaited after ours, for the linger at most. A socket that is closed
-    /// before takes back what it has sent last; standard streams do not.
+    /// Whether the other side's end of stream is to be awaited after ours, for the linger at most.
+    /// A socket that is closed before takes back what it has sent last; standard streams do not.
     fn awaits_end(&self) -> bool {
         true
     }
 
-    /// Whether the system holds something to be read now: bytes, the end, or an error. It is asked by a
-    /// call of its own, since a runtime may know only what it saw when it last looked. False where
-    /// that cannot be told. Nothing is taken.
+    /// Whether the system holds something to be read now: bytes, the end, or an error. It is asked
+    /// by a call of its own, since a runtime may know only what it saw when it last looked. False
+    /// where that cannot be told. Nothing is taken.
     fn has_input(&self) -> bool {
         false
     }
 
-    /// Whether the system knows of an error that reading does not show: once the other side has ended
-    /// its direction, a reset reads as that end. False where that cannot be told.
+    /// Whether the system knows of an error that reading does not show: once the other side has
+    /// ended its direction, a reset reads as that end. False where that cannot be told.
     fn was_reset(&self) -> bool {
         false
     }
@@ -48,7 +48,7 @@ pub trait Io: Send + Unpin + 'static {
 
 /// A transport of whole messages, both ways. Dropping it lets the transport go.
 pub trait Messages: Send + Unpin + 'static {
-    /// The next message; none at the end.
+    /// Receives the next message; `None` at the end.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>>;
 
     /// Sends a message whole. Pending, it is polled again with the message that it had, or never.

@@ -53,7 +53,7 @@ impl Queue {
         Self { sender, receiver }
     }
 
-    /// Takes the next message; none at the end. Cancel safe.
+    /// Takes the next message; `None` at the end. Cancel safe.
     pub async fn take(&self) -> Option<Vec<u8>> {
         self.receiver.recv().await.ok()
     }

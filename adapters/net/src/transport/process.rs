@@ -109,8 +109,8 @@ impl Process {
         lock(&self.stderr).iter().copied().collect()
     }
 
-    /// Waits for the child to exit by itself. `None` if that takes longer than `timeout`. Nothing is
-    /// held while waiting, so that another thread can kill it.
+    /// Waits for the child to exit by itself. `None` if that takes longer than `timeout`. Nothing
+    /// is held while waiting, so that another thread can kill it.
     ///
     /// # Errors
     /// The system does not tell.

@@ -2,8 +2,8 @@
 //! child, which no runtime can wait for without risk.
 //!
 //! They are read and written on threads of the `blocking` crate. A read that waits cannot be
-//! interrupted: its thread ends with the stream or with the process, and keeps neither a runtime nor
-//! the process from ending. Each direction holds one piece at most, so neither side runs ahead.
+//! interrupted: its thread ends with the stream or with the process, and keeps neither a runtime
+//! nor the process from ending. Each direction holds one piece at most, so neither side runs ahead.
 
 use std::io::{self, Read, Write};
 
