@@ -1,4 +1,4 @@
-//! An error of the transport, told to everybody who asks.
+//! An error of the transport, which can be told more than once.
 
 use std::error::Error;
 use std::fmt;

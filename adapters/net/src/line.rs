@@ -1,4 +1,4 @@
-//! A place in the line of those who wait until there is room to send.
+//! A place in the line of senders that wait until there is room.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};

@@ -1,5 +1,5 @@
 //! A session between its transport, its service and its callers: one lock around the pure
-//! [`antiphon::session::Session`], and those who wait for something.
+//! [`antiphon::session::Session`], and the threads and tasks that wait for something.
 //!
 //! A turn is short: take the lock, tell the time, do one thing, put outcomes into the slots where
 //! they are awaited, let the lock go, and wake. Nothing is read, written, woken, dropped or run
@@ -10,7 +10,7 @@
 //! | module | has |
 //! |---|---|
 //! | `state` | what the lock guards |
-//! | `line` | those who wait for room to send |
+//! | `line` | the senders that wait for room |
 //! | `wake` | threads and tasks that wait for a change |
 //! | `turn` | one turn of a task |
 //! | `threads` | what the threads of a connection do and wait for |

@@ -124,7 +124,7 @@ impl Gathering {
         });
         let all = Slot::new();
         if calls == 0 {
-            // Nobody waits yet.
+            // No waiter is there yet.
             let _ = all.put(Collector::new());
         }
         Arc::new(Self { number, state, all })

@@ -30,9 +30,9 @@ struct Direction {
 #[derive(Default)]
 struct State {
     bytes: VecDeque<u8>,
-    /// Nothing more will be written.
+    /// Whether nothing more will be written.
     is_ended: bool,
-    /// Nobody reads any more.
+    /// Whether nothing more will be read.
     is_abandoned: bool,
 }
 

@@ -1,5 +1,5 @@
 //! The connections that a client keeps to one server: which are open, which is tried again and
-//! when, and who waits for one.
+//! when, and which callers wait for one.
 //!
 //! A call goes to the open connection with the fewest calls under way. A bounded
 //! number of callers may wait for one. When the last attempt has failed, nobody waits any more.
@@ -197,7 +197,8 @@ impl Roster {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes one member, and tells who has to know, with the error behind the change.
+    /// Changes one member, wakes the tasks that wait for a connection, and tells `on_change`, with
+    /// the error behind the change.
     fn change<R>(
         &self,
         number: usize,
@@ -357,7 +358,7 @@ impl Roster {
         self.lock().last_error.as_ref().map(to_error)
     }
 
-    /// A place among those who wait for a connection.
+    /// Takes a place among the callers that wait for a connection.
     ///
     /// # Errors
     /// [`CallError::NoConnection`] if there will be none, [`CallError::Unsent`] if too many wait or
@@ -389,7 +390,7 @@ impl Roster {
     }
 }
 
-/// A place among those who wait for a connection. Made by [`Roster::wait`].
+/// A place among the callers that wait for a connection. Made by [`Roster::wait`].
 #[derive(Debug)]
 pub struct Waiting(Arc<Roster>);
 

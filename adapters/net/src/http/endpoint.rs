@@ -75,12 +75,12 @@ impl<S: Service> Endpoint<S> {
         &self.shared.runtime
     }
 
-    /// Answers a POST that somebody else has read: see [`answer_request`](Self::answer_request).
+    /// Answers a POST that another server has read: see [`answer_request`](Self::answer_request).
     pub async fn answer(&self, context: Context, body: &[u8]) -> Answer {
         self.answer_request("POST", context, body).await
     }
 
-    /// Answers a request that somebody else has read, if the rules let it in. `context` is what is
+    /// Answers a request that another server has read, if the rules let it in. `context` is what is
     /// known of it, for the rules to judge and for the handlers to see: give it the target and
     /// **every** header. What is not in it the rules take for absent, so a page of another origin
     /// would pass for a program; without a target, the paths of the rules are not asked. Route

@@ -13,8 +13,8 @@ use crate::call::CallError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// The server answered something that is no answer: a status, a page, a redirect to somebody
-    /// else, too much.
+    /// The server answered something that is no answer: a status, a page, a redirect to another
+    /// origin, too much.
     Reply(ReplyError, HttpReply),
     /// The reply has this content coding, which was not asked for and cannot be read.
     Coding(String, HttpReply),

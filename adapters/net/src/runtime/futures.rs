@@ -64,7 +64,7 @@ fn default_executor() -> Executor {
     return Executor::AsyncStd;
     #[cfg(not(any(feature = "smol", feature = "async-std")))]
     Executor::Other(|task| {
-        // Nobody chose: a thread is the one place that is always there.
+        // No executor was chosen: a thread is the one place that is always there.
         let builder = std::thread::Builder::new().name("antiphon-task".into());
         // If the system refuses the thread, the task is dropped, and what waits for it sees that.
         let _ = builder.spawn(|| async_io::block_on(task));

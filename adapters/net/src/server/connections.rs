@@ -83,12 +83,12 @@ impl Connections {
         watchers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ready once nobody listens any more.
+    /// Ready once the listener has stopped.
     pub(super) fn poll_stopped(&self, cx: &Context<'_>) -> Poll<()> {
         self.poll(cx, |inside| inside.has_stopped_listening)
     }
 
-    /// Ready once nobody listens and no connection is open.
+    /// Ready once the listener has stopped and no connection is open.
     pub(super) fn poll_over(&self, cx: &Context<'_>) -> Poll<()> {
         let is_over = |inside: &Inside| inside.open.is_empty() && inside.has_stopped_listening;
         self.poll(cx, is_over)

@@ -88,10 +88,10 @@ impl<L: Arrived> Server<L> {
         self
     }
 
-    /// Sets a limit on connections at once from one address, so that nobody takes every
-    /// place: an IPv4 address, or the network of an IPv6 one ([`address_key`]). Connections whose
-    /// address is not known, as on a Unix socket, count only in all. Default none: behind a proxy
-    /// all come from one address.
+    /// Sets a limit on connections at once from one address, so that no address takes every place:
+    /// an IPv4 address, or the network of an IPv6 one ([`address_key`]). Connections whose address
+    /// is not known, as on a Unix socket, count only in all. Default none: behind a proxy all come
+    /// from one address.
     pub fn with_connections_per_address_max(mut self, per_address_max: usize) -> Self {
         self.limits.per_key_max = per_address_max;
         self
@@ -147,7 +147,7 @@ impl<L: Arrived> Server<L> {
             });
             let mut link = match ending.unless(End::No, accepted).await {
                 None => {
-                    // Before it is said that nobody listens any more.
+                    // The listener is dropped before it counts as stopped.
                     drop(self.listener);
                     return;
                 }

@@ -31,8 +31,8 @@ impl Running {
     /// Stops listening and closes every connection at once.
     pub fn stop(self) {}
 
-    /// Stops listening and closes every connection at once, and waits until nobody listens any
-    /// more.
+    /// Stops listening and closes every connection at once, and waits until the listener has
+    /// stopped.
     pub async fn close(self) {
         self.connections.tell(End::Now);
         poll_fn(|cx| self.connections.poll_stopped(cx)).await;

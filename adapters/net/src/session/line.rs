@@ -1,4 +1,4 @@
-//! Those who wait until there is room to send: first come, first served.
+//! The line of senders that wait until there is room: first come, first served.
 
 use std::collections::VecDeque;
 use std::task::Waker;

@@ -27,9 +27,9 @@ pub type Then = Box<dyn FnOnce(OwnedOutcome) + Send>;
 
 /// What a call's outcome goes to.
 pub enum Tag {
-    /// One caller, who waits in this slot.
+    /// The slot in which one caller waits.
     Once(CallSlot),
-    /// The caller of a batch, who knows the call by this name.
+    /// The batch that the call is part of, and the call's name there.
     Batch(Arc<Gathering>, CallId),
     /// A function that goes on, with the service's other work.
     Then(Then),
@@ -49,11 +49,11 @@ impl fmt::Debug for Tag {
 pub struct State {
     /// The conversation.
     pub conn: Conn,
-    /// Those who wait for room to send.
+    /// The senders that wait for room.
     pub(crate) line: Line,
     /// The calls of batches that wait for answers, in order, by the number of the batch.
     pub(crate) batches: Vec<(u32, Arc<[CallId]>)>,
-    /// Who reads, where others than the reading thread may.
+    /// Which thread reads, where others than the reading thread may.
     pub(super) reading: Reading,
     /// Whether the reading thread has read all, while something is due.
     pub(super) looking: Looking,
@@ -61,7 +61,7 @@ pub struct State {
     pub(super) left_over: Vec<u8>,
     /// The request whose handler panicked last, until that is reported.
     pub(super) panicked: Option<RequestReport>,
-    /// The phase that everybody has been woken for.
+    /// The phase for which everything that waits has been woken.
     pub(super) seen: Phase,
     /// Whether reading was paused when the turn before this one ended.
     pub(super) was_paused: bool,
@@ -215,7 +215,8 @@ impl State {
         is_asleep
     }
 
-    /// Has everybody woken.
+    /// Has every sleeper woken, everything that waits for a change, and every sender that waits for
+    /// room.
     pub(super) fn rouse_all(&mut self) {
         self.wakes
             .extend(self.sleepers.0.iter_mut().filter_map(Option::take));
@@ -223,7 +224,7 @@ impl State {
         self.wakes.extend(self.line.call_all());
     }
 
-    /// Has everybody woken who waits for a change: of the phase, a cancel, or a write.
+    /// Has every thread and task woken that waits for a change: of the phase, a cancel, or a write.
     pub(super) fn rouse_watchers(&mut self) {
         self.wakes.extend(self.watchers.drain(..));
     }
@@ -242,7 +243,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// Who reads, where others than the reading thread may.
+/// Which thread reads, where others than the reading thread may.
 #[derive(Default)]
 pub(super) enum Reader {
     /// The reading thread.
@@ -254,7 +255,7 @@ pub(super) enum Reader {
     Nobody(Box<dyn Inlet>),
 }
 
-/// Who reads the input, and what the reading thread needs to know of it.
+/// Which thread reads the input, and what the reading thread needs to know of the others.
 #[derive(Default)]
 pub(super) struct Reading {
     pub(super) by: Reader,

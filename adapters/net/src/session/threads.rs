@@ -108,13 +108,13 @@ impl Session {
         Some(wake_at)
     }
 
-    /// Has `waker` woken when somebody [nudges](Self::nudge).
+    /// Has `waker` woken at the next [`nudge`](Self::nudge).
     pub fn watch(&self, waker: &Waker) {
         let waker = waker.clone();
         self.lock().fall_asleep(Sleeper::Timer, waker);
     }
 
-    /// Has everybody look again.
+    /// Wakes every thread and task that waits, so that it looks again.
     pub fn nudge(&self) {
         self.lock().rouse_all();
     }

@@ -66,15 +66,15 @@ pub enum Next {
         /// Whether there is room for more input, and use for it.
         may_read: bool,
     },
-    /// It sleeps until its waker is woken, until there is something to read if `may_read`, and
-    /// until `wake_at`.
+    /// The task sleeps until its waker is woken, until there is something to read if `may_read`,
+    /// and until `wake_at`.
     Sleep {
         /// [`Instant::FAR_FUTURE`] for never.
         wake_at: Instant,
         /// Whether there is room for more input, and use for it.
         may_read: bool,
     },
-    /// Nothing more is to be read or written: it ends the stream, and lets the transport go.
+    /// Nothing more is to be read or written: the task ends the stream, and lets the transport go.
     Over,
 }
 

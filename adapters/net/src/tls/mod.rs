@@ -1,5 +1,5 @@
-//! What TLS streams on tasks and on threads have in common: names, what went wrong, and who is
-//! at the other end.
+//! What TLS streams on tasks and on threads have in common: names, what went wrong, and the
+//! certificate of the other side.
 //!
 //! No configuration is made here, so no cryptography, root certificate or protocol version is
 //! chosen for anybody. What a handshake failed of has a name of its own, wherever the error has
@@ -38,7 +38,7 @@ pub enum TlsFault {
     Expired,
     /// The certificate shown to us is not valid yet.
     NotYetValid,
-    /// Nobody whom we trust has signed the certificate shown to us.
+    /// No issuer that we trust has signed the certificate shown to us.
     UnknownIssuer,
     /// The certificate shown to us is broken, revoked or not for this use.
     BadCertificate,

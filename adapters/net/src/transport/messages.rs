@@ -1,4 +1,4 @@
-//! A transport of whole messages: a message queue, a WebSocket of somebody else's, a channel. One
+//! A transport of whole messages: a message queue, a WebSocket of another library, a channel. One
 //! message in is one message out; nothing is cut or joined.
 
 use std::fmt;
@@ -77,10 +77,10 @@ async fn send(sender: Sender<Vec<u8>>, message: Vec<u8>) -> io::Result<()> {
     sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
-/// One who publishes to one queue and consumes another: a client publishes requests and consumes
-/// responses, a server the other way round. When several clients share the queue of responses,
-/// give their ids a prefix of their own ([`antiphon::IdScheme`]); each then leaves what is meant
-/// for another alone, if the transport lets each see all.
+/// A transport that publishes to one queue and consumes another: a client publishes requests and
+/// consumes responses, a server the other way round. When several clients share the queue of
+/// responses, give their ids a prefix of their own ([`antiphon::IdScheme`]); each then leaves what
+/// is meant for another alone, if the transport lets each see all.
 pub struct QueueTransport {
     consume: Pin<Box<Receiver<Vec<u8>>>>,
     publish: Sender<Vec<u8>>,

@@ -21,7 +21,7 @@ impl UnixPath {
 
 impl Drop for UnixPath {
     fn drop(&mut self) {
-        // Somebody who removed it before did no harm.
+        // The path may have been removed before, which does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }
