@@ -82,8 +82,7 @@ pub(crate) fn value_of(text: &str, start: usize, end: usize) -> Option<&str> {
     }
     let value = text.as_bytes().get(start..end)?;
     let is_cut_well = (value.first()? | value.last()?).is_ascii();
-    // SAFETY: an ASCII character is one byte, so characters end before the first byte and behind
-    // the last.
+    // SAFETY: an ASCII character is one byte: characters end before the first and behind the last.
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(value) })
 }
 
@@ -94,13 +93,11 @@ pub(crate) fn inside_of(text: &str, start: usize, end: usize) -> Option<&str> {
         return None;
     };
     let is_cut_well = (first | last).is_ascii();
-    // SAFETY: an ASCII character is one byte, so characters begin behind the first byte and end
-    // before the last.
+    // SAFETY: an ASCII character is one byte: characters begin behind the first, end before the last.
     is_cut_well.then(|| unsafe { core::str::from_utf8_unchecked(inside) })
 }
 
-/// The text, if it is UTF-8. The standard library says what is wrong with any other. A text that is
-/// all ASCII is read at the speed of memory.
+/// The text, if it is UTF-8; the error is the standard library's. ASCII is read at memory speed.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
     if is_ascii(
