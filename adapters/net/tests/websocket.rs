@@ -6,63 +6,25 @@
 #[allow(dead_code)]
 mod support;
 
+#[path = "support/hand.rs"]
+mod hand;
+
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use antiphon::websocket::CloseCode;
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome};
 use antiphon_net::websocket::{WebSocketEnd, WebSocketOptions};
 use antiphon_net::{
-    Context, Options, Peer, PendingCall, Report, Request, Responder, Runtime, Session,
-    SharedRuntime, Task, Timer, Work, block_on,
+    Context, Options, Peer, PendingCall, Report, Request, Responder, Session, SharedRuntime, Work,
+    block_on,
 };
 
+use hand::{Hand, Turn, turn};
 use support::{
     BINARY, CLOSE, FIN, PING, REQUEST, Sent, TEXT, answer, close, frame, header, sent, text,
 };
-
-/// A clock that is moved by hand.
-#[derive(Default)]
-struct Hand(AtomicU64);
-
-impl Runtime for Hand {
-    fn now(&self) -> Instant {
-        Instant::from_millis(self.0.load(Ordering::SeqCst))
-    }
-
-    fn spawn(&self, _: Task) {}
-
-    fn timer(&self) -> Box<dyn Timer> {
-        Box::new(Never)
-    }
-
-    fn sleep_until(&self, at: Instant) -> Task {
-        match self.now() >= at {
-            true => Box::pin(std::future::ready(())),
-            false => Box::pin(std::future::pending()),
-        }
-    }
-}
-
-/// Nothing here sleeps.
-struct Never;
-
-impl Timer for Never {
-    fn poll_until(&mut self, _: Instant, _: &mut std::task::Context<'_>) -> std::task::Poll<()> {
-        std::task::Poll::Pending
-    }
-}
-
-/// What a session wants of the thread that keeps time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    /// To come back at this time at the latest.
-    Open { wake_at: Instant },
-    /// Nothing more: it is over.
-    Over,
-}
 
 /// A session, and what moves its bytes and serves it.
 struct Side {
@@ -112,24 +74,12 @@ impl Side {
     }
 
     fn wait(&self, millis: u64) -> Turn {
-        self.clock.0.fetch_add(millis, Ordering::SeqCst);
+        self.clock.pass(millis);
         self.turn()
     }
 
     fn turn(&self) -> Turn {
-        let now = self.session.now();
-        self.session.act(|state| {
-            state.conn.handle_timeout(now);
-            match state.conn.phase().is_over() {
-                true => Turn::Over,
-                false => Turn::Open {
-                    wake_at: state
-                        .conn
-                        .poll_timeout()
-                        .unwrap_or(antiphon::Instant::FAR_FUTURE),
-                },
-            }
-        })
+        turn(&self.session)
     }
 
     /// All that is to be written, and was.

@@ -1,6 +1,8 @@
 //! A session without a transport, in virtual time: who waits for what, and for how long.
 
 mod endings;
+#[path = "../support/hand.rs"]
+mod hand;
 mod limits;
 mod roster;
 mod serving;

@@ -5,63 +5,20 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{Closed, Config, Instant, SendError};
 use antiphon_net::{
     BatchBuilder, Brought, Moved, Next, Options, Peer, PendingBatch, PendingCall, Request,
-    Responder, Runtime, Sent, Session, SharedRuntime, Task, Timer, Work, block_on,
+    Responder, Sent, Session, SharedRuntime, Work, block_on,
 };
+
+use super::hand::turn;
+pub(crate) use super::hand::{Hand, Turn};
 
 /// Longer than anything takes that works.
 pub(crate) const LONG: Duration = Duration::from_secs(10);
-
-/// A clock that is moved by hand, and counts how often it is looked at.
-#[derive(Default)]
-pub(crate) struct Hand {
-    millis: AtomicU64,
-    pub(crate) looks: AtomicU64,
-}
-
-impl Runtime for Hand {
-    fn now(&self) -> Instant {
-        self.looks.fetch_add(1, Ordering::SeqCst);
-        Instant::from_millis(self.millis.load(Ordering::SeqCst))
-    }
-
-    fn spawn(&self, _: Task) {}
-
-    fn timer(&self) -> Box<dyn Timer> {
-        Box::new(Never)
-    }
-
-    fn sleep_until(&self, at: Instant) -> Task {
-        match self.now() >= at {
-            true => Box::pin(std::future::ready(())),
-            false => Box::pin(std::future::pending()),
-        }
-    }
-}
-
-/// Nothing here sleeps.
-struct Never;
-
-impl Timer for Never {
-    fn poll_until(&mut self, _: Instant, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-}
-
-/// What a session wants of the thread that keeps time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// To come back at this time at the latest.
-    Open { wake_at: Instant },
-    /// Nothing more: it is over.
-    Over,
-}
 
 pub(crate) struct Side {
     pub(crate) session: Arc<Session>,
@@ -110,7 +67,7 @@ impl Side {
 
     /// Lets time pass, and tells nobody.
     pub(crate) fn pass(&self, millis: u64) {
-        self.clock.millis.fetch_add(millis, Ordering::SeqCst);
+        self.clock.pass(millis);
     }
 
     /// Lets time pass, and the session act on it.
@@ -120,16 +77,7 @@ impl Side {
     }
 
     pub(crate) fn turn(&self) -> Turn {
-        let now = self.session.now();
-        self.session.act(|state| {
-            state.conn.handle_timeout(now);
-            match state.conn.phase().is_over() {
-                true => Turn::Over,
-                false => Turn::Open {
-                    wake_at: state.conn.poll_timeout().unwrap_or(Instant::FAR_FUTURE),
-                },
-            }
-        })
+        turn(&self.session)
     }
 
     /// The turn of a task that has brought nothing, and takes no work.
