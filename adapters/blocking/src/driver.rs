@@ -149,15 +149,11 @@ impl Driver {
     fn start(&mut self, link: Link, service: Box<dyn Service>) -> io::Result<()> {
         self.hang_up = link.hang_up;
         self.awaits_end = link.awaits_end;
-        let threads = &self.threads;
-        start("antiphon-serve", &self.session, threads, &threads.served, {
+        let (session, threads) = (&self.session, &self.threads);
+        start("antiphon-serve", session, threads, &threads.served, {
             Box::new(move |session, _| serve_on(session, service))
         })?;
-        move_bytes(
-            &self.session,
-            threads,
-            (link.reader, link.writer, link.messages),
-        )
+        move_bytes(session, threads, (link.reader, link.writer, link.messages))
     }
 
     /// Whether the transport may be let go: the writer is done, and so is the reader if the other

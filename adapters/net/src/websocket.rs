@@ -48,7 +48,7 @@ pub async fn open(
 /// ([`Unsupported`](io::ErrorKind::Unsupported)).
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// There is no runtime here: see [`current`].
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub async fn connect(
     websocket: WebSocketOptions,
@@ -67,7 +67,7 @@ pub async fn connect(
 /// ([`Unsupported`](io::ErrorKind::Unsupported)).
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// There is no runtime here: see [`current`].
 #[cfg(all(feature = "tls", any(feature = "tokio", feature = "async-io")))]
 pub async fn connect_tls(
     websocket: WebSocketOptions,

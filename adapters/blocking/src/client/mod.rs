@@ -33,12 +33,11 @@ impl Client {
     ) -> io::Result<Self> {
         let (options, parts) = (options.into(), Arc::new((connect, make)));
         let make = move |roster: Arc<Roster>| -> Making {
-            let (parts, mut options) = (Arc::clone(&parts), options.clone());
+            let (parts, options) = (Arc::clone(&parts), options.clone());
             Box::pin(async move {
                 let (connect, make) = &*parts;
                 let mut link = connect()?;
                 link.context.connection = roster.next_number();
-                options.config.connection = link.context.connection;
                 let (peer, driver) = drive(link, options, make());
                 let driver: Driven = Box::pin(driver);
                 Ok((peer.0, driver))

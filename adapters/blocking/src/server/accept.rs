@@ -143,15 +143,13 @@ where
         let Some(link) = incoming.into_link() else {
             return Box::pin(std::future::ready(()));
         };
-        let mut options = self.options.clone();
-        options.config.connection = link.context.connection;
         let service = {
             let make = self.make.lock();
             // A panic costs the one connection that it was for.
             let mut make = make.unwrap_or_else(PoisonError::into_inner);
             (*make)(&link.context)
         };
-        let (peer, driver) = drive(link, options, service);
+        let (peer, driver) = drive(link, self.options.clone(), service);
         Box::pin(serve_until(peer.0, driver, ending))
     }
 }

@@ -72,12 +72,11 @@ impl Client {
     ) -> Result<Self, InvalidStrategy> {
         let (service, inside) = (Arc::new(service), Arc::clone(runtime));
         let make = move |roster: Arc<Roster>| -> Making {
-            let (connecting, mut options) = (connect.connect(), options.clone());
+            let (connecting, options) = (connect.connect(), options.clone());
             let (service, runtime) = (Arc::clone(&service), Arc::clone(&inside));
             Box::pin(async move {
                 let mut link = connecting.await?;
                 link.context.connection = roster.next_number();
-                options.config.connection = link.context.connection;
                 let (peer, driver) = drive(link, options, service, &runtime);
                 let running: Driven = Box::pin(driver);
                 Ok((peer, running))

@@ -47,10 +47,8 @@ pub(super) struct Plain<F> {
 
 impl<S: Service, F: Fn(&Context) -> S + Send + Sync + 'static> Protocol for Plain<F> {
     fn serve(&self, link: Link, ending: Ending, runtime: &SharedRuntime) -> Task {
-        let mut options = self.options.clone();
-        options.config.connection = link.context.connection;
         let service = Arc::new((self.make)(&link.context));
-        let (peer, driver) = drive(link, options, service, runtime);
+        let (peer, driver) = drive(link, self.options.clone(), service, runtime);
         Box::pin(serve_until(peer, driver, ending))
     }
 }
