@@ -2,12 +2,10 @@
 #![cfg(unix)]
 
 use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
 use antiphon_net::CallError;
-use antiphon_peer::on_tasks::Executor;
 use antiphon_peer::runtime::Runtime;
 use antiphon_regressions::LONG;
 use antiphon_regressions::program::{Program, obey, on_each_runtime};
@@ -64,16 +62,9 @@ fn call_child(runtime: &str, script: &str) -> u8 {
                 began,
             )
         }
-        Some(executor) => executor.clone().block_on(async {
-            let spawn = match &executor {
-                Executor::Tokio(_) => {
-                    antiphon_tokio::spawn(shell(script), Config::new(), Arc::new(()))
-                }
-                Executor::AsyncIo => {
-                    antiphon_async_std::spawn(shell(script), Config::new(), Arc::new(()))
-                }
-            };
-            let child = spawn.expect("a child");
+        Some(executor) => executor.block_on(async {
+            let spawned = antiphon_net::spawn(shell(script), Config::new(), ());
+            let child = spawned.expect("a child");
             let called = child.peer().call_timeout("m", (), Some(LONG)).await;
             let status = child.wait(LONG).await.expect("its state");
             say(
@@ -100,16 +91,9 @@ fn close_child(runtime: &str, script: &str) -> u8 {
             child.close(span).expect("its state");
             began.elapsed()
         }
-        Some(executor) => executor.clone().block_on(async {
-            let spawn = match &executor {
-                Executor::Tokio(_) => {
-                    antiphon_tokio::spawn(shell(script), Config::new(), Arc::new(()))
-                }
-                Executor::AsyncIo => {
-                    antiphon_async_std::spawn(shell(script), Config::new(), Arc::new(()))
-                }
-            };
-            let child = spawn.expect("a child");
+        Some(executor) => executor.block_on(async {
+            let spawned = antiphon_net::spawn(shell(script), Config::new(), ());
+            let child = spawned.expect("a child");
             child
                 .peer()
                 .notify("m", &[&text])
@@ -217,16 +201,9 @@ fn break_pipe(runtime: &str, script: &str) -> u8 {
             child.peer().wait_closed(LONG).expect("an end");
             child.peer().transport_error()
         }
-        Some(executor) => executor.clone().block_on(async {
-            let spawn = match &executor {
-                Executor::Tokio(_) => {
-                    antiphon_tokio::spawn(shell(script), Config::new(), Arc::new(()))
-                }
-                Executor::AsyncIo => {
-                    antiphon_async_std::spawn(shell(script), Config::new(), Arc::new(()))
-                }
-            };
-            let child = spawn.expect("a child");
+        Some(executor) => executor.block_on(async {
+            let spawned = antiphon_net::spawn(shell(script), Config::new(), ());
+            let child = spawned.expect("a child");
             let peer = child.peer();
             peer.notify("m", &[&text]).await.expect("it is queued");
             peer.wait_closed(LONG).await.expect("an end");
