@@ -6,7 +6,7 @@ use antiphon::{Config, Connection, Event, Framing, Input};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 fn batch_100(criterion: &mut Criterion) {
-    let config = Config::new().with_framing(Framing::Messages);
+    let config = Config::new().framing(Framing::Messages);
     let (mut client, mut server): (Connection, Connection) =
         (Connection::new(config), Connection::new(config));
     let mut wire = Vec::new();

@@ -10,8 +10,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 fn calls(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("calls");
     for open in [1_u64, 100, 10_000, 1_000_000] {
-        let mut config = Config::new().with_framing(Framing::Messages);
-        config.calls_max = 1 << 21;
+        let mut config = Config::new().framing(Framing::Messages);
+        config.limits.max_open_calls = 1 << 21;
         let mut conn: Connection<u64> = Connection::new(config);
         let far = Some(Instant::from_millis(1 << 40));
         for tag in 1..open {
@@ -44,7 +44,7 @@ fn calls(criterion: &mut Criterion) {
             });
         });
     }
-    let mut conn: Connection<u64> = Connection::new(Config::new().with_framing(Framing::Messages));
+    let mut conn: Connection<u64> = Connection::new(Config::new().framing(Framing::Messages));
     group.bench_function("a notification", |bencher| {
         bencher.iter(|| {
             conn.notify("quick", ()).expect("there is room");

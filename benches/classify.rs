@@ -9,8 +9,8 @@ use antiphon::{Config, Connection, Event, Framing, Input, Reader};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 fn classify(criterion: &mut Criterion) {
-    let mut config = Config::new().with_framing(Framing::Messages);
-    config.message_bytes_max = 2 << 20;
+    let mut config = Config::new().framing(Framing::Messages);
+    config.limits.max_message_bytes = 2 << 20;
     let mut group = criterion.benchmark_group("classify");
     for item in corpus::corpus().into_iter().chain([corpus::recorded()]) {
         group.throughput(Throughput::Bytes(item.bytes() as u64));

@@ -46,8 +46,8 @@ fn encode(criterion: &mut Criterion) {
     ];
     let mut group = criterion.benchmark_group("encode");
     for framing in FRAMINGS {
-        let mut config = Config::new().with_framing(framing);
-        config.outbox_bytes_max = 4 << 20;
+        let mut config = Config::new().framing(framing);
+        config.limits.max_outbox_bytes = 4 << 20;
         let mut conn: Connection = Connection::new(config);
         for (name, json) in texts {
             group.throughput(Throughput::Bytes(json.len() as u64));

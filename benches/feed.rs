@@ -35,10 +35,10 @@ fn feed(criterion: &mut Criterion) {
                 Framing::Newline => format!("{text}\n"),
                 _ => format!("Content-Length: {}\r\n\r\n{text}", text.len()),
             };
-            let config = Config::new().with_framing(framing);
+            let config = Config::new().framing(framing);
             for (how, step) in [("by bytes", 1), ("whole", frame.len())] {
                 let mut conn: Connection = Connection::new(config);
-                let mut buffer = ReadBuffer::new(config.input_bytes_max());
+                let mut buffer = ReadBuffer::new(config.max_input_bytes());
                 group.throughput(Throughput::Bytes(frame.len() as u64));
                 group.bench_function(format!("{item} {framing:?} {how}"), |bencher| {
                     bencher

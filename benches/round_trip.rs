@@ -22,7 +22,7 @@ fn show<'a>(framing: Framing, bytes: &'a [u8]) -> Input<'a> {
 fn round_trip(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("round_trip");
     for framing in FRAMINGS {
-        let config = Config::new().with_framing(framing);
+        let config = Config::new().framing(framing);
         let (mut client, mut server): (Connection, Connection) =
             (Connection::new(config), Connection::new(config));
         let mut wire = Vec::new();

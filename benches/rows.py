@@ -135,7 +135,7 @@ def linear(framing):
 
 SERDE = "serde_json typed with raw values"
 # How far other software may be from what it was, before it is the floor that is another and not the software.
-APART_MAX = 0.30
+MAX_APART = 0.30
 SETUP = Row(16, "set-up: other software, 64 in flight, against the bare transport", None, None, [
     ratio("jsonrpsee WebSocket", sources.ECHO, "jsonrpsee WebSocket: many", "bare tokio WebSocket: many", anchor=35),
     ratio("async-lsp", sources.ECHO, "async-lsp duplex: many", "bare tokio duplex: many", anchor=24),
@@ -202,7 +202,7 @@ ROWS = [
     Row(22, "decoding params and results against serde_json on the same text", 1.10, 1.0, [
         decode(item) for item in (
             "01 req_small", "02 lsp_completion", "03 lsp_didchange_5k", "04 resp_small", "06 eth_block_30k", "07 params_1m", "08 batch_100",
-            "09 mcp_tools_call", "10 escapes_2k", "11 id_uuid", "12 id_u64_max", "13 pretty_mcp", MIX, RECORDED)]),
+            "09 mcp_tools_call", "10 escapes_2k", "11 id_uuid", "12 max_id_u64", "13 pretty_mcp", MIX, RECORDED)]),
     SETUP,
     Row(16, "the bare echo over TCP on threads itself, µs a call", None, None, [
         bare("1 in flight", "one", 13.71), bare("64", "many", 0.23), bare("batches", "batch", 0.15)]),

@@ -28,7 +28,7 @@ import sources
 
 README = sources.HERE.parent / "README.md"
 MARKS = ("<!-- benches/table.py: begin -->\n", "<!-- benches/table.py: end -->\n")
-SPREAD_MAX = 0.10
+MAX_SPREAD = 0.10
 ATTEMPTS = 3
 
 
@@ -41,7 +41,7 @@ class Figure:
         self.low, self.high = values[quarter], values[-1 - quarter]
         self.value = statistics.median(values)
         self.spread = (self.high - self.low) / abs(self.value) if self.value else 0.0
-        self.is_noisy = self.spread > SPREAD_MAX
+        self.is_noisy = self.spread > MAX_SPREAD
         self.text = ("~" if self.is_noisy else "") + part.form.format(self.value)
 
 
@@ -107,7 +107,7 @@ def setup(known):
     apart = []
     for part in rows.SETUP.parts:
         figure = known.get(id(part))
-        if isinstance(figure, Figure) and abs(figure.value / part.anchor - 1) > rows.APART_MAX:
+        if isinstance(figure, Figure) and abs(figure.value / part.anchor - 1) > rows.MAX_APART:
             apart.append(f"{part.label} {figure.value:.0f} instead of {part.anchor:g}")
     return ", ".join(apart)
 

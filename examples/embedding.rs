@@ -23,14 +23,14 @@ const TURN: Duration = Duration::from_millis(1);
 /// Small enough that the buffer is never full without progress.
 const CONFIG: Config = {
     let mut config = Config::new();
-    config.message_bytes_max = 150;
-    config.outbox_bytes_soft = 512;
-    config.outbox_bytes_max = 2048;
-    config.requests_max = 4;
-    config.calls_max = 4;
+    config.limits.max_message_bytes = 150;
+    config.limits.soft_max_outbox_bytes = 512;
+    config.limits.max_outbox_bytes = 2048;
+    config.limits.max_open_requests = 4;
+    config.limits.max_open_calls = 4;
     config
 };
-const _: () = assert!(CONFIG.input_bytes_max() <= INPUT_BYTES);
+const _: () = assert!(CONFIG.max_input_bytes() <= INPUT_BYTES);
 
 /// The host, as a serial line shows it: what it will say, what it heard, and nothing whole.
 struct SerialLine {

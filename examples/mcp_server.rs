@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 const REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
 /// The longest wait, in milliseconds.
-const WAIT_MAX: u64 = 60_000;
+const MAX_WAIT: u64 = 60_000;
 
 #[derive(Deserialize)]
 struct Add {
@@ -40,7 +40,7 @@ struct Wait {
 
 fn tools() -> Value {
     let number = json!({"type": "number"});
-    let span = json!({"type": "integer", "minimum": 0, "maximum": WAIT_MAX});
+    let span = json!({"type": "integer", "minimum": 0, "maximum": MAX_WAIT});
     json!({"tools": [
         {"name": "add", "description": "Adds two numbers.", "inputSchema": {"type": "object",
             "properties": {"a": number, "b": number}, "required": ["a", "b"]}},
@@ -98,7 +98,7 @@ fn call(request: &Request, reply: Responder) -> Result<(), SendError> {
             None => say(reply, "add wants the numbers a and b", true),
         },
         "wait" => match checked(&name, arguments, |wait: &Wait| {
-            wait.milliseconds <= WAIT_MAX
+            wait.milliseconds <= MAX_WAIT
         }) {
             Some(wait) => {
                 reply.spawn(move |reply| rest(&wait, reply));

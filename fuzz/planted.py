@@ -14,7 +14,7 @@ import tempfile
 
 import engine
 
-CPU_SECONDS_MAX = 300
+MAX_CPU_SECONDS = 300
 
 
 def main():
@@ -26,7 +26,7 @@ def main():
     lost = 0
     for name in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            run = engine.fuzz(programs / name, folder, CPU_SECONDS_MAX, seed=1)
+            run = engine.fuzz(programs / name, folder, MAX_CPU_SECONDS, seed=1)
         numbers = f"{run.cpu_seconds:.0f} s, {run.executions} executions, {run.rate:.0f} a second, {run.covered} edges"
         if run.found is None:
             lost += 1

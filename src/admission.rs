@@ -11,27 +11,27 @@ use core::net::{IpAddr, Ipv6Addr};
 /// How many connections a server holds at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct AdmissionLimits {
+pub struct ConnectionLimits {
     /// The most connections in all. Each costs up to
-    /// [`Config::memory_bytes_max`](crate::Config::memory_bytes_max). Default 256, which suits a
+    /// [`Config::max_memory_bytes`](crate::Config::max_memory_bytes). Default 256, which suits a
     /// thread for each; where a connection is a task, more is customary.
-    pub connections_max: usize,
+    pub max_connections: usize,
     /// The most connections with one key, so that one address does not take every place. Default
     /// `usize::MAX`: not limited, because behind a proxy all come from one address.
-    pub per_key_max: usize,
+    pub max_per_key: usize,
 }
 
-impl AdmissionLimits {
+impl ConnectionLimits {
     /// The defaults.
     pub const fn new() -> Self {
         Self {
-            connections_max: 256,
-            per_key_max: usize::MAX,
+            max_connections: 256,
+            max_per_key: usize::MAX,
         }
     }
 }
 
-impl Default for AdmissionLimits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self::new()
     }
@@ -39,14 +39,14 @@ impl Default for AdmissionLimits {
 
 /// Why there is no room for a connection. It is refused before anything of it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRoom {
-    /// `connections_max` connections are open.
+pub enum LimitReached {
+    /// `max_connections` connections are open.
     Connections,
-    /// `per_key_max` connections with the same key are open.
+    /// `max_per_key` connections with the same key are open.
     Key,
 }
 
-impl fmt::Display for NoRoom {
+impl fmt::Display for LimitReached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connections => "too many connections are open",
@@ -55,9 +55,9 @@ impl fmt::Display for NoRoom {
     }
 }
 
-impl core::error::Error for NoRoom {}
+impl core::error::Error for LimitReached {}
 
-/// The right to be connected: given by [`Admission::enter`], and given back when the connection
+/// The right to be connected: given by [`ConnectionLimiter::enter`], and given back when the connection
 /// has ended. One that is dropped instead stays counted.
 #[derive(Debug)]
 #[must_use = "it is counted until it is given back"]
@@ -67,25 +67,25 @@ pub struct Place<K>(Option<K>);
 /// [`address_key`]. It remembers what is open and nothing else: one entry for each key at most.
 ///
 /// ```
-/// use antiphon::{Admission, AdmissionLimits, NoRoom};
-/// let mut limits = AdmissionLimits::new();
-/// limits.per_key_max = 1;
-/// let mut admission = Admission::new(limits);
+/// use antiphon::{ConnectionLimiter, ConnectionLimits, LimitReached};
+/// let mut limits = ConnectionLimits::new();
+/// limits.max_per_key = 1;
+/// let mut admission = ConnectionLimiter::new(limits);
 /// let first = admission.enter(Some("10.0.0.1")).unwrap();
-/// assert_eq!(admission.enter(Some("10.0.0.1")).unwrap_err(), NoRoom::Key);
+/// assert_eq!(admission.enter(Some("10.0.0.1")).unwrap_err(), LimitReached::Key);
 /// admission.leave(first);
 /// assert!(admission.enter(Some("10.0.0.1")).is_ok());
 /// ```
 #[derive(Debug)]
-pub struct Admission<K> {
-    limits: AdmissionLimits,
+pub struct ConnectionLimiter<K> {
+    limits: ConnectionLimits,
     open: usize,
     by_key: BTreeMap<K, usize>,
 }
 
-impl<K: Ord + Clone> Admission<K> {
+impl<K: Ord + Clone> ConnectionLimiter<K> {
     /// Begins with no connection.
-    pub const fn new(limits: AdmissionLimits) -> Self {
+    pub const fn new(limits: ConnectionLimits) -> Self {
         Self {
             limits,
             open: 0,
@@ -97,14 +97,14 @@ impl<K: Ord + Clone> Admission<K> {
     ///
     /// # Errors
     /// Which limit is reached; nothing is counted then.
-    pub fn enter(&mut self, key: Option<K>) -> Result<Place<K>, NoRoom> {
-        if self.open >= self.limits.connections_max {
-            return Err(NoRoom::Connections);
+    pub fn enter(&mut self, key: Option<K>) -> Result<Place<K>, LimitReached> {
+        if self.open >= self.limits.max_connections {
+            return Err(LimitReached::Connections);
         }
         if let Some(key) = &key {
             let open = self.by_key.get(key).copied().unwrap_or(0);
-            if open >= self.limits.per_key_max {
-                return Err(NoRoom::Key);
+            if open >= self.limits.max_per_key {
+                return Err(LimitReached::Key);
             }
             self.by_key.insert(key.clone(), open + 1);
         }
@@ -112,7 +112,7 @@ impl<K: Ord + Clone> Admission<K> {
         Ok(Place(key))
     }
 
-    /// Gives a place back. (One that another `Admission` gave is a mistake that cannot be seen
+    /// Gives a place back. (One that another `ConnectionLimiter` gave is a mistake that cannot be seen
     /// here: it frees a place all the same, if one is taken.)
     pub fn leave(&mut self, place: Place<K>) {
         self.open = self.open.saturating_sub(1);
@@ -160,14 +160,14 @@ pub const fn address_key(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use super::{Admission, AdmissionLimits, NoRoom, Place, address_key};
+    use super::{ConnectionLimiter, ConnectionLimits, LimitReached, Place, address_key};
     use alloc::collections::BTreeMap;
     use alloc::vec::Vec;
 
-    fn admission(connections_max: usize, per_key_max: usize) -> Admission<u8> {
-        Admission::new(AdmissionLimits {
-            connections_max,
-            per_key_max,
+    fn admission(max_connections: usize, max_per_key: usize) -> ConnectionLimiter<u8> {
+        ConnectionLimiter::new(ConnectionLimits {
+            max_connections,
+            max_per_key,
         })
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let first = admission.enter(Some(1)).unwrap();
         let second = admission.enter(None).unwrap();
         for key in [None, Some(1), Some(2)] {
-            assert_eq!(admission.enter(key).unwrap_err(), NoRoom::Connections);
+            assert_eq!(admission.enter(key).unwrap_err(), LimitReached::Connections);
         }
         assert_eq!((admission.open(), admission.open_with(&2)), (2, 0));
         admission.leave(second);
@@ -195,12 +195,15 @@ mod tests {
     fn one_address_does_not_take_every_place() {
         let mut admission = admission(10, 2);
         let places: Vec<_> = (0..2).map(|_| admission.enter(Some(1)).unwrap()).collect();
-        assert_eq!(admission.enter(Some(1)).unwrap_err(), NoRoom::Key);
+        assert_eq!(admission.enter(Some(1)).unwrap_err(), LimitReached::Key);
         assert_eq!(admission.open(), 2);
         let other = admission.enter(Some(2)).unwrap();
         // What has no address is not limited by it.
         let nameless: Vec<_> = (0..7).map(|_| admission.enter(None).unwrap()).collect();
-        assert_eq!(admission.enter(None).unwrap_err(), NoRoom::Connections);
+        assert_eq!(
+            admission.enter(None).unwrap_err(),
+            LimitReached::Connections
+        );
         for place in places.into_iter().chain(nameless).chain([other]) {
             admission.leave(place);
         }
@@ -212,10 +215,10 @@ mod tests {
     fn a_limit_of_nothing_lets_nobody_in() {
         assert_eq!(
             admission(0, 9).enter(None).unwrap_err(),
-            NoRoom::Connections
+            LimitReached::Connections
         );
         let mut admission = admission(9, 0);
-        assert_eq!(admission.enter(Some(1)).unwrap_err(), NoRoom::Key);
+        assert_eq!(admission.enter(Some(1)).unwrap_err(), LimitReached::Key);
         assert!(admission.enter(None).is_ok());
     }
 
@@ -227,7 +230,10 @@ mod tests {
         admission.leave(elsewhere.enter(Some(1)).unwrap());
         assert_eq!(admission.open(), 0);
         let _place = admission.enter(Some(1)).unwrap();
-        assert_eq!(admission.enter(Some(2)).unwrap_err(), NoRoom::Connections);
+        assert_eq!(
+            admission.enter(Some(2)).unwrap_err(),
+            LimitReached::Connections
+        );
     }
 
     // CON-12 SEC-10
@@ -247,8 +253,8 @@ mod tests {
             }
             let with_key = counts.get(&key).copied().unwrap_or(0);
             let wanted = match key {
-                _ if open.len() == 20 => Err(NoRoom::Connections),
-                Some(_) if with_key == 6 => Err(NoRoom::Key),
+                _ if open.len() == 20 => Err(LimitReached::Connections),
+                Some(_) if with_key == 6 => Err(LimitReached::Key),
                 _ => Ok(()),
             };
             if seed >> 32 & 3 == 0 && !open.is_empty() {

@@ -30,12 +30,12 @@ struct Batch {
 
 impl Batch {
     /// Makes room for about `room` more bytes. The text grows as vectors do, but not beyond
-    /// `bytes_max`, the most that all answers may have, unless `room` needs more.
-    fn make_room(&mut self, room: usize, bytes_max: usize) {
+    /// `max_bytes`, the most that all answers may have, unless `room` needs more.
+    fn make_room(&mut self, room: usize, max_bytes: usize) {
         let (len, capacity) = (self.text.len(), self.text.capacity());
         let wanted = len.saturating_add(room);
         if wanted > capacity {
-            let doubled = capacity.saturating_mul(2).min(bytes_max);
+            let doubled = capacity.saturating_mul(2).min(max_bytes);
             self.text.reserve_exact(wanted.max(doubled) - len);
         }
     }
@@ -102,26 +102,26 @@ impl Batches {
     /// The most heap that batches keep besides the answers themselves, which the output's limit
     /// counts: one batch's answers once more while they move to the output, what finished batches
     /// keep, the lists and the slots.
-    pub(crate) const fn heap_bytes_max(
-        batches_max: usize,
-        items_max: usize,
-        output_max: usize,
-        batch_bytes_max: usize,
+    pub(crate) const fn max_heap_bytes(
+        max_batches: usize,
+        max_items: usize,
+        max_output: usize,
+        max_batch_bytes: usize,
     ) -> usize {
         // No answer is shorter than `{"result":1,"error":null,"id":1}`.
-        let by_size = output_max / 32;
-        let by_number = batches_max.saturating_mul(items_max);
+        let by_size = max_output / 32;
+        let by_number = max_batches.saturating_mul(max_items);
         let replies = if by_size < by_number {
             by_size
         } else {
             by_number
         };
-        let in_order = items_max.saturating_mul(size_of::<(u32, u32)>());
-        let kept = batch_bytes_max;
-        batch_bytes_max
+        let in_order = max_items.saturating_mul(size_of::<(u32, u32)>());
+        let kept = max_batch_bytes;
+        max_batch_bytes
             .saturating_add(kept)
             .saturating_add(replies.saturating_mul(2 * size_of::<Reply>()))
-            .saturating_add(batches_max.saturating_mul(2 * size_of::<Batch>()))
+            .saturating_add(max_batches.saturating_mul(2 * size_of::<Batch>()))
             .saturating_add(in_order)
     }
 
@@ -166,14 +166,14 @@ impl Batches {
     }
 
     /// Adds the answer of the item at `position`, which `write` appends to the buffer, in about `room`
-    /// bytes. If `write` fails or panics, or the array of all answers would then pass `bytes_max`, nothing
+    /// bytes. If `write` fails or panics, or the array of all answers would then pass `max_bytes`, nothing
     /// is added.
     pub(crate) fn add<E>(
         &mut self,
         batch: u32,
         position: u32,
         room: usize,
-        bytes_max: usize,
+        max_bytes: usize,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<bool, E> {
         let Some(batch) = self.slots.get_mut(batch as usize) else {
@@ -182,16 +182,16 @@ impl Batches {
         batch.forget_unfinished();
         let start = batch.text.len();
         // One byte for the comma.
-        batch.make_room(room.saturating_add(1), bytes_max);
+        batch.make_room(room.saturating_add(1), max_bytes);
         write(&mut batch.text).inspect_err(|_| batch.take_back(start))?;
         // With two brackets; the last answer has no comma.
         let answer_bytes = batch.text.len() + 2;
-        if answer_bytes > bytes_max || u32::try_from(answer_bytes).is_err() {
+        if answer_bytes > max_bytes || u32::try_from(answer_bytes).is_err() {
             batch.take_back(start);
             return Ok(false);
         }
         self.gathered += batch.text.len() - start;
-        batch.make_room(1, bytes_max);
+        batch.make_room(1, max_bytes);
         batch.text.push(b',');
         batch.replies.push(Reply {
             position,
@@ -282,10 +282,10 @@ struct OurBatch {
 }
 
 impl OurBatches {
-    /// The most heap that `calls_max` calls in batches keep.
-    pub(crate) const fn heap_bytes_max(calls_max: usize) -> usize {
+    /// The most heap that `max_open_calls` calls in batches keep.
+    pub(crate) const fn max_heap_bytes(max_open_calls: usize) -> usize {
         // Batches that are over wait until they are as many as the others, and one more comes.
-        calls_max
+        max_open_calls
             .saturating_mul(2)
             .saturating_add(2)
             .saturating_mul(2 * size_of::<OurBatch>())
@@ -450,7 +450,7 @@ mod tests {
 
     #[test]
     fn lists_of_answers_are_bounded_by_their_number_and_by_the_output() {
-        let bound = |batches, items, output| Batches::heap_bytes_max(batches, items, output, 0);
+        let bound = |batches, items, output| Batches::max_heap_bytes(batches, items, output, 0);
         // With room for ten of the shortest answers it does not matter how many there might be.
         let lists = |output| bound(1000, 1000, output) - bound(1000, 1000, 0);
         assert_eq!(lists(320), 2 * 10 * size_of::<Reply>());
@@ -486,20 +486,20 @@ mod tests {
 
     #[test]
     fn our_batches_stay_below_their_bound_and_come_near_it() {
-        let calls_max = 100;
+        let max_open_calls = 100;
         let mut ours = OurBatches::default();
-        for number in 0..calls_max as u64 {
+        for number in 0..max_open_calls as u64 {
             ours.push(number, number, 1);
         }
         // From now on each new batch begins when an old one is over; one is never over.
-        for number in calls_max as u64..10_000 {
-            ours.end_call(number - calls_max as u64 + 1);
+        for number in max_open_calls as u64..10_000 {
+            ours.end_call(number - max_open_calls as u64 + 1);
             ours.push(number, number, 1);
             assert_eq!(ours.around(0), (0, 0, 1));
             assert_eq!(ours.around(number), (number, number, 1));
         }
         let bytes = ours.batches.capacity() * size_of::<OurBatch>();
-        let bound = OurBatches::heap_bytes_max(calls_max);
+        let bound = OurBatches::max_heap_bytes(max_open_calls);
         assert!(bytes <= bound && bound <= 2 * bytes, "{bytes} of {bound}");
         // As soon as none is open the list is short again.
         (0..10_000).for_each(|number| ours.end_call(number));

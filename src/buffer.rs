@@ -7,7 +7,7 @@
 //! holds little. Each byte is moved a constant number of times.
 //!
 //! ```text
-//!  0          start                end              storage        bytes_max
+//!  0          start                end              storage        max_bytes
 //!  ├───────────┼────────────────────┼──────────────────┤ ─ ─ ─ ─ ─ ─ ─ ┤
 //!  │ consumed  │ filled()           │ spare()          │ not allocated │
 //! ```
@@ -28,7 +28,7 @@ const QUIET_TURNS: u8 = 16;
 
 /// A driver's input buffer: read into [`spare`](Self::spare), show [`filled`](Self::filled) to the connection.
 ///
-/// Use one with a capacity of `Framer::input_bytes_max()` (or the connection's own bound) and it is never full
+/// Use one with a capacity of `Framer::max_input_bytes()` (or the connection's own bound) and it is never full
 /// without progress.
 ///
 /// # Memory
@@ -65,7 +65,7 @@ pub struct ReadBuffer {
     storage: Vec<u8>,
     start: usize,
     end: usize,
-    bytes_max: usize,
+    max_bytes: usize,
     /// The last read filled its space, at least half the storage: more is probably waiting.
     read_was_full: bool,
     /// The most bytes held at once since the buffer was last empty.
@@ -85,7 +85,7 @@ impl ReadBuffer {
             storage: Vec::new(),
             start: 0,
             end: 0,
-            bytes_max: capacity,
+            max_bytes: capacity,
             read_was_full: false,
             peak: 0,
             quiet_peak: 0,
@@ -95,7 +95,7 @@ impl ReadBuffer {
         }
     }
 
-    /// The space to read into; empty only when the buffer holds [`capacity_max`](Self::capacity_max) bytes.
+    /// The space to read into; empty only when the buffer holds [`max_capacity`](Self::max_capacity) bytes.
     ///
     /// Makes room first if there is none: moves what is held to the front, or grows. Content is unspecified (zeros or
     /// old bytes). Say afterwards with [`advance`](Self::advance) how much was read.
@@ -133,7 +133,7 @@ impl ReadBuffer {
             *self = Self {
                 #[cfg(test)]
                 bytes_moved: self.bytes_moved,
-                ..Self::new(self.bytes_max)
+                ..Self::new(self.max_bytes)
             };
         }
     }
@@ -159,8 +159,8 @@ impl ReadBuffer {
 
     /// The most bytes this buffer will hold, as given to [`new`](Self::new).
     #[must_use]
-    pub const fn capacity_max(&self) -> usize {
-        self.bytes_max
+    pub const fn max_capacity(&self) -> usize {
+        self.max_bytes
     }
 
     /// Bytes allocated at present.
@@ -172,7 +172,7 @@ impl ReadBuffer {
     fn make_room(&mut self) {
         let storage = self.storage.len();
         let held = self.len();
-        let can_grow = storage < self.bytes_max;
+        let can_grow = storage < self.max_bytes;
         if can_grow && (storage == 0 || (self.read_was_full && storage < STORAGE_BYTES_KEPT)) {
             return self.grow();
         }
@@ -198,8 +198,8 @@ impl ReadBuffer {
             storage => storage.saturating_mul(2),
         };
         let held = self.len();
-        let mut storage = vec![0; wanted.min(self.bytes_max)];
-        // Growth happens below `bytes_max` only, so the new storage is larger than the old and `held` fits.
+        let mut storage = vec![0; wanted.min(self.max_bytes)];
+        // Growth happens below `max_bytes` only, so the new storage is larger than the old and `held` fits.
         if let Some(front) = storage.get_mut(..held) {
             front.copy_from_slice(self.filled());
         }
@@ -268,7 +268,7 @@ mod tests {
             buf.consume(300);
         }
         assert_eq!(buf.capacity(), STORAGE_BYTES_FIRST);
-        assert_eq!(buf.capacity_max(), 1 << 20);
+        assert_eq!(buf.max_capacity(), 1 << 20);
     }
 
     #[test]
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(buf.filled(), [7, 8]);
         buf.consume(2);
         buf.release();
-        assert_eq!((buf.capacity(), buf.capacity_max()), (0, 1 << 20));
+        assert_eq!((buf.capacity(), buf.max_capacity()), (0, 1 << 20));
         assert_eq!(read(&mut buf, &mut 0, 5), 5);
     }
 

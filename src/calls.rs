@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use crate::deadlines::{Deadlines, NEVER};
-use crate::id::{Id, SPELLED_MAX};
+use crate::id::{Id, MAX_SPELLED};
 use crate::target::rare;
 
 /// The slots of a ring for one call at a time, which is all that many peers make.
@@ -31,7 +31,7 @@ const SLOTS_FOR_ONE: usize = 2;
 const SLOTS_MIN: usize = 8;
 
 /// Up to this number, and for a word's slots more, every spelling of ids has room.
-const PLAIN_MAX: u64 = SPELLED_MAX - 64;
+const MAX_PLAIN: u64 = MAX_SPELLED - 64;
 
 /// An open call. Its number is never zero, so a slot needs no room to say that it is free.
 #[derive(Debug)]
@@ -113,17 +113,17 @@ impl<T> Calls<T> {
         }
     }
 
-    /// The most heap that `calls_max` calls keep. Ids that callers chose are not counted.
-    pub(crate) const fn heap_bytes_max(calls_max: usize) -> usize {
-        let slots = Self::slots_max(calls_max);
+    /// The most heap that `max_open_calls` calls keep. Ids that callers chose are not counted.
+    pub(crate) const fn max_heap_bytes(max_open_calls: usize) -> usize {
+        let slots = Self::max_slots(max_open_calls);
         let bounds = slots / 32 + 2;
         let words = slots / 64 + 1;
         let table = slots.saturating_mul(size_of::<Option<Slot<T>>>());
         table.saturating_add((bounds + words) * size_of::<u64>())
     }
 
-    const fn slots_max(calls_max: usize) -> usize {
-        match calls_max.checked_next_power_of_two() {
+    const fn max_slots(max_open_calls: usize) -> usize {
+        match max_open_calls.checked_next_power_of_two() {
             Some(slots) if slots > SLOTS_MIN => slots,
             Some(_) => SLOTS_MIN,
             None => usize::MAX / 2 + 1,
@@ -156,18 +156,18 @@ impl<T> Calls<T> {
     /// end soon. If calls end in another order than they began, about every second slot is held, so
     /// there is no branch on whether this one is.
     #[inline]
-    pub(crate) fn reserve_next(&self, calls_max: usize) -> Option<u64> {
+    pub(crate) fn reserve_next(&self, max_open_calls: usize) -> Option<u64> {
         let from = self.next as usize & self.mask();
         let free = !self.occupied.get(from / 64)? >> (from % 64);
-        let has_room = self.open < calls_max && self.open < self.enough();
-        let is_plain = free != 0 && has_room && self.foreign.is_none() && self.next <= PLAIN_MAX;
+        let has_room = self.open < max_open_calls && self.open < self.enough();
+        let is_plain = free != 0 && has_room && self.foreign.is_none() && self.next <= MAX_PLAIN;
         let ahead = u64::from(free.trailing_zeros());
         is_plain.then(|| self.next + ahead)
     }
 
-    /// The number for the next call; none when numbers up to `number_max` are used up.
-    pub(crate) fn reserve(&mut self, calls_max: usize, number_max: u64) -> Option<u64> {
-        if self.open >= self.enough() && self.slots.len() < Self::slots_max(calls_max) {
+    /// The number for the next call; none when numbers up to `max_number` are used up.
+    pub(crate) fn reserve(&mut self, max_open_calls: usize, max_number: u64) -> Option<u64> {
+        if self.open >= self.enough() && self.slots.len() < Self::max_slots(max_open_calls) {
             self.grow();
         }
         let from = self.next as usize & self.mask();
@@ -176,7 +176,7 @@ impl<T> Calls<T> {
             Some(_) => self.free_distance(from)?,
         };
         let number = self.next.checked_add(skip as u64)?;
-        (number <= number_max).then_some(number)
+        (number <= max_number).then_some(number)
     }
 
     /// Opens the call with the number that [`reserve`](Self::reserve) gave.

@@ -12,7 +12,7 @@ use crate::json::DecodeError;
 use crate::owned::OwnedOutcome;
 
 /// How many places of fetched outcomes are kept, besides one for each outcome that waits.
-const FETCHED_KEPT_MAX: usize = 64;
+const MAX_FETCHED_KEPT: usize = 64;
 
 /// What stands in a place before it is filled. It is a constant: a value that was just written in
 /// parts must wait for all of them before it can be copied as a whole.
@@ -102,7 +102,7 @@ impl Collector {
     fn place(&mut self, call: CallId) -> &mut Option<OwnedOutcome> {
         // A collector that is filled and fetched from all the time must not grow by outcomes that
         // are gone.
-        if self.outcomes.len() > 2 * self.waiting + FETCHED_KEPT_MAX {
+        if self.outcomes.len() > 2 * self.waiting + MAX_FETCHED_KEPT {
             self.outcomes.retain(|(_, outcome)| outcome.is_some());
             self.next = 0;
         }

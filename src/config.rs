@@ -2,27 +2,31 @@
 //! time. [`presets`](crate::presets) has the values that live ecosystems need.
 //!
 //! A dialect is a value, never a fork in the code. Memory stays below
-//! [`Config::memory_bytes_max`], whatever a peer sends.
+//! [`Config::max_memory_bytes`], whatever a peer sends.
 
 use core::ops::Deref;
 use core::time::Duration;
 
 use crate::codes;
 use crate::error_profile::ErrorProfile;
-use crate::frame::{Framer, Framing, Limits};
+use crate::frame::{FrameLimits, Framer, Framing};
 use crate::id::IdScheme;
 
 /// Everything a [`Connection`](crate::Connection) can be told beforehand.
 ///
-/// Owns no heap data and is `Copy`: make one, change the fields that matter, use it for any number
-/// of connections. Every combination of values is legal; a limit of 0 refuses everything it
-/// limits, unless its field says otherwise.
+/// Owns no heap data and is `Copy`: make one, set what matters, use it for any number of
+/// connections. Every combination of values is legal; a limit of 0 refuses everything it limits,
+/// unless its field says otherwise. There is a setter for each field of the groups; fields can also
+/// be changed in place.
 ///
 /// ```
 /// use antiphon::Config;
-/// let mut config = Config::lsp();
-/// config.message_bytes_max = 16 << 20;
-/// config.calls_max = 1000;
+/// use core::time::Duration;
+///
+/// let mut config = Config::lsp()
+///     .max_message_bytes(16 << 20)
+///     .drain_timeout(Some(Duration::from_secs(1)));
+/// config.limits.max_open_calls = 1000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -40,145 +44,192 @@ pub struct Config {
     /// [`Missing`](crate::Outcome::Missing), and an error without id settles all its calls.
     /// Default off.
     pub exchange: bool,
-    /// What a binary WebSocket message does. Default [`BinaryMessages::Close`]. A WebSocket layer
-    /// reads this; over any other transport it means nothing.
-    pub binary: BinaryMessages,
-
-    /// Which versions are spoken. Default [`VersionPolicy::V2Only`].
-    pub version: VersionPolicy,
-    /// What a 1.0 request with a null id is. Default [`V1NullId::Silent`].
-    pub v1_null_id: V1NullId,
-    /// Whether a 1.0 request without an id is answered, with a null id (Bitcoin Core), instead of
-    /// being invalid. Default off.
-    pub v1_missing_id: bool,
-    /// Whether 1.0 messages may stand in a batch. Default on.
-    pub v1_in_batch: bool,
-    /// Whether 1.0 params may be an object (Bitcoin Core, Electrum). Default off.
-    pub v1_named_params: bool,
-    /// Whether a `jsonrpc` member other than `"2.0"` makes a message 1.0 (Bitcoin Core) instead of
-    /// invalid. Needs a policy that allows 1.0. Default off.
-    pub v1_other_versions: bool,
-
-    /// What `"params": null` is. Default [`NullParams::Reject`].
-    pub null_params: NullParams,
-    /// Whether a 2.0 response may also carry the other outcome as null, and a 1.0 response may
-    /// leave it out. Default off.
-    pub lenient_responses: bool,
-    /// Whether a call of ours may be given a null id. Default off.
-    pub allow_null_id: bool,
-    /// Whether the peer's requests may have a null id. The specification discourages it and MCP
-    /// forbids it. Default on.
-    pub null_ids: bool,
-    /// Whether `true` and `false` are ids in 2.0 as they are in 1.0 (Ethereum). Default off.
-    pub boolean_ids: bool,
-    /// The id of an error for an invalid request. Default
-    /// [`InvalidRequestId::EchoIfReadable`].
-    pub invalid_request_id: InvalidRequestId,
-    /// What stands for an id that could not be determined. Default [`UnknownId::Null`].
-    pub unknown_id: UnknownId,
-    /// Whether a second request with the id of an open one is served. Default
-    /// [`DuplicateIds::Allow`].
-    pub duplicate_ids: DuplicateIds,
-    /// What an error without an id does to our calls on a two-way connection. Default
-    /// [`NullIdError::Report`].
-    pub null_id_error: NullIdError,
-    /// What a response without an `id` member does on an exchange, where it can only answer the
-    /// request of that exchange. Default [`MissingResponseId::SoleExchange`]. On a two-way
-    /// connection this means nothing.
-    pub missing_response_id: MissingResponseId,
-    /// Whether batches are accepted and may be sent. Default on.
-    pub batches: bool,
-    /// The order of answers within a batch. Default [`BatchOrder::Request`].
-    pub batch_order: BatchOrder,
-
-    /// Which codes tell of a message or batch over its limit. Default
-    /// [`LimitErrors::Dedicated`].
-    pub limit_errors: LimitErrors,
-    /// The meaning of the server range for errors made here. Default
-    /// [`ErrorProfile::Antiphon`].
-    pub error_profile: ErrorProfile,
-    /// Whether [`respond_err`](crate::Connection::respond_err) refuses codes of the reserved range
-    /// that neither the specification nor antiphon defines. Default off.
-    pub check_app_codes: bool,
-    /// Whether [`respond_unknown_method`](crate::Connection::respond_unknown_method) names the
-    /// method in its error's data. Default off.
-    pub echo_method_names: bool,
-
-    /// How the peer is told of a call we gave up. Default [`CancelStyle::None`].
-    pub cancel_send: CancelStyle,
-    /// Which cancels of the peer are understood. Default [`CancelStyle::Lsp`].
-    pub cancel_receive: CancelStyle,
-    /// How a cancel finds its request. Default [`CancelMatch::Exact`].
-    pub cancel_match: CancelMatch,
-    /// Whether a call that times out is also cancelled at the peer. Default off.
-    pub cancel_on_timeout: bool,
-    /// What a cancelled request is answered. Default [`CancelAnswer::RequestCancelled`].
-    pub cancel_answer: CancelAnswer,
-
-    /// How the ids of our calls are spelled. Default [`IdScheme::Sequential`].
-    pub id_scheme: IdScheme,
     /// The number of the first call. An HTTP client goes on from the exchange before, so that ids
     /// do not repeat within a session. Default 1.
     pub first_call: u64,
-    /// Whether braces inside strings are written as `\u007b` and `\u007d`, for a reader that
-    /// counts braces without knowing strings (Kodi). Default off.
-    pub escape_braces: bool,
+    /// What is said on the wire, and what is understood.
+    pub dialect: Dialect,
+    /// How much of everything.
+    pub limits: Limits,
+    /// How long everything.
+    pub timeouts: Timeouts,
+}
 
-    /// The largest message accepted, in bytes. Larger ones are skipped without being held, and
-    /// answered −32004 with a null id. Costs that much input buffer. Default 1 MiB (1 048 576).
-    pub message_bytes_max: usize,
-    /// The longest header block accepted before a message (Content-Length), in bytes. A longer one
-    /// breaks the connection. Default 8 KiB, as common HTTP servers have it.
-    pub header_bytes_max: usize,
-    /// How deep arrays and objects may nest, 1 to 128; 0 is read as 1, more as 128. A deeper
-    /// message is answered −32700. Default 128, as serde_json has it.
-    pub depth_max: u8,
-    /// The most items in a batch of the peer's. A longer one is answered −32003, and nothing in it
-    /// runs. Costs about 140 bytes an item. Default 100.
-    pub batch_items_max: usize,
-    /// The largest answer to one batch, in bytes. A result that would pass it is refused to the
-    /// caller as [`TooLarge`](crate::SendError::TooLarge); errors always fit. Default 4 MiB.
-    pub batch_reply_bytes_max: usize,
-    /// The most items in a batch of ours. Default 100.
-    pub batch_calls_max: usize,
-    /// The longest id accepted, in bytes with its quotes. A longer one is answered −32600 with a
-    /// null id. Costs that much an open request. Default 2048.
-    pub id_bytes_max: usize,
-    /// The longest method accepted, in bytes as written, quotes left out. A longer one is answered
-    /// −32600. Default 2048, as Ethereum nodes have it.
-    pub method_bytes_max: usize,
-    /// The largest `data` of an error we send, in bytes. A larger one is refused to the caller as
-    /// [`TooLarge`](crate::SendError::TooLarge). Default 64 KiB.
-    pub error_data_bytes_max: usize,
-    /// The most calls of ours that wait for an answer. Further ones are refused to the caller as
-    /// [`TooManyCalls`](crate::SendError::TooManyCalls). Costs 16 bytes and the tag a call.
-    /// Default 65 536.
-    pub calls_max: usize,
-    /// The most requests of the peer's that are open. Further ones are answered with the busy
-    /// error of `error_profile` (−32002 by default). Reading goes on, because the open ones may
-    /// wait for answers. Default 1088: 64 running and 1024 waiting.
-    pub requests_max: usize,
-    /// The most stray answers before the connection is broken. Default `u64::MAX`: never.
-    pub strays_max: u64,
-    /// The most malformed messages before the connection is broken. Default `u64::MAX`: never.
-    pub malformed_max: u64,
-    /// Output waiting above this many bytes makes new calls and notifications
-    /// [`Full`](crate::SendError::Full); answers still go. Default 1 MiB.
-    pub outbox_bytes_soft: usize,
-    /// Output waiting above this many bytes breaks the connection: the peer asks but does not
-    /// read. A single larger message is refused as [`TooLarge`](crate::SendError::TooLarge).
-    /// Default 16 MiB.
-    pub outbox_bytes_max: usize,
+/// Declares a group of options: its fields with their defaults, and a setter of [`Config`] for each.
+macro_rules! options {
+    ($(#[$about:meta])* $group:ident in $place:ident {
+        $($(#[$doc:meta])* $name:ident: $type:ty = $default:expr,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct $group {
+            $($(#[$doc])* pub $name: $type,)*
+        }
 
-    /// How long a message may take from its first byte to its last. `None` waits for ever.
-    /// Default 60 s.
-    pub frame_time_max: Option<Duration>,
-    /// How long waiting output may go without any of it being taken. `None` waits for ever.
-    /// Default 60 s.
-    pub write_time_max: Option<Duration>,
-    /// How long a drain may take before open work is given up. `None` waits for ever. A close
-    /// needs no such span: it ends everything at once. Default 30 s.
-    pub drain_time_max: Option<Duration>,
+        impl $group {
+            const DEFAULT: Self = Self { $($name: $default,)* };
+        }
+
+        impl Config {
+            $(
+                #[doc = concat!("Sets [`", stringify!($name), "`](", stringify!($group), "::", stringify!($name), ").")]
+                #[must_use]
+                pub const fn $name(mut self, $name: $type) -> Self {
+                    self.$place.$name = $name;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+options! {
+    /// What is said on the wire and what is understood. [`presets`](crate::presets) knows the
+    /// dialects of live ecosystems.
+    Dialect in dialect {
+        /// What a binary WebSocket message does. Default [`BinaryMessages::Close`]. A WebSocket layer
+        /// reads this; over any other transport it means nothing.
+        binary: BinaryMessages = BinaryMessages::Close,
+        /// Which versions are spoken. Default [`VersionPolicy::V2Only`].
+        version: VersionPolicy = VersionPolicy::V2Only,
+        /// What a 1.0 request with a null id is. Default [`V1NullId::Silent`].
+        v1_null_id: V1NullId = V1NullId::Silent,
+        /// Whether a 1.0 request without an id is answered, with a null id (Bitcoin Core), instead of
+        /// being invalid. Default off.
+        v1_missing_id: bool = false,
+        /// Whether 1.0 messages may stand in a batch. Default on.
+        v1_in_batch: bool = true,
+        /// Whether 1.0 params may be an object (Bitcoin Core, Electrum). Default off.
+        v1_named_params: bool = false,
+        /// Whether a `jsonrpc` member other than `"2.0"` makes a message 1.0 (Bitcoin Core) instead of
+        /// invalid. Needs a policy that allows 1.0. Default off.
+        v1_other_versions: bool = false,
+        /// What `"params": null` is. Default [`NullParams::Reject`].
+        null_params: NullParams = NullParams::Reject,
+        /// Whether a 2.0 response may also carry the other outcome as null, and a 1.0 response may
+        /// leave it out. Default off.
+        lenient_responses: bool = false,
+        /// Whether a call of ours may be given a null id. Default off.
+        allow_null_id: bool = false,
+        /// Whether the peer's requests may have a null id. The specification discourages it and MCP
+        /// forbids it. Default on.
+        null_ids: bool = true,
+        /// Whether `true` and `false` are ids in 2.0 as they are in 1.0 (Ethereum). Default off.
+        boolean_ids: bool = false,
+        /// The id of an error for an invalid request. Default
+        /// [`InvalidRequestId::EchoIfReadable`].
+        invalid_request_id: InvalidRequestId = InvalidRequestId::EchoIfReadable,
+        /// What stands for an id that could not be determined. Default [`UnknownId::Null`].
+        unknown_id: UnknownId = UnknownId::Null,
+        /// Whether a second request with the id of an open one is served. Default
+        /// [`DuplicateIds::Allow`].
+        duplicate_ids: DuplicateIds = DuplicateIds::Allow,
+        /// What an error without an id does to our calls on a two-way connection. Default
+        /// [`NullIdError::Report`].
+        null_id_error: NullIdError = NullIdError::Report,
+        /// What a response without an `id` member does on an exchange, where it can only answer the
+        /// request of that exchange. Default [`MissingResponseId::SoleExchange`]. On a two-way
+        /// connection this means nothing.
+        missing_response_id: MissingResponseId = MissingResponseId::SoleExchange,
+        /// Whether batches are accepted and may be sent. Default on.
+        batches: bool = true,
+        /// The order of answers within a batch. Default [`BatchOrder::Request`].
+        batch_order: BatchOrder = BatchOrder::Request,
+        /// Which codes tell of a message or batch over its limit. Default
+        /// [`LimitErrors::Dedicated`].
+        limit_errors: LimitErrors = LimitErrors::Dedicated,
+        /// The meaning of the server range for errors made here. Default
+        /// [`ErrorProfile::Antiphon`].
+        error_profile: ErrorProfile = ErrorProfile::Antiphon,
+        /// Whether [`respond_err`](crate::Connection::respond_err) refuses codes of the reserved range
+        /// that neither the specification nor antiphon defines. Default off.
+        check_app_codes: bool = false,
+        /// Whether [`respond_unknown_method`](crate::Connection::respond_unknown_method) names the
+        /// method in its error's data. Default off.
+        echo_method_names: bool = false,
+        /// How the peer is told of a call we gave up. Default [`CancelStyle::None`].
+        cancel_send: CancelStyle = CancelStyle::None,
+        /// Which cancels of the peer are understood. Default [`CancelStyle::Lsp`].
+        cancel_receive: CancelStyle = CancelStyle::Lsp,
+        /// How a cancel finds its request. Default [`CancelMatch::Exact`].
+        cancel_match: CancelMatch = CancelMatch::Exact,
+        /// Whether a call that times out is also cancelled at the peer. Default off.
+        cancel_on_timeout: bool = false,
+        /// What a cancelled request is answered. Default [`CancelAnswer::RequestCancelled`].
+        cancel_answer: CancelAnswer = CancelAnswer::RequestCancelled,
+        /// How the ids of our calls are spelled. Default [`IdScheme::Sequential`].
+        id_scheme: IdScheme = IdScheme::Sequential,
+        /// Whether braces inside strings are written as `\u007b` and `\u007d`, for a reader that
+        /// counts braces without knowing strings (Kodi). Default off.
+        escape_braces: bool = false,
+    }
+}
+
+options! {
+    /// The limits of a connection. What the peer sees at each is told with it.
+    Limits in limits {
+        /// The largest message accepted, in bytes. Larger ones are skipped without being held, and
+        /// answered −32004 with a null id. Costs that much input buffer. Default 1 MiB (1 048 576).
+        max_message_bytes: usize = 1 << 20,
+        /// The longest header block accepted before a message (Content-Length), in bytes. A longer one
+        /// breaks the connection. Default 8 KiB, as common HTTP servers have it.
+        max_header_bytes: usize = 8 << 10,
+        /// How deep arrays and objects may nest, 1 to 128; 0 is read as 1, more as 128. A deeper
+        /// message is answered −32700. Default 128, as serde_json has it.
+        max_depth: u8 = 128,
+        /// The most items in a batch of the peer's. A longer one is answered −32003, and nothing in it
+        /// runs. Costs about 140 bytes an item. Default 100.
+        max_batch_items: usize = 100,
+        /// The largest answer to one batch, in bytes. A result that would pass it is refused to the
+        /// caller as [`TooLarge`](crate::SendError::TooLarge); errors always fit. Default 4 MiB.
+        max_batch_reply_bytes: usize = 4 << 20,
+        /// The most items in a batch of ours. Default 100.
+        max_batch_calls: usize = 100,
+        /// The longest id accepted, in bytes with its quotes. A longer one is answered −32600 with a
+        /// null id. Costs that much an open request. Default 2048.
+        max_id_bytes: usize = 2048,
+        /// The longest method accepted, in bytes as written, quotes left out. A longer one is answered
+        /// −32600. Default 2048, as Ethereum nodes have it.
+        max_method_bytes: usize = 2048,
+        /// The largest `data` of an error we send, in bytes. A larger one is refused to the caller as
+        /// [`TooLarge`](crate::SendError::TooLarge). Default 64 KiB.
+        max_error_data_bytes: usize = 64 << 10,
+        /// The most calls of ours that wait for an answer. Further ones are refused to the caller as
+        /// [`TooManyCalls`](crate::SendError::TooManyCalls). Costs 16 bytes and the tag a call.
+        /// Default 65 536.
+        max_open_calls: usize = 65_536,
+        /// The most requests of the peer's that are open. Further ones are answered with the busy
+        /// error of `error_profile` (−32002 by default). Reading goes on, because the open ones may
+        /// wait for answers. Default 1088: 64 running and 1024 waiting.
+        max_open_requests: usize = 64 + 1024,
+        /// The most stray answers before the connection is broken. Default `u64::MAX`: never.
+        max_unmatched_responses: u64 = u64::MAX,
+        /// The most malformed messages before the connection is broken. Default `u64::MAX`: never.
+        max_malformed_messages: u64 = u64::MAX,
+        /// Output waiting above this many bytes makes new calls and notifications
+        /// [`Full`](crate::SendError::Full); answers still go. Default 1 MiB.
+        soft_max_outbox_bytes: usize = 1 << 20,
+        /// Output waiting above this many bytes breaks the connection: the peer asks but does not
+        /// read. A single larger message is refused as [`TooLarge`](crate::SendError::TooLarge).
+        /// Default 16 MiB.
+        max_outbox_bytes: usize = 16 << 20,
+    }
+}
+
+options! {
+    /// How long things may take. `None` waits for ever.
+    Timeouts in timeouts {
+        /// How long a message may take from its first byte to its last. `None` waits for ever.
+        /// Default 60 s.
+        message_timeout: Option<Duration> = Some(Duration::from_secs(60)),
+        /// How long waiting output may go without any of it being taken. `None` waits for ever.
+        /// Default 60 s.
+        write_timeout: Option<Duration> = Some(Duration::from_secs(60)),
+        /// How long a drain may take before open work is given up. `None` waits for ever. A close
+        /// needs no such span: it ends everything at once. Default 30 s.
+        drain_timeout: Option<Duration> = Some(Duration::from_secs(30)),
+    }
 }
 
 /// What a [`Connection`](crate::Connection) keeps to: a [`Config`] that it holds, or a type with a
@@ -214,17 +265,14 @@ impl Settings for Config {
 /// struct Thermostat;
 ///
 /// impl FixedConfig for Thermostat {
-///     const CONFIG: Config = {
-///         let mut config = Config::new();
-///         config.message_bytes_max = 1024;
-///         config.batches = false;
-///         config.cancel_receive = CancelStyle::None;
-///         config
-///     };
+///     const CONFIG: Config = Config::new()
+///         .max_message_bytes(1024)
+///         .batches(false)
+///         .cancel_receive(CancelStyle::None);
 /// }
 ///
 /// let conn: Connection<(), Thermostat> = Connection::fixed(Thermostat);
-/// assert_eq!(conn.config().message_bytes_max, 1024);
+/// assert_eq!(conn.config().limits.max_message_bytes, 1024);
 /// assert!(size_of_val(&conn) <= size_of::<Connection>() - size_of::<Config>());
 /// ```
 pub trait FixedConfig {
@@ -234,7 +282,7 @@ pub trait FixedConfig {
 
 impl<F: FixedConfig> Settings for F {
     const FRAMING: Option<Framing> = Some(F::CONFIG.framing);
-    const BATCHES: bool = F::CONFIG.batches;
+    const BATCHES: bool = F::CONFIG.dialect.batches;
 
     #[inline]
     fn config(&self) -> &Config {
@@ -466,66 +514,21 @@ impl Config {
             role: Role::Peer,
             framing: Framing::Newline,
             exchange: false,
-            binary: BinaryMessages::Close,
-            version: VersionPolicy::V2Only,
-            v1_null_id: V1NullId::Silent,
-            v1_missing_id: false,
-            v1_in_batch: true,
-            v1_named_params: false,
-            v1_other_versions: false,
-            null_params: NullParams::Reject,
-            lenient_responses: false,
-            allow_null_id: false,
-            null_ids: true,
-            boolean_ids: false,
-            invalid_request_id: InvalidRequestId::EchoIfReadable,
-            unknown_id: UnknownId::Null,
-            duplicate_ids: DuplicateIds::Allow,
-            null_id_error: NullIdError::Report,
-            missing_response_id: MissingResponseId::SoleExchange,
-            batches: true,
-            batch_order: BatchOrder::Request,
-            limit_errors: LimitErrors::Dedicated,
-            error_profile: ErrorProfile::Antiphon,
-            check_app_codes: false,
-            echo_method_names: false,
-            cancel_send: CancelStyle::None,
-            cancel_receive: CancelStyle::Lsp,
-            cancel_match: CancelMatch::Exact,
-            cancel_on_timeout: false,
-            cancel_answer: CancelAnswer::RequestCancelled,
-            id_scheme: IdScheme::Sequential,
             first_call: 1,
-            escape_braces: false,
-            message_bytes_max: 1 << 20,
-            header_bytes_max: 8 << 10,
-            depth_max: 128,
-            batch_items_max: 100,
-            batch_reply_bytes_max: 4 << 20,
-            batch_calls_max: 100,
-            id_bytes_max: 2048,
-            method_bytes_max: 2048,
-            error_data_bytes_max: 64 << 10,
-            calls_max: 65_536,
-            requests_max: 64 + 1024,
-            outbox_bytes_soft: 1 << 20,
-            outbox_bytes_max: 16 << 20,
-            strays_max: u64::MAX,
-            malformed_max: u64::MAX,
-            frame_time_max: Some(Duration::from_secs(60)),
-            write_time_max: Some(Duration::from_secs(60)),
-            drain_time_max: Some(Duration::from_secs(30)),
+            dialect: Dialect::DEFAULT,
+            limits: Limits::DEFAULT,
+            timeouts: Timeouts::DEFAULT,
         }
     }
 
     /// Sets the framing.
-    pub const fn with_framing(mut self, framing: Framing) -> Self {
+    pub const fn framing(mut self, framing: Framing) -> Self {
         self.framing = framing;
         self
     }
 
     /// Sets the role.
-    pub const fn with_role(mut self, role: Role) -> Self {
+    pub const fn role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
@@ -552,22 +555,27 @@ impl Config {
     /// −32600 instead of −32004, before the connection closes with 1009.
     pub const fn for_websocket(mut self) -> Self {
         self.framing = Framing::Messages;
-        if matches!(self.limit_errors, LimitErrors::Dedicated) {
-            self.limit_errors = LimitErrors::Standard;
+        if matches!(self.dialect.limit_errors, LimitErrors::Dedicated) {
+            self.dialect.limit_errors = LimitErrors::Standard;
         }
         self
     }
 
     /// The most bytes that the connection leaves unconsumed. An input buffer of this size is never
     /// full without progress.
-    pub const fn input_bytes_max(&self) -> usize {
-        Framer::new(self.framing, self.message_bytes_max, self.header_bytes_max).input_bytes_max()
+    pub const fn max_input_bytes(&self) -> usize {
+        Framer::new(
+            self.framing,
+            self.limits.max_message_bytes,
+            self.limits.max_header_bytes,
+        )
+        .max_input_bytes()
     }
 
-    pub(crate) const fn frame_limits(&self) -> Limits {
-        Limits {
-            frame_bytes_max: self.message_bytes_max,
-            header_bytes_max: self.header_bytes_max,
+    pub(crate) const fn frame_limits(&self) -> FrameLimits {
+        FrameLimits {
+            max_frame_bytes: self.limits.max_message_bytes,
+            max_header_bytes: self.limits.max_header_bytes,
         }
     }
 }

@@ -99,14 +99,14 @@ impl<'a> ErrorObject<'a> {
     }
 
     /// −32003, naming the limit in items.
-    pub fn batch_too_large(items_max: usize) -> ErrorObject<'static> {
-        let message = with_number("Batch too large, limit: ", items_max, "");
+    pub fn batch_too_large(max_items: usize) -> ErrorObject<'static> {
+        let message = with_number("Batch too large, limit: ", max_items, "");
         ErrorObject::new(codes::BATCH_TOO_LARGE, message)
     }
 
     /// −32004, naming the limit in bytes.
-    pub fn request_too_large(bytes_max: usize) -> ErrorObject<'static> {
-        let message = with_number("Request too large, limit: ", bytes_max, "");
+    pub fn request_too_large(max_bytes: usize) -> ErrorObject<'static> {
+        let message = with_number("Request too large, limit: ", max_bytes, "");
         ErrorObject::new(codes::REQUEST_TOO_LARGE, message)
     }
 
@@ -289,9 +289,9 @@ fn read_integer(json: Json<'_>) -> Option<i64> {
 /// Reads the digits of a JSON number, which has no zeros in front; none for another sign than minus.
 fn whole_number(text: &[u8]) -> Option<i64> {
     // The largest number of 64 bits with a sign has nineteen digits, and any nineteen fit without one.
-    const DIGITS_MAX: usize = 19;
+    const MAX_DIGITS: usize = 19;
     let digits = text.strip_prefix(b"-").unwrap_or(text);
-    if digits.len() > DIGITS_MAX {
+    if digits.len() > MAX_DIGITS {
         return None;
     }
     let mut number: u64 = 0;

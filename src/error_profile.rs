@@ -26,8 +26,8 @@ impl ErrorProfile {
     ///
     /// ```
     /// use antiphon::Config;
-    /// assert_eq!(Config::strict().error_profile.busy().code(), -32002);
-    /// assert_eq!(Config::lsp().error_profile.busy().code(), -32803);
+    /// assert_eq!(Config::strict().dialect.error_profile.busy().code(), -32002);
+    /// assert_eq!(Config::lsp().dialect.error_profile.busy().code(), -32803);
     /// ```
     pub const fn busy(self) -> ErrorObject<'static> {
         let code = match self {

@@ -33,7 +33,7 @@ pub enum Event<'a, T> {
     Refused(Refused<'a>),
     /// Something that fits nothing open: a late or unknown answer, or a cancel for nothing.
     /// Never answered.
-    Stray(Stray<'a>),
+    UnmatchedResponse(UnmatchedResponse<'a>),
     /// The connection takes nothing more in. Sent once, after every open call has settled.
     /// Queued output still drains, and after an ordinary end of input open requests may still be
     /// answered; [`Connection::is_closed`](crate::Connection::is_closed) tells when all is done.
@@ -309,24 +309,24 @@ pub struct Refused<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusedCause {
-    /// `requests_max` requests are open.
+    /// `max_open_requests` requests are open.
     Busy,
     /// The connection is draining and takes nothing new.
     Draining,
-    /// The message is larger than `message_bytes_max`; `bytes` is its declared size, if it
+    /// The message is larger than `max_message_bytes`; `bytes` is its declared size, if it
     /// declared one.
     TooLarge {
         /// The declared size in bytes.
         bytes: Option<u64>,
     },
-    /// The batch has more than `batch_items_max` items; `items` is their number.
+    /// The batch has more than `max_batch_items` items; `items` is their number.
     BatchTooLong {
         /// The number of items.
         items: usize,
     },
-    /// The id is longer than `id_bytes_max`. It is not echoed.
+    /// The id is longer than `max_id_bytes`. It is not echoed.
     IdTooLong,
-    /// The method is longer than `method_bytes_max`.
+    /// The method is longer than `max_method_bytes`.
     MethodTooLong,
     /// A request with the same id is open, and `duplicate_ids` is off.
     RepeatedId,
@@ -357,9 +357,9 @@ impl fmt::Display for RefusedCause {
 /// A message that fits nothing open on this connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Stray<'a> {
+pub struct UnmatchedResponse<'a> {
     /// Why it fits nothing.
-    pub kind: StrayKind<'a>,
+    pub kind: UnmatchedKind<'a>,
     /// Its id, where it has one.
     pub id: Option<Id<'a>>,
     /// Where the message stood.
@@ -369,7 +369,7 @@ pub struct Stray<'a> {
 /// Why a message fits nothing open.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum StrayKind<'a> {
+pub enum UnmatchedKind<'a> {
     /// An answer to a call of ours that has already settled: timed out, cancelled, or answered
     /// before.
     Late(Outcome<'a>),
@@ -381,7 +381,7 @@ pub enum StrayKind<'a> {
     Cancel,
 }
 
-impl fmt::Display for StrayKind<'_> {
+impl fmt::Display for UnmatchedKind<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Late(outcome) => write!(f, "{LATE}{outcome}"),
@@ -469,17 +469,17 @@ pub enum ConnectionError {
     Framing(FramingError),
     /// The input ended inside a message.
     Truncated,
-    /// A message was begun and not finished within `frame_time_max`.
+    /// A message was begun and not finished within `message_timeout`.
     FrameTimedOut,
-    /// Nothing was taken from a waiting output within `write_time_max`.
+    /// Nothing was taken from a waiting output within `write_timeout`.
     WriteTimedOut,
-    /// A drain did not finish within `drain_time_max`.
+    /// A drain did not finish within `drain_timeout`.
     DrainTimedOut,
-    /// The output queue passed `outbox_bytes_max`: the peer asks but does not read.
+    /// The output queue passed `max_outbox_bytes`: the peer asks but does not read.
     OutboxFull,
-    /// More than `strays_max` answers fitted nothing.
+    /// More than `max_unmatched_responses` answers fitted nothing.
     TooManyStrays,
-    /// More than `malformed_max` messages were malformed.
+    /// More than `max_malformed_messages` messages were malformed.
     TooManyMalformed,
 }
 

@@ -37,10 +37,10 @@ use crate::frame::Framing;
 use crate::input::Input;
 
 /// How many messages a conversation has at most, and items a batch.
-const MESSAGES_MAX: usize = 64;
-const ITEMS_MAX: usize = 8;
+const MAX_MESSAGES: usize = 64;
+const MAX_ITEMS: usize = 8;
 /// How deep generated params and results nest.
-const DEPTH_MAX: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 const METHODS: [&str; 3] = ["ask", "tell", "$/cancelRequest"];
 /// The ids that messages have: few, so that they repeat. Some are one id in two spellings, some are
@@ -137,7 +137,7 @@ impl Batch {
     /// # Errors
     /// As [`Message::of`].
     pub fn of(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<Self> {
-        let n = u.int_in_range(0..=ITEMS_MAX)?;
+        let n = u.int_in_range(0..=MAX_ITEMS)?;
         let mut items = Vec::new();
         for _ in 0..n {
             // What is not JSON would spoil its neighbours, and be no batch.
@@ -215,7 +215,7 @@ impl Conversation {
     pub fn of(u: &mut Unstructured<'_>, framing: Framing, methods: &[&str]) -> Result<Self> {
         let splits = Splits::arbitrary(u)?;
         let mut messages = Vec::new();
-        while !u.is_empty() && messages.len() < MESSAGES_MAX {
+        while !u.is_empty() && messages.len() < MAX_MESSAGES {
             messages.push(match u.ratio(1, 4)? {
                 true => Batch::of(u, methods)?.text,
                 false => Message::of(u, methods)?.text,
@@ -382,8 +382,8 @@ fn wrong(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<String> {
 
 fn value(u: &mut Unstructured<'_>, depth: usize) -> Result<String> {
     match u.int_in_range(0..=7)? {
-        0 if depth < DEPTH_MAX => array(u, depth + 1),
-        1 if depth < DEPTH_MAX => object(u, depth + 1),
+        0 if depth < MAX_DEPTH => array(u, depth + 1),
+        1 if depth < MAX_DEPTH => object(u, depth + 1),
         2 => Ok(u.arbitrary::<i64>()?.to_string()),
         _ => Ok(u.choose(&SCALARS)?.to_string()),
     }
@@ -465,7 +465,7 @@ mod tests {
             let mut u = Unstructured::new(&bytes);
             let conversation = Conversation::of(&mut u, Framing::Newline, &["m"]).unwrap();
             let mut config = Config::new();
-            config.requests_max = 2;
+            config.limits.max_open_requests = 2;
             let mut conn: Connection = Connection::new(config);
             conn.call("ask", (), None, ()).unwrap();
             let mut held = Vec::new();
@@ -478,7 +478,7 @@ mod tests {
                     Event::Notification(_) => 1,
                     Event::Response(_) => 2,
                     Event::Malformed(_) => 3,
-                    Event::Stray(_) => 4,
+                    Event::UnmatchedResponse(_) => 4,
                     _ => 5,
                 }] += 1;
             });

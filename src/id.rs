@@ -16,10 +16,10 @@ use crate::json::{self, Decimal, Json, JsonKind, OwnedJson, TextFlags};
 
 mod scheme;
 
-#[cfg(test)]
-pub(crate) use scheme::CALL_NUMBER_MAX;
 pub use scheme::IdScheme;
-pub(crate) use scheme::SPELLED_MAX;
+#[cfg(test)]
+pub(crate) use scheme::MAX_CALL_NUMBER;
+pub(crate) use scheme::MAX_SPELLED;
 use scheme::read_canonical;
 
 /// An id as it stood on the wire: null, a string, a number, or (in 1.0) a boolean.

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   new ──▶ connecting ──handle_open──▶ quiet ──interval──▶ SendPing ──▶ waiting ──pong──▶ quiet
-//!               └─connect_time_max─▶ GiveUp                    waiting ──pong_time_max─▶ GiveUp
+//!               └─connect_timeout─▶ GiveUp                    waiting ──pong_timeout─▶ GiveUp
 //! ```
 //!
 //! A connection is given up once, and only after a silence. No interval, however short, makes a
@@ -21,20 +21,20 @@ use crate::time::Instant;
 #[non_exhaustive]
 pub struct KeepAliveConfig {
     /// How long connecting may take. Default 10 s.
-    pub connect_time_max: Option<Duration>,
+    pub connect_timeout: Option<Duration>,
     /// How long nothing may come in before a ping is sent. Default 30 s.
     pub ping_interval: Option<Duration>,
     /// How long after a ping something must have come in. Default 10 s.
-    pub pong_time_max: Option<Duration>,
+    pub pong_timeout: Option<Duration>,
 }
 
 impl KeepAliveConfig {
     /// The defaults.
     pub const fn new() -> Self {
         Self {
-            connect_time_max: Some(Duration::from_secs(10)),
+            connect_timeout: Some(Duration::from_secs(10)),
             ping_interval: Some(Duration::from_secs(30)),
-            pong_time_max: Some(Duration::from_secs(10)),
+            pong_timeout: Some(Duration::from_secs(10)),
         }
     }
 }
@@ -89,7 +89,7 @@ enum State {
 impl KeepAlive {
     /// Starts with an attempt to connect that begins now.
     pub fn new(config: KeepAliveConfig, now: Instant) -> Self {
-        let until = after(now, config.connect_time_max);
+        let until = after(now, config.connect_timeout);
         Self {
             config,
             state: State::Connecting { until },
@@ -118,7 +118,7 @@ impl KeepAlive {
         let (state, action) = match self.state {
             State::Connecting { .. } => (State::GivenUp, KeepAliveAction::ConnectTimedOut),
             State::Quiet { .. } => {
-                let state = match after(now, self.config.pong_time_max) {
+                let state = match after(now, self.config.pong_timeout) {
                     until @ Some(_) => State::Waiting { until },
                     // No pong is awaited: the next ping follows after the interval.
                     None => State::Quiet {
@@ -220,9 +220,9 @@ mod tests {
     #[test]
     fn each_span_can_be_switched_off() {
         let mut config = KeepAliveConfig::new();
-        config.connect_time_max = None;
+        config.connect_timeout = None;
         assert_eq!(KeepAlive::new(config, at(0)).poll_timeout(), None);
-        config.pong_time_max = None;
+        config.pong_timeout = None;
         let mut keep_alive = KeepAlive::new(config, at(0));
         keep_alive.handle_open(at(0));
         assert_eq!(
@@ -242,11 +242,11 @@ mod tests {
     // CON-07 CON-11
     #[test]
     fn no_span_is_so_short_that_a_driver_spins() {
-        for pong_time_max in [None, Some(Duration::ZERO)] {
+        for pong_timeout in [None, Some(Duration::ZERO)] {
             let config = KeepAliveConfig {
-                connect_time_max: Some(Duration::ZERO),
+                connect_timeout: Some(Duration::ZERO),
                 ping_interval: Some(Duration::ZERO),
-                pong_time_max,
+                pong_timeout,
             };
             let mut keep_alive = KeepAlive::new(config, at(0));
             assert_eq!(keep_alive.poll_action(at(0)), None);

@@ -13,7 +13,7 @@
 //! # fn serve(mut reader: impl Read, mut writer: impl Write, now: impl Fn() -> Instant) -> std::io::Result<()> {
 //! let config = Config::new();
 //! let mut conn: Connection = Connection::new(config);
-//! let mut buffer = ReadBuffer::new(config.input_bytes_max());
+//! let mut buffer = ReadBuffer::new(config.max_input_bytes());
 //! while !conn.is_closed() {
 //!     match reader.read(buffer.spare())? {
 //!         0 => conn.handle_eof(),
@@ -55,7 +55,7 @@
 //! | send several at once and fetch results by type | [`Connection::batch`], [`Collector`] |
 //! | answer one message where there is no connection | [`answer`] |
 //! | only know what a message says: route it, log it, test it | [`Reader`] |
-//! | know what a bad peer can do | [`Config::memory_bytes_max`], [`Malformed`], [`Refused`], [`Stray`] |
+//! | know what a bad peer can do | [`Config::max_memory_bytes`], [`Malformed`], [`Refused`], [`UnmatchedResponse`] |
 //! | cut other protocols' messages out of a stream | [`Framer`] |
 //! | read and write JSON text without trees | [`Json`], [`OwnedJson`], [`Payload`] |
 //!
@@ -65,7 +65,7 @@
 //! - Every call settles exactly once; every request with an id gets exactly one answer, unless the
 //!   connection is closed under it or the dialect wants none after a cancel.
 //! - Ids and JSON that pass through keep their bytes: no number is ever printed again.
-//! - Memory stays below [`Config::memory_bytes_max`] whatever the peer sends.
+//! - Memory stays below [`Config::max_memory_bytes`] whatever the peer sends.
 //! - In steady state a call and its answer, and a request and its answer, allocate nothing.
 //! - Any order of calls to this API is legal, and the same inputs give the same bytes.
 //!
@@ -114,7 +114,7 @@ mod target;
 mod time;
 pub mod websocket;
 
-pub use admission::{Admission, AdmissionLimits, NoRoom, Place, address_key};
+pub use admission::{ConnectionLimiter, ConnectionLimits, LimitReached, Place, address_key};
 pub use answer::{Incoming, answer};
 pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
@@ -130,7 +130,7 @@ pub use error_profile::ErrorProfile;
 pub use event::{
     Cancelled, CloseReason, Closed, ConnectionError, Event, InvalidReason, InvalidResponse,
     Malformed, MalformedCause, Notification, Origin, Outcome, Refused, RefusedCause, Request,
-    Response, Stray, StrayKind,
+    Response, UnmatchedKind, UnmatchedResponse,
 };
 pub use frame::{Cut, Framer, Framing, FramingError};
 pub use id::{CallId, Id, IdScheme, OwnedId, ReplyToken, RequestKey};
@@ -140,13 +140,13 @@ pub use json::{
     JsonKind, JsonString, Members, OwnedJson, SyntaxError, SyntaxErrorKind,
 };
 pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
-pub use lifecycle::{Lifecycle, LinkState, Sending};
+pub use lifecycle::{ConnectionState, Lifecycle, Sending};
 pub use message::MethodName;
 pub use owned::{OwnedInvalid, OwnedNotification, OwnedOutcome, OwnedRequest};
 pub use presets::{AcpVersion, McpRevision};
 pub use reader::{Message, Messages, ReadError, Reader};
 pub use reconnect::{
-    InvalidStrategy, RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends,
+    DEFAULT_MAX_RESENDS, InvalidStrategy, Reconnect, ReconnectStrategy, Resend, Resends,
 };
 pub use shutdown::{Shutdown, ShutdownAction};
 pub use time::Instant;

@@ -13,7 +13,7 @@ use core::fmt;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LinkState {
+pub enum ConnectionState {
     /// It is being made. Nothing is sent. Calls fail at once or wait, as the driver was configured.
     Connecting,
     /// It sends and receives, and either side may close it.
@@ -24,7 +24,7 @@ pub enum LinkState {
     Closed,
 }
 
-impl LinkState {
+impl ConnectionState {
     /// Whether a connection in this state may go to that one.
     pub const fn may_become(self, next: Self) -> bool {
         matches!(
@@ -51,18 +51,18 @@ impl LinkState {
     }
 
     /// What becomes of a new call or notification, where `waiting` of them wait for the connection
-    /// already and at most `waiting_max` may. With a `waiting_max` of 0, as is usual, none waits:
+    /// already and at most `max_waiting_calls` may. With a `max_waiting_calls` of 0, as is usual, none waits:
     /// what cannot be sent fails at once.
-    pub const fn sending(self, waiting: usize, waiting_max: usize) -> Sending {
+    pub const fn sending(self, waiting: usize, max_waiting_calls: usize) -> Sending {
         match self {
             Self::Open => Sending::Now,
-            Self::Connecting if waiting < waiting_max => Sending::Waits,
+            Self::Connecting if waiting < max_waiting_calls => Sending::Waits,
             Self::Connecting | Self::Closing | Self::Closed => Sending::Fails,
         }
     }
 }
 
-/// What becomes of a new call or notification: see [`LinkState::sending`].
+/// What becomes of a new call or notification: see [`ConnectionState::sending`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sending {
     /// It is sent.
@@ -73,7 +73,7 @@ pub enum Sending {
     Fails,
 }
 
-impl fmt::Display for LinkState {
+impl fmt::Display for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Connecting => "connecting",
@@ -87,37 +87,37 @@ impl fmt::Display for LinkState {
 /// Follows one connection through its states.
 ///
 /// ```
-/// use antiphon::{Lifecycle, LinkState};
+/// use antiphon::{Lifecycle, ConnectionState};
 /// let mut lifecycle = Lifecycle::new();
 /// assert!(!lifecycle.state().may_send());
-/// assert!(lifecycle.go(LinkState::Open));
-/// assert!(!lifecycle.go(LinkState::Connecting)); // there is no way back
-/// assert_eq!(lifecycle.poll_change(), Some(LinkState::Open));
+/// assert!(lifecycle.go(ConnectionState::Open));
+/// assert!(!lifecycle.go(ConnectionState::Connecting)); // there is no way back
+/// assert_eq!(lifecycle.poll_change(), Some(ConnectionState::Open));
 /// assert_eq!(lifecycle.poll_change(), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
-    state: LinkState,
+    state: ConnectionState,
     /// The states entered and not yet told. There are three at most.
-    untold: [Option<LinkState>; 3],
+    untold: [Option<ConnectionState>; 3],
 }
 
 impl Lifecycle {
     /// Begins with an attempt to connect.
     pub const fn new() -> Self {
         Self {
-            state: LinkState::Connecting,
+            state: ConnectionState::Connecting,
             untold: [None; 3],
         }
     }
 
     /// Where the connection is.
-    pub const fn state(&self) -> LinkState {
+    pub const fn state(&self) -> ConnectionState {
         self.state
     }
 
     /// Goes to another state. False if there is no such transition; nothing has changed then.
-    pub fn go(&mut self, next: LinkState) -> bool {
+    pub fn go(&mut self, next: ConnectionState) -> bool {
         if !self.state.may_become(next) {
             return false;
         }
@@ -129,7 +129,7 @@ impl Lifecycle {
     }
 
     /// The next change that has not been told, in order.
-    pub fn poll_change(&mut self) -> Option<LinkState> {
+    pub fn poll_change(&mut self) -> Option<ConnectionState> {
         let first = self.untold[0].take();
         self.untold.rotate_left(1);
         first
@@ -144,10 +144,10 @@ impl Default for Lifecycle {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lifecycle, LinkState, Sending};
-    use LinkState::{Closed, Closing, Connecting, Open};
+    use super::{ConnectionState, Lifecycle, Sending};
+    use ConnectionState::{Closed, Closing, Connecting, Open};
 
-    const ALL: [LinkState; 4] = [Connecting, Open, Closing, Closed];
+    const ALL: [ConnectionState; 4] = [Connecting, Open, Closing, Closed];
 
     // CON-01 TST-09 D-30
     #[test]
@@ -173,9 +173,18 @@ mod tests {
     // CON-02
     #[test]
     fn each_state_says_what_it_lets_pass() {
-        assert_eq!(ALL.map(LinkState::may_send), [false, true, false, false]);
-        assert_eq!(ALL.map(LinkState::may_receive), [false, true, true, false]);
-        assert_eq!(ALL.map(LinkState::may_finish), [false, true, true, false]);
+        assert_eq!(
+            ALL.map(ConnectionState::may_send),
+            [false, true, false, false]
+        );
+        assert_eq!(
+            ALL.map(ConnectionState::may_receive),
+            [false, true, true, false]
+        );
+        assert_eq!(
+            ALL.map(ConnectionState::may_finish),
+            [false, true, true, false]
+        );
     }
 
     // CON-03 CON-02

@@ -324,7 +324,7 @@ pub(crate) fn plain_error<'a>(text: Text<'a>, envelope: &Envelope) -> Option<Err
 pub(crate) fn is_plain(envelope: &Envelope, config: &Config) -> bool {
     envelope.version == Version::V2
         && envelope.is_plain()
-        && config.version != VersionPolicy::V1Only
+        && config.dialect.version != VersionPolicy::V1Only
 }
 
 /// Classifies one object, which stands in a batch or alone.
@@ -362,7 +362,7 @@ pub(crate) fn classify<'a>(
 pub(crate) fn settles_without_id(config: &Config) -> bool {
     config.exchange
         && config.role == Role::Client
-        && config.missing_response_id == MissingResponseId::SoleExchange
+        && config.dialect.missing_response_id == MissingResponseId::SoleExchange
 }
 
 impl<'a> Object<'a, '_> {
@@ -377,12 +377,12 @@ impl<'a> Object<'a, '_> {
 
     /// The version the object claims; none if the policy does not allow it.
     fn style(&self) -> Option<Style> {
-        let policy = self.config.version;
+        let policy = self.config.dialect.version;
         match self.envelope.version {
             Version::V2 => policy.allows_v2().then_some(Style::V2),
             Version::Absent | Version::V1 => policy.allows_v1().then_some(Style::V1),
             Version::Other => {
-                (policy.allows_v1() && self.config.v1_other_versions).then_some(Style::V1)
+                (policy.allows_v1() && self.config.dialect.v1_other_versions).then_some(Style::V1)
             }
         }
     }
@@ -394,7 +394,7 @@ impl<'a> Object<'a, '_> {
         }
         let member = self.envelope.id()?;
         match member.kind {
-            JsonKind::Bool if style == Style::V2 && !self.config.boolean_ids => None,
+            JsonKind::Bool if style == Style::V2 && !self.config.dialect.boolean_ids => None,
             _ => Id::new(self.json(member)),
         }
     }
@@ -424,7 +424,7 @@ impl<'a> Object<'a, '_> {
         if !envelope.repeated().is_empty() {
             return Err(self.invalid(InvalidReason::RepeatedMember, None, style));
         }
-        if style == Style::V1 && in_batch && !self.config.v1_in_batch {
+        if style == Style::V1 && in_batch && !self.config.dialect.v1_in_batch {
             return Err(self.invalid(InvalidReason::V1InBatch, None, style));
         }
         let Some(method) = envelope
@@ -446,25 +446,33 @@ impl<'a> Object<'a, '_> {
             Some(params) => match (params.kind, style) {
                 (JsonKind::Array, _) => Some(params),
                 (JsonKind::Object, Style::V2) => Some(params),
-                (JsonKind::Object, Style::V1) if self.config.v1_named_params => Some(params),
+                (JsonKind::Object, Style::V1) if self.config.dialect.v1_named_params => {
+                    Some(params)
+                }
                 (JsonKind::Object, Style::V1) => {
                     return Err(self.invalid(InvalidReason::ParamsByName, Some(params), style));
                 }
-                (JsonKind::Null, _) if self.config.null_params == NullParams::TreatAsAbsent => None,
+                (JsonKind::Null, _)
+                    if self.config.dialect.null_params == NullParams::TreatAsAbsent =>
+                {
+                    None
+                }
                 _ => return Err(self.invalid(InvalidReason::ParamsType, Some(params), style)),
             },
         };
         let kind = match (envelope.id(), style) {
             (None, Style::V2) => CallKind::Notification,
-            (None, Style::V1) if self.config.v1_missing_id => CallKind::Request(Id::NULL),
+            (None, Style::V1) if self.config.dialect.v1_missing_id => CallKind::Request(Id::NULL),
             (None, Style::V1) => {
                 return Err(self.invalid(InvalidReason::IdMissing, None, Style::V2));
             }
-            (Some(id), Style::V1) if id.kind == JsonKind::Null => match self.config.v1_null_id {
-                V1NullId::Silent => CallKind::Notification,
-                V1NullId::AckAllNull => CallKind::Acknowledged,
-                V1NullId::Answer => CallKind::Request(Id::NULL),
-            },
+            (Some(id), Style::V1) if id.kind == JsonKind::Null => {
+                match self.config.dialect.v1_null_id {
+                    V1NullId::Silent => CallKind::Notification,
+                    V1NullId::AckAllNull => CallKind::Acknowledged,
+                    V1NullId::Answer => CallKind::Request(Id::NULL),
+                }
+            }
             (Some(id), _) => match self.id(style) {
                 Some(id) => CallKind::Request(id),
                 None => return Err(self.invalid(InvalidReason::IdType, Some(id), style)),
@@ -510,11 +518,12 @@ impl<'a> Object<'a, '_> {
             Some(_) if self.id(style).is_some() => {}
             Some(_) => return Err(InvalidReason::IdType),
             // Some dialects leave the id out of an error whose request they could not read.
-            None if self.config.unknown_id == UnknownId::Omit && envelope.error().is_some() => {}
+            None if self.config.dialect.unknown_id == UnknownId::Omit
+                && envelope.error().is_some() => {}
             None if !in_batch && settles_without_id(self.config) => {}
             None => return Err(InvalidReason::IdMissing),
         }
-        let lenient = self.config.lenient_responses;
+        let lenient = self.config.dialect.lenient_responses;
         // 1.0 has both members, the unused one null; 2.0 has exactly one.
         let used = |member: Member| member.kind != JsonKind::Null;
         match (style, envelope.result(), envelope.error()) {

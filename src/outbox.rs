@@ -81,23 +81,23 @@ impl<S: Settings> Outbox<S> {
         }
     }
 
-    /// The most heap that `bytes_max` waiting bytes keep: the buffer, and the parts beside it. Twice
+    /// The most heap that `max_bytes` waiting bytes keep: the buffer, and the parts beside it. Twice
     /// what is in use, because vectors grow by doubling.
-    pub(crate) const fn heap_bytes_max(
+    pub(crate) const fn max_heap_bytes(
         framing: Framing,
-        bytes_max: usize,
-        calls_max: usize,
+        max_bytes: usize,
+        max_open_calls: usize,
     ) -> (usize, usize) {
         // No answer is shorter than `{"result":1,"error":null,"id":1}`.
-        let messages = bytes_max / 32;
+        let messages = max_bytes / 32;
         let parts = match framing {
             Framing::Messages => messages,
             // In a stream, only calls need parts of their own.
-            _ if messages < calls_max.saturating_mul(2) => messages,
-            _ => calls_max.saturating_mul(2),
+            _ if messages < max_open_calls.saturating_mul(2) => messages,
+            _ => max_open_calls.saturating_mul(2),
         };
         (
-            bytes_max.saturating_mul(2),
+            max_bytes.saturating_mul(2),
             parts.saturating_mul(2 * size_of::<Part>()),
         )
     }

@@ -142,7 +142,7 @@ impl Notification<'_> {
 }
 
 /// The most bytes of an invalid answer that are kept.
-const INVALID_TEXT_BYTES_MAX: usize = 256;
+const MAX_INVALID_TEXT_BYTES: usize = 256;
 
 /// Why an answer is no valid response, and the first bytes of what the peer said instead.
 ///
@@ -157,7 +157,7 @@ impl OwnedInvalid {
     fn of(invalid: &InvalidResponse<'_>) -> Self {
         Self {
             reason: invalid.reason,
-            text: first_bytes(invalid.text.as_bytes(), INVALID_TEXT_BYTES_MAX).into_boxed_str(),
+            text: first_bytes(invalid.text.as_bytes(), MAX_INVALID_TEXT_BYTES).into_boxed_str(),
         }
     }
 
@@ -207,8 +207,8 @@ impl fmt::Display for OwnedInvalid {
 }
 
 /// What a peer said, or its first bytes, on one line, for the text of an error.
-pub(crate) fn first_bytes(said: &[u8], bytes_max: usize) -> String {
-    let cut = said.get(..bytes_max).unwrap_or(said);
+pub(crate) fn first_bytes(said: &[u8], max_bytes: usize) -> String {
+    let cut = said.get(..max_bytes).unwrap_or(said);
     // A character that is cut in two is left out.
     let whole = match core::str::from_utf8(cut) {
         Err(error) if error.error_len().is_none() => {

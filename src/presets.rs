@@ -13,7 +13,7 @@ use crate::error_profile::ErrorProfile;
 use crate::frame::Framing;
 
 /// How long a drain lasts where the other side is an editor or a host of tools.
-const DRAIN_TIME_MAX_EDITOR: Duration = Duration::from_secs(2);
+const EDITOR_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A published revision of the Model Context Protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,15 +50,15 @@ impl Config {
     /// JSON-RPC 1.0 only, newline framing.
     pub const fn v1() -> Self {
         let mut config = Self::new();
-        config.version = VersionPolicy::V1Only;
-        config.batches = false;
+        config.dialect.version = VersionPolicy::V1Only;
+        config.dialect.batches = false;
         config
     }
 
     /// JSON-RPC 1.0 and 2.0, each answered in kind; our own calls are 2.0.
     pub const fn mixed() -> Self {
         let mut config = Self::new();
-        config.version = VersionPolicy::V1AndV2;
+        config.dialect.version = VersionPolicy::V1AndV2;
         config
     }
 
@@ -70,17 +70,17 @@ impl Config {
     pub const fn lsp() -> Self {
         let mut config = Self::new();
         config.framing = Framing::ContentLength;
-        config.binary = BinaryMessages::AsText;
-        config.cancel_send = CancelStyle::Lsp;
-        config.cancel_receive = CancelStyle::Lsp;
-        config.cancel_answer = CancelAnswer::Lsp;
-        config.error_profile = ErrorProfile::Lsp;
-        config.null_params = NullParams::TreatAsAbsent;
-        config.batches = false;
-        config.drain_time_max = Some(DRAIN_TIME_MAX_EDITOR);
-        config.message_bytes_max = 64 << 20;
-        config.outbox_bytes_soft = 64 << 20;
-        config.outbox_bytes_max = 128 << 20;
+        config.dialect.binary = BinaryMessages::AsText;
+        config.dialect.cancel_send = CancelStyle::Lsp;
+        config.dialect.cancel_receive = CancelStyle::Lsp;
+        config.dialect.cancel_answer = CancelAnswer::Lsp;
+        config.dialect.error_profile = ErrorProfile::Lsp;
+        config.dialect.null_params = NullParams::TreatAsAbsent;
+        config.dialect.batches = false;
+        config.timeouts.drain_timeout = Some(EDITOR_DRAIN_TIMEOUT);
+        config.limits.max_message_bytes = 64 << 20;
+        config.limits.soft_max_outbox_bytes = 64 << 20;
+        config.limits.max_outbox_bytes = 128 << 20;
         config
     }
 
@@ -90,24 +90,24 @@ impl Config {
     /// files. A drain gives up after 2 s: a host that has gone is not waited for.
     pub const fn mcp(revision: McpRevision) -> Self {
         let mut config = Self::new();
-        config.cancel_send = CancelStyle::Mcp;
-        config.cancel_receive = CancelStyle::Mcp;
-        config.cancel_answer = CancelAnswer::Silent;
-        config.error_profile = ErrorProfile::Mcp;
-        config.null_params = NullParams::TreatAsAbsent;
-        config.null_ids = false;
-        config.duplicate_ids = DuplicateIds::Reject;
-        config.batches = matches!(revision, McpRevision::V2025_03_26);
-        config.unknown_id = match revision {
+        config.dialect.cancel_send = CancelStyle::Mcp;
+        config.dialect.cancel_receive = CancelStyle::Mcp;
+        config.dialect.cancel_answer = CancelAnswer::Silent;
+        config.dialect.error_profile = ErrorProfile::Mcp;
+        config.dialect.null_params = NullParams::TreatAsAbsent;
+        config.dialect.null_ids = false;
+        config.dialect.duplicate_ids = DuplicateIds::Reject;
+        config.dialect.batches = matches!(revision, McpRevision::V2025_03_26);
+        config.dialect.unknown_id = match revision {
             McpRevision::V2024_11_05 | McpRevision::V2025_03_26 | McpRevision::V2025_06_18 => {
                 UnknownId::Null
             }
             McpRevision::V2025_11_25 | McpRevision::V2026_07_28 => UnknownId::Omit,
         };
-        config.drain_time_max = Some(DRAIN_TIME_MAX_EDITOR);
-        config.message_bytes_max = 16 << 20;
-        config.outbox_bytes_soft = 16 << 20;
-        config.outbox_bytes_max = 64 << 20;
+        config.timeouts.drain_timeout = Some(EDITOR_DRAIN_TIMEOUT);
+        config.limits.max_message_bytes = 16 << 20;
+        config.limits.soft_max_outbox_bytes = 16 << 20;
+        config.limits.max_outbox_bytes = 64 << 20;
         config
     }
 
@@ -116,15 +116,15 @@ impl Config {
     /// that a resource was not found.
     pub const fn acp(version: AcpVersion) -> Self {
         let mut config = Self::new();
-        config.cancel_send = CancelStyle::Acp;
-        config.cancel_receive = CancelStyle::Acp;
-        config.cancel_answer = CancelAnswer::Lsp;
-        config.error_profile = ErrorProfile::Mcp;
-        config.null_params = NullParams::TreatAsAbsent;
-        config.batches = matches!(version, AcpVersion::V2);
-        config.message_bytes_max = 16 << 20;
-        config.outbox_bytes_soft = 16 << 20;
-        config.outbox_bytes_max = 64 << 20;
+        config.dialect.cancel_send = CancelStyle::Acp;
+        config.dialect.cancel_receive = CancelStyle::Acp;
+        config.dialect.cancel_answer = CancelAnswer::Lsp;
+        config.dialect.error_profile = ErrorProfile::Mcp;
+        config.dialect.null_params = NullParams::TreatAsAbsent;
+        config.dialect.batches = matches!(version, AcpVersion::V2);
+        config.limits.max_message_bytes = 16 << 20;
+        config.limits.soft_max_outbox_bytes = 16 << 20;
+        config.limits.max_outbox_bytes = 64 << 20;
         config
     }
 
@@ -136,16 +136,16 @@ impl Config {
     pub const fn ethereum() -> Self {
         let mut config = Self::new();
         config.framing = Framing::Concatenated;
-        config.binary = BinaryMessages::AsText;
-        config.null_params = NullParams::TreatAsAbsent;
-        config.boolean_ids = true;
-        config.cancel_receive = CancelStyle::None;
-        config.limit_errors = LimitErrors::FirstCall;
-        config.message_bytes_max = 5 << 20;
-        config.batch_items_max = 1000;
-        config.batch_calls_max = 1000;
-        config.batch_reply_bytes_max = 25_000_000;
-        config.outbox_bytes_max = 64 << 20;
+        config.dialect.binary = BinaryMessages::AsText;
+        config.dialect.null_params = NullParams::TreatAsAbsent;
+        config.dialect.boolean_ids = true;
+        config.dialect.cancel_receive = CancelStyle::None;
+        config.dialect.limit_errors = LimitErrors::FirstCall;
+        config.limits.max_message_bytes = 5 << 20;
+        config.limits.max_batch_items = 1000;
+        config.limits.max_batch_calls = 1000;
+        config.limits.max_batch_reply_bytes = 25_000_000;
+        config.limits.max_outbox_bytes = 64 << 20;
         config
     }
 
@@ -155,15 +155,15 @@ impl Config {
     pub const fn bitcoin() -> Self {
         let mut config = Self::new();
         config.framing = Framing::Messages;
-        config.null_params = NullParams::TreatAsAbsent;
-        config.boolean_ids = true;
-        config.cancel_receive = CancelStyle::None;
-        config.limit_errors = LimitErrors::Standard;
-        config.message_bytes_max = 32 << 20;
-        config.batch_items_max = 1000;
-        config.batch_calls_max = 1000;
-        config.batch_reply_bytes_max = 32 << 20;
-        config.outbox_bytes_max = 64 << 20;
+        config.dialect.null_params = NullParams::TreatAsAbsent;
+        config.dialect.boolean_ids = true;
+        config.dialect.cancel_receive = CancelStyle::None;
+        config.dialect.limit_errors = LimitErrors::Standard;
+        config.limits.max_message_bytes = 32 << 20;
+        config.limits.max_batch_items = 1000;
+        config.limits.max_batch_calls = 1000;
+        config.limits.max_batch_reply_bytes = 32 << 20;
+        config.limits.max_outbox_bytes = 64 << 20;
         config
     }
 
@@ -171,12 +171,12 @@ impl Config {
     /// members, params may have names, and a call without id, or with a null one, is answered too.
     pub const fn bitcoin_legacy() -> Self {
         let mut config = Self::bitcoin();
-        config.version = VersionPolicy::V1AndV2;
-        config.v1_other_versions = true;
-        config.v1_named_params = true;
-        config.v1_missing_id = true;
-        config.v1_null_id = V1NullId::Answer;
-        config.lenient_responses = true;
+        config.dialect.version = VersionPolicy::V1AndV2;
+        config.dialect.v1_other_versions = true;
+        config.dialect.v1_named_params = true;
+        config.dialect.v1_missing_id = true;
+        config.dialect.v1_null_id = V1NullId::Answer;
+        config.dialect.lenient_responses = true;
         config
     }
 
@@ -184,16 +184,16 @@ impl Config {
     /// then, answers that may leave `error` out. A peer that claims 2.0 must comply with it.
     pub const fn electrum() -> Self {
         let mut config = Self::new();
-        config.version = VersionPolicy::V1AndV2;
-        config.v1_named_params = true;
-        config.v1_null_id = V1NullId::Answer;
-        config.lenient_responses = true;
-        config.boolean_ids = true;
-        config.null_params = NullParams::TreatAsAbsent;
-        config.cancel_receive = CancelStyle::None;
-        config.message_bytes_max = 4 << 20;
-        config.batch_items_max = 345;
-        config.batch_calls_max = 345;
+        config.dialect.version = VersionPolicy::V1AndV2;
+        config.dialect.v1_named_params = true;
+        config.dialect.v1_null_id = V1NullId::Answer;
+        config.dialect.lenient_responses = true;
+        config.dialect.boolean_ids = true;
+        config.dialect.null_params = NullParams::TreatAsAbsent;
+        config.dialect.cancel_receive = CancelStyle::None;
+        config.limits.max_message_bytes = 4 << 20;
+        config.limits.max_batch_items = 345;
+        config.limits.max_batch_calls = 345;
         config
     }
 
@@ -202,9 +202,9 @@ impl Config {
     pub const fn kodi() -> Self {
         let mut config = Self::new();
         config.framing = Framing::Concatenated;
-        config.escape_braces = true;
-        config.null_params = NullParams::TreatAsAbsent;
-        config.cancel_receive = CancelStyle::None;
+        config.dialect.escape_braces = true;
+        config.dialect.null_params = NullParams::TreatAsAbsent;
+        config.dialect.cancel_receive = CancelStyle::None;
         config
     }
 }

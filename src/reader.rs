@@ -23,7 +23,7 @@ use crate::message::{
 ///
 /// The whole text is validated before anything of it is handed out. The reader obeys these settings
 /// of the configuration: the version policy, what is let pass (`null_params`, `lenient_responses`,
-/// …), `depth_max` and `batch_items_max`. It sets no limit to the length of a text, a method or an
+/// …), `max_depth` and `max_batch_items`. It sets no limit to the length of a text, a method or an
 /// id, because the caller already holds them.
 ///
 /// ```
@@ -97,7 +97,7 @@ pub enum ReadError {
     EmptyBatch,
     /// It is a batch, and the configuration has switched them off.
     BatchesOff,
-    /// It is a batch of more items than `batch_items_max`.
+    /// It is a batch of more items than `max_batch_items`.
     BatchTooLong {
         /// How many it has.
         items: usize,
@@ -132,14 +132,19 @@ impl Reader {
     /// [`ReadError`] if the text is neither a message nor a batch.
     #[inline]
     pub fn read<'a>(&'a mut self, text: &'a [u8]) -> Result<Messages<'a>, ReadError> {
-        let (depth_max, items_max) = (self.config.depth_max, self.config.batch_items_max.max(1));
-        let scanned = match json::scan(text, depth_max, &mut self.envelopes, items_max) {
+        let (max_depth, max_items) = (
+            self.config.limits.max_depth,
+            self.config.limits.max_batch_items.max(1),
+        );
+        let scanned = match json::scan(text, max_depth, &mut self.envelopes, max_items) {
             Ok(scanned) => scanned,
             Err(error) => return Err(ReadError::Syntax(error)),
         };
         let is_batch = match scanned.shape {
             Shape::Single => false,
-            Shape::Batch { .. } if !self.config.batches => return Err(ReadError::BatchesOff),
+            Shape::Batch { .. } if !self.config.dialect.batches => {
+                return Err(ReadError::BatchesOff);
+            }
             Shape::Batch { items: 0 } => return Err(ReadError::EmptyBatch),
             Shape::Batch { items } if items > self.envelopes.len() => {
                 return Err(ReadError::BatchTooLong { items });

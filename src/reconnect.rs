@@ -25,17 +25,17 @@ pub enum ReconnectStrategy {
         /// The time between two attempts.
         delay: Duration,
         /// How many attempts there are.
-        attempts_max: u32,
+        max_attempts: u32,
     },
     /// After a longer time every time: attempt n waits
-    /// `min(initial_delay × multiplier^(n−1), delay_max)`.
+    /// `min(initial_delay × multiplier^(n−1), max_delay)`.
     ExponentialBackoff {
         /// The time before the first attempt.
         initial_delay: Duration,
         /// The longest time between two attempts.
-        delay_max: Duration,
+        max_delay: Duration,
         /// How many attempts there are.
-        attempts_max: u32,
+        max_attempts: u32,
         /// The factor from one attempt to the next, at least 1. Customary: 2.0.
         multiplier: f64,
         /// The largest part of each delay, from 0 to 1, that is taken off at random. Default 0: none.
@@ -45,11 +45,11 @@ pub enum ReconnectStrategy {
 
 impl ReconnectStrategy {
     /// Exponential backoff with the customary factor of 2 and no jitter.
-    pub const fn backoff(initial_delay: Duration, delay_max: Duration, attempts_max: u32) -> Self {
+    pub const fn backoff(initial_delay: Duration, max_delay: Duration, max_attempts: u32) -> Self {
         Self::ExponentialBackoff {
             initial_delay,
-            delay_max,
-            attempts_max,
+            max_delay,
+            max_attempts,
             multiplier: 2.0,
             jitter: 0.0,
         }
@@ -98,7 +98,7 @@ impl Resend {
 }
 
 /// How often an aborted call goes out again by default.
-pub const RESENDS_MAX_DEFAULT: u32 = 3;
+pub const DEFAULT_MAX_RESENDS: u32 = 3;
 
 /// Judges one call whenever its connection was lost, and bounds how often it goes out again: a
 /// request that brings down every server it reaches must not do so for ever.
@@ -118,8 +118,8 @@ pub struct Resends {
 impl Resends {
     /// Lets an aborted call go out again this often. One that never left is not counted: it did
     /// nothing, and its own deadline ends it.
-    pub const fn new(resends_max: u32) -> Self {
-        Self { left: resends_max }
+    pub const fn new(max_resends: u32) -> Self {
+        Self { left: max_resends }
     }
 
     /// Judges a call as [`Resend::judge`] does, and counts its resends. An aborted call with no
@@ -139,7 +139,7 @@ impl Resends {
 
 impl Default for Resends {
     fn default() -> Self {
-        Self::new(RESENDS_MAX_DEFAULT)
+        Self::new(DEFAULT_MAX_RESENDS)
     }
 }
 
@@ -232,38 +232,38 @@ impl Reconnect {
                 self.handle_message();
             }
         }
-        let (delay, unjittered, attempts_max) = match self.strategy {
+        let (delay, unjittered, max_attempts) = match self.strategy {
             ReconnectStrategy::None => return None,
             ReconnectStrategy::Fixed {
                 delay,
-                attempts_max,
-            } => (delay, delay, attempts_max),
+                max_attempts,
+            } => (delay, delay, max_attempts),
             ReconnectStrategy::ExponentialBackoff {
-                delay_max,
-                attempts_max,
+                max_delay,
+                max_attempts,
                 jitter,
                 ..
             } => {
-                let capped = self.delay.min(delay_max.as_secs_f64());
+                let capped = self.delay.min(max_delay.as_secs_f64());
                 let random = entropy as f64 / u64::MAX as f64;
                 let delay = capped * (1.0 - jitter * random);
-                let duration = |secs| Duration::try_from_secs_f64(secs).unwrap_or(delay_max);
-                (duration(delay), duration(capped), attempts_max)
+                let duration = |secs| Duration::try_from_secs_f64(secs).unwrap_or(max_delay);
+                (duration(delay), duration(capped), max_attempts)
             }
         };
-        if self.attempts >= attempts_max {
+        if self.attempts >= max_attempts {
             return None;
         }
         self.attempts += 1;
         self.last_delay = unjittered;
         if let ReconnectStrategy::ExponentialBackoff {
             multiplier,
-            delay_max,
+            max_delay,
             ..
         } = self.strategy
         {
             // Beyond the cap nothing more is to be known, and infinity is never reached.
-            self.delay = (self.delay * multiplier).min(delay_max.as_secs_f64());
+            self.delay = (self.delay * multiplier).min(max_delay.as_secs_f64());
         }
         Some(now + delay)
     }
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(delays(ReconnectStrategy::None, 2), [None, None]);
         let fixed = ReconnectStrategy::Fixed {
             delay: Duration::from_millis(7),
-            attempts_max: 2,
+            max_attempts: 2,
         };
         assert_eq!(delays(fixed, 3), [Some(7), Some(7), None]);
         let backoff =
@@ -334,7 +334,7 @@ mod tests {
         let backoff = ReconnectStrategy::backoff(ms(100), ms(400), 5);
         let fixed = |delay| ReconnectStrategy::Fixed {
             delay: ms(delay),
-            attempts_max: 5,
+            max_attempts: 5,
         };
         for (strategy, open, attempts) in [
             (backoff, 0, 5),
@@ -362,8 +362,8 @@ mod tests {
         // Jitter makes a delay shorter, and a connection no better.
         let jitter = ReconnectStrategy::ExponentialBackoff {
             initial_delay: ms(100),
-            delay_max: ms(100),
-            attempts_max: 1,
+            max_delay: ms(100),
+            max_attempts: 1,
             multiplier: 1.0,
             jitter: 1.0,
         };
@@ -382,8 +382,8 @@ mod tests {
         let with = |multiplier, jitter| {
             Reconnect::new(ReconnectStrategy::ExponentialBackoff {
                 initial_delay: Duration::from_secs(1),
-                delay_max: Duration::from_secs(2),
-                attempts_max: 1,
+                max_delay: Duration::from_secs(2),
+                max_attempts: 1,
                 multiplier,
                 jitter,
             })
@@ -407,8 +407,8 @@ mod tests {
     fn nothing_overflows_and_jitter_only_shortens() {
         let endless = ReconnectStrategy::ExponentialBackoff {
             initial_delay: Duration::MAX,
-            delay_max: Duration::MAX,
-            attempts_max: u32::MAX,
+            max_delay: Duration::MAX,
+            max_attempts: u32::MAX,
             multiplier: f64::MAX,
             jitter: 0.5,
         };
@@ -421,8 +421,8 @@ mod tests {
         }
         let half = ReconnectStrategy::ExponentialBackoff {
             initial_delay: Duration::from_secs(8),
-            delay_max: Duration::from_secs(8),
-            attempts_max: 9,
+            max_delay: Duration::from_secs(8),
+            max_attempts: 9,
             multiplier: 1.0,
             jitter: 0.5,
         };
@@ -460,10 +460,10 @@ mod tests {
     // CON-06 TST-10
     #[test]
     fn a_call_that_is_aborted_every_time_comes_to_an_end() {
-        use super::{RESENDS_MAX_DEFAULT, Resend, Resends};
+        use super::{DEFAULT_MAX_RESENDS, Resend, Resends};
         use crate::owned::OwnedOutcome::{Aborted, Missing, TimedOut, Unsent};
-        for resends_max in [0, 1, RESENDS_MAX_DEFAULT, 100] {
-            let mut resends = Resends::new(resends_max);
+        for max_resends in [0, 1, DEFAULT_MAX_RESENDS, 100] {
+            let mut resends = Resends::new(max_resends);
             for _ in 0..1000 {
                 // None of these counts.
                 assert_eq!(resends.judge(&Unsent, false), Resend::Again);
@@ -472,7 +472,7 @@ mod tests {
                 assert_eq!(resends.judge(&Missing, true), Resend::Never);
             }
             let again = (0..1000).filter(|_| resends.judge(&Aborted, true) == Resend::Again);
-            assert_eq!(again.count() as u32, resends_max);
+            assert_eq!(again.count() as u32, max_resends);
             assert_eq!(resends.judge(&Unsent, true), Resend::Again);
         }
         assert_eq!(Resends::default(), Resends::new(3));
@@ -485,7 +485,7 @@ mod tests {
             ReconnectStrategy::None,
             ReconnectStrategy::Fixed {
                 delay: Duration::ZERO,
-                attempts_max: 0,
+                max_attempts: 0,
             },
             ReconnectStrategy::backoff(Duration::ZERO, Duration::ZERO, 0),
         ] {
@@ -493,7 +493,7 @@ mod tests {
         }
         let fixed = ReconnectStrategy::Fixed {
             delay: Duration::from_secs(1),
-            attempts_max: 3,
+            max_attempts: 3,
         };
         let told = delays(fixed, 1000);
         assert_eq!(told[..3], [Some(1000); 3]);

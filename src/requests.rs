@@ -6,7 +6,7 @@
 //! Ids are looked up in buckets by a hash first and by value second. A bucket is a ring of slots:
 //! the newest request first, those that the peer has given up last, so that a flood of cancels for
 //! one id finds what is left to cancel, or that nothing is, at the front. Ids made to share a
-//! bucket cost a pass over it, `requests_max` slots at most. Most requests are answered before any
+//! bucket cost a pass over it, `max_open_requests` slots at most. Most requests are answered before any
 //! lookup, so a request is only noted as fresh. The next lookup sorts it, once.
 
 use alloc::boxed::Box;
@@ -166,16 +166,16 @@ impl Requests {
         }
     }
 
-    /// The most heap that `requests_max` requests keep: slots, hashes, buckets and twice as many
+    /// The most heap that `max_open_requests` requests keep: slots, hashes, buckets and twice as many
     /// fresh, all twice for growth by doubling, and the ids.
-    pub(crate) const fn heap_bytes_max(requests_max: usize, id_bytes_max: usize) -> usize {
-        let id = match id_bytes_max.checked_next_power_of_two() {
-            Some(bytes) if id_bytes_max > ID_INLINE => bytes,
+    pub(crate) const fn max_heap_bytes(max_open_requests: usize, max_id_bytes: usize) -> usize {
+        let id = match max_id_bytes.checked_next_power_of_two() {
+            Some(bytes) if max_id_bytes > ID_INLINE => bytes,
             Some(_) => 0,
             None => usize::MAX,
         };
         let slot = 2 * (size_of::<OpenRequest>() + 4 * size_of::<u32>());
-        requests_max
+        max_open_requests
             .saturating_mul(slot.saturating_add(id))
             .saturating_add(id)
             .saturating_add(FRESH_MIN * size_of::<u32>() + size_of::<Index>())

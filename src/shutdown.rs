@@ -45,7 +45,7 @@ pub enum ShutdownAction {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Shutdown {
-    flush_time_max: Duration,
+    flush_timeout: Duration,
     stage: Stage,
     /// The stage whose action has been told; those between it and `stage` are still owed.
     told: Stage,
@@ -64,10 +64,10 @@ enum Stage {
 
 impl Shutdown {
     /// Begins to serve. When it comes to the end, writing what is queued may take
-    /// `flush_time_max`.
-    pub const fn new(flush_time_max: Duration) -> Self {
+    /// `flush_timeout`.
+    pub const fn new(flush_timeout: Duration) -> Self {
         Self {
-            flush_time_max,
+            flush_timeout,
             stage: Stage::Serving,
             told: Stage::Serving,
             until: None,
@@ -163,7 +163,7 @@ impl Shutdown {
 
     fn flush(&mut self, now: Instant) {
         self.stage = Stage::Flushing;
-        self.until = Some(now + self.flush_time_max);
+        self.until = Some(now + self.flush_timeout);
     }
 }
 

@@ -25,8 +25,8 @@ const HEARTBEAT_PONG: &str = "pong";
 /// What a WebSocket binding can be told beforehand. The protocol itself is in
 /// [`Config`](crate::Config), best made by
 /// [`for_websocket`](crate::Config::for_websocket); the limit on messages is its
-/// `message_bytes_max`, in one frame or many, the one on unfinished messages its
-/// `frame_time_max`, and what a binary message does is its `binary`.
+/// `max_message_bytes`, in one frame or many, the one on unfinished messages its
+/// `message_timeout`, and what a binary message does is its `binary`.
 ///
 /// ```
 /// use antiphon::websocket::{Upgrade, WebSocketRules};
@@ -56,13 +56,13 @@ pub struct WebSocketRules {
     /// The longest head of the handshake's request or answer, in bytes. A longer request is
     /// answered 431; a longer answer fails. Costs that much while the handshake lasts. Default
     /// 8 KiB, as common HTTP servers have it.
-    pub header_bytes_max: usize,
-    /// How long the handshake may take (`connect_time_max`, default 10 s), after how long a
+    pub max_header_bytes: usize,
+    /// How long the handshake may take (`connect_timeout`, default 10 s), after how long a
     /// silence a ping is sent (`ping_interval`, default 30 s), and how long after it the peer may
-    /// stay silent (`pong_time_max`, default 10 s).
+    /// stay silent (`pong_timeout`, default 10 s).
     pub keep_alive: KeepAliveConfig,
     /// How long the peer's close is awaited after ours. Default 5 s.
-    pub close_time_max: Duration,
+    pub close_timeout: Duration,
     /// The application heartbeat: how often a client sends the notification `ping`, and whether a
     /// server answers it with the notification `pong`. Neither reaches the service then; a request
     /// `ping` does. For peers behind something that keeps control frames to itself. Default none:
@@ -124,9 +124,9 @@ impl WebSocketRules {
             origins: Vec::new(),
             origin_required: false,
             subprotocol: Subprotocol::Accept,
-            header_bytes_max: 8 << 10,
+            max_header_bytes: 8 << 10,
             keep_alive: KeepAliveConfig::new(),
-            close_time_max: Duration::from_secs(5),
+            close_timeout: Duration::from_secs(5),
             heartbeat: None,
         }
     }

@@ -179,7 +179,7 @@ fn allocations(config: Config, mut round: impl FnMut(&mut Side)) -> u64 {
 fn everywhere(change: impl Fn(&mut Config), round: impl Fn(&mut Side)) {
     for framing in FRAMINGS {
         for role in ROLES {
-            let mut config = Config::new().with_framing(framing).with_role(role);
+            let mut config = Config::new().framing(framing).role(role);
             change(&mut config);
             let counted = allocations(config, &round);
             assert_eq!(counted, 0, "{framing:?} {role:?}");
@@ -245,7 +245,7 @@ fn a_call_and_its_reply_allocate_nothing_under_numbers() {
 #[test]
 fn a_call_and_its_reply_allocate_nothing_under_prefixed_ids() {
     everywhere(
-        |config| config.id_scheme = IdScheme::Prefixed("client-"),
+        |config| config.dialect.id_scheme = IdScheme::Prefixed("client-"),
         call_and_reply,
     );
 }
@@ -253,7 +253,7 @@ fn a_call_and_its_reply_allocate_nothing_under_prefixed_ids() {
 // ARC-10 CLI-04
 #[test]
 fn a_call_and_its_reply_allocate_nothing_under_uuids() {
-    everywhere(|config| config.id_scheme = UUID, call_and_reply);
+    everywhere(|config| config.dialect.id_scheme = UUID, call_and_reply);
 }
 
 // ARC-10
@@ -274,7 +274,7 @@ fn a_request_and_its_reply_allocate_nothing_whatever_its_id() {
 #[test]
 fn sixteen_kibibytes_of_params_cost_no_allocation_either_way() {
     for framing in FRAMINGS {
-        let config = Config::new().with_framing(framing);
+        let config = Config::new().framing(framing);
         let counted = allocations(config, |side| {
             let large = std::mem::take(&mut side.large);
             let params = Json::parse_str(&large).expect("it is JSON");
@@ -375,7 +375,7 @@ fn a_batch_of_ten_requests_allocates_nothing() {
 #[test]
 fn several_calls_in_flight_allocate_nothing() {
     for framing in FRAMINGS {
-        let counted = allocations(Config::new().with_framing(framing), |side| {
+        let counted = allocations(Config::new().framing(framing), |side| {
             for tag in 0..3 {
                 side.conn
                     .call("sum", &[tag], Some(Instant::from_millis(side.now + 5)), tag)
@@ -416,7 +416,7 @@ impl Side {
 #[test]
 fn a_call_that_times_out_and_its_late_reply_allocate_nothing() {
     everywhere(
-        |config| config.cancel_on_timeout = true,
+        |config| config.dialect.cancel_on_timeout = true,
         |side| {
             let deadline = Some(Instant::from_millis(side.now + 5));
             side.conn
@@ -435,7 +435,7 @@ fn a_call_that_times_out_and_its_late_reply_allocate_nothing() {
 #[test]
 fn a_call_that_is_cancelled_and_its_late_reply_allocate_nothing() {
     everywhere(
-        |config| config.cancel_send = CancelStyle::Lsp,
+        |config| config.dialect.cancel_send = CancelStyle::Lsp,
         |side| {
             let call = side.conn.call("sum", (), None, 9).expect("there is room");
             side.transmit();
@@ -454,7 +454,7 @@ fn late_reply(side: &mut Side) {
     let id = last_id(&side.output);
     side.body.extend_from_slice(id);
     side.body.push(b'}');
-    side.receive(|_, event| assert!(matches!(event, Event::Stray(_))));
+    side.receive(|_, event| assert!(matches!(event, Event::UnmatchedResponse(_))));
 }
 
 // ARC-10 CAN-06
@@ -482,7 +482,7 @@ fn a_request_that_is_cancelled_allocates_nothing() {
         },
     );
     for framing in FRAMINGS {
-        let config = Config::mcp(McpRevision::V2025_11_25).with_framing(framing);
+        let config = Config::mcp(McpRevision::V2025_11_25).framing(framing);
         let counted = allocations(config, |side| {
             side.set_body(&[request]);
             side.receive(|_, event| assert!(matches!(event, Event::Request(_))));
@@ -548,7 +548,7 @@ fn errors_allocate_nothing_either_way() {
 #[test]
 fn faults_of_the_peer_and_refusals_allocate_nothing() {
     everywhere(
-        |config| config.requests_max = 0,
+        |config| config.limits.max_open_requests = 0,
         |side| {
             for body in [
                 &b"{\"jsonrpc\":\"2.0\",\"method\":1,\"id\":3}"[..],
@@ -568,7 +568,7 @@ fn faults_of_the_peer_and_refusals_allocate_nothing() {
 #[test]
 fn one_copy_a_round_is_counted_to_the_last() {
     for framing in FRAMINGS {
-        let config = Config::new().with_framing(framing);
+        let config = Config::new().framing(framing);
         // More than what needs no copy on the heap.
         let request = b"{\"jsonrpc\":\"2.0\",\"method\":\"sum\",\"params\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15],\"id\":7}";
         let owned = allocations(config, |side| {

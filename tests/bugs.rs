@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use antiphon::{
     CloseReason, Config, Connection, Event, Framing, Id, Input, Instant, Json, NullIdError,
-    Outcome, StrayKind,
+    Outcome, UnmatchedKind,
 };
 
 fn parts(conn: &mut Connection<u64>, input: &[u8]) -> Vec<(u64, String)> {
@@ -50,7 +50,7 @@ fn an_error_reply_that_outlives_dropped_calls_does_not_make_them_sent() {
 #[test]
 fn dropped_calls_take_their_write_deadline_along() {
     let mut config = Config::new();
-    config.write_time_max = Some(Duration::from_secs(1));
+    config.timeouts.write_timeout = Some(Duration::from_secs(1));
     let mut conn: Connection<u64> = Connection::new(config);
     let mut input = Input::stream(b"{\"jsonrpc\":\"2.0\",\"method\":\"ask\",\"id\":1}\n");
     let Some(Event::Request(request)) = conn.poll_event(&mut input) else {
@@ -72,7 +72,7 @@ fn dropped_calls_take_their_write_deadline_along() {
 #[test]
 fn a_long_batch_is_answered_wherever_its_calls_stand() {
     let mut config = Config::new();
-    config.batch_items_max = 1;
+    config.limits.max_batch_items = 1;
     let mut conn: Connection<u64> = Connection::new(config);
     parts(
         &mut conn,
@@ -86,7 +86,7 @@ fn a_long_batch_is_answered_wherever_its_calls_stand() {
 #[test]
 fn a_long_batch_of_answers_is_not_answered() {
     let mut config = Config::new();
-    config.batch_items_max = 1;
+    config.limits.max_batch_items = 1;
     let mut conn: Connection<u64> = Connection::new(config);
     let answer = "{\"jsonrpc\":\"2.0\",\"result\":1,\"id\":1}";
     parts(&mut conn, format!("[{answer},{answer}]\n").as_bytes());
@@ -96,8 +96,8 @@ fn a_long_batch_of_answers_is_not_answered() {
 // CLI-11
 #[test]
 fn an_error_for_all_settles_all_however_old_they_are() {
-    let mut config = Config::new().with_framing(Framing::Messages);
-    config.null_id_error = NullIdError::FailAll;
+    let mut config = Config::new().framing(Framing::Messages);
+    config.dialect.null_id_error = NullIdError::FailAll;
     let mut conn: Connection<u64> = Connection::new(config);
     // Of the ring's eight slots 5, 12 and 19 hold the fifth, fourth and third: in the order of the
     // ring, 12 comes before 5.
@@ -127,8 +127,8 @@ fn an_error_for_all_settles_all_however_old_they_are() {
 #[test]
 fn a_drain_that_a_stalled_write_overtook_leaves_no_deadline_behind() {
     let mut config = Config::new();
-    config.write_time_max = Some(Duration::from_secs(1));
-    config.drain_time_max = Some(Duration::from_secs(1));
+    config.timeouts.write_timeout = Some(Duration::from_secs(1));
+    config.timeouts.drain_timeout = Some(Duration::from_secs(1));
     let mut conn: Connection<u64> = Connection::new(config);
     conn.notify("n", ()).unwrap();
     conn.handle_eof();
@@ -157,10 +157,10 @@ fn a_refused_call_does_not_use_up_the_number_that_it_passed_over() {
         let answer = br#"{"jsonrpc":"2.0","result":1,"id":2}"#;
         assert_eq!(parts(&mut conn, &[answer, &b"\n"[..]].concat()).len(), 1);
         let mut again = Input::message(answer);
-        let Some(Event::Stray(stray)) = conn.poll_event(&mut again) else {
+        let Some(Event::UnmatchedResponse(stray)) = conn.poll_event(&mut again) else {
             panic!("it answers nothing any more");
         };
-        assert!(matches!(stray.kind, StrayKind::Unknown(_)), "{stray:?}");
+        assert!(matches!(stray.kind, UnmatchedKind::Unknown(_)), "{stray:?}");
     }
 }
 
@@ -192,9 +192,9 @@ fn a_message_behind_one_that_was_skipped_has_a_time_of_its_own() {
             Framing::ContentLength => &b"Content-Length: 17\r\n\r\n[1,2,"[..],
             _ => b"[1,2,",
         };
-        let mut config = Config::new().with_framing(framing);
-        config.message_bytes_max = 10;
-        config.write_time_max = None;
+        let mut config = Config::new().framing(framing);
+        config.limits.max_message_bytes = 10;
+        config.timeouts.write_timeout = None;
         let mut conn: Connection<u64> = Connection::new(config);
         let mut buffer = begin.to_vec();
         let mut show = |conn: &mut Connection<u64>, more: &[u8], seconds: u64| {
@@ -217,14 +217,17 @@ fn a_message_behind_one_that_was_skipped_has_a_time_of_its_own() {
 // CLI-28 USE-25: its peer has not seen the call, so the error is about another message
 #[test]
 fn an_error_over_a_limit_does_not_settle_a_call_that_was_not_delivered() {
-    let mut conn: Connection<u64> = Connection::new(Config::new().with_framing(Framing::Messages));
+    let mut conn: Connection<u64> = Connection::new(Config::new().framing(Framing::Messages));
     conn.call("m", (), None, 7).expect("there is room");
     conn.fail_transmit();
     let error =
         r#"{"jsonrpc":"2.0","error":{"code":-32004,"message":"Request too large"},"id":null}"#;
     let mut input = Input::text(error);
     let event = conn.poll_event(&mut input);
-    assert!(matches!(event, Some(Event::Stray(_))), "{event:?}");
+    assert!(
+        matches!(event, Some(Event::UnmatchedResponse(_))),
+        "{event:?}"
+    );
     let Some(Event::Response(settled)) = conn.poll_event(&mut input) else {
         panic!("the call is over");
     };

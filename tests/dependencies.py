@@ -28,7 +28,7 @@ FORBIDDEN = {"openssl", "openssl-sys", "native-tls", "aws-lc-sys"}
 ONLY_FOR_TESTS = {"ring", "rcgen", "proptest", "criterion", "tokio-test"}
 
 # Crates in two versions, of those that are linked into what users build.
-DUPLICATES_MAX = 2
+MAX_DUPLICATES = 2
 
 
 def complies(expression):
@@ -109,8 +109,8 @@ def check(manifest):
                 if dependency["kind"] is None and dependency["name"] not in allowed:
                     wrong.append(f"antiphon: must not need {dependency['name']}")
     twice = {name: sorted(known) for name, known in versions.items() if len(known) > 1}
-    if len(twice) > DUPLICATES_MAX:
-        wrong.append(f"{len(twice)} crates are linked in two versions, {DUPLICATES_MAX} may be")
+    if len(twice) > MAX_DUPLICATES:
+        wrong.append(f"{len(twice)} crates are linked in two versions, {MAX_DUPLICATES} may be")
     for name, known in sorted(twice.items()):
         print(f"twice: {name} {' '.join(known)}")
     for line in wrong:

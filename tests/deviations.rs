@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use antiphon::websocket::{Heartbeat, WebSocketRules};
 use antiphon::{
-    BinaryMessages, CloseReason, Closed, Config, Connection, ErrorObject, Event, Input, Instant,
-    LinkState, Outcome, ReplyToken, StrayKind, codes,
+    BinaryMessages, CloseReason, Closed, Config, Connection, ConnectionState, ErrorObject, Event,
+    Input, Instant, Outcome, ReplyToken, UnmatchedKind, codes,
 };
 
 /// What is shown from now on, in short.
@@ -28,8 +28,8 @@ fn events(conn: &mut Connection<u64>, input: &str) -> Vec<String> {
                 Outcome::Err(error) => format!("{} error {}", response.tag, error.code()),
                 outcome => format!("{} {outcome:?}", response.tag),
             },
-            Event::Stray(stray) => match stray.kind {
-                StrayKind::Late(Outcome::Ok(result)) => format!("late {result}"),
+            Event::UnmatchedResponse(stray) => match stray.kind {
+                UnmatchedKind::Late(Outcome::Ok(result)) => format!("late {result}"),
                 kind => format!("{kind:?}"),
             },
             Event::Closed(Closed::Local(reason)) => format!("closed {reason:?}"),
@@ -137,7 +137,7 @@ fn d_28_only_what_never_left_is_called_unsent_for_nothing_is_delivered_exactly_o
 // D-30 CON-01 TST-19
 #[test]
 fn d_30_an_open_link_may_close_at_once() {
-    assert!(LinkState::Open.may_become(LinkState::Closed));
+    assert!(ConnectionState::Open.may_become(ConnectionState::Closed));
     let mut conn = Connection::new(Config::new());
     conn.call("open", (), None, 1).expect("a call");
     conn.close(CloseReason::TransportFailed);
@@ -183,9 +183,9 @@ fn d_32_an_item_that_comes_after_its_time_is_told_with_what_it_holds() {
 // D-33 WSK-03 TST-19
 #[test]
 fn d_33_a_binary_message_is_refused_unless_it_was_asked_to_be_taken_or_ignored() {
-    assert_eq!(Config::new().binary, BinaryMessages::Close);
-    assert_eq!(Config::lsp().binary, BinaryMessages::AsText);
-    assert_eq!(Config::ethereum().binary, BinaryMessages::AsText);
+    assert_eq!(Config::new().dialect.binary, BinaryMessages::Close);
+    assert_eq!(Config::lsp().dialect.binary, BinaryMessages::AsText);
+    assert_eq!(Config::ethereum().dialect.binary, BinaryMessages::AsText);
 }
 
 // D-38 WSK-11 TST-19
@@ -201,7 +201,7 @@ fn d_38_a_request_called_ping_is_the_applications() {
 #[test]
 fn d_39_calls_that_wait_take_no_place_of_a_request() {
     let mut config = Config::new();
-    config.requests_max = 1;
+    config.limits.max_open_requests = 1;
     let mut conn = Connection::new(config);
     for tag in 0..100 {
         conn.call("pull", (), None, tag).expect("a call");

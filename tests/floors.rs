@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-const LINES_MAX: usize = 600;
+const MAX_LINES: usize = 600;
 
 struct Room {
     floor: u8,
@@ -113,7 +113,7 @@ fn faults(files: &[File]) -> Vec<String> {
         };
         let code = without_tests(&file.text);
         let lines = code.lines().count();
-        if lines > LINES_MAX {
+        if lines > MAX_LINES {
             faults.push(format!("{} has {lines} lines", file.path));
         }
         let code = without_comments(&code);
@@ -523,7 +523,7 @@ fn files_outside_the_table_serde_json_std_and_length_are_caught() {
         house_with("event.rs", "use std::vec::Vec;"),
         ["event.rs needs std"]
     );
-    let long = "fn f() {}\n".repeat(LINES_MAX + 1);
+    let long = "fn f() {}\n".repeat(MAX_LINES + 1);
     assert_eq!(house_with("event.rs", &long), ["event.rs has 601 lines"]);
 }
 

@@ -40,7 +40,7 @@ fn a_conversation_in_every_framing_whole_and_byte_by_byte() {
         Framing::Concatenated,
     ] {
         for step in [1, 7, usize::MAX] {
-            let config = Config::new().with_framing(framing);
+            let config = Config::new().framing(framing);
             let mut client = Connection::new(config);
             let mut server = Connection::<()>::new(config);
             client

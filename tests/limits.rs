@@ -28,16 +28,15 @@ fn cases() -> BTreeMap<String, String> {
     cases
 }
 
-/// The fields of `Config` that are limits, as its debug text names them.
+/// The fields of `Limits` and `Timeouts`, as their debug text names them.
 fn limits() -> Vec<String> {
-    let fields = format!("{:#?}", Config::strict());
+    let config = Config::strict();
+    let fields = format!("{:#?}{:#?}", config.limits, config.timeouts);
     let names = fields.lines().filter_map(|line| {
         let field = line.strip_prefix("    ")?;
         field.split_once(": ").map(|(name, _)| name.to_owned())
     });
-    names
-        .filter(|name| name.ends_with("_max") || name.ends_with("_soft"))
-        .collect()
+    names.collect()
 }
 
 /// Whether a case runs with a value of its own, or says that it is about the default.
@@ -115,16 +114,12 @@ fn every_limit_is_by_default_what_its_documentation_says() {
     let shown = format!("{:?}", Config::new());
     for limit in limits() {
         let (before, _) = source
-            .split_once(&format!("    pub {limit}: "))
+            .split_once(&format!("\n        {limit}: "))
             .expect("it is a field");
-        let docs = before
-            .rsplit("\n    pub ")
-            .next()
-            .expect("what stands above it");
-        let docs: Vec<&str> = docs
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("///"))
-            .collect();
+        let above = before.lines().rev();
+        let docs = above.map_while(|line| line.trim().strip_prefix("///"));
+        let mut docs: Vec<&str> = docs.collect();
+        docs.reverse();
         let docs = docs.concat();
         let (_, default) = docs
             .split_once("Default ")

@@ -1,5 +1,5 @@
 //! Whatever the peer sends and however slowly it reads, a connection stays below
-//! `Config::memory_bytes_max()`, and a bad enough peer comes at least half way there: a bound that
+//! `Config::max_memory_bytes()`, and a bad enough peer comes at least half way there: a bound that
 //! nobody can come near is no bound.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -105,12 +105,15 @@ fn play(config: Config, peer: Peer) {
             Peer::LongIds => {
                 message.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\"hold\",\"id\":\"");
                 message.extend_from_slice(format!("{round:08}").as_bytes());
-                message.resize(message.len() + config.id_bytes_max.saturating_sub(10), b'i');
+                message.resize(
+                    message.len() + config.limits.max_id_bytes.saturating_sub(10),
+                    b'i',
+                );
                 message.extend_from_slice(b"\"}");
             }
             Peer::SmallItems => {
                 message.push(b'[');
-                for _ in 1..config.batch_items_max {
+                for _ in 1..config.limits.max_batch_items {
                     message.extend_from_slice(b"1,");
                 }
                 message.extend_from_slice(b"1]");
@@ -149,18 +152,18 @@ fn play(config: Config, peer: Peer) {
 
 /// The worst of all peers against one configuration: bytes held, and who did it.
 fn worst(config: Config) -> (usize, Peer) {
-    let small = config.outbox_bytes_max / 64;
-    let item = (config.message_bytes_max / 20)
-        .min(config.batch_reply_bytes_max / 24)
+    let small = config.limits.max_outbox_bytes / 64;
+    let item = (config.limits.max_message_bytes / 20)
+        .min(config.limits.max_batch_reply_bytes / 24)
         .max(1);
     let peers = [
         Peer::Garbage,
         Peer::Echo { bytes: 1 },
         Peer::Echo {
-            bytes: small.min(config.message_bytes_max / 2),
+            bytes: small.min(config.limits.max_message_bytes / 2),
         },
         Peer::Echo {
-            bytes: config.message_bytes_max.saturating_sub(100),
+            bytes: config.limits.max_message_bytes.saturating_sub(100),
         },
         Peer::Batches { items: 1, bytes: 1 },
         Peer::Batches {
@@ -168,7 +171,7 @@ fn worst(config: Config) -> (usize, Peer) {
             bytes: item,
         },
         Peer::Batches {
-            items: config.batch_items_max.saturating_sub(1),
+            items: config.limits.max_batch_items.saturating_sub(1),
             bytes: 1,
         },
         Peer::LongIds,
@@ -177,7 +180,7 @@ fn worst(config: Config) -> (usize, Peer) {
     ];
     let results = peers.into_iter().map(|peer| {
         // The driver's own buffers, for the message and the held tokens, are counted off.
-        let overhead = 2 * config.message_bytes_max.min(4 << 20) + (512 << 10);
+        let overhead = 2 * config.limits.max_message_bytes.min(4 << 20) + (512 << 10);
         (
             peak_of(|| play(config, peer)).saturating_sub(overhead),
             peer,
@@ -190,11 +193,11 @@ fn worst(config: Config) -> (usize, Peer) {
 
 /// Limits so small that every peer reaches them, and in such proportion that none hides another.
 fn tight(framing: Framing) -> Config {
-    let mut config = Config::new().with_framing(framing);
-    config.message_bytes_max = 64 << 10;
-    config.outbox_bytes_max = 8 << 20;
-    config.batch_reply_bytes_max = 1 << 20;
-    config.calls_max = 1000;
+    let mut config = Config::new().framing(framing);
+    config.limits.max_message_bytes = 64 << 10;
+    config.limits.max_outbox_bytes = 8 << 20;
+    config.limits.max_batch_reply_bytes = 1 << 20;
+    config.limits.max_open_calls = 1000;
     config
 }
 
@@ -208,7 +211,7 @@ fn the_worst_peer_stays_below_the_bound_and_comes_half_way() {
         ("content-length", tight(Framing::ContentLength)),
     ];
     for (name, config) in configs {
-        let bound = config.memory_bytes_max();
+        let bound = config.max_memory_bytes();
         let (bytes, peer) = worst(config);
         let percent = bytes * 100 / bound;
         println!("{name}: bound {bound} bytes, worst {bytes} bytes ({percent} %) by {peer:?}");
@@ -242,15 +245,15 @@ fn the_bound_is_finite_for_every_preset() {
         Config::kodi(),
     ];
     for config in presets {
-        assert!(config.memory_bytes_max() < 1 << 30, "{config:?}");
-        assert!(config.input_bytes_max() < 128 << 20, "{config:?}");
+        assert!(config.max_memory_bytes() < 1 << 30, "{config:?}");
+        assert!(config.max_input_bytes() < 128 << 20, "{config:?}");
     }
 }
 
 // SEC-11 D-14
 #[test]
 fn memory_follows_the_bytes_received_not_the_length_declared() {
-    let config = Config::new().with_framing(Framing::ContentLength);
+    let config = Config::new().framing(Framing::ContentLength);
     let peak = peak_of(|| {
         let mut conn: Connection = Connection::new(config);
         let header = b"Content-Length: 9223372036854775807\r\n\r\n";
@@ -278,14 +281,14 @@ fn a_new_connection_holds_no_heap() {
 #[test]
 fn a_result_found_too_large_leaves_no_room_behind() {
     let mut config = Config::new();
-    config.outbox_bytes_soft = 1000;
-    config.outbox_bytes_max = 2000;
-    config.batch_reply_bytes_max = 500;
-    config.requests_max = 17;
-    config.calls_max = 4;
-    config.batch_items_max = 4;
-    config.id_bytes_max = 16;
-    let bound = config.memory_bytes_max();
+    config.limits.soft_max_outbox_bytes = 1000;
+    config.limits.max_outbox_bytes = 2000;
+    config.limits.max_batch_reply_bytes = 500;
+    config.limits.max_open_requests = 17;
+    config.limits.max_open_calls = 4;
+    config.limits.max_batch_items = 4;
+    config.limits.max_id_bytes = 16;
+    let bound = config.max_memory_bytes();
     let large = "x".repeat(20 * bound);
     let ask = |id: u32| format!("{{\"jsonrpc\":\"2.0\",\"method\":\"ask\",\"id\":{id}}}");
     let mut conn: Connection = Connection::new(config);

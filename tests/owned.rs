@@ -323,7 +323,7 @@ fn a_long_prefix_of_ids_is_cut_at_64_bytes_between_two_characters() {
     const SPLIT: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd\u{20ac}++";
     for (prefix, used) in [(LETTERS, 64), (SPLIT, 62)] {
         let mut config = Config::new();
-        config.id_scheme = IdScheme::Prefixed(prefix);
+        config.dialect.id_scheme = IdScheme::Prefixed(prefix);
         let mut conn: Connection<u8> = Connection::new(config);
         conn.call("m", (), None, 1).expect("there is room");
         let sent =
@@ -369,7 +369,7 @@ fn ids_that_hold_different_lone_surrogates_are_different_ids() {
 #[test]
 fn a_connection_says_how_much_it_has_borne_and_whether_it_wants_more() {
     let mut config = Config::new();
-    config.outbox_bytes_soft = 100;
+    config.limits.soft_max_outbox_bytes = 100;
     let mut conn: Connection<u8> = Connection::new(config);
     assert!(conn.wants_input());
     let mut feed = |text: &str| {

@@ -21,13 +21,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILE = "proptest-regressions/model.txt"
 TEST = "the_connection_does_what_the_model_says_whatever_is_done_to_it"
 # How long the build may take, and one run, in seconds.
-SECONDS_MAX = 1200
+MAX_SECONDS = 1200
 
 
 def program():
     """Builds the model test; gives its path."""
     command = ["cargo", "test", "--locked", "-p", "antiphon", "--test", "model", "--no-run", "--message-format=json"]
-    built = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=SECONDS_MAX)
+    built = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=MAX_SECONDS)
     for message in map(json.loads, built.stdout.splitlines()):
         if message.get("executable") and message["target"]["name"] == "model":
             return message["executable"]
@@ -42,7 +42,7 @@ def fails(model, folder, cases, mishears=True):
         env["MODEL_MISHEARS"] = "1"
     began = time.monotonic()
     run = subprocess.run([model, TEST], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SECONDS_MAX)
+                         stderr=subprocess.STDOUT, text=True, errors="replace", timeout=MAX_SECONDS)
     if "running 1 test" not in run.stdout:
         raise SystemExit(f"the model test did not run:\n{run.stdout[-2000:]}")
     return run.returncode != 0, time.monotonic() - began

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use antiphon::{
     Config, Connection, Event, InvalidReason, MalformedCause, Message, Outcome, ReadError, Reader,
-    StrayKind, VersionPolicy,
+    UnmatchedKind, VersionPolicy,
 };
 
 const TEXTS: [&str; 40] = [
@@ -123,8 +123,10 @@ fn by_connection(config: Config, text: &[u8]) -> Vec<Kind> {
                 notification.method.into_owned(),
                 notification.params.map(|params| params.to_string()),
             ),
-            Event::Stray(stray) => match &stray.kind {
-                StrayKind::Late(what) | StrayKind::Unknown(what) | StrayKind::NullId(what) => {
+            Event::UnmatchedResponse(stray) => match &stray.kind {
+                UnmatchedKind::Late(what)
+                | UnmatchedKind::Unknown(what)
+                | UnmatchedKind::NullId(what) => {
                     Kind::Response(stray.id.map(|id| id.to_string()), outcome(what))
                 }
                 other => panic!("{other:?}"),
@@ -184,15 +186,15 @@ fn a_reader_and_a_connection_read_the_same() {
         VersionPolicy::V1AndV2,
     ] {
         let mut strict = Config::new();
-        strict.version = version;
+        strict.dialect.version = version;
         // A bare `{}` is told of in every role but the client's, and a cancel is any method here.
-        strict.cancel_receive = antiphon::CancelStyle::None;
+        strict.dialect.cancel_receive = antiphon::CancelStyle::None;
         let mut lenient = strict;
-        lenient.lenient_responses = true;
-        lenient.null_params = antiphon::NullParams::TreatAsAbsent;
-        lenient.boolean_ids = true;
-        lenient.v1_missing_id = true;
-        lenient.depth_max = 3;
+        lenient.dialect.lenient_responses = true;
+        lenient.dialect.null_params = antiphon::NullParams::TreatAsAbsent;
+        lenient.dialect.boolean_ids = true;
+        lenient.dialect.v1_missing_id = true;
+        lenient.limits.max_depth = 3;
         policies.extend([strict, lenient]);
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -230,14 +232,14 @@ fn name(kind: &Kind) -> &'static str {
 #[test]
 fn a_batch_that_is_none_is_an_error() {
     let mut config = Config::new();
-    config.batch_items_max = 2;
+    config.limits.max_batch_items = 2;
     let mut reader = Reader::new(config);
     assert_eq!(reader.read(b"[]").unwrap_err(), ReadError::EmptyBatch);
     let long = reader.read(b"[1,2,3]").unwrap_err();
     assert_eq!(long, ReadError::BatchTooLong { items: 3 });
     assert_eq!(long.to_string(), "the batch has 3 items, too many");
     assert_eq!(reader.read(b"[1,2]").unwrap().len(), 2);
-    config.batches = false;
+    config.dialect.batches = false;
     let off = Reader::new(config).read(b"[1]").unwrap_err();
     assert_eq!(off, ReadError::BatchesOff);
 }

@@ -59,8 +59,8 @@ fn a_busy_stream_whose_reads_end_inside_messages_is_not_a_stalled_one() {
 
 #[test]
 fn an_oversize_first_message_is_answered_in_the_framing_it_shows() {
-    let mut config = Config::new().with_framing(Framing::Detect);
-    config.message_bytes_max = 10;
+    let mut config = Config::new().framing(Framing::Detect);
+    config.limits.max_message_bytes = 10;
     let mut conn: Connection = Connection::new(config);
     drain(
         &mut conn,
@@ -72,7 +72,7 @@ fn an_oversize_first_message_is_answered_in_the_framing_it_shows() {
 #[test]
 fn the_end_of_time_ends_only_what_has_a_deadline() {
     let mut config = Config::new();
-    config.write_time_max = None;
+    config.timeouts.write_timeout = None;
     let mut conn = Connection::new(config);
     conn.call("m", (), None, "patient").unwrap();
     conn.call("m", (), Some(Instant::from_nanos(5)), "hasty")
@@ -104,8 +104,8 @@ fn a_batch_left_half_read_does_not_keep_the_end_of_input_from_settling_calls() {
 #[test]
 fn a_batch_over_its_limit_echoes_only_what_is_an_id_of_a_call() {
     let mut config = Config::new();
-    config.limit_errors = LimitErrors::FirstCall;
-    config.batch_items_max = 2;
+    config.dialect.limit_errors = LimitErrors::FirstCall;
+    config.limits.max_batch_items = 2;
     let mut conn: Connection = Connection::new(config);
     let bad = r#"{"jsonrpc":"2.0","method":"m","id":{"a":
         1}}"#;
@@ -119,9 +119,9 @@ fn a_batch_over_its_limit_echoes_only_what_is_an_id_of_a_call() {
 #[test]
 fn braces_are_escaped_in_every_kind_of_answer() {
     let mut config = Config::new();
-    config.escape_braces = true;
-    config.batch_items_max = 1;
-    config.limit_errors = LimitErrors::FirstCall;
+    config.dialect.escape_braces = true;
+    config.limits.max_batch_items = 1;
+    config.dialect.limit_errors = LimitErrors::FirstCall;
     let call = r#"{"jsonrpc":"2.0","method":"m","id":"{"}"#;
     let cancel = r#"{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1},"id":"{"}"#;
     for message in [cancel.to_owned(), format!("[{call},{call}]")] {
@@ -154,11 +154,11 @@ fn a_drain_that_takes_too_long_ends_open_work_after_the_end_of_input_too() {
 #[test]
 fn failing_and_closing_cost_no_more_than_there_is_to_settle() {
     // Were either quadratic, this would take minutes.
-    let mut config = Config::new().with_framing(Framing::Messages);
-    config.calls_max = 200_000;
-    config.requests_max = 200_000;
-    config.outbox_bytes_soft = usize::MAX;
-    config.outbox_bytes_max = usize::MAX;
+    let mut config = Config::new().framing(Framing::Messages);
+    config.limits.max_open_calls = 200_000;
+    config.limits.max_open_requests = 200_000;
+    config.limits.soft_max_outbox_bytes = usize::MAX;
+    config.limits.max_outbox_bytes = usize::MAX;
     let mut conn = Connection::new(config);
     for tag in 0..200_000 {
         conn.call("m", (), None, tag).unwrap();
@@ -195,21 +195,24 @@ fn limits_of_zero_refuse_and_never_panic() {
     let batch = format!("[{CALL}]\n");
     type Change = fn(&mut Config);
     let changes: [(&str, Change); 12] = [
-        ("calls_max", |c| c.calls_max = 0),
-        ("requests_max", |c| c.requests_max = 0),
-        ("batch_items_max", |c| c.batch_items_max = 0),
-        ("batch_calls_max", |c| c.batch_calls_max = 0),
-        ("batch_reply_bytes_max", |c| c.batch_reply_bytes_max = 0),
-        ("message_bytes_max", |c| c.message_bytes_max = 0),
-        ("header_bytes_max", |c| c.header_bytes_max = 0),
-        ("depth_max", |c| c.depth_max = 0),
-        ("id_bytes_max", |c| c.id_bytes_max = 0),
-        ("method_bytes_max", |c| c.method_bytes_max = 0),
+        ("max_open_calls", |c| c.limits.max_open_calls = 0),
+        ("max_open_requests", |c| c.limits.max_open_requests = 0),
+        ("max_batch_items", |c| c.limits.max_batch_items = 0),
+        ("max_batch_calls", |c| c.limits.max_batch_calls = 0),
+        ("max_batch_reply_bytes", |c| {
+            c.limits.max_batch_reply_bytes = 0
+        }),
+        ("max_message_bytes", |c| c.limits.max_message_bytes = 0),
+        ("max_header_bytes", |c| c.limits.max_header_bytes = 0),
+        ("max_depth", |c| c.limits.max_depth = 0),
+        ("max_id_bytes", |c| c.limits.max_id_bytes = 0),
+        ("max_method_bytes", |c| c.limits.max_method_bytes = 0),
         ("outbox", |c| {
-            (c.outbox_bytes_soft, c.outbox_bytes_max) = (0, 0)
+            (c.limits.soft_max_outbox_bytes, c.limits.max_outbox_bytes) = (0, 0)
         }),
         ("times", |c| {
-            (c.frame_time_max, c.write_time_max) = (Some(Duration::ZERO), Some(Duration::ZERO));
+            (c.timeouts.message_timeout, c.timeouts.write_timeout) =
+                (Some(Duration::ZERO), Some(Duration::ZERO));
         }),
     ];
     for framing in [
@@ -220,9 +223,9 @@ fn limits_of_zero_refuse_and_never_panic() {
         Framing::Detect,
     ] {
         for (name, change) in changes {
-            let mut config = Config::new().with_framing(framing);
+            let mut config = Config::new().framing(framing);
             change(&mut config);
-            let _ = config.memory_bytes_max();
+            let _ = config.max_memory_bytes();
             let mut conn = Connection::new(config);
             let _ = conn.call("m", (), Some(Instant::ZERO), 1);
             let mut ours = conn.batch(None);
@@ -238,14 +241,14 @@ fn limits_of_zero_refuse_and_never_panic() {
                     }
                 }
                 let refuses = [
-                    "requests_max",
-                    "batch_items_max",
-                    "message_bytes_max",
-                    "id_bytes_max",
-                    "method_bytes_max",
+                    "max_open_requests",
+                    "max_batch_items",
+                    "max_message_bytes",
+                    "max_id_bytes",
+                    "max_method_bytes",
                 ];
                 let is_batch = text.starts_with('[');
-                if refuses.contains(&name) && (is_batch || name != "batch_items_max") {
+                if refuses.contains(&name) && (is_batch || name != "max_batch_items") {
                     assert_eq!(requests, 0, "{name} {framing:?} {text}");
                 }
             }
@@ -300,7 +303,7 @@ fn each_way_to_spell_ids_is_used_up_to_its_last_number() {
     ] {
         let mut config = Config::new();
         config.first_call = last - 299;
-        config.id_scheme = scheme;
+        config.dialect.id_scheme = scheme;
         let mut conn = Connection::new(config);
         let (mut calls, mut made) = (Vec::new(), 0);
         let refused = loop {

@@ -164,7 +164,7 @@ fn giving_a_call_up_finds_room_at_once() {
     let mut waiting = 0;
     for _ in 0..2 {
         let mut config = Config::new();
-        config.cancel_send = CancelStyle::Mcp;
+        config.dialect.cancel_send = CancelStyle::Mcp;
         let mut conn: Connection<u32> = Connection::new(config);
         let call = conn.call("m", (), None, 7).unwrap();
         while conn.take_transmit(&mut Vec::new()) {}

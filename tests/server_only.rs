@@ -39,7 +39,7 @@ fn serve<T>(config: Config, input: &[u8]) -> (Vec<u8>, Vec<String>) {
                 Event::Cancelled(cancelled) => format!("{cancelled:?}"),
                 Event::Malformed(malformed) => format!("{malformed:?}"),
                 Event::Refused(refused) => format!("{refused:?}"),
-                Event::Stray(stray) => format!("{stray:?}"),
+                Event::UnmatchedResponse(stray) => format!("{stray:?}"),
                 Event::Closed(closed) => format!("{closed:?}"),
                 _ => panic!("there is no other event"),
             });
@@ -66,10 +66,13 @@ fn a_server_that_cannot_call_says_the_same_as_one_that_does_not() {
 {"#;
     for framing in [Framing::Newline, Framing::Concatenated, Framing::Detect] {
         for config in [Config::new(), Config::lsp(), Config::ethereum()] {
-            let config = config.with_framing(framing);
+            let config = config.framing(framing);
             let (out, told) = serve::<Infallible>(config, lines);
             assert!(out.starts_with(br#"{"jsonrpc":"2.0","result":[1.0],"id":1}"#));
-            assert!(told.iter().any(|event| event.starts_with("Stray")));
+            assert!(
+                told.iter()
+                    .any(|event| event.starts_with("UnmatchedResponse"))
+            );
             assert_eq!((out, told), serve::<()>(config, lines));
         }
     }

@@ -77,10 +77,10 @@ fn framed(framing: Framing, text: &str, out: &mut Vec<u8>) {
 }
 
 fn connection(framing: Framing, role: Role) -> Connection<u64> {
-    let mut config = Config::new().with_framing(framing).with_role(role);
-    config.message_bytes_max = 4096;
-    config.batch_items_max = 4;
-    config.requests_max = 3;
+    let mut config = Config::new().framing(framing).role(role);
+    config.limits.max_message_bytes = 4096;
+    config.limits.max_batch_items = 4;
+    config.limits.max_open_requests = 3;
     let mut conn = Connection::new(config);
     for tag in 0..6 {
         conn.call("ask", (), None, tag)
@@ -126,7 +126,7 @@ fn in_pieces(framing: Framing, role: Role, bytes: &[u8], cuts: &[usize]) -> Told
         let consumed = drain(&mut conn, Input::stream(&buffer), &mut told);
         buffer.drain(..consumed);
         assert!(
-            buffer.len() <= conn.config().input_bytes_max(),
+            buffer.len() <= conn.config().max_input_bytes(),
             "more is left than was promised"
         );
     }
@@ -267,9 +267,9 @@ struct Peer {
 impl Peer {
     fn new() -> Self {
         let mut config = Config::new();
-        config.requests_max = 2;
-        config.calls_max = 4;
-        config.outbox_bytes_soft = 64;
+        config.limits.max_open_requests = 2;
+        config.limits.max_open_calls = 4;
+        config.limits.soft_max_outbox_bytes = 64;
         Self {
             conn: Connection::new(config),
             inbox: Vec::new(),

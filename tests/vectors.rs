@@ -28,7 +28,7 @@ use vector::{Kind, Role, Vector};
 /// So many vectors count at least. The number may only grow.
 const COUNTED_MIN: usize = 697;
 /// At most so many vectors of one rule count.
-const PER_RULE_MAX: usize = 3;
+const MAX_PER_RULE: usize = 3;
 
 fn main() -> ExitCode {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
@@ -72,9 +72,9 @@ fn summary(vectors: &[Vector], cases: &[Case]) -> usize {
         let count = vectors.iter().filter(|vector| vector.role == role).count();
         println!("{count:5} vectors of role {role:?}");
     }
-    let counted = rules.values().map(|&count| count.min(PER_RULE_MAX)).sum();
+    let counted = rules.values().map(|&count| count.min(MAX_PER_RULE)).sum();
     println!(
-        "{} vectors, {} rules, {counted} count at {PER_RULE_MAX} a rule",
+        "{} vectors, {} rules, {counted} count at {MAX_PER_RULE} a rule",
         vectors.len(),
         rules.len()
     );

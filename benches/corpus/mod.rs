@@ -66,7 +66,7 @@ pub fn corpus() -> Vec<Item> {
             "11 id_uuid",
             small(r#""123e4567-e89b-42d3-a456-426614174000""#),
         ),
-        one("12 id_u64_max", small("18446744073709551615")),
+        one("12 max_id_u64", small("18446744073709551615")),
         one("13 pretty_mcp", pretty_mcp()),
         Item {
             name: "14 mix_4000",

@@ -17,9 +17,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BYTES_MAX = 300_000
-EACH_MAX, ALL_MAX = 16, 500
-MESSAGE_BYTES_MAX = 16 << 10
+MAX_BYTES = 300_000
+MAX_EACH, MAX_ALL = 16, 500
+MAX_MESSAGE_BYTES = 16 << 10
 ANSWER_ID = re.compile(r'"id"\s*:\s*(?:\d+|"(?:[^"\\]|\\.)*")')
 
 
@@ -55,7 +55,7 @@ def usable(body):
         message = json.loads(text)
     except ValueError:
         return None
-    is_fit = isinstance(message, dict) and message.get("jsonrpc") == "2.0" and len(text) <= MESSAGE_BYTES_MAX
+    is_fit = isinstance(message, dict) and message.get("jsonrpc") == "2.0" and len(text) <= MAX_MESSAGE_BYTES
     if not is_fit or not {"method", "result", "error"} & set(message):
         return None
     # What cannot be said of it after renaming: an id of another place of the text.
@@ -73,7 +73,7 @@ def main(words):
     for path in sorted(pathlib.Path(words[0]).iterdir(), key=lambda path: (int(path.stem), path.suffix)):
         found = [each for each in map(usable, messages(path.read_bytes())) if each]
         if found:
-            streams.append(iter(found[:EACH_MAX]))
+            streams.append(iter(found[:MAX_EACH]))
     taken, seen, size, answers = [], set(), 0, 0
     while streams:
         for stream in list(streams):
@@ -82,7 +82,7 @@ def main(words):
                 streams.remove(stream)
                 continue
             text, is_answer = each
-            if text in seen or len(taken) == ALL_MAX or size + len(text.encode()) > BYTES_MAX:
+            if text in seen or len(taken) == MAX_ALL or size + len(text.encode()) > MAX_BYTES:
                 continue
             seen.add(text)
             if is_answer:

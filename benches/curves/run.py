@@ -24,9 +24,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 LINEAR = HERE.parent.parent / "tests" / "linear"
 # The largest cost of a flat curve, in that of its cheapest point.
-FLAT_MAX = 1.25
+MAX_FLAT = 1.25
 # Doubling the input, as in tests/linear.
-DOUBLING_MAX = 2.2
+MAX_DOUBLING = 2.2
 SAID = re.compile(r"times (\d+) (nanoseconds|bytes) (\d+)")
 TENS = [10 ** n for n in range(7)]
 QUICK = {"calls": [1, 1000, 100_000], "frames": [64, 1024, 16_384], "connections": [1, 100, 1000]}
@@ -105,10 +105,10 @@ def verdicts(rows, most):
             costs = [cost for curve, of, _, cost in rows if (curve, of) == (name, unit)]
             if costs:
                 spread = max(costs) / min(costs)
-                broken += spread > FLAT_MAX
-                print(f"{'flat' if spread <= FLAT_MAX else 'NOT FLAT'}: {name}: {min(costs):.0f} to {max(costs):.0f} {unit}, "
+                broken += spread > MAX_FLAT
+                print(f"{'flat' if spread <= MAX_FLAT else 'NOT FLAT'}: {name}: {min(costs):.0f} to {max(costs):.0f} {unit}, "
                       f"{spread:.3f} times")
-    above = [name for name, ratio in most.items() if ratio > DOUBLING_MAX]
+    above = [name for name, ratio in most.items() if ratio > MAX_DOUBLING]
     worst = max(most, key=most.get)
     print(f"{'NOT LINEAR' if above else 'linear'}: the worst inputs, {len(most)} series: doubling costs at most "
           f"{most[worst]:.3f} times ({worst})")

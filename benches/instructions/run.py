@@ -26,7 +26,7 @@ TOLERANCE = 0.02
 # A few instructions more or less in an operation of thirty are not worth a red line.
 SLACK = 2.0
 # What decoding a text may cost of what serde_json takes for it: the text has been looked at already.
-DECODE_MAX = 1.10
+MAX_DECODE = 1.10
 
 
 def build(*features):
@@ -135,7 +135,7 @@ def slow_to_decode(counted):
              for name, figures in counted.items() if name.startswith("decode ") and guarded(name)]
     if len(pairs) < 14:
         sys.exit(f"run.py: only {len(pairs)} items were decoded")
-    return [f"{name}: {ratio:.2f} of serde_json" for name, ratio in pairs if ratio > DECODE_MAX]
+    return [f"{name}: {ratio:.2f} of serde_json" for name, ratio in pairs if ratio > MAX_DECODE]
 
 
 def main():

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use antiphon::{
-    CallId, Config, Connection, ErrorObject, Event, Id, Input, Instant, Json, StrayKind,
+    CallId, Config, Connection, ErrorObject, Event, Id, Input, Instant, Json, UnmatchedKind,
     VersionPolicy,
 };
 
@@ -89,17 +89,17 @@ fn give_up(conn: &mut Connection<u64>, how: u8, open: &mut Open) {
 
 /// The planted fault does not hear of an answer to nobody that came in pieces.
 fn is_lost(event: &Event<'_, u64>, in_pieces: bool) -> bool {
-    let Event::Stray(stray) = event else {
+    let Event::UnmatchedResponse(stray) = event else {
         return false;
     };
-    crate::PLANTED && in_pieces && matches!(stray.kind, StrayKind::Unknown(_))
+    crate::PLANTED && in_pieces && matches!(stray.kind, UnmatchedKind::Unknown(_))
 }
 
 /// A 1.0 peer may answer a notification with a null under a null id: nobody's fault.
-fn is_acknowledgement(config: Config, kind: &StrayKind<'_>) -> bool {
+fn is_acknowledgement(config: Config, kind: &UnmatchedKind<'_>) -> bool {
     let is_null =
-        matches!(kind, StrayKind::NullId(antiphon::Outcome::Ok(result)) if result.is_null());
-    is_null && config.version != VersionPolicy::V2Only
+        matches!(kind, UnmatchedKind::NullId(antiphon::Outcome::Ok(result)) if result.is_null());
+    is_null && config.dialect.version != VersionPolicy::V2Only
 }
 
 fn receive(
@@ -130,9 +130,9 @@ fn receive(
                 }
                 Event::Request(request) => answer(&mut conn, request),
                 // The limit is for answers, and for none that acknowledges a notification.
-                Event::Stray(stray) if matches!(stray.kind, StrayKind::Cancel) => {}
-                Event::Stray(stray) if is_acknowledgement(config, &stray.kind) => {}
-                Event::Stray(_) => strays += 1,
+                Event::UnmatchedResponse(stray) if matches!(stray.kind, UnmatchedKind::Cancel) => {}
+                Event::UnmatchedResponse(stray) if is_acknowledgement(config, &stray.kind) => {}
+                Event::UnmatchedResponse(_) => strays += 1,
                 Event::Malformed(_) => malformed += 1,
                 Event::Closed(_) => ends += 1,
                 _ => {}
@@ -141,14 +141,14 @@ fn receive(
         from += input.consumed();
         let held = to - from;
         assert!(
-            ends > 0 || held < config.input_bytes_max().max(1),
+            ends > 0 || held < config.max_input_bytes().max(1),
             "{held} bytes are left over"
         );
         assert_eq!(conn.calls_open(), open.len());
         let waiting = conn.transmit_queued() - conn.transmit_done();
         let holds = held + usize::try_from(waiting).expect("it is in memory");
         let bound = config.memory_bytes_max_for::<u64>();
-        assert!(ends > 0 || holds <= bound.saturating_add(config.input_bytes_max()));
+        assert!(ends > 0 || holds <= bound.saturating_add(config.max_input_bytes()));
         if ends > 0 {
             break;
         }

@@ -23,18 +23,18 @@ pub(crate) const STREAMS: [Framing; 4] = [
 pub(crate) fn config(bytes: &mut Bytes<'_>) -> Config {
     let mut config = preset(bytes.byte());
     config.framing = *bytes.one(&STREAMS);
-    config.message_bytes_max = 4096;
-    config.header_bytes_max = 100;
-    config.batch_items_max = 5;
-    config.batch_calls_max = 5;
-    config.requests_max = 4;
-    config.calls_max = 6;
-    config.batch_reply_bytes_max = 300;
-    config.outbox_bytes_soft = 1000;
-    config.outbox_bytes_max = 4000;
-    config.id_bytes_max = 30;
-    config.method_bytes_max = 30;
-    config.error_data_bytes_max = 60;
+    config.limits.max_message_bytes = 4096;
+    config.limits.max_header_bytes = 100;
+    config.limits.max_batch_items = 5;
+    config.limits.max_batch_calls = 5;
+    config.limits.max_open_requests = 4;
+    config.limits.max_open_calls = 6;
+    config.limits.max_batch_reply_bytes = 300;
+    config.limits.soft_max_outbox_bytes = 1000;
+    config.limits.max_outbox_bytes = 4000;
+    config.limits.max_id_bytes = 30;
+    config.limits.max_method_bytes = 30;
+    config.limits.max_error_data_bytes = 60;
     for _ in 0..bytes.byte() % 16 {
         knob(&mut config, bytes.byte(), bytes.byte());
     }
@@ -70,77 +70,77 @@ fn knob(config: &mut Config, which: u8, value: u8) {
         0 => config.role = [Role::Peer, Role::Client, Role::Server][of(3)],
         1 => {
             config.exchange = on;
-            config.missing_response_id =
+            config.dialect.missing_response_id =
                 [MissingResponseId::SoleExchange, MissingResponseId::Invalid][of(4) / 2];
         }
         2 => {
-            config.version = [
+            config.dialect.version = [
                 VersionPolicy::V2Only,
                 VersionPolicy::V1AndV2,
                 VersionPolicy::V1Only,
             ][of(3)];
         }
         3 => {
-            config.v1_null_id = [V1NullId::Silent, V1NullId::AckAllNull, V1NullId::Answer][of(3)];
+            config.dialect.v1_null_id = [V1NullId::Silent, V1NullId::AckAllNull, V1NullId::Answer][of(3)];
         }
-        4 => config.v1_missing_id = on,
-        5 => config.v1_in_batch = on,
-        6 => config.v1_named_params = on,
-        7 => config.v1_other_versions = on,
-        8 => config.null_params = [NullParams::Reject, NullParams::TreatAsAbsent][of(2)],
-        9 => config.lenient_responses = on,
-        10 => config.allow_null_id = on,
-        11 => config.null_ids = on,
-        12 => config.boolean_ids = on,
+        4 => config.dialect.v1_missing_id = on,
+        5 => config.dialect.v1_in_batch = on,
+        6 => config.dialect.v1_named_params = on,
+        7 => config.dialect.v1_other_versions = on,
+        8 => config.dialect.null_params = [NullParams::Reject, NullParams::TreatAsAbsent][of(2)],
+        9 => config.dialect.lenient_responses = on,
+        10 => config.dialect.allow_null_id = on,
+        11 => config.dialect.null_ids = on,
+        12 => config.dialect.boolean_ids = on,
         13 => {
-            config.invalid_request_id = [
+            config.dialect.invalid_request_id = [
                 InvalidRequestId::EchoIfReadable,
                 InvalidRequestId::AlwaysNull,
             ][of(2)];
         }
-        14 => config.unknown_id = [UnknownId::Null, UnknownId::Omit][of(2)],
-        15 => config.duplicate_ids = [DuplicateIds::Allow, DuplicateIds::Reject][of(2)],
+        14 => config.dialect.unknown_id = [UnknownId::Null, UnknownId::Omit][of(2)],
+        15 => config.dialect.duplicate_ids = [DuplicateIds::Allow, DuplicateIds::Reject][of(2)],
         16 => {
-            config.null_id_error = [
+            config.dialect.null_id_error = [
                 NullIdError::Report,
                 NullIdError::FailSole,
                 NullIdError::FailAll,
             ][of(3)];
         }
-        17 => config.batches = on,
-        18 => config.batch_order = [BatchOrder::Request, BatchOrder::Completion][of(2)],
+        17 => config.dialect.batches = on,
+        18 => config.dialect.batch_order = [BatchOrder::Request, BatchOrder::Completion][of(2)],
         19 => {
-            config.limit_errors = [
+            config.dialect.limit_errors = [
                 LimitErrors::Dedicated,
                 LimitErrors::Standard,
                 LimitErrors::FirstCall,
             ][of(3)];
         }
         20 => {
-            config.error_profile = [
+            config.dialect.error_profile = [
                 ErrorProfile::Antiphon,
                 ErrorProfile::WebSocketDraft,
                 ErrorProfile::Lsp,
                 ErrorProfile::Mcp,
             ][of(4)];
         }
-        21 => config.check_app_codes = on,
-        22 => config.echo_method_names = on,
-        23 => config.cancel_send = cancel_style(value),
-        24 => config.cancel_receive = cancel_style(value),
+        21 => config.dialect.check_app_codes = on,
+        22 => config.dialect.echo_method_names = on,
+        23 => config.dialect.cancel_send = cancel_style(value),
+        24 => config.dialect.cancel_receive = cancel_style(value),
         25 => {
-            config.cancel_match = [CancelMatch::Exact, CancelMatch::ExactThenText][of(2)];
+            config.dialect.cancel_match = [CancelMatch::Exact, CancelMatch::ExactThenText][of(2)];
         }
-        26 => config.cancel_on_timeout = on,
+        26 => config.dialect.cancel_on_timeout = on,
         27 => {
-            config.cancel_answer = [
+            config.dialect.cancel_answer = [
                 CancelAnswer::RequestCancelled,
                 CancelAnswer::Lsp,
                 CancelAnswer::Silent,
             ][of(3)];
         }
         28 => {
-            config.id_scheme = [
+            config.dialect.id_scheme = [
                 IdScheme::Sequential,
                 IdScheme::Prefixed("srv-"),
                 IdScheme::Prefixed("\"\u{e9}\\"),
@@ -148,24 +148,24 @@ fn knob(config: &mut Config, which: u8, value: u8) {
             ][of(4)];
         }
         29 => config.first_call = [0, 1, 7, (1 << 53) - 3, (1 << 53) - 1, u64::MAX][of(6)],
-        30 => config.escape_braces = on,
-        31 => config.message_bytes_max = size * 2,
-        32 => config.header_bytes_max = size,
-        33 => config.depth_max = value,
-        34 => config.batch_items_max = of(8),
-        35 => config.batch_reply_bytes_max = size * 4,
-        36 => config.batch_calls_max = of(8),
-        37 => config.id_bytes_max = size,
-        38 => config.method_bytes_max = size,
-        39 => config.error_data_bytes_max = size,
-        40 => config.calls_max = of(200),
-        41 => config.requests_max = of(70),
-        42 => config.outbox_bytes_soft = size * 8,
-        43 => config.outbox_bytes_max = size * 16,
-        44 => config.strays_max = u64::from(value % 4),
-        45 => config.malformed_max = u64::from(value % 4),
-        46 => config.frame_time_max = span(),
-        _ => (config.write_time_max, config.drain_time_max) = (span(), span()),
+        30 => config.dialect.escape_braces = on,
+        31 => config.limits.max_message_bytes = size * 2,
+        32 => config.limits.max_header_bytes = size,
+        33 => config.limits.max_depth = value,
+        34 => config.limits.max_batch_items = of(8),
+        35 => config.limits.max_batch_reply_bytes = size * 4,
+        36 => config.limits.max_batch_calls = of(8),
+        37 => config.limits.max_id_bytes = size,
+        38 => config.limits.max_method_bytes = size,
+        39 => config.limits.max_error_data_bytes = size,
+        40 => config.limits.max_open_calls = of(200),
+        41 => config.limits.max_open_requests = of(70),
+        42 => config.limits.soft_max_outbox_bytes = size * 8,
+        43 => config.limits.max_outbox_bytes = size * 16,
+        44 => config.limits.max_unmatched_responses = u64::from(value % 4),
+        45 => config.limits.max_malformed_messages = u64::from(value % 4),
+        46 => config.timeouts.message_timeout = span(),
+        _ => (config.timeouts.write_timeout, config.timeouts.drain_timeout) = (span(), span()),
     }
 }
 

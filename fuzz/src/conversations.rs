@@ -19,7 +19,7 @@ pub fn run(data: &[u8]) {
     let Ok((framing, splits, conversation)) = read(data) else {
         return;
     };
-    let config = Config::new().with_framing(framing);
+    let config = Config::new().framing(framing);
     let whole = play(config, &conversation);
     assert_eq!(conversation.arrivals().concat(), conversation.stream());
     if framing == Framing::Messages {

@@ -57,8 +57,8 @@ pub(crate) fn in_words<T>(event: &Event<'_, T>) {
         }
         Event::Malformed(malformed) => malformed.cause.to_string(),
         Event::Refused(refused) => refused.cause.to_string(),
-        Event::Stray(stray) => {
-            if let antiphon::StrayKind::NullId(Outcome::Err(error)) = &stray.kind {
+        Event::UnmatchedResponse(stray) => {
+            if let antiphon::UnmatchedKind::NullId(Outcome::Err(error)) = &stray.kind {
                 let _ = error.is_over_limit();
             }
             stray.kind.to_string()
@@ -145,7 +145,7 @@ fn said_in_words() {
         (ErrorProfile::Mcp, -32603),
     ] {
         let mut config = Config::new();
-        (config.error_profile, config.cancel_answer) = (profile, CancelAnswer::Silent);
+        (config.dialect.error_profile, config.dialect.cancel_answer) = (profile, CancelAnswer::Silent);
         let mut conn: Connection<u64> = Connection::new(config);
         let mut asked = Input::text(r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
         let Some(Event::Request(request)) = conn.poll_event(&mut asked) else {
@@ -184,7 +184,7 @@ fn answers_that_name_no_call() {
     ] {
         for meaning in [MissingResponseId::SoleExchange, MissingResponseId::Invalid] {
             let mut config = Config::new().for_client_exchange();
-            config.missing_response_id = meaning;
+            config.dialect.missing_response_id = meaning;
             let mut conn: Connection<u64> = Connection::new(config);
             conn.call("m", (), None, 0).expect("there is room");
             conn.consume_transmit(usize::MAX);
@@ -242,7 +242,7 @@ fn raw_json_elsewhere() {
 /// What was not read for a while has its time for a message anew.
 fn a_pause_while_a_message_comes() {
     let mut config = Config::new();
-    config.frame_time_max = Some(Duration::from_millis(5));
+    config.timeouts.message_timeout = Some(Duration::from_millis(5));
     let mut conn: Connection<u64> = Connection::new(config);
     assert!(conn.poll_event(&mut Input::stream(b"{")).is_none());
     conn.handle_time(Instant::from_millis(9));
@@ -263,7 +263,7 @@ fn id(text: &str) -> Id<'_> {
 /// Who takes nothing new says so with the code of the profile.
 fn draining() {
     let mut config = Config::new();
-    config.error_profile = ErrorProfile::WebSocketDraft;
+    config.dialect.error_profile = ErrorProfile::WebSocketDraft;
     let mut conn: Connection<u64> = Connection::new(config);
     conn.call("m", (), None, 0).expect("it is the first");
     conn.drain();
@@ -290,7 +290,7 @@ fn huge_exponents() {
 /// A frame that is begun and not finished ends the connection in time.
 fn half_a_frame() {
     let mut config = Config::new();
-    config.frame_time_max = Some(Duration::from_millis(5));
+    config.timeouts.message_timeout = Some(Duration::from_millis(5));
     let mut conn: Connection<u64> = Connection::new(config);
     assert!(conn.poll_event(&mut Input::stream(b"{")).is_none());
     conn.handle_timeout(Instant::from_millis(5));
@@ -302,7 +302,7 @@ fn half_a_frame() {
 /// Less of a batch than was shown before tells nothing; another message ends a half-told one.
 fn shown_otherwise() {
     let mut config = Config::new();
-    config.null_id_error = NullIdError::FailAll;
+    config.dialect.null_id_error = NullIdError::FailAll;
     let mut conn: Connection<u64> = Connection::new(config);
     let batch = br#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]
 "#;
@@ -333,7 +333,7 @@ fn an_exchange_without_an_answer() {
         Framer::new(config.framing, 10, 10).framing(),
         Framing::Messages
     );
-    assert!(config.memory_bytes_max() > 0);
+    assert!(config.max_memory_bytes() > 0);
     let mut conn: Connection<u64> = Connection::new(config);
     conn.call("m", (), None, 0).expect("it is the first");
     assert!(conn.take_transmit(&mut Vec::new()));
@@ -386,7 +386,7 @@ fn the_last_numbers() {
     ];
     for (prefix, end) in cut {
         config.first_call = 1;
-        config.id_scheme = IdScheme::Prefixed(prefix);
+        config.dialect.id_scheme = IdScheme::Prefixed(prefix);
         let mut conn: Connection<u64> = Connection::new(config);
         conn.call("m", (), None, 0).expect("it is the first");
         let sent = conn.poll_transmit().expect("it is sent");
@@ -463,7 +463,7 @@ fn another_connections() {
 /// An error to all calls ends those that were open when it came, and no later one.
 fn a_call_made_while_an_error_is_told() {
     let mut config = Config::new();
-    config.null_id_error = NullIdError::FailAll;
+    config.dialect.null_id_error = NullIdError::FailAll;
     let mut conn: Connection<u64> = Connection::new(config);
     for tag in 0..40 {
         let call = conn.call("m", (), None, tag).expect("there is room");
@@ -485,7 +485,7 @@ fn a_call_made_while_an_error_is_told() {
 /// Braces that are escaped make a batch too large only when it is sent. Nothing of it is left.
 fn braces_that_make_a_batch_too_large() {
     let mut config = Config::new();
-    (config.escape_braces, config.outbox_bytes_max) = (true, 100);
+    (config.dialect.escape_braces, config.limits.max_outbox_bytes) = (true, 100);
     let mut conn: Connection<u64> = Connection::new(config);
     let mut batch = conn.batch(None);
     batch
@@ -522,8 +522,8 @@ fn known_when_built() {
     }
     const fn few(framing: Framing) -> Config {
         let mut config = Config::new();
-        (config.framing, config.batches) = (framing, false);
-        config.cancel_receive = CancelStyle::None;
+        (config.framing, config.dialect.batches) = (framing, false);
+        config.dialect.cancel_receive = CancelStyle::None;
         config
     }
     let messages = [
@@ -580,11 +580,11 @@ fn heard<T: fmt::Debug, S: Settings>(
 /// Limits may be as large as numbers are. What is announced then is no less.
 fn limits_without_end() {
     let mut config = Config::new();
-    config.calls_max = usize::MAX;
-    config.id_bytes_max = usize::MAX;
-    config.outbox_bytes_soft = usize::MAX;
-    config.outbox_bytes_max = usize::MAX;
-    assert_eq!(config.memory_bytes_max(), usize::MAX);
+    config.limits.max_open_calls = usize::MAX;
+    config.limits.max_id_bytes = usize::MAX;
+    config.limits.soft_max_outbox_bytes = usize::MAX;
+    config.limits.max_outbox_bytes = usize::MAX;
+    assert_eq!(config.max_memory_bytes(), usize::MAX);
     let mut conn: Connection<u64> = Connection::new(config);
     conn.call("m", (), None, 7).expect("it is the first");
     assert!(conn.take_transmit(&mut Vec::new()));

@@ -15,25 +15,25 @@ use antiphon::{
     CancelStyle, CloseReason, Closed, Config, Framing, OwnedNotification, OwnedOutcome,
 };
 use antiphon_net::{
-    CallError, Driver, Link, Options, Peer, PendingCall, Report, Request, Responder, Service,
-    SharedRuntime, StrayReport, drive_on,
+    CallError, Driver, Link, ConnectionConfig, Peer, PendingCall, Report, Request, Responder, Service,
+    SharedRuntime, UnmatchedDetails, drive_on,
 };
 
 use crate::bytes::Bytes;
 use alone::Alone;
 use transport::{Clockwork, Pipe, Wire};
 
-const STEPS_MAX: usize = 200;
+const MAX_STEPS: usize = 200;
 
 /// How often time is let pass at the end, until all is over.
-const TURNS_MAX: usize = 500;
+const MAX_TURNS: usize = 500;
 
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut world = World::new(config(&mut bytes));
     let off = bytes.word();
     let hot = bytes.byte();
-    for _ in 0..STEPS_MAX {
+    for _ in 0..MAX_STEPS {
         let Some(which) = bytes.some() else { break };
         // Swarm: what is off in this run is never done.
         if off >> (which % 16) & 1 == 0 {
@@ -53,16 +53,16 @@ fn config(bytes: &mut Bytes<'_>) -> Config {
     ]);
     // What is given up before it has begun is answered without the service, so that only who
     // drives the connection knows the place of that answer: cancels of the peer's have their tests.
-    config.cancel_receive = CancelStyle::None;
-    config.cancel_send = *bytes.one(&[CancelStyle::None, CancelStyle::Lsp]);
-    config.message_bytes_max = 200;
-    config.requests_max = 1 + bytes.below(6);
+    config.dialect.cancel_receive = CancelStyle::None;
+    config.dialect.cancel_send = *bytes.one(&[CancelStyle::None, CancelStyle::Lsp]);
+    config.limits.max_message_bytes = 200;
+    config.limits.max_open_requests = 1 + bytes.below(6);
     // How much waits depends on the transport; these limits have their own tests.
-    (config.outbox_bytes_soft, config.outbox_bytes_max) = (1 << 30, 1 << 30);
+    (config.limits.soft_max_outbox_bytes, config.limits.max_outbox_bytes) = (1 << 30, 1 << 30);
     (
-        config.frame_time_max,
-        config.write_time_max,
-        config.drain_time_max,
+        config.timeouts.message_timeout,
+        config.timeouts.write_timeout,
+        config.timeouts.drain_timeout,
     ) = (None, None, None);
     config
 }
@@ -166,7 +166,7 @@ impl Service for Echo {
         let line = match report {
             Report::Malformed { cause, text, .. } => format!("{cause:?} {text:?}"),
             Report::Refused { cause, id, .. } => format!("{cause:?} {id:?}"),
-            Report::Stray { kind, id } => format!("{} {id:?}", stray(&kind)),
+            Report::UnmatchedResponse { kind, id } => format!("{} {id:?}", stray(&kind)),
             // What the transport did.
             _ => return,
         };
@@ -215,8 +215,8 @@ impl World {
         let wire = Shared::new(Mutex::new(Wire::new(Arc::clone(&notes))));
         let clock = Arc::new(Clockwork::default());
         let service = Arc::new(Echo(Arc::clone(&notes)));
-        let mut options = Options::from(config);
-        options.handlers_max = 2;
+        let mut options = ConnectionConfig::from(config);
+        options.max_running_requests = 2;
         let runtime: SharedRuntime = Arc::clone(&clock) as SharedRuntime;
         let link = Link::new(Pipe(Arc::clone(&wire)));
         let (peer, driver) = drive_on(link, options, Arc::clone(&service), &runtime);
@@ -448,7 +448,7 @@ impl World {
             if self.driver.is_none() {
                 break;
             }
-            assert!(turn < TURNS_MAX, "it never ends: {:?}", self.driver);
+            assert!(turn < MAX_TURNS, "it never ends: {:?}", self.driver);
             let next = self.clock.next().unwrap_or(self.clock.millis() + 1);
             self.clock.pass(next.max(self.clock.millis() + 1));
         }
@@ -504,11 +504,11 @@ impl World {
     }
 }
 
-fn stray(kind: &StrayReport) -> &'static str {
+fn stray(kind: &UnmatchedDetails) -> &'static str {
     match kind {
-        StrayReport::Late(_) => "late",
-        StrayReport::Unknown(_) => "unknown",
-        StrayReport::NullId(_) => "null",
+        UnmatchedDetails::Late(_) => "late",
+        UnmatchedDetails::Unknown(_) => "unknown",
+        UnmatchedDetails::NullId(_) => "null",
         _ => "cancel",
     }
 }

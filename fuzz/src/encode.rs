@@ -15,14 +15,14 @@ use crate::config::config;
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut config = config(&mut bytes);
-    config.depth_max = 128;
-    config.message_bytes_max = 1 << 20;
-    config.outbox_bytes_soft = 1 << 20;
-    config.outbox_bytes_max = 1 << 22;
-    config.method_bytes_max = 4096;
-    config.header_bytes_max = 4096;
-    config.id_bytes_max = 4096;
-    (config.calls_max, config.requests_max) = (16, 16);
+    config.limits.max_depth = 128;
+    config.limits.max_message_bytes = 1 << 20;
+    config.limits.soft_max_outbox_bytes = 1 << 20;
+    config.limits.max_outbox_bytes = 1 << 22;
+    config.limits.max_method_bytes = 4096;
+    config.limits.max_header_bytes = 4096;
+    config.limits.max_id_bytes = 4096;
+    (config.limits.max_open_calls, config.limits.max_open_requests) = (16, 16);
     let method = String::from_utf8_lossy(bytes.some_bytes()).into_owned();
     let value = Any::read(&mut bytes, 0);
     let written = like_serde_json(&value);
@@ -337,7 +337,7 @@ fn call(config: Config, method: &str, value: &Any<'_>, written: Json<'_>) {
             heard += 1;
         }
         // Limits, and 1.0's ways, may differ from what the sender could know.
-        Event::Refused(_) | Event::Malformed(_) | Event::Stray(_) | Event::Cancelled(_) => {
+        Event::Refused(_) | Event::Malformed(_) | Event::UnmatchedResponse(_) | Event::Cancelled(_) => {
             heard += 1
         }
         Event::Response(_) => panic!("nobody answered"),

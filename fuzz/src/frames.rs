@@ -8,16 +8,16 @@ use crate::config::STREAMS;
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let framing = *bytes.one(&STREAMS);
-    let frame_bytes_max = usize::from(bytes.byte());
-    let header_bytes_max = usize::from(bytes.byte());
+    let max_frame_bytes = usize::from(bytes.byte());
+    let max_header_bytes = usize::from(bytes.byte());
     let steps = [bytes.byte(), bytes.byte()].map(|step| usize::from(step) + 1);
     let stream = bytes.rest();
-    let framer = || Framer::new(framing, frame_bytes_max, header_bytes_max);
+    let framer = || Framer::new(framing, max_frame_bytes, max_header_bytes);
     let whole = cut(framer(), stream, [stream.len().max(1); 2]);
     for steps in [steps, [1, 1]] {
         assert_eq!(whole, cut(framer(), stream, steps), "in steps of {steps:?}");
     }
-    message(stream, frame_bytes_max);
+    message(stream, max_frame_bytes);
     // A framer that starts again is as good as new.
     let mut used = framer();
     let _ = used.cut(stream, true); // Whatever it says, it is to be forgotten.
@@ -26,13 +26,13 @@ pub fn run(data: &[u8]) {
 }
 
 /// Where the transport keeps messages apart, what is shown is one, whole or too large.
-fn message(shown: &[u8], frame_bytes_max: usize) {
-    let mut framer = Framer::new(Framing::Messages, frame_bytes_max, 0);
-    assert!(frame_bytes_max <= framer.input_bytes_max());
+fn message(shown: &[u8], max_frame_bytes: usize) {
+    let mut framer = Framer::new(Framing::Messages, max_frame_bytes, 0);
+    assert!(max_frame_bytes <= framer.max_input_bytes());
     let taken = shown.len();
     let wanted = match taken {
         0 => Cut::Incomplete { taken },
-        _ if taken > frame_bytes_max => {
+        _ if taken > max_frame_bytes => {
             let bytes = Some(taken as u64);
             Cut::Oversize { bytes, taken }
         }
@@ -87,7 +87,7 @@ fn cut(mut framer: Framer, stream: &[u8], steps: [usize; 2]) -> Vec<String> {
                 from += taken;
                 assert!(from <= to && !at_end);
                 assert!(
-                    to - from < framer.input_bytes_max().max(1),
+                    to - from < framer.max_input_bytes().max(1),
                     "too much is left"
                 );
                 // Fewer bytes than before, or none, change nothing.

@@ -8,7 +8,7 @@ use antiphon::{Id, Json, JsonKind, JsonString, OwnedJson, SyntaxErrorKind};
 use crate::naive::{self, Kind, Node};
 
 /// How many brackets may be open at once in a text.
-const DEPTH_MAX: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// What the scanner says; the planted fault takes a lone leading surrogate in a name for a mistake.
 fn read(data: &[u8]) -> Option<Json<'_>> {
@@ -29,7 +29,7 @@ fn read(data: &[u8]) -> Option<Json<'_>> {
 
 pub fn run(data: &[u8]) {
     let ours = read(data);
-    let reference = naive::parse(data, DEPTH_MAX);
+    let reference = naive::parse(data, MAX_DEPTH);
     assert_eq!(
         ours.is_some(),
         reference.is_some(),
@@ -193,7 +193,7 @@ fn whole(json: Json<'_>, node: &Node, text: &[u8]) {
     assert_eq!(owned.as_str(), json.as_str());
     match OwnedJson::from_value(&json) {
         Ok(copied) => {
-            let again = naive::parse(copied.as_str().as_bytes(), DEPTH_MAX);
+            let again = naive::parse(copied.as_str().as_bytes(), MAX_DEPTH);
             assert!(again.is_some_and(|again| again.end == copied.as_str().len()));
             assert!(!copied.as_str().contains(['\n', '\r']));
         }

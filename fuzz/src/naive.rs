@@ -44,13 +44,13 @@ impl Node {
     }
 }
 
-/// The one value of a text; none if it is not JSON, or opens more than `depth_max` brackets.
-pub(crate) fn parse(text: &[u8], depth_max: usize) -> Option<Node> {
+/// The one value of a text; none if it is not JSON, or opens more than `max_depth` brackets.
+pub(crate) fn parse(text: &[u8], max_depth: usize) -> Option<Node> {
     std::str::from_utf8(text).ok()?;
     let mut reader = Reader {
         text,
         at: 0,
-        depth_max,
+        max_depth,
     };
     if text.starts_with(&[0xEF, 0xBB, 0xBF]) {
         reader.at = 3;
@@ -64,7 +64,7 @@ pub(crate) fn parse(text: &[u8], depth_max: usize) -> Option<Node> {
 struct Reader<'t> {
     text: &'t [u8],
     at: usize,
-    depth_max: usize,
+    max_depth: usize,
 }
 
 impl Reader<'_> {
@@ -103,7 +103,7 @@ impl Reader<'_> {
 
     fn array(&mut self, depth: usize) -> Option<Vec<Node>> {
         let mut elements = Vec::new();
-        if depth > self.depth_max {
+        if depth > self.max_depth {
             return None;
         }
         self.at += 1;
@@ -124,7 +124,7 @@ impl Reader<'_> {
 
     fn object(&mut self, depth: usize) -> Option<Vec<(Node, Node)>> {
         let mut members = Vec::new();
-        if depth > self.depth_max {
+        if depth > self.max_depth {
             return None;
         }
         self.at += 1;

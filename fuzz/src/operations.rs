@@ -7,7 +7,7 @@ use crate::reference::Rules;
 use crate::run::{Hear, Op, Said, run as step};
 
 /// No run is longer.
-const STEPS_MAX: usize = 200;
+const MAX_STEPS: usize = 200;
 
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
     let off = u32::from(bytes.word()) | u32::from(bytes.byte()) << 16;
     let hot = bytes.byte();
     let mut ops = Vec::new();
-    while !bytes.is_empty() && ops.len() < STEPS_MAX {
+    while !bytes.is_empty() && ops.len() < MAX_STEPS {
         let which = bytes.byte() % 40;
         let op = op(which, &mut bytes, hot);
         if off & bit(&op) == 0 {
@@ -79,9 +79,9 @@ fn rules(bytes: &mut Bytes<'_>) -> Rules {
             ErrorProfile::Lsp,
             ErrorProfile::Mcp,
         ][usize::from(knobs >> 9) % 4],
-        calls_max: 1 + bytes.below(11),
-        requests_max: 1 + bytes.below(5),
-        batch_items_max: 1 + bytes.below(3),
+        max_open_calls: 1 + bytes.below(11),
+        max_open_requests: 1 + bytes.below(5),
+        max_batch_items: 1 + bytes.below(3),
         soft: 40 + usize::from(bytes.byte()) * 8,
         write_time: span(bytes.byte()),
         drain_time: span(bytes.byte()),

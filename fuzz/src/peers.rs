@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use antiphon::{
     CallId, CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ErrorObject, Event,
-    Framing, Input, Instant, Outcome, ReplyToken, Request, Response, StrayKind,
+    Framing, Input, Instant, Outcome, ReplyToken, Request, Response, UnmatchedKind,
 };
 
 use crate::bytes::Bytes;
 use crate::config::STREAMS;
 
-const STEPS_MAX: usize = 300;
+const MAX_STEPS: usize = 300;
 
 /// How often both sides take a turn until all is settled, once the wire is whole again.
-const TURNS_MAX: usize = 2000;
+const MAX_TURNS: usize = 2000;
 
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
     let off = bytes.word();
     let hot = bytes.byte();
     let mut world = World::new(config);
-    for _ in 0..STEPS_MAX {
+    for _ in 0..MAX_STEPS {
         let Some(which) = bytes.some() else { break };
         let (op, side) = (which % 16, usize::from(which >> 4 & 1));
         // Swarm: what is off in this run is never done.
@@ -35,31 +35,31 @@ pub fn run(data: &[u8]) {
 }
 
 fn config(bytes: &mut Bytes<'_>) -> Config {
-    let mut config = Config::new().with_framing(*bytes.one(&STREAMS));
+    let mut config = Config::new().framing(*bytes.one(&STREAMS));
     // A side that has not written a byte yet cannot know what the other will speak.
     if config.framing == Framing::Detect {
         config.framing = Framing::Newline;
     }
     let knobs = bytes.byte();
-    (config.cancel_send, config.cancel_receive) = match knobs & 3 {
+    (config.dialect.cancel_send, config.dialect.cancel_receive) = match knobs & 3 {
         0 => (CancelStyle::None, CancelStyle::None),
         1 => (CancelStyle::Mcp, CancelStyle::Mcp),
         _ => (CancelStyle::Lsp, CancelStyle::Lsp),
     };
-    config.cancel_answer = match knobs >> 2 & 3 {
+    config.dialect.cancel_answer = match knobs >> 2 & 3 {
         0 => CancelAnswer::Silent,
         1 => CancelAnswer::Lsp,
         _ => CancelAnswer::RequestCancelled,
     };
-    config.cancel_on_timeout = knobs & 16 != 0;
-    config.calls_max = 1 + bytes.below(12);
-    config.requests_max = 1 + bytes.below(12);
-    config.batch_items_max = 4;
-    config.batch_calls_max = 4;
-    config.outbox_bytes_soft = 64 + usize::from(bytes.byte()) * 8;
+    config.dialect.cancel_on_timeout = knobs & 16 != 0;
+    config.limits.max_open_calls = 1 + bytes.below(12);
+    config.limits.max_open_requests = 1 + bytes.below(12);
+    config.limits.max_batch_items = 4;
+    config.limits.max_batch_calls = 4;
+    config.limits.soft_max_outbox_bytes = 64 + usize::from(bytes.byte()) * 8;
     // Deadlines of the wire are a fault of the wire: other targets have them.
-    (config.frame_time_max, config.write_time_max) = (None, None);
-    config.drain_time_max = (knobs & 32 != 0).then(|| Duration::from_millis(200));
+    (config.timeouts.message_timeout, config.timeouts.write_timeout) = (None, None);
+    config.timeouts.drain_timeout = (knobs & 32 != 0).then(|| Duration::from_millis(200));
     config
 }
 
@@ -238,7 +238,7 @@ impl World {
             // The dialect, or the end, may leave no way to say it. Where the answer is silence the
             // call waits for its deadline, or is given up when the wire heals.
             let asked = side.conn.ask_cancel(call).is_ok();
-            if asked && self.config.cancel_answer == CancelAnswer::Silent {
+            if asked && self.config.dialect.cancel_answer == CancelAnswer::Silent {
                 side.asked.push(call);
             }
             return;
@@ -292,7 +292,7 @@ impl World {
         let rest = &inbox[input.consumed()..];
         let here = &mut self.sides[side];
         here.inbox = rest.to_vec();
-        assert!(here.inbox.len() <= here.conn.config().input_bytes_max());
+        assert!(here.inbox.len() <= here.conn.config().max_input_bytes());
         let next = here.conn.poll_timeout();
         assert!(
             next.is_none_or(|next| next > self.now),
@@ -323,8 +323,8 @@ impl World {
                 }
             }
             Event::Refused(refused) => assert!(refused.answered.is_some()),
-            Event::Stray(stray) => match stray.kind {
-                StrayKind::Late(_) => {
+            Event::UnmatchedResponse(stray) => match stray.kind {
+                UnmatchedKind::Late(_) => {
                     let id = stray
                         .id
                         .expect("what comes late has an id")
@@ -332,7 +332,7 @@ impl World {
                         .to_string();
                     assert!(here.given_up.contains(&id), "{id} is answered twice");
                 }
-                StrayKind::Cancel => {}
+                UnmatchedKind::Cancel => {}
                 kind => panic!("an answer to nothing: {kind:?}"),
             },
             Event::Malformed(malformed) => panic!("misunderstood: {malformed:?}"),
@@ -376,7 +376,7 @@ impl World {
         for side in &self.sides {
             assert_eq!(side.conn.calls_open(), side.open.len());
             assert!(side.conn.requests_open() >= side.held.len() || side.ended);
-            assert!(side.conn.requests_open() <= self.config.requests_max.max(4) + 4);
+            assert!(side.conn.requests_open() <= self.config.limits.max_open_requests.max(4) + 4);
         }
     }
 
@@ -413,7 +413,7 @@ impl World {
 
     /// Everything that can be moved is, and everything that waits is answered, until all is still.
     fn settle(&mut self) {
-        for _ in 0..TURNS_MAX {
+        for _ in 0..MAX_TURNS {
             for side in 0..2 {
                 self.transmit(side, usize::MAX);
             }

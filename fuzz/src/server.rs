@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
         server.receive(Input::message(message));
     }
     if ways & 1 == 1 {
-        server.receive(Input::oversize(config.message_bytes_max as u64 + 1));
+        server.receive(Input::oversize(config.limits.max_message_bytes as u64 + 1));
     }
     if ways & 2 == 2 {
         server.conn.handle_timeout(Instant::from_millis(300));
@@ -202,7 +202,7 @@ impl Server {
     fn match_up(&mut self, said: Said) -> Option<i64> {
         let Said { id, code, is_null } = said;
         // A peer that counts braces gets those of an id escaped, too.
-        let plain = |id: &str| match self.conn.config().escape_braces {
+        let plain = |id: &str| match self.conn.config().dialect.escape_braces {
             true => id.replace("\\u007b", "{").replace("\\u007d", "}"),
             false => id.into(),
         };
@@ -250,11 +250,11 @@ impl Said {
 }
 
 fn cancel_code(config: &Config) -> i64 {
-    match config.cancel_answer {
+    match config.dialect.cancel_answer {
         CancelAnswer::Lsp => codes::LSP_REQUEST_CANCELLED,
         CancelAnswer::RequestCancelled => codes::REQUEST_CANCELLED,
         // The handler gives up what the peer has not cancelled: nobody is silent about that.
-        CancelAnswer::Silent => match config.error_profile {
+        CancelAnswer::Silent => match config.dialect.error_profile {
             ErrorProfile::Lsp => codes::LSP_REQUEST_CANCELLED,
             ErrorProfile::Mcp => codes::INTERNAL_ERROR,
             _ => codes::REQUEST_CANCELLED,

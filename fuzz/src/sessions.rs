@@ -12,19 +12,19 @@ use crate::PLANTED;
 use crate::bytes::Bytes;
 use crate::config::config;
 
-const STEPS_MAX: usize = 300;
+const MAX_STEPS: usize = 300;
 
 /// How often both sides take a turn until both are over.
-const TURNS_MAX: usize = 200;
+const MAX_TURNS: usize = 200;
 
 /// How much may be on its way to a side before more is thrown away.
-const WIRE_BYTES_MAX: usize = 20_000;
+const MAX_WIRE_BYTES: usize = 20_000;
 
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut world = World::new(&mut bytes);
     let off = bytes.word();
-    for _ in 0..STEPS_MAX {
+    for _ in 0..MAX_STEPS {
         let Some(which) = bytes.some() else { break };
         let (op, side) = (which % 16, usize::from(which >> 4 & 1));
         // Swarm: what is off in this run is never done.
@@ -52,7 +52,7 @@ impl Side {
     fn new(bytes: &mut Bytes<'_>) -> Self {
         let mut session = SessionConfig::from(config(bytes));
         let knobs = bytes.byte();
-        session.config.drain_time_max = session.config.drain_time_max.or(Some(LONG));
+        session.config.timeouts.drain_timeout = session.config.timeouts.drain_timeout.or(Some(LONG));
         session.max_queued_messages = 1 + bytes.below(8);
         session.max_queued_bytes = 40 * (1 + bytes.below(40));
         session.refuse_http = knobs & 1 != 0;
@@ -276,7 +276,7 @@ impl World {
     fn write(&mut self, at: usize) {
         if let Some(output) = self.sides[at].taken.take() {
             let wire = &mut self.sides[1 - at].wire;
-            if wire.len() < WIRE_BYTES_MAX {
+            if wire.len() < MAX_WIRE_BYTES {
                 wire.extend(output);
             }
             self.sides[at].session.handle_written();
@@ -296,7 +296,7 @@ impl World {
 
     /// Has both sides take their turns, ends their inputs, and lets time go by until all is over.
     fn end(&mut self) {
-        for turn in 0..TURNS_MAX {
+        for turn in 0..MAX_TURNS {
             for at in [0, 1] {
                 // A write that never ends is bounded by time alone.
                 self.sides[at].take_output();

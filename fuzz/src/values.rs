@@ -30,8 +30,8 @@ pub fn run(data: &[u8]) {
 /// A read buffer holds what a vector would, within its bound. The planted fault forgets a byte
 /// when much is taken at once.
 fn buffer(bytes: &mut Bytes<'_>) {
-    let bytes_max = usize::from(bytes.word()) * 4 + 1;
-    let mut buffer = ReadBuffer::new(bytes_max);
+    let max_bytes = usize::from(bytes.word()) * 4 + 1;
+    let mut buffer = ReadBuffer::new(max_bytes);
     let mut plain: Vec<u8> = Vec::new();
     for _ in 0..200 {
         let Some(which) = bytes.some() else { break };
@@ -39,7 +39,7 @@ fn buffer(bytes: &mut Bytes<'_>) {
         match which % 4 {
             0 | 1 => {
                 let spare = buffer.spare();
-                assert!(!spare.is_empty() || plain.len() == bytes_max);
+                assert!(!spare.is_empty() || plain.len() == max_bytes);
                 let n = n.min(spare.len());
                 spare[..n].fill(which);
                 buffer.advance(n);
@@ -58,8 +58,8 @@ fn buffer(bytes: &mut Bytes<'_>) {
         assert_eq!(buffer.filled(), plain);
         assert_eq!(buffer.len(), plain.len());
         assert_eq!(buffer.is_empty(), plain.is_empty());
-        assert!(buffer.capacity() <= buffer.capacity_max());
-        assert_eq!(buffer.capacity_max(), bytes_max);
+        assert!(buffer.capacity() <= buffer.max_capacity());
+        assert_eq!(buffer.max_capacity(), max_bytes);
     }
 }
 
@@ -297,14 +297,14 @@ fn refusals(bytes: &mut Bytes<'_>) {
 /// The announced bounds grow with the limits, and hold what a connection announces at once.
 fn memory(bytes: &mut Bytes<'_>) {
     let mut config = crate::config::config(bytes);
-    let small = (config.memory_bytes_max(), config.input_bytes_max());
+    let small = (config.max_memory_bytes(), config.max_input_bytes());
     assert!(small.0 <= config.memory_bytes_max_for::<[u64; 4]>());
-    config.message_bytes_max *= 2;
-    config.calls_max *= 2;
-    config.requests_max += usize::from(bytes.byte());
-    config.outbox_bytes_max += usize::from(bytes.word());
-    assert!(small.0 <= config.memory_bytes_max());
-    assert!(small.1 <= config.input_bytes_max());
+    config.limits.max_message_bytes *= 2;
+    config.limits.max_open_calls *= 2;
+    config.limits.max_open_requests += usize::from(bytes.byte());
+    config.limits.max_outbox_bytes += usize::from(bytes.word());
+    assert!(small.0 <= config.max_memory_bytes());
+    assert!(small.1 <= config.max_input_bytes());
     let exchange = config.for_client_exchange();
     assert_eq!(
         (exchange.role, exchange.framing),
@@ -313,8 +313,8 @@ fn memory(bytes: &mut Bytes<'_>) {
     let socket = config.for_websocket();
     assert_eq!(socket.framing, Framing::Messages);
     assert!(
-        socket.limit_errors != LimitErrors::Dedicated
-            || config.limit_errors == LimitErrors::Dedicated
+        socket.dialect.limit_errors != LimitErrors::Dedicated
+            || config.dialect.limit_errors == LimitErrors::Dedicated
     );
     assert_eq!(Config::default(), Config::new());
     let mut conn: Connection<u64> = Connection::new(config);

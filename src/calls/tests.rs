@@ -1,10 +1,10 @@
 use super::Calls;
 use crate::deadlines::NEVER;
-use crate::id::CALL_NUMBER_MAX;
+use crate::id::MAX_CALL_NUMBER;
 use alloc::vec::Vec;
 
 fn open(calls: &mut Calls<u64>, deadline: u64) -> u64 {
-    let number = calls.reserve(1024, CALL_NUMBER_MAX).unwrap();
+    let number = calls.reserve(1024, MAX_CALL_NUMBER).unwrap();
     calls.open_call(number, deadline, number * 10);
     number
 }
@@ -29,7 +29,7 @@ fn numbers_are_a_sequence_that_skips_what_is_still_open() {
 fn the_ring_fills_to_the_last_slot_and_keeps_every_call() {
     let mut calls = Calls::new(1);
     let numbers: Vec<u64> = (0..1024).map(|_| open(&mut calls, NEVER)).collect();
-    assert_eq!(calls.reserve(1024, CALL_NUMBER_MAX), None);
+    assert_eq!(calls.reserve(1024, MAX_CALL_NUMBER), None);
     assert_eq!(calls.oldest(), Some(1));
     assert_eq!(calls.take(500), Some(5000));
     let reused = open(&mut calls, NEVER);
@@ -44,10 +44,10 @@ fn the_ring_fills_to_the_last_slot_and_keeps_every_call() {
 
 #[test]
 fn the_sequence_ends_at_its_last_number() {
-    let mut calls: Calls<()> = Calls::new(CALL_NUMBER_MAX);
-    let last = calls.reserve(8, CALL_NUMBER_MAX).unwrap();
+    let mut calls: Calls<()> = Calls::new(MAX_CALL_NUMBER);
+    let last = calls.reserve(8, MAX_CALL_NUMBER).unwrap();
     calls.open_call(last, NEVER, ());
-    assert_eq!(calls.reserve(8, CALL_NUMBER_MAX), None);
+    assert_eq!(calls.reserve(8, MAX_CALL_NUMBER), None);
 }
 
 #[test]
@@ -95,19 +95,19 @@ fn the_ring_doubles_at_seven_eighths_and_is_never_larger_than_its_limit() {
 
 #[test]
 fn a_table_that_is_full_stays_below_its_bound_and_comes_half_way() {
-    for calls_max in [1, 7, 8, 9, 64, 65, 1024, 4096] {
+    for max_open_calls in [1, 7, 8, 9, 64, 65, 1024, 4096] {
         let mut calls = Calls::new(1);
-        while let Some(number) = calls.reserve(calls_max, CALL_NUMBER_MAX) {
+        while let Some(number) = calls.reserve(max_open_calls, MAX_CALL_NUMBER) {
             calls.open_call(number, 5, number);
         }
         let slots = calls.slots.capacity() * size_of::<Option<super::Slot<u64>>>();
         let words = calls.occupied.capacity() * size_of::<u64>();
-        let bound = Calls::<u64>::heap_bytes_max(calls_max);
+        let bound = Calls::<u64>::max_heap_bytes(max_open_calls);
         let held = slots + words;
         assert!(held <= bound && bound <= 2 * held, "{held} of {bound}");
     }
     // A limit that no memory can hold is a bound that none can, not a small one.
-    assert_eq!(Calls::<u64>::heap_bytes_max(usize::MAX), usize::MAX);
+    assert_eq!(Calls::<u64>::max_heap_bytes(usize::MAX), usize::MAX);
 }
 
 #[test]

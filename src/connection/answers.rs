@@ -54,7 +54,7 @@ impl<T, S: Settings> Connection<T, S> {
         result: impl Payload,
     ) -> Result<(), Rejected<ReplyToken>> {
         let hint = result.size_hint() + ENVELOPE_HINT;
-        let budget = self.config.batch_reply_bytes_max;
+        let budget = self.config.limits.max_batch_reply_bytes;
         self.answer(to, hint, budget, Success(result))
     }
 
@@ -62,19 +62,22 @@ impl<T, S: Settings> Connection<T, S> {
     ///
     /// # Errors
     /// As [`respond`](Self::respond); also [`SendError::ReservedCode`] under `check_app_codes`,
-    /// and [`SendError::TooLarge`] for data above `error_data_bytes_max`.
+    /// and [`SendError::TooLarge`] for data above `max_error_data_bytes`.
     pub fn respond_err(
         &mut self,
         to: ReplyToken,
         error: &ErrorObject<'_>,
     ) -> Result<(), Rejected<ReplyToken>> {
         let code = error.code();
-        if self.config.check_app_codes && codes::is_reserved(code) && !codes::is_defined(code) {
+        if self.config.dialect.check_app_codes
+            && codes::is_reserved(code)
+            && !codes::is_defined(code)
+        {
             return Err(Rejected::new(to, SendError::ReservedCode));
         }
         if error
             .data()
-            .is_some_and(|data| data.len() > self.config.error_data_bytes_max)
+            .is_some_and(|data| data.len() > self.config.limits.max_error_data_bytes)
         {
             return Err(Rejected::new(to, SendError::TooLarge));
         }
@@ -94,7 +97,7 @@ impl<T, S: Settings> Connection<T, S> {
         method: &str,
     ) -> Result<(), Rejected<ReplyToken>> {
         let error = ErrorObject::method_not_found();
-        if !self.config.echo_method_names {
+        if !self.config.dialect.echo_method_names {
             return self.respond_err(to, &error);
         }
         let name = OwnedJson::of_str(method);
@@ -107,9 +110,9 @@ impl<T, S: Settings> Connection<T, S> {
     /// As [`respond`](Self::respond). Where the dialect wants no answer the request is over
     /// already, and this is [`SendError::NotOpen`].
     pub fn respond_cancelled(&mut self, to: ReplyToken) -> Result<(), Rejected<ReplyToken>> {
-        let error = match self.config.cancel_answer.code() {
+        let error = match self.config.dialect.cancel_answer.code() {
             Some(code) => ErrorObject::of(code),
-            None => self.config.error_profile.given_up(),
+            None => self.config.dialect.error_profile.given_up(),
         };
         self.respond_err(to, &error)
     }
@@ -246,13 +249,13 @@ impl<T, S: Settings> Connection<T, S> {
         if batches.has_replies(batch) && !self.phase.is_shut() {
             let frame = self.outbox.begin(batches.reply_bytes(batch));
             let start = self.outbox.body().len();
-            batches.write(batch, self.config.batch_order, self.outbox.body());
-            if self.config.escape_braces {
+            batches.write(batch, self.config.dialect.batch_order, self.outbox.body());
+            if self.config.dialect.escape_braces {
                 encode::escape_braces(self.outbox.body(), start);
             }
             self.outbox.commit(frame, None);
         }
-        batches.end(batch, self.config.batch_reply_bytes_max);
+        batches.end(batch, self.config.limits.max_batch_reply_bytes);
     }
 
     /// Holds the output to its hard limit after something was answered.
@@ -262,7 +265,7 @@ impl<T, S: Settings> Connection<T, S> {
             _ => 0,
         };
         let waiting = self.outbox.len() + gathered;
-        if waiting > self.config.outbox_bytes_max {
+        if waiting > self.config.limits.max_outbox_bytes {
             rare();
             self.fail(ConnectionError::OutboxFull);
         }

@@ -89,7 +89,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.forget_builder();
         let first = self.calls.next();
         let allowed = self.may_queue().and_then(|()| {
-            let speaks_batches = self.config.batches && self.own_style() == encode::Style::V2;
+            let speaks_batches =
+                self.config.dialect.batches && self.own_style() == encode::Style::V2;
             if speaks_batches {
                 Ok(())
             } else {
@@ -174,7 +175,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
 
     fn write_next(&mut self, method: &str, params: impl Payload) -> Result<u64, SendError> {
         let number = self.conn.next_call(None)?;
-        let (style, scheme) = (self.conn.own_style(), self.conn.config.id_scheme);
+        let (style, scheme) = (self.conn.own_style(), self.conn.config.dialect.id_scheme);
         self.write(|out| encode::request(out, style, method, params, &scheme, number))?;
         // Params are their caller's code, and may have panicked.
         Ok(number)
@@ -238,7 +239,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
         conn.building = None;
         let last = conn.calls.next() - 1;
         conn.outbox.commit(frame, (self.calls > 0).then_some(last));
-        if self.calls > 0 && conn.config.null_id_error == NullIdError::FailSole {
+        if self.calls > 0 && conn.config.dialect.null_id_error == NullIdError::FailSole {
             Parts::of(&mut conn.parts)
                 .our_batches
                 .push(self.first, last, self.calls);
@@ -250,7 +251,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
         if let Err(error) = &self.frame {
             return Err(error.clone());
         }
-        if self.items >= self.conn.config.batch_calls_max {
+        if self.items >= self.conn.config.limits.max_batch_calls {
             return Err(SendError::BatchTooLong);
         }
         check_method(method)
@@ -261,7 +262,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
         &mut self,
         entry: impl FnOnce(&mut alloc::vec::Vec<u8>) -> Result<(), encode::WriteError>,
     ) -> Result<(), SendError> {
-        let bytes_max = self.conn.config.outbox_bytes_max;
+        let max_bytes = self.conn.config.limits.max_outbox_bytes;
         let out = self.conn.outbox.body();
         #[cfg(panic = "unwind")]
         out.truncate(self.whole);
@@ -269,7 +270,7 @@ impl<T, S: Settings> Batch<'_, T, S> {
             out.push(b',');
         }
         let written = entry(out).map_err(SendError::from);
-        let fits = out.len() - self.start < bytes_max;
+        let fits = out.len() - self.start < max_bytes;
         let result = written.and(if fits {
             Ok(())
         } else {

@@ -26,12 +26,12 @@ pub(super) const ENVELOPE_HINT: usize = 48;
 pub enum SendError {
     /// The connection has ended or is draining.
     Closed,
-    /// More than `outbox_bytes_soft` bytes wait to be written. Try again when some have left.
+    /// More than `soft_max_outbox_bytes` bytes wait to be written. Try again when some have left.
     Full,
-    /// `calls_max` calls are open.
+    /// `max_open_calls` calls are open.
     TooManyCalls,
-    /// The message is larger than `outbox_bytes_max`, the answer does not fit into its batch's
-    /// `batch_reply_bytes_max`, or the error's data are larger than `error_data_bytes_max`.
+    /// The message is larger than `max_outbox_bytes`, the answer does not fit into its batch's
+    /// `max_batch_reply_bytes`, or the error's data are larger than `max_error_data_bytes`.
     TooLarge,
     /// The ids of this connection are used up.
     IdsUsedUp,
@@ -54,7 +54,7 @@ pub enum SendError {
     NoPush,
     /// Batches are switched off, or the version has none.
     BatchesOff,
-    /// The batch has `batch_calls_max` items already.
+    /// The batch has `max_batch_calls` items already.
     BatchTooLong,
     /// The batch has no items.
     BatchEmpty,
@@ -255,7 +255,7 @@ impl<T, S: Settings> Connection<T, S> {
                 encode::end_request(out, |out| json::write_json(out, id.json()));
             }
             (Some(number), None) => {
-                encode::end_own_request(out, &self.config.id_scheme, number);
+                encode::end_own_request(out, &self.config.dialect.id_scheme, number);
             }
             (None, _) => encode::end_notification(out, half.style),
         }
@@ -310,7 +310,7 @@ impl<T, S: Settings> Connection<T, S> {
         if call.connection != self.config.connection {
             return None;
         }
-        if self.config.cancel_send != CancelStyle::None && self.calls.is_open(call.number) {
+        if self.config.dialect.cancel_send != CancelStyle::None && self.calls.is_open(call.number) {
             self.send_cancel(call.number, None);
         }
         self.end_call(call.number).map(|(_, tag)| tag)
@@ -350,15 +350,15 @@ impl<T, S: Settings> Connection<T, S> {
     /// Queues the dialect's notice for giving up call `number`. It may pass the soft limit, because
     /// it makes no new work; at the hard limit it is left out.
     pub(super) fn send_cancel(&mut self, number: u64, reason: Option<&str>) -> bool {
-        let Some((method, member)) = self.config.cancel_send.names() else {
+        let Some((method, member)) = self.config.dialect.cancel_send.names() else {
             return false;
         };
         // 1.0 has no params by name, and every dialect's cancel has them.
-        let can_be_said = self.own_style() == Style::V2 || self.config.v1_named_params;
+        let can_be_said = self.own_style() == Style::V2 || self.config.dialect.v1_named_params;
         if self.phase.has_ended()
             || self.config.exchange
             || !can_be_said
-            || self.outbox.len() > self.config.outbox_bytes_max
+            || self.outbox.len() > self.config.limits.max_outbox_bytes
         {
             return false;
         }
@@ -377,9 +377,10 @@ impl<T, S: Settings> Connection<T, S> {
         out.push(b':');
         match self.calls.name_of(number) {
             Some(text) => out.extend_from_slice(text),
-            None => self.config.id_scheme.write(number, out),
+            None => self.config.dialect.id_scheme.write(number, out),
         }
-        if let Some(reason) = reason.filter(|_| self.config.cancel_send == CancelStyle::Mcp) {
+        if let Some(reason) = reason.filter(|_| self.config.dialect.cancel_send == CancelStyle::Mcp)
+        {
             out.extend_from_slice(b",\"reason\":");
             json::write_str(out, reason);
         }
@@ -420,7 +421,7 @@ impl<T, S: Settings> Connection<T, S> {
             rare();
             return Err(SendError::NoPush);
         }
-        if self.outbox.len() > self.config.outbox_bytes_soft {
+        if self.outbox.len() > self.config.limits.soft_max_outbox_bytes {
             rare();
             return Err(SendError::Full);
         }
@@ -431,7 +432,7 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline]
     pub(super) fn next_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
         // Nearly always there is a slot close by.
-        match self.calls.reserve_next(self.config.calls_max) {
+        match self.calls.reserve_next(self.config.limits.max_open_calls) {
             Some(number) if id.is_none() => Ok(number),
             _ => {
                 rare();
@@ -442,30 +443,30 @@ impl<T, S: Settings> Connection<T, S> {
 
     #[inline(never)]
     fn search_call(&mut self, id: Option<Id<'_>>) -> Result<u64, SendError> {
-        if self.calls.open() >= self.config.calls_max {
+        if self.calls.open() >= self.config.limits.max_open_calls {
             return Err(SendError::TooManyCalls);
         }
         if let Some(id) = id {
             match id.kind() {
                 JsonKind::String | JsonKind::Number => {}
-                JsonKind::Null if self.config.allow_null_id => {}
+                JsonKind::Null if self.config.dialect.allow_null_id => {}
                 _ => return Err(SendError::IdNotAllowed),
             }
             if self.find_call(id).is_some() {
                 return Err(SendError::IdInUse);
             }
         }
-        let number_max = self.config.id_scheme.number_max();
+        let max_number = self.config.dialect.id_scheme.max_number();
         let mut number = self
             .calls
-            .reserve(self.config.calls_max, number_max)
+            .reserve(self.config.limits.max_open_calls, max_number)
             .ok_or(SendError::IdsUsedUp)?;
         // A generated id must not be one that a caller chose for a call that is still open.
         while id.is_none() && self.calls.has_names() && self.is_named(number) {
             self.calls.skip(number);
             number = self
                 .calls
-                .reserve(self.config.calls_max, number_max)
+                .reserve(self.config.limits.max_open_calls, max_number)
                 .ok_or(SendError::IdsUsedUp)?;
         }
         Ok(number)
@@ -473,7 +474,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     fn is_named(&self, number: u64) -> bool {
         let mut text = alloc::vec::Vec::new();
-        self.config.id_scheme.write(number, &mut text);
+        self.config.dialect.id_scheme.write(number, &mut text);
         let text = core::str::from_utf8(&text).unwrap_or_default();
         Id::new(Json::from_scanned(text, TextFlags::NONE))
             .is_some_and(|id| self.calls.named(id).is_some())
@@ -490,13 +491,13 @@ impl<T, S: Settings> Connection<T, S> {
                 return Some(number);
             }
         }
-        let number = self.config.id_scheme.read(id.json())?;
+        let number = self.config.dialect.id_scheme.read(id.json())?;
         let is_named = has_names && self.calls.name_of(number).is_some();
         (self.calls.is_open(number) && !is_named).then_some(number)
     }
 
     pub(super) fn own_style(&self) -> Style {
-        match self.config.version {
+        match self.config.dialect.version {
             crate::VersionPolicy::V1Only => Style::V1,
             _ => Style::V2,
         }
@@ -504,11 +505,11 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Checks the size of the body written from `start` on, and gives it its last form.
     pub(super) fn finish_body(&mut self, start: usize) -> Result<(), SendError> {
-        if self.config.escape_braces {
+        if self.config.dialect.escape_braces {
             rare();
             encode::escape_braces(self.outbox.body(), start);
         }
-        if self.outbox.body().len() - start > self.config.outbox_bytes_max {
+        if self.outbox.body().len() - start > self.config.limits.max_outbox_bytes {
             rare();
             return Err(self.take_back(SendError::TooLarge));
         }

@@ -11,7 +11,7 @@ use crate::encode::{self, Style};
 use crate::error_object::ErrorObject;
 use crate::event::{
     Cancelled, ConnectionError, Event, InvalidReason, InvalidResponse, MalformedCause,
-    Notification, Origin, Outcome, Refused, Request, Response, Stray, StrayKind,
+    Notification, Origin, Outcome, Refused, Request, Response, UnmatchedKind, UnmatchedResponse,
 };
 use crate::id::{Id, ReplyToken, RequestKey};
 use crate::input::Input;
@@ -231,7 +231,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
             (kind, None) => {
                 let acknowledged = matches!(kind, CallKind::Acknowledged);
-                if acknowledged && self.config.version.allows_v1() {
+                if acknowledged && self.config.dialect.version.allows_v1() {
                     self.answer_null(Style::V1, Id::NULL, place);
                 }
                 let (method, params) = (call.method_text(), call.params);
@@ -274,7 +274,7 @@ impl<T, S: Settings> Connection<T, S> {
         let event = match target {
             Some(slot) => {
                 let key = self.key(slot);
-                let answer_owed = self.config.cancel_answer.code().is_some();
+                let answer_owed = self.config.dialect.cancel_answer.code().is_some();
                 if answer_owed {
                     self.requests.set_cancelled(slot);
                 } else {
@@ -287,13 +287,18 @@ impl<T, S: Settings> Connection<T, S> {
                 })
             }
             None => {
-                let (_, member) = self.config.cancel_receive.names().unwrap_or_default();
+                let (_, member) = self
+                    .config
+                    .dialect
+                    .cancel_receive
+                    .names()
+                    .unwrap_or_default();
                 let id = call
                     .params
                     .and_then(|params| params.get(member))
                     .and_then(Id::new);
-                Event::Stray(Stray {
-                    kind: StrayKind::Cancel,
+                Event::UnmatchedResponse(UnmatchedResponse {
+                    kind: UnmatchedKind::Cancel,
                     id,
                     origin,
                 })
@@ -362,24 +367,24 @@ impl<T, S: Settings> Connection<T, S> {
             return self.report_malformed(cause, text, 0, id, None, origin);
         }
         // A 1.0 peer may acknowledge a notification like this. It is no fault and does not count.
-        let is_acknowledgement = self.config.version.allows_v1()
+        let is_acknowledgement = self.config.dialect.version.allows_v1()
             && id.is_some_and(|id| id.is_null())
             && matches!(outcome, Outcome::Ok(result) if result.is_null());
         let kind = match id.filter(|id| !id.is_null()) {
-            None => StrayKind::NullId(outcome),
-            Some(id) if self.was_ours(id) => StrayKind::Late(outcome),
-            Some(_) => StrayKind::Unknown(outcome),
+            None => UnmatchedKind::NullId(outcome),
+            Some(id) if self.was_ours(id) => UnmatchedKind::Late(outcome),
+            Some(_) => UnmatchedKind::Unknown(outcome),
         };
         self.strays += u64::from(!is_acknowledgement);
-        if self.strays > self.config.strays_max {
+        if self.strays > self.config.limits.max_unmatched_responses {
             self.fail(ConnectionError::TooManyStrays);
         }
-        Event::Stray(Stray { kind, id, origin })
+        Event::UnmatchedResponse(UnmatchedResponse { kind, id, origin })
     }
 
     /// Whether a call of ours had this id.
     fn was_ours(&self, id: Id<'_>) -> bool {
-        let number = || self.config.id_scheme.read(id.json());
+        let number = || self.config.dialect.id_scheme.read(id.json());
         Calls::<T>::POSSIBLE
             && number().is_some_and(|number| self.calls.was_used(number, self.config.first_call))
     }
@@ -415,7 +420,7 @@ impl<T, S: Settings> Connection<T, S> {
         if self.config.exchange && self.config.role == Role::Client {
             return Some(all);
         }
-        match self.config.null_id_error {
+        match self.config.dialect.null_id_error {
             NullIdError::Report => {
                 (error.is_over_limit() && self.is_last_sent(oldest)).then_some(one)
             }
@@ -504,7 +509,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
         }
         let id = self.echoed(invalid.id);
-        let echo = match self.config.invalid_request_id {
+        let echo = match self.config.dialect.invalid_request_id {
             InvalidRequestId::EchoIfReadable => id,
             InvalidRequestId::AlwaysNull => None,
         };

@@ -31,8 +31,8 @@ impl<T, S: Settings> Connection<T, S> {
         let reason = match items {
             0 if self.config.exchange && self.config.role == Role::Client => return Some(None),
             0 => InvalidReason::EmptyBatch,
-            _ if !self.config.batches => InvalidReason::BatchesOff,
-            _ if items > self.config.batch_items_max => {
+            _ if !self.config.dialect.batches => InvalidReason::BatchesOff,
+            _ if items > self.config.limits.max_batch_items => {
                 return Some(Some(self.refuse_batch(text, items, whole)));
             }
             _ => return None,
@@ -71,20 +71,20 @@ impl<T, S: Settings> Connection<T, S> {
         items: usize,
         whole: Text<'a>,
     ) -> Event<'a, T> {
-        let items_max = self.config.batch_items_max;
+        let max_items = self.config.limits.max_batch_items;
         // Only the first items are known. A batch of answers is never answered; any other is,
         // because the peer may wait for the answer.
         let is_answers = self.envelopes.iter().all(|envelope| {
             envelope.method().is_none()
                 && (envelope.result().is_some() || envelope.error().is_some())
         });
-        let sentence = with_number("A batch may have at most ", items_max, " items");
+        let sentence = with_number("A batch may have at most ", max_items, " items");
         let sentence = OwnedJson::of_str(&sentence);
         let standard = || ErrorObject::invalid_request().with_data(sentence.as_json());
-        let answered = match self.config.limit_errors {
+        let answered = match self.config.dialect.limit_errors {
             _ if is_answers => None,
             LimitErrors::Dedicated => {
-                self.answer_fault(Style::V2, None, &ErrorObject::batch_too_large(items_max))
+                self.answer_fault(Style::V2, None, &ErrorObject::batch_too_large(max_items))
             }
             LimitErrors::Standard => self.answer_fault(Style::V2, None, &standard()),
             LimitErrors::FirstCall if self.config.role == Role::Client => None,
@@ -188,7 +188,12 @@ impl<T, S: Settings> Connection<T, S> {
             let Some(target) = own.map(|request| request.position as usize) else {
                 continue;
             };
-            let error = self.config.cancel_answer.code().map(ErrorObject::of);
+            let error = self
+                .config
+                .dialect
+                .cancel_answer
+                .code()
+                .map(ErrorObject::of);
             self.end_item(batch, target as u32, slot, error.as_ref());
             fates[target] = Fate::Done;
             // The cancel has had its effect. One with an id asks for an answer besides.
@@ -236,7 +241,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Whether a call gives another request up.
     pub(super) fn is_cancel(&self, call: &Call<'_>) -> bool {
-        let Some((method, _)) = self.config.cancel_receive.names() else {
+        let Some((method, _)) = self.config.dialect.cancel_receive.names() else {
             return false;
         };
         call.is_of(method)
@@ -244,14 +249,14 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// The slot of the open request that a cancel is for.
     pub(super) fn cancel_target(&mut self, call: &Call<'_>) -> Option<u32> {
-        let (_, member) = self.config.cancel_receive.names()?;
+        let (_, member) = self.config.dialect.cancel_receive.names()?;
         let id = call
             .params
             .and_then(|params| params.get(member))
             .and_then(Id::new)?;
         self.requests
             .find_wanted(id)
-            .or_else(|| match self.config.cancel_match {
+            .or_else(|| match self.config.dialect.cancel_match {
                 CancelMatch::Exact => None,
                 CancelMatch::ExactThenText => self.requests.find_text(id),
             })

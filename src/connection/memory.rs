@@ -13,51 +13,58 @@ impl Config {
     /// moments of growth included, whatever the peer sends and however slowly it reads.
     ///
     /// Not included, because the peer has no say in them: the driver's input buffer
-    /// ([`input_bytes_max`](Self::input_bytes_max)), the tags of calls
+    /// ([`max_input_bytes`](Self::max_input_bytes)), the tags of calls
     /// ([`memory_bytes_max_for`](Self::memory_bytes_max_for) counts them), ids that callers chose,
-    /// and a single result while it is found to be larger than `outbox_bytes_max`.
+    /// and a single result while it is found to be larger than `max_outbox_bytes`.
     ///
     /// ```
     /// let config = antiphon::Config::new();
-    /// assert!(config.memory_bytes_max() < 128 << 20);
+    /// assert!(config.max_memory_bytes() < 128 << 20);
     /// ```
-    pub const fn memory_bytes_max(&self) -> usize {
+    pub const fn max_memory_bytes(&self) -> usize {
         self.memory_bytes_max_for::<()>()
     }
 
     /// The most heap, in bytes, that a connection holds at any moment if its calls carry tags of
     /// type `T`. The tags are counted, but not what they own on the heap.
     pub const fn memory_bytes_max_for<T>(&self) -> usize {
-        let items_max = if self.batch_items_max > 0 {
-            self.batch_items_max
+        let max_items = if self.limits.max_batch_items > 0 {
+            self.limits.max_batch_items
         } else {
             1
         };
         // One answer more may be on its way into the output when the limit is found to be met.
-        let output_max = self
-            .outbox_bytes_max
-            .saturating_add(self.batch_reply_bytes_max / 4);
-        let batches_max = self.requests_max.saturating_add(1);
-        let batch_bytes_max = self.batch_reply_bytes_max;
+        let max_output = self
+            .limits
+            .max_outbox_bytes
+            .saturating_add(self.limits.max_batch_reply_bytes / 4);
+        let max_batches = self.limits.max_open_requests.saturating_add(1);
+        let max_batch_bytes = self.limits.max_batch_reply_bytes;
         let (output, parts) =
-            Outbox::<Config>::heap_bytes_max(self.framing, output_max, self.calls_max);
-        let our_batches = match self.null_id_error {
-            NullIdError::FailSole => OurBatches::heap_bytes_max(self.calls_max),
+            Outbox::<Config>::max_heap_bytes(self.framing, max_output, self.limits.max_open_calls);
+        let our_batches = match self.dialect.null_id_error {
+            NullIdError::FailSole => OurBatches::max_heap_bytes(self.limits.max_open_calls),
             _ => 0,
         };
         let kept = [
             output,
             parts,
-            Calls::<T>::heap_bytes_max(self.calls_max),
-            Requests::heap_bytes_max(self.requests_max, self.id_bytes_max),
-            Batches::heap_bytes_max(batches_max, items_max, output_max, batch_bytes_max),
+            Calls::<T>::max_heap_bytes(self.limits.max_open_calls),
+            Requests::max_heap_bytes(self.limits.max_open_requests, self.limits.max_id_bytes),
+            Batches::max_heap_bytes(max_batches, max_items, max_output, max_batch_bytes),
             // The objects of the batch being read.
-            items_max.saturating_mul(2 * (size_of::<Envelope>() + size_of::<Fate>())),
+            max_items.saturating_mul(2 * (size_of::<Envelope>() + size_of::<Fate>())),
             our_batches,
             // Frames that were not delivered.
-            self.calls_max.saturating_mul(2 * size_of::<(u64, u64)>()),
+            self.limits
+                .max_open_calls
+                .saturating_mul(2 * size_of::<(u64, u64)>()),
             // A copy of the message whose braces are being escaped.
-            if self.escape_braces { output_max } else { 0 },
+            if self.dialect.escape_braces {
+                max_output
+            } else {
+                0
+            },
             // The sentences of limit errors and the like, and the boxes of state that is not
             // always needed.
             4096,

@@ -270,11 +270,11 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// Ends the conversation in good order: takes nothing new from either side, and closes once
-    /// all that is open is answered and all that is queued is written, or when `drain_time_max`
+    /// all that is open is answered and all that is queued is written, or when `drain_timeout`
     /// has passed.
     pub fn drain(&mut self) {
         if self.phase.drain() {
-            self.deadlines.drain = self.after(self.config.drain_time_max);
+            self.deadlines.drain = self.after(self.config.timeouts.drain_timeout);
         }
     }
 
@@ -381,7 +381,8 @@ impl<T, S: Settings> Connection<T, S> {
     /// only add to it, and no answer is awaited: then the peer has to read first.
     pub fn wants_input(&self) -> bool {
         !self.phase.has_ended()
-            && (self.outbox.len() <= self.config.outbox_bytes_soft || self.calls.open() > 0)
+            && (self.outbox.len() <= self.config.limits.soft_max_outbox_bytes
+                || self.calls.open() > 0)
     }
 
     /// How many answers fitted nothing so far.
@@ -461,7 +462,7 @@ impl<T, S: Settings> Connection<T, S> {
         if self.outbox.len() == 0 {
             NEVER
         } else if self.deadlines.write == NEVER {
-            self.after(self.config.write_time_max)
+            self.after(self.config.timeouts.write_timeout)
         } else {
             self.deadlines.write
         }
@@ -474,10 +475,10 @@ impl<T, S: Settings> Connection<T, S> {
 
 /// How large a buffer for output may stay once it is empty.
 const fn kept_bytes(config: &Config) -> usize {
-    if config.outbox_bytes_soft < config.outbox_bytes_max {
-        config.outbox_bytes_soft
+    if config.limits.soft_max_outbox_bytes < config.limits.max_outbox_bytes {
+        config.limits.soft_max_outbox_bytes
     } else {
-        config.outbox_bytes_max
+        config.limits.max_outbox_bytes
     }
 }
 

@@ -52,7 +52,7 @@ impl<T, S: Settings> Connection<T, S> {
             Some(guessed) => guessed,
             None => {
                 let frame = match input.kind() {
-                    InputKind::Message if rest.len() <= self.config.message_bytes_max => {
+                    InputKind::Message if rest.len() <= self.config.limits.max_message_bytes => {
                         Frame::whole(rest.len())
                     }
                     InputKind::Stream if rest.is_empty() && !self.phase.is_at_end() => {
@@ -260,20 +260,20 @@ impl<T, S: Settings> Connection<T, S> {
     /// Whether a method is no cancel and within its limit.
     #[inline]
     fn is_plain_method(&self, method: &str) -> bool {
-        let is_cancel = match self.config.cancel_receive.names() {
+        let is_cancel = match self.config.dialect.cancel_receive.names() {
             Some((cancel, _)) => method == cancel,
             None => false,
         };
-        !is_cancel && method.len() <= self.config.method_bytes_max
+        !is_cancel && method.len() <= self.config.limits.max_method_bytes
     }
 
     /// Whether a request with this id meets no limit.
     #[inline]
     fn has_room_for(&self, id: Id<'_>) -> bool {
-        id.text().len() <= self.config.id_bytes_max
+        id.text().len() <= self.config.limits.max_id_bytes
             && !self.phase.is_draining()
-            && self.requests.open() < self.config.requests_max
-            && self.config.duplicate_ids == DuplicateIds::Allow
+            && self.requests.open() < self.config.limits.max_open_requests
+            && self.config.dialect.duplicate_ids == DuplicateIds::Allow
     }
 
     /// A valid answer, and the number of the call that it is to, which need not be open.
@@ -286,7 +286,7 @@ impl<T, S: Settings> Connection<T, S> {
                 rare();
                 self.find_call(id)?
             }
-            false => self.config.id_scheme.read(id.json())?,
+            false => self.config.dialect.id_scheme.read(id.json())?,
         };
         let outcome = match plain_result(text, envelope) {
             Some(result) => Outcome::Ok(result),

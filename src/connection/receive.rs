@@ -61,8 +61,13 @@ impl<T, S: Settings> Connection<T, S> {
 
     #[inline(always)]
     pub(super) fn scan<'a>(&mut self, text: &'a [u8]) -> Result<Scanned<'a>, SyntaxError> {
-        let items_max = self.config.batch_items_max.max(1);
-        json::scan(text, self.config.depth_max, &mut self.envelopes, items_max)
+        let max_items = self.config.limits.max_batch_items.max(1);
+        json::scan(
+            text,
+            self.config.limits.max_depth,
+            &mut self.envelopes,
+            max_items,
+        )
     }
 
     /// Scans a text as [`scan`](Self::scan) does, without being inlined into its caller.
@@ -83,7 +88,7 @@ impl<T, S: Settings> Connection<T, S> {
     ) -> Result<Frame, Option<Event<'a, T>>> {
         let rest = input.rest();
         let cut = match (input.kind(), ready) {
-            (InputKind::Message, _) if rest.len() > self.config.message_bytes_max => {
+            (InputKind::Message, _) if rest.len() > self.config.limits.max_message_bytes => {
                 input.take_message();
                 return Err(Some(self.refuse_oversize(Some(rest.len() as u64))));
             }

@@ -20,33 +20,33 @@ impl<T, S: Settings> Connection<T, S> {
     /// The limit that a call meets, if any. For a notification that is only the method's length.
     pub(super) fn over_limit(&mut self, call: &Call<'_>) -> Option<RefusedCause> {
         let method_bytes = call.method.len().saturating_sub(2);
-        if method_bytes > self.config.method_bytes_max {
+        if method_bytes > self.config.limits.max_method_bytes {
             return Some(RefusedCause::MethodTooLong);
         }
         let CallKind::Request(id) = call.kind else {
             return None;
         };
-        if id.text().len() > self.config.id_bytes_max {
+        if id.text().len() > self.config.limits.max_id_bytes {
             return Some(RefusedCause::IdTooLong);
         }
-        if id.is_null() && !self.config.null_ids {
+        if id.is_null() && !self.config.dialect.null_ids {
             return Some(RefusedCause::NullId);
         }
         if self.phase.is_draining() {
             return Some(RefusedCause::Draining);
         }
-        if self.requests.open() >= self.config.requests_max {
+        if self.requests.open() >= self.config.limits.max_open_requests {
             return Some(RefusedCause::Busy);
         }
-        let rejects = self.config.duplicate_ids == DuplicateIds::Reject;
+        let rejects = self.config.dialect.duplicate_ids == DuplicateIds::Reject;
         (rejects && self.requests.find(id).is_some()).then_some(RefusedCause::RepeatedId)
     }
 
     /// What a request over a limit is answered.
     pub(super) fn limit_error(&self, cause: RefusedCause) -> ErrorObject<'static> {
         match cause {
-            RefusedCause::Busy => self.config.error_profile.busy(),
-            RefusedCause::Draining => self.config.error_profile.unavailable(),
+            RefusedCause::Busy => self.config.dialect.error_profile.busy(),
+            RefusedCause::Draining => self.config.dialect.error_profile.unavailable(),
             _ => ErrorObject::invalid_request(),
         }
     }
@@ -54,18 +54,18 @@ impl<T, S: Settings> Connection<T, S> {
     /// The id to put into an error: the request's, unless it is too long to be echoed, or null
     /// where null is no id.
     pub(super) fn echoed<'i>(&self, id: Option<Id<'i>>) -> Option<Id<'i>> {
-        id.filter(|id| id.text().len() <= self.config.id_bytes_max)
-            .filter(|id| self.config.null_ids || !id.is_null())
+        id.filter(|id| id.text().len() <= self.config.limits.max_id_bytes)
+            .filter(|id| self.config.dialect.null_ids || !id.is_null())
     }
 
     pub(super) fn refuse_oversize<'a>(&mut self, bytes: Option<u64>) -> Event<'a, T> {
-        let bytes_max = self.config.message_bytes_max;
-        let answered = match self.config.limit_errors {
+        let max_bytes = self.config.limits.max_message_bytes;
+        let answered = match self.config.dialect.limit_errors {
             LimitErrors::Dedicated => {
-                self.answer_fault(Style::V2, None, &ErrorObject::request_too_large(bytes_max))
+                self.answer_fault(Style::V2, None, &ErrorObject::request_too_large(max_bytes))
             }
             LimitErrors::Standard | LimitErrors::FirstCall => {
-                let sentence = with_number("A message may have at most ", bytes_max, " bytes");
+                let sentence = with_number("A message may have at most ", max_bytes, " bytes");
                 let sentence = OwnedJson::of_str(&sentence);
                 let error = ErrorObject::invalid_request().with_data(sentence.as_json());
                 self.answer_fault(Style::V2, None, &error)
@@ -77,7 +77,7 @@ impl<T, S: Settings> Connection<T, S> {
             id: None,
             answered,
             origin: Origin {
-                bytes: bytes.map_or(bytes_max, |bytes| bytes as usize),
+                bytes: bytes.map_or(max_bytes, |bytes| bytes as usize),
                 batch_index: None,
             },
         })
@@ -113,7 +113,7 @@ impl<T, S: Settings> Connection<T, S> {
         let frame = self.outbox.begin(hint);
         let start = self.outbox.body().len();
         write(self.outbox.body());
-        if self.config.escape_braces {
+        if self.config.dialect.escape_braces {
             encode::escape_braces(self.outbox.body(), start);
         }
         self.outbox.commit(frame, None);
@@ -123,7 +123,7 @@ impl<T, S: Settings> Connection<T, S> {
     pub(super) fn written_id<'i>(&self, style: Style, id: Option<Id<'i>>) -> Option<&'i [u8]> {
         match id {
             Some(id) => Some(id.json().as_bytes()),
-            None if style == Style::V2 && self.config.unknown_id == UnknownId::Omit => None,
+            None if style == Style::V2 && self.config.dialect.unknown_id == UnknownId::Omit => None,
             None => Some(b"null"),
         }
     }
@@ -139,7 +139,7 @@ impl<T, S: Settings> Connection<T, S> {
         origin: Origin,
     ) -> Event<'a, T> {
         self.malformed += 1;
-        if self.malformed > self.config.malformed_max {
+        if self.malformed > self.config.limits.max_malformed_messages {
             self.fail(ConnectionError::TooManyMalformed);
         }
         Event::Malformed(Malformed {

@@ -20,7 +20,7 @@ impl<T, S: Settings> Connection<T, S> {
         let now = self.judged.as_nanos();
         if !self.phase.has_ended() {
             if let Some(number) = self.calls.due(now) {
-                if self.config.cancel_on_timeout {
+                if self.config.dialect.cancel_on_timeout {
                     self.send_cancel(number, None);
                 }
                 return self.settle(number, Outcome::TimedOut);
@@ -100,7 +100,7 @@ impl<T, S: Settings> Connection<T, S> {
     #[inline(always)]
     pub(super) fn end_call(&mut self, number: u64) -> Option<(CallId, T)> {
         let tag = self.calls.take(number)?;
-        if self.config.null_id_error == NullIdError::FailSole {
+        if self.config.dialect.null_id_error == NullIdError::FailSole {
             rare();
             self.end_in_batch(number);
         }
@@ -143,7 +143,7 @@ impl<T, S: Settings> Connection<T, S> {
     fn check_deadlines(&mut self, now: u64) {
         if !self.phase.has_ended() && self.cutter.is_inside_frame(S::FRAMING) {
             if self.deadlines.frame == NEVER {
-                self.deadlines.frame = self.after(self.config.frame_time_max);
+                self.deadlines.frame = self.after(self.config.timeouts.message_timeout);
             }
         } else {
             self.deadlines.frame = NEVER;

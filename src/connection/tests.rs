@@ -156,18 +156,24 @@ fn a_plain_call_takes_the_short_cut_up_to_every_limit() {
         change(&mut config);
         is_cut_short(config, line)
     };
-    assert!(with(|config| config.message_bytes_max = 45));
-    assert!(with(|config| config.method_bytes_max = 4));
-    assert!(!with(|config| config.method_bytes_max = 3));
-    assert!(with(|config| config.id_bytes_max = 6));
-    assert!(!with(|config| config.id_bytes_max = 5));
-    assert!(with(|config| config.requests_max = 1));
-    assert!(!with(|config| config.requests_max = 0));
-    assert!(!with(|config| config.duplicate_ids = DuplicateIds::Reject));
-    assert!(with(|config| config.version = VersionPolicy::V1AndV2));
-    assert!(!with(|config| config.version = VersionPolicy::V1Only));
+    assert!(with(|config| config.limits.max_message_bytes = 45));
+    assert!(with(|config| config.limits.max_method_bytes = 4));
+    assert!(!with(|config| config.limits.max_method_bytes = 3));
+    assert!(with(|config| config.limits.max_id_bytes = 6));
+    assert!(!with(|config| config.limits.max_id_bytes = 5));
+    assert!(with(|config| config.limits.max_open_requests = 1));
+    assert!(!with(|config| config.limits.max_open_requests = 0));
+    assert!(!with(
+        |config| config.dialect.duplicate_ids = DuplicateIds::Reject
+    ));
+    assert!(with(
+        |config| config.dialect.version = VersionPolicy::V1AndV2
+    ));
+    assert!(!with(
+        |config| config.dialect.version = VersionPolicy::V1Only
+    ));
     let mut config = Config::new();
-    config.message_bytes_max = 44;
+    config.limits.max_message_bytes = 44;
     let mut conn: Connection<u32> = Connection::new(config);
     assert_eq!(cut_short(&mut conn, &mut Input::text(line)), None);
 }
@@ -214,10 +220,10 @@ fn the_fate_of_a_plain_item_is_decided_by_the_short_cut() {
         Some(Fate::Request { slot: 0 })
     );
     let mut config = Config::new();
-    config.method_bytes_max = 0;
+    config.limits.max_method_bytes = 0;
     assert_eq!(fate(config, NOTIFICATION), None);
     config = Config::new();
-    config.requests_max = 0;
+    config.limits.max_open_requests = 0;
     assert_eq!(fate(config, REQUEST), None);
     assert_eq!(fate(config, NOTIFICATION), Some(Fate::Notification));
 }
@@ -226,7 +232,10 @@ fn the_fate_of_a_plain_item_is_decided_by_the_short_cut() {
 fn an_empty_output_keeps_the_smaller_of_its_limits() {
     for (soft, hard, kept) in [(1, 2, 1), (2, 1, 1), (0, 9, 0), (9, 0, 0), (5, 5, 5)] {
         let mut config = Config::new();
-        (config.outbox_bytes_soft, config.outbox_bytes_max) = (soft, hard);
+        (
+            config.limits.soft_max_outbox_bytes,
+            config.limits.max_outbox_bytes,
+        ) = (soft, hard);
         assert_eq!(kept_bytes(&config), kept);
     }
 }
@@ -257,7 +266,7 @@ fn half_a_message_drains_the_input_and_is_the_long_way_s_at_the_end() {
         (Framing::Detect, "{\"jsonrpc\""),
         (Framing::ContentLength, "Content-Length: 9\r\n\r\n{"),
     ] {
-        let mut conn: Connection<u32> = Connection::new(Config::new().with_framing(framing));
+        let mut conn: Connection<u32> = Connection::new(Config::new().framing(framing));
         for text in ["", half] {
             let ready = conn
                 .poll_plain(&mut Input::stream(text.as_bytes()))
@@ -324,7 +333,7 @@ fn input_is_wanted_until_more_than_the_soft_limit_waits() {
     let waiting = conn.poll_transmit().unwrap().len();
     for (soft, wants) in [(waiting + 1, true), (waiting, true), (waiting - 1, false)] {
         let mut config = Config::new();
-        config.outbox_bytes_soft = soft;
+        config.limits.soft_max_outbox_bytes = soft;
         let mut conn: Connection<u32> = Connection::new(config);
         conn.notify("m", ()).unwrap();
         assert_eq!(conn.wants_input(), wants, "{soft} of {waiting}");
@@ -336,7 +345,7 @@ fn a_message_at_its_limit_is_read_in_place_of_one_that_was_half_read() {
     let notification = format!("{NOTIFICATION:<80}");
     let mut config = Config::new();
     let batch = format!("[{NOTIFICATION},{NOTIFICATION}]");
-    config.message_bytes_max = notification.len();
+    config.limits.max_message_bytes = notification.len();
     assert!(batch.len() < notification.len());
     let mut conn: Connection<u32> = Connection::new(config);
     let told = conn.poll_event(&mut Input::text(&batch));
@@ -349,14 +358,14 @@ fn a_message_at_its_limit_is_read_in_place_of_one_that_was_half_read() {
 #[test]
 fn what_is_kept_for_sole_batches_and_for_a_message_alone_is_in_the_bound() {
     let mut config = Config::new();
-    let bound = config.memory_bytes_max();
-    config.null_id_error = NullIdError::FailSole;
-    let ours = OurBatches::heap_bytes_max(config.calls_max);
-    assert_eq!(config.memory_bytes_max(), bound + ours);
-    config.batch_items_max = 1;
-    let alone = config.memory_bytes_max();
-    config.batch_items_max = 0;
-    assert_eq!(config.memory_bytes_max(), alone);
+    let bound = config.max_memory_bytes();
+    config.dialect.null_id_error = NullIdError::FailSole;
+    let ours = OurBatches::max_heap_bytes(config.limits.max_open_calls);
+    assert_eq!(config.max_memory_bytes(), bound + ours);
+    config.limits.max_batch_items = 1;
+    let alone = config.max_memory_bytes();
+    config.limits.max_batch_items = 0;
+    assert_eq!(config.max_memory_bytes(), alone);
 }
 
 struct Small;
@@ -364,8 +373,8 @@ struct Small;
 impl FixedConfig for Small {
     const CONFIG: Config = {
         let mut config = Config::new();
-        config.message_bytes_max = 70;
-        config.method_bytes_max = 3;
+        config.limits.max_message_bytes = 70;
+        config.limits.max_method_bytes = 3;
         config
     };
 }
@@ -389,7 +398,7 @@ fn batches_of_ours_are_remembered_only_where_somebody_asks() {
         (NullIdError::FailSole, 2, true),
     ] {
         let mut config = Config::new();
-        config.null_id_error = null_id_error;
+        config.dialect.null_id_error = null_id_error;
         let mut conn: Connection<u32> = Connection::new(config);
         let mut batch = conn.batch(None);
         batch.notify("m", ()).unwrap();
@@ -429,8 +438,9 @@ fn items_of_a_batch_are_the_same_by_the_short_cut_as_without_it() {
             let line = format!("[{}]", items.join(",\r\n"));
             let told = |is_short: bool| {
                 let mut config = Config::new();
-                (config.framing, config.version) = (Framing::Messages, VersionPolicy::V1AndV2);
-                config.null_params = crate::config::NullParams::TreatAsAbsent;
+                (config.framing, config.dialect.version) =
+                    (Framing::Messages, VersionPolicy::V1AndV2);
+                config.dialect.null_params = crate::config::NullParams::TreatAsAbsent;
                 let mut conn: Connection<u32> = Connection::new(config);
                 conn.call("first", (), None, 10).unwrap();
                 conn.call("second", (), None, 20).unwrap();
@@ -584,7 +594,7 @@ fn a_large_text_is_written_in_place_as_it_is_taken() {
             let text = Json::parse_str(&spaced).unwrap();
             let mut written = [Vec::new(), Vec::new()];
             for (is_taken, written) in [false, true].into_iter().zip(&mut written) {
-                let mut conn: Connection<u32> = Connection::new(preset.with_framing(framing));
+                let mut conn: Connection<u32> = Connection::new(preset.framing(framing));
                 let mut drain = |conn: &mut Connection<u32>| {
                     if is_taken {
                         assert!(conn.take_transmit(written));
@@ -616,9 +626,9 @@ fn a_large_text_is_written_in_place_as_it_is_taken() {
 #[test]
 fn calls_that_end_in_any_order_have_ids_in_a_row_that_pass_over_those_still_open() {
     for (first, open) in [(1, 6), (95, 40), (9_999_900, 700), (99_999_000, 5000)] {
-        let mut config = Config::new().with_framing(Framing::Newline);
+        let mut config = Config::new().framing(Framing::Newline);
         config.first_call = first;
-        config.calls_max = 8192;
+        config.limits.max_open_calls = 8192;
         let mut conn: Connection<u64> = Connection::new(config);
         let (mut calls, mut seed, mut last) = (Vec::new(), 7_u64, first - 1);
         for _ in 0..20_000 {

@@ -27,11 +27,11 @@
 
 use core::ops::Range;
 
-use super::cut::{Cut, FramingError, Limits, Unread};
+use super::cut::{Cut, FrameLimits, FramingError, Unread};
 use super::find;
 
 /// How far ahead the end of a value is guessed.
-pub(super) const GUESS_BYTES_MAX: usize = 1024;
+pub(super) const MAX_GUESS_BYTES: usize = 1024;
 
 /// How far the current value has come.
 #[derive(Clone, Copy, Debug)]
@@ -76,27 +76,27 @@ impl Concatenated {
     /// An object that begins here, perhaps behind a line feed, and ends where the next line feed stands, or all that
     /// has come. Whether it is one value only a validator can tell. Nothing is guessed of a value of which a part has
     /// been examined, nor far ahead, so that it all stays linear.
-    pub(super) fn guess(&self, unread: &[u8], limits: Limits) -> Option<Range<usize>> {
+    pub(super) fn guess(&self, unread: &[u8], limits: FrameLimits) -> Option<Range<usize>> {
         let start = usize::from(unread.first() == Some(&b'\n'));
         let value = unread.get(start..).unwrap_or_default();
         let is_fresh = self.scanned == 0 && self.skipping.is_none() && self.state == State::Between;
         if !is_fresh || value.first() != Some(&b'{') {
             return None;
         }
-        let near = value.get(..=GUESS_BYTES_MAX).unwrap_or(value);
+        let near = value.get(..=MAX_GUESS_BYTES).unwrap_or(value);
         let len = find::line_feed(near).unwrap_or(value.len());
         let last = value.get(..len).and_then(<[u8]>::last);
-        let is_near = len <= limits.frame_bytes_max.min(GUESS_BYTES_MAX);
+        let is_near = len <= limits.max_frame_bytes.min(MAX_GUESS_BYTES);
         (is_near && last == Some(&b'}')).then_some(start..start + len)
     }
 
     /// See [`Cutter::goes_on`](super::Cutter::goes_on).
     #[inline(never)]
-    pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
+    pub(super) fn goes_on(&mut self, unread: &[u8], limits: FrameLimits) -> bool {
         let mut next = *self;
         let goes_on = self.scanned > 0
             && self.skipping.is_none()
-            && unread.len() <= limits.frame_bytes_max
+            && unread.len() <= limits.max_frame_bytes
             && find::few_new(unread, self.scanned).is_some_and(|new| next.scan(new).is_none());
         if goes_on {
             next.scanned = unread.len();
@@ -105,7 +105,11 @@ impl Concatenated {
         goes_on
     }
 
-    pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
+    pub(super) fn cut(
+        &mut self,
+        unread: Unread<'_>,
+        limits: FrameLimits,
+    ) -> Result<Cut, FramingError> {
         let mut start = 0;
         if let Some(offset) = self.skipping {
             let Some(end) = self.scan(unread.bytes) else {
@@ -125,13 +129,13 @@ impl Concatenated {
         }
         // One byte beyond the limit shows whether a word ends at it.
         let value = unread.bytes.get(start..).unwrap_or_default();
-        let window = value.len().min(Self::input_bytes_max(limits));
+        let window = value.len().min(Self::max_input_bytes(limits));
         let Some(unseen) = value.get(self.scanned..window) else {
             // Fewer bytes than before.
             return unread.incomplete(start);
         };
         let end = self.scan(unseen).map(|n| self.scanned + n);
-        if end.unwrap_or(window) > limits.frame_bytes_max {
+        if end.unwrap_or(window) > limits.max_frame_bytes {
             let state = *self;
             *self = Self::new();
             if end.is_none() {
@@ -162,8 +166,8 @@ impl Concatenated {
     }
 
     /// The longest body and the byte that delimits it.
-    pub(super) const fn input_bytes_max(limits: Limits) -> usize {
-        limits.frame_bytes_max.saturating_add(1)
+    pub(super) const fn max_input_bytes(limits: FrameLimits) -> usize {
+        limits.max_frame_bytes.saturating_add(1)
     }
 
     /// Whether the end of the stream may end the value: nothing says that more of it was to come.

@@ -10,8 +10,8 @@
 //! ```text
 //!  ␍ ␊ C o n t e n t - L e n g t h : ␠ 2 ␍ ␊ ␍ ␊ { }        ┌──────┐ empty line  ┌──────┐
 //!  └─┬─┘└────────────── head ──────────────────┘└─┬─┘       │ Head │ ──────────▶ │ Body │ ─▶ frame
-//!  taken   (≤ header_bytes_max)                 body        └──────┘             └──────┘
-//!  silently                              (≤ frame_bytes_max)   │ too long  ┌──────┐
+//!  taken   (≤ max_header_bytes)                 body        └──────┘             └──────┘
+//!  silently                              (≤ max_frame_bytes)   │ too long  ┌──────┐
 //!                                                              └─────────▶ │ Skip │ ─▶ Head
 //!                                                                          └──────┘
 //! ```
@@ -24,7 +24,7 @@
 
 use core::ops::Range;
 
-use super::cut::{Cut, FramingError, Limits, Unread};
+use super::cut::{Cut, FrameLimits, FramingError, Unread};
 use super::find;
 use crate::target::rare;
 
@@ -65,25 +65,29 @@ impl ContentLength {
     /// The body whose header begins here, and how many bytes are taken with it, if both are all there and the header
     /// is [plain](plain_head).
     #[inline]
-    pub(super) fn whole(&self, unread: &[u8], limits: Limits) -> Option<(Range<usize>, usize)> {
+    pub(super) fn whole(
+        &self,
+        unread: &[u8],
+        limits: FrameLimits,
+    ) -> Option<(Range<usize>, usize)> {
         if self.is_inside_frame() {
             rare();
             return None;
         }
-        let window = unread.get(..limits.header_bytes_max).unwrap_or(unread);
+        let window = unread.get(..limits.max_header_bytes).unwrap_or(unread);
         let (head, length) = plain_head(window)?;
         let length = usize::try_from(length).ok()?;
-        let is_there = unread.len() - head >= length && length <= limits.frame_bytes_max;
+        let is_there = unread.len() - head >= length && length <= limits.max_frame_bytes;
         is_there.then(|| (head..head + length, head + length))
     }
 
     /// See [`Cutter::goes_on`](super::Cutter::goes_on).
     #[inline]
-    pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
+    pub(super) fn goes_on(&mut self, unread: &[u8], limits: FrameLimits) -> bool {
         match self {
             Self::Head(head) => {
                 let goes_on = head.scanned > 0
-                    && unread.len() < limits.header_bytes_max
+                    && unread.len() < limits.max_header_bytes
                     && find::few_new(unread, head.scanned)
                         .is_some_and(|new| !find::is_in(b'\n', new));
                 if goes_on {
@@ -97,7 +101,11 @@ impl ContentLength {
         }
     }
 
-    pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
+    pub(super) fn cut(
+        &mut self,
+        unread: Unread<'_>,
+        limits: FrameLimits,
+    ) -> Result<Cut, FramingError> {
         let mut start = 0;
         if let Self::Skip { left, began } = *self {
             let there = unread.bytes.len();
@@ -130,7 +138,7 @@ impl ContentLength {
             // The block ended with the line that was read last.
             let head = head.line;
             match usize::try_from(length) {
-                Ok(length) if length <= limits.frame_bytes_max => {
+                Ok(length) if length <= limits.max_frame_bytes => {
                     *self = Self::Body { head, length };
                 }
                 _ => return Ok(self.begin_skip(length, start, head, unread)),
@@ -160,10 +168,10 @@ impl ContentLength {
     }
 
     /// The longest header block and the longest body.
-    pub(super) const fn input_bytes_max(limits: Limits) -> usize {
+    pub(super) const fn max_input_bytes(limits: FrameLimits) -> usize {
         limits
-            .header_bytes_max
-            .saturating_add(limits.frame_bytes_max)
+            .max_header_bytes
+            .saturating_add(limits.max_frame_bytes)
     }
 
     /// Reports a body over the limit, and takes as much of it as is there.
@@ -191,10 +199,10 @@ impl Head {
         &mut self,
         start: usize,
         unread: Unread<'_>,
-        limits: Limits,
+        limits: FrameLimits,
     ) -> Result<Option<u64>, FramingError> {
         let block = unread.bytes.get(start..).unwrap_or_default();
-        let window = block.len().min(limits.header_bytes_max);
+        let window = block.len().min(limits.max_header_bytes);
         if self.scanned == 0 {
             if let Some((head, length)) = plain_head(block.get(..window).unwrap_or_default()) {
                 self.line = head;
@@ -226,7 +234,7 @@ impl Head {
             self.read_line(line, offset)?;
         }
         self.scanned = self.scanned.max(window);
-        if block.len() >= limits.header_bytes_max {
+        if block.len() >= limits.max_header_bytes {
             let offset = unread.offset(start);
             return Err(FramingError::HeaderTooLong { offset });
         }

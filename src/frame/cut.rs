@@ -152,9 +152,9 @@ impl core::error::Error for FramingError {}
 
 /// The sizes a codec must keep to, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) frame_bytes_max: usize,
-    pub(crate) header_bytes_max: usize,
+pub(crate) struct FrameLimits {
+    pub(crate) max_frame_bytes: usize,
+    pub(crate) max_header_bytes: usize,
 }
 
 /// What one call presents to a codec.

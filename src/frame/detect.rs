@@ -18,7 +18,7 @@ use super::find;
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A byte order mark and the byte behind it: the most that must be seen to decide.
-pub(super) const INPUT_BYTES_MAX: usize = MARK.len() + 1;
+pub(super) const MAX_INPUT_BYTES: usize = MARK.len() + 1;
 
 /// How much of a possible byte order mark was seen.
 #[derive(Clone, Copy, Debug)]

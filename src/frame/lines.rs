@@ -15,7 +15,7 @@
 
 use core::ops::Range;
 
-use super::cut::{Cut, FramingError, Limits, Unread};
+use super::cut::{Cut, FrameLimits, FramingError, Unread};
 use super::find;
 use crate::target::rare;
 
@@ -37,7 +37,11 @@ impl Lines {
     }
 
     #[inline]
-    pub(super) fn cut(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
+    pub(super) fn cut(
+        &mut self,
+        unread: Unread<'_>,
+        limits: FrameLimits,
+    ) -> Result<Cut, FramingError> {
         // Nearly all lines begin where the last one ended, and with a bracket.
         if self.scanned == 0 && !self.skipping && matches!(unread.bytes, [b'{' | b'[', ..]) {
             return self.cut_line(0, unread.bytes, unread, limits);
@@ -48,21 +52,25 @@ impl Lines {
     /// The line that begins here, and how many bytes are taken with it, if it is like nearly all lines: all there,
     /// with a bracket in front and no CR at its end.
     #[inline]
-    pub(super) fn whole(&self, unread: &[u8], limits: Limits) -> Option<(Range<usize>, usize)> {
+    pub(super) fn whole(
+        &self,
+        unread: &[u8],
+        limits: FrameLimits,
+    ) -> Option<(Range<usize>, usize)> {
         if self.is_inside_frame() || !matches!(unread, [b'{' | b'[', ..]) {
             rare();
             return None;
         }
         let len = find::line_feed(unread)?;
-        let is_plain = len <= limits.frame_bytes_max && without_cr(unread, len) == len;
+        let is_plain = len <= limits.max_frame_bytes && without_cr(unread, len) == len;
         is_plain.then_some((0..len, len + 1))
     }
 
     /// See [`Cutter::goes_on`](super::Cutter::goes_on).
     #[inline]
-    pub(super) fn goes_on(&mut self, unread: &[u8], limits: Limits) -> bool {
+    pub(super) fn goes_on(&mut self, unread: &[u8], limits: FrameLimits) -> bool {
         let goes_on = self.scanned > 0
-            && unread.len() <= limits.frame_bytes_max
+            && unread.len() <= limits.max_frame_bytes
             && find::few_new(unread, self.scanned).is_some_and(|new| !find::is_in(b'\n', new));
         if goes_on {
             find::note_examined(unread.len() - self.scanned);
@@ -72,7 +80,7 @@ impl Lines {
     }
 
     #[inline(never)]
-    fn cut_any(&mut self, unread: Unread<'_>, limits: Limits) -> Result<Cut, FramingError> {
+    fn cut_any(&mut self, unread: Unread<'_>, limits: FrameLimits) -> Result<Cut, FramingError> {
         let mut start = 0;
         if self.skipping {
             let Some(line_feed) = find::line_feed(unread.bytes) else {
@@ -99,8 +107,8 @@ impl Lines {
     }
 
     /// The longest body, its CR and its LF.
-    pub(super) const fn input_bytes_max(limits: Limits) -> usize {
-        limits.frame_bytes_max.saturating_add(2)
+    pub(super) const fn max_input_bytes(limits: FrameLimits) -> usize {
+        limits.max_frame_bytes.saturating_add(2)
     }
 
     /// Cuts `line`, which begins at `start` with a byte that is not blank and runs to the end of what there is.
@@ -110,17 +118,17 @@ impl Lines {
         start: usize,
         line: &[u8],
         unread: Unread<'_>,
-        limits: Limits,
+        limits: FrameLimits,
     ) -> Result<Cut, FramingError> {
         // Beyond this window a line feed comes too late.
-        let window = line.len().min(Self::input_bytes_max(limits));
+        let window = line.len().min(Self::max_input_bytes(limits));
         let Some(unseen) = line.get(self.scanned..window) else {
             // Fewer bytes than before.
             return unread.incomplete(start);
         };
         let line_feed = find::line_feed(unseen).map(|n| self.scanned + n);
         let body_len = without_cr(line, line_feed.unwrap_or(window));
-        if body_len > limits.frame_bytes_max {
+        if body_len > limits.max_frame_bytes {
             *self = Self {
                 scanned: 0,
                 skipping: line_feed.is_none(),

@@ -52,7 +52,7 @@ use lines::Lines;
 
 use crate::target::SMALL;
 
-pub(crate) use cut::Limits;
+pub(crate) use cut::FrameLimits;
 pub use cut::{Cut, Framing, FramingError};
 
 /// Cuts a stream into frames, resumably and without memory of its own.
@@ -62,7 +62,7 @@ pub use cut::{Cut, Framing, FramingError};
 #[derive(Clone, Debug)]
 pub struct Framer {
     framing: Framing,
-    limits: Limits,
+    limits: FrameLimits,
     cutter: Cutter,
 }
 
@@ -111,20 +111,20 @@ impl Codec {
 impl Framer {
     /// A framer at the start of a stream.
     ///
-    /// * `frame_bytes_max`: the longest body, in bytes and without header or delimiter, that becomes a frame;
+    /// * `max_frame_bytes`: the longest body, in bytes and without header or delimiter, that becomes a frame;
     ///   strictly longer ones become [`Cut::Oversize`]. JSON-RPC peers commonly use 1 MiB.
-    /// * `header_bytes_max`: the longest header block of [`Framing::ContentLength`], in bytes with its empty line; a
+    /// * `max_header_bytes`: the longest header block of [`Framing::ContentLength`], in bytes with its empty line; a
     ///   longer one ends the stream. 8 KiB is what HTTP servers commonly grant; real blocks have about 80 bytes.
     ///
     /// The framer holds no bytes; the limits decide how many its caller must be able to hold, see
-    /// [`input_bytes_max`](Self::input_bytes_max).
+    /// [`max_input_bytes`](Self::max_input_bytes).
     #[must_use]
-    pub const fn new(framing: Framing, frame_bytes_max: usize, header_bytes_max: usize) -> Self {
+    pub const fn new(framing: Framing, max_frame_bytes: usize, max_header_bytes: usize) -> Self {
         Self {
             framing,
-            limits: Limits {
-                frame_bytes_max,
-                header_bytes_max,
+            limits: FrameLimits {
+                max_frame_bytes,
+                max_header_bytes,
             },
             cutter: Cutter::new(framing),
         }
@@ -172,15 +172,15 @@ impl Framer {
     ///
     /// It follows from the framing asked for, the limits and nothing else, and stays the same.
     #[must_use]
-    pub const fn input_bytes_max(&self) -> usize {
-        let lines = Lines::input_bytes_max(self.limits);
-        let content_length = ContentLength::input_bytes_max(self.limits);
+    pub const fn max_input_bytes(&self) -> usize {
+        let lines = Lines::max_input_bytes(self.limits);
+        let content_length = ContentLength::max_input_bytes(self.limits);
         let bytes = match self.framing {
             Framing::Newline => lines,
             Framing::ContentLength => content_length,
-            Framing::Concatenated => Concatenated::input_bytes_max(self.limits),
-            Framing::Messages => self.limits.frame_bytes_max,
-            Framing::Detect => max(max(lines, content_length), detect::INPUT_BYTES_MAX),
+            Framing::Concatenated => Concatenated::max_input_bytes(self.limits),
+            Framing::Messages => self.limits.max_frame_bytes,
+            Framing::Detect => max(max(lines, content_length), detect::MAX_INPUT_BYTES),
         };
         // Even when both limits are zero a byte must come in to be refused.
         max(bytes, 1)
@@ -199,7 +199,7 @@ impl Cutter {
     pub(crate) fn cut(
         &mut self,
         only: Option<Framing>,
-        limits: Limits,
+        limits: FrameLimits,
         unread: &[u8],
         at_end: bool,
     ) -> Result<Cut, FramingError> {
@@ -226,7 +226,7 @@ impl Cutter {
     pub(crate) fn whole(
         &mut self,
         only: Option<Framing>,
-        limits: Limits,
+        limits: FrameLimits,
         unread: &[u8],
     ) -> Option<(Range<usize>, usize)> {
         let (body, taken) = match &self.codec {
@@ -245,7 +245,12 @@ impl Cutter {
     /// looks only at a few bytes more than before, so a frame that comes in byte by byte costs
     /// little for each. False also if that is not enough to tell; nothing has changed then.
     #[inline]
-    pub(crate) fn goes_on(&mut self, only: Option<Framing>, limits: Limits, unread: &[u8]) -> bool {
+    pub(crate) fn goes_on(
+        &mut self,
+        only: Option<Framing>,
+        limits: FrameLimits,
+        unread: &[u8],
+    ) -> bool {
         match &mut self.codec {
             Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.goes_on(unread, limits),
             Codec::ContentLength(codec) if may_be(only, Framing::ContentLength) => {
@@ -267,7 +272,7 @@ impl Cutter {
     /// Where the next value stands, if it is an object that ends where a line does. A caller that
     /// finds a whole value there takes it by [`pass`](Self::pass): it is the frame that
     /// [`cut`](Self::cut) would have found by counting brackets. Any other caller cuts.
-    pub(crate) fn guess(&self, limits: Limits, unread: &[u8]) -> Option<Range<usize>> {
+    pub(crate) fn guess(&self, limits: FrameLimits, unread: &[u8]) -> Option<Range<usize>> {
         let codec = self.codec.concatenated();
         codec.and_then(|codec| codec.guess(unread, limits))
     }
@@ -307,7 +312,7 @@ impl Cutter {
     fn cut_by_codec(
         &mut self,
         only: Option<Framing>,
-        limits: Limits,
+        limits: FrameLimits,
         unread: Unread<'_>,
     ) -> Result<Cut, FramingError> {
         match &mut self.codec {

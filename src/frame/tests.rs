@@ -63,7 +63,7 @@ fn drain(framer: &mut Framer, buf: &mut Vec<u8>, at_end: bool, items: &mut Vec<I
             Ok(Cut::Incomplete { taken }) => {
                 assert!(!at_end, "incomplete at the end");
                 buf.drain(..taken);
-                assert!(buf.len() < framer.input_bytes_max());
+                assert!(buf.len() < framer.max_input_bytes());
                 assert!(buf.is_empty() || framer.is_inside_frame());
                 // A tick without input changes nothing, nor does presenting the same again.
                 assert_eq!(framer.cut(b"", false), Ok(Cut::Incomplete { taken: 0 }));
@@ -144,7 +144,7 @@ fn cut_pieces(
 
 /// Cuts a stream through a buffer of exactly the size the framer asks for.
 pub(super) fn cut_through_buffer(mut framer: Framer, mut stream: &[u8]) -> Vec<Item> {
-    let mut buf = ReadBuffer::new(framer.input_bytes_max());
+    let mut buf = ReadBuffer::new(framer.max_input_bytes());
     let mut items = vec![];
     loop {
         let spare = buf.spare();
@@ -341,10 +341,10 @@ fn one_byte_at_a_time_costs_a_constant_per_byte() {
         ),
     ] {
         // Once within the limit, once skipped.
-        for (frame_bytes_max, glance) in
+        for (max_frame_bytes, glance) in
             [(1 << 20, false), (1 << 20, true), (100, false), (100, true)]
         {
-            let mut framer = Framer::new(framing, frame_bytes_max, 1 << 20);
+            let mut framer = Framer::new(framing, max_frame_bytes, 1 << 20);
             let before = find::tests::EXAMINED.get();
             let (mut start, mut frames) = (0, 0);
             for end in 0..=stream.len() {

@@ -27,7 +27,7 @@ const TWO_DIGITS: &[u8; 22] = b"Content-Length: 00\r\n\r\n";
 const THREE_DIGITS: &[u8; 23] = b"Content-Length: 000\r\n\r\n";
 
 /// The most digits of a `usize`, at 64 bits.
-const DIGITS_MAX: usize = 20;
+const MAX_DIGITS: usize = 20;
 
 /// A frame begun and not finished.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ pub(crate) fn begin(framing: Framing, out: &mut Vec<u8>, body_len: usize) -> Fra
 #[inline]
 fn make_room(framing: Framing, out: &mut Vec<u8>, body_len: usize) {
     let frame_bytes = match framing {
-        Framing::ContentLength => NAME.len() + DIGITS_MAX + BLANK_LINE.len(),
+        Framing::ContentLength => NAME.len() + MAX_DIGITS + BLANK_LINE.len(),
         _ => 1,
     };
     let room = body_len.saturating_add(frame_bytes);
@@ -157,7 +157,7 @@ fn fill(place: &mut [u8], mut number: usize) -> bool {
 #[cold]
 #[inline(never)]
 fn correct_header(start: FrameStart, out: &mut Vec<u8>, body_len: usize) {
-    let mut digits = [0; DIGITS_MAX];
+    let mut digits = [0; MAX_DIGITS];
     let digits = decimal(body_len, &mut digits);
     let number = start.start + NAME.len();
     let body = number + digits.len() + BLANK_LINE.len();
@@ -175,10 +175,10 @@ fn correct_header(start: FrameStart, out: &mut Vec<u8>, body_len: usize) {
 }
 
 /// Writes `number` to the end of `digits`: its shortest decimal form.
-fn decimal(number: usize, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
+fn decimal(number: usize, digits: &mut [u8; MAX_DIGITS]) -> &[u8] {
     fill(digits, number);
     digits
-        .get(DIGITS_MAX - digits_of(number)..)
+        .get(MAX_DIGITS - digits_of(number)..)
         .unwrap_or_default()
 }
 

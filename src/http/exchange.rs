@@ -18,10 +18,10 @@ use crate::owned::first_bytes;
 use crate::websocket::is_same;
 
 /// How many redirects of one request are followed.
-pub const REDIRECTS_MAX: u32 = 5;
+pub const MAX_REDIRECTS: u32 = 5;
 
 /// How much of a body that is no answer is kept for the error.
-const SNIPPET_BYTES_MAX: usize = 256;
+const MAX_SNIPPET_BYTES: usize = 256;
 
 /// One request, from its calls to its reply. `T` is the caller's tag for each call, as
 /// [`Connection`] has it.
@@ -107,9 +107,9 @@ impl<T> ClientExchange<T> {
         body: &[u8],
         mut settle: impl FnMut(Response<'_, T>),
     ) -> Result<(), ReplyError> {
-        let bytes_max = self.conn.config().message_bytes_max;
-        if body.len() > bytes_max {
-            return Err(ReplyError::TooLarge { bytes_max });
+        let max_bytes = self.conn.config().limits.max_message_bytes;
+        if body.len() > max_bytes {
+            return Err(ReplyError::TooLarge { max_bytes });
         }
         let is_success = (200..300).contains(&status);
         let (mut is_answer, mut fault) = (false, None);
@@ -126,11 +126,11 @@ impl<T> ClientExchange<T> {
             }
         }
         if !is_success && !is_answer {
-            let text = first_bytes(body, SNIPPET_BYTES_MAX);
+            let text = first_bytes(body, MAX_SNIPPET_BYTES);
             return Err(ReplyError::Status { status, text });
         }
         if let Some(cause) = fault.filter(|_| !is_answer && self.conn.calls_open() > 0) {
-            let text = first_bytes(body, SNIPPET_BYTES_MAX);
+            let text = first_bytes(body, MAX_SNIPPET_BYTES);
             return Err(ReplyError::NoAnswer(BrokenReply { cause, text }));
         }
         self.conn.handle_eof();
@@ -209,7 +209,7 @@ pub fn redirect(
             _ => Ok(None),
         };
     };
-    let target = resolve(from, location).filter(|_| followed < REDIRECTS_MAX);
+    let target = resolve(from, location).filter(|_| followed < MAX_REDIRECTS);
     let target = target.ok_or_else(|| refused(status, location))?;
     if !is_same(origin_of(from), origin_of(&target)) {
         return Err(refused(status, location));
@@ -218,7 +218,7 @@ pub fn redirect(
 }
 
 fn refused(status: u16, location: &str) -> ReplyError {
-    let location = location.chars().take(SNIPPET_BYTES_MAX).collect();
+    let location = location.chars().take(MAX_SNIPPET_BYTES).collect();
     ReplyError::Redirect { status, location }
 }
 
@@ -272,10 +272,10 @@ pub enum ReplyError {
     },
     /// The status tells of success, but the body is no answer.
     NoAnswer(BrokenReply),
-    /// The body is larger than `message_bytes_max`.
+    /// The body is larger than `max_message_bytes`.
     TooLarge {
         /// The limit, in bytes.
-        bytes_max: usize,
+        max_bytes: usize,
     },
     /// A redirect that is not followed: to another origin, too often, or one that would make a GET
     /// of a POST.
@@ -327,8 +327,8 @@ impl fmt::Display for ReplyError {
                 write!(f, "the server answered with status {status}: {text}")
             }
             Self::NoAnswer(broken) => write!(f, "the reply is no JSON-RPC answer: {broken}"),
-            Self::TooLarge { bytes_max } => {
-                write!(f, "the reply is larger than {bytes_max} bytes")
+            Self::TooLarge { max_bytes } => {
+                write!(f, "the reply is larger than {max_bytes} bytes")
             }
             Self::Redirect { status, location } => {
                 write!(f, "a redirect ({status}) that is not followed: {location}")

@@ -19,7 +19,7 @@ mod statuses;
 #[cfg(test)]
 mod tests;
 
-pub use exchange::{BrokenReply, ClientExchange, REDIRECTS_MAX, ReplyError, redirect};
+pub use exchange::{BrokenReply, ClientExchange, MAX_REDIRECTS, ReplyError, redirect};
 pub use fields::{Fields, HeadScan};
 pub use opening::{Opening, opening};
 pub use rules::{Answer, Cors, HttpRules, MEDIA_TYPE, RequestHead, Verdict};

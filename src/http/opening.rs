@@ -6,10 +6,10 @@
 //! line; ending it is up to the listener.
 
 /// The longest method that is looked for, in bytes. The registry's longest has 17.
-const METHOD_BYTES_MAX: usize = 32;
+const MAX_METHOD_BYTES: usize = 32;
 
 /// How far a request line is looked for, in bytes, where its target is not a path.
-const LINE_BYTES_MAX: usize = 1024;
+const MAX_LINE_BYTES: usize = 1024;
 
 /// What a connection begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn opening(bytes: &[u8]) -> Opening {
     let method_len = count(begun, is_token);
     let undecided = Opening::Undecided(start + method_len);
     let (method, rest) = begun.split_at(method_len);
-    if method_len > METHOD_BYTES_MAX {
+    if method_len > MAX_METHOD_BYTES {
         return Opening::Other;
     }
     if rest.is_empty() {
@@ -64,7 +64,7 @@ pub fn opening(bytes: &[u8]) -> Opening {
         Some(byte) if !byte.is_ascii_graphic() => return Opening::Other,
         Some(_) => {}
     }
-    if begun.len() > LINE_BYTES_MAX {
+    if begun.len() > MAX_LINE_BYTES {
         return Opening::Other;
     }
     let behind = &target[count(target, |byte| byte.is_ascii_graphic())..];

@@ -25,8 +25,8 @@ const MEDIA_TYPES: [&str; 3] = [
 ];
 
 /// What an HTTP server can be told beforehand. The protocol itself is in [`Config`]: the limit on
-/// bodies is its `message_bytes_max`, and the time that a client may leave a reply standing its
-/// `write_time_max`.
+/// bodies is its `max_message_bytes`, and the time that a client may leave a reply standing its
+/// `write_timeout`.
 ///
 /// ```
 /// use antiphon::Config;
@@ -64,19 +64,19 @@ pub struct HttpRules {
     /// The longest head of a request, in bytes. A longer one is answered 431 and ends the
     /// connection. Costs that much while a head comes in. Default 8 KiB, as common HTTP servers
     /// have it.
-    pub header_bytes_max: usize,
+    pub max_header_bytes: usize,
     /// The most headers of a request. More are answered 431 and end the connection. Default 64.
-    pub headers_max: usize,
+    pub max_headers: usize,
     /// How long a fresh connection may stay silent. It is cut then. Default 10 s.
-    pub first_byte_time_max: Duration,
+    pub first_byte_timeout: Duration,
     /// How long the head of a request may take, from its first byte to its last. The connection is
     /// cut then. Default 10 s.
-    pub header_time_max: Duration,
+    pub header_timeout: Duration,
     /// How long the body of a request may take, from the end of the head. Answered 408 then.
     /// Default 30 s.
-    pub body_time_max: Duration,
+    pub body_timeout: Duration,
     /// How long a connection may wait for its next request. It is closed then. Default 60 s.
-    pub idle_time_max: Duration,
+    pub idle_timeout: Duration,
 }
 
 /// What scripts from other origins may do: the Fetch standard's CORS protocol.
@@ -216,12 +216,12 @@ impl HttpRules {
             origins: Vec::new(),
             origin_required: false,
             cors: None,
-            header_bytes_max: 8 << 10,
-            headers_max: 64,
-            first_byte_time_max: Duration::from_secs(10),
-            header_time_max: Duration::from_secs(10),
-            body_time_max: Duration::from_secs(30),
-            idle_time_max: Duration::from_secs(60),
+            max_header_bytes: 8 << 10,
+            max_headers: 64,
+            first_byte_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
         }
     }
 
@@ -290,7 +290,9 @@ impl HttpRules {
             return Verdict::Answer(self.permit(head, reply));
         }
         match head.content_length {
-            Some(bytes) if bytes > config.message_bytes_max as u64 => Verdict::TooLarge(bytes),
+            Some(bytes) if bytes > config.limits.max_message_bytes as u64 => {
+                Verdict::TooLarge(bytes)
+            }
             _ => Verdict::Serve,
         }
     }

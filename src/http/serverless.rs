@@ -44,7 +44,7 @@ where
     if let Verdict::Answer(answer) = rules.judge(&config, head) {
         return answer;
     }
-    let is_too_large = body.len() > config.message_bytes_max;
+    let is_too_large = body.len() > config.limits.max_message_bytes;
     let reply = answer(config, body, handler);
     if is_too_large {
         return rules.too_large(head, reply);

@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{
-    Answer, ClientExchange, Cors, Fields, HttpRules, REDIRECTS_MAX, ReplyError, RequestHead,
+    Answer, ClientExchange, Cors, Fields, HttpRules, MAX_REDIRECTS, ReplyError, RequestHead,
     Statuses, Verdict, handle, redirect,
 };
 use crate::config::Config;
@@ -80,7 +80,7 @@ fn only_a_post_of_json_is_served() {
 #[test]
 fn a_declared_length_over_the_limit_is_refused_before_the_body_is_read() {
     let mut config = Config::new();
-    config.message_bytes_max = 1000;
+    config.limits.max_message_bytes = 1000;
     let mut head = RequestHead::new("POST", "/");
     for (length, verdict) in [
         (0, Verdict::Serve),
@@ -377,7 +377,7 @@ fn codes_have_statuses_only_where_they_are_configured() {
 #[test]
 fn a_function_answers_a_body_or_its_absence() {
     let mut config = Config::new();
-    config.message_bytes_max = 100;
+    config.limits.max_message_bytes = 100;
     let call = |body: Option<&str>| {
         handle(
             config,
@@ -597,11 +597,11 @@ fn a_request_that_fails_settles_its_calls_once_as_unsent_or_in_doubt() {
 #[test]
 fn a_reply_over_the_limit_is_not_read() {
     let mut config = Config::new();
-    config.message_bytes_max = 10;
+    config.limits.max_message_bytes = 10;
     let mut exchange = ClientExchange::<()>::new(config);
     exchange.call("a", (), ()).unwrap();
     let received = exchange.receive(200, &[b' '; 11], |_| {});
-    assert_eq!(received, Err(ReplyError::TooLarge { bytes_max: 10 }));
+    assert_eq!(received, Err(ReplyError::TooLarge { max_bytes: 10 }));
 }
 
 // HTP-05 ERR-13
@@ -643,8 +643,8 @@ fn a_post_is_redirected_within_its_origin_only() {
     }
     assert_eq!(redirect(200, from, Some("/y"), 0), Ok(None));
     assert_eq!(redirect(307, from, None, 0), Ok(None));
-    assert!(redirect(307, from, Some("/y"), REDIRECTS_MAX - 1).is_ok());
-    assert!(redirect(307, from, Some("/y"), REDIRECTS_MAX).is_err());
+    assert!(redirect(307, from, Some("/y"), MAX_REDIRECTS - 1).is_ok());
+    assert!(redirect(307, from, Some("/y"), MAX_REDIRECTS).is_err());
     assert_eq!(
         redirect(307, "http://a.example", Some("y"), 0),
         Ok(Some("http://a.example/y".to_string()))

@@ -6,10 +6,10 @@ use crate::json::{self, Decimal, Json, JsonKind};
 use crate::target::rare;
 
 /// The largest call number: 2^53 − 1, the largest integer every JSON reader keeps exact.
-pub(crate) const CALL_NUMBER_MAX: u64 = (1 << 53) - 1;
+pub(crate) const MAX_CALL_NUMBER: u64 = (1 << 53) - 1;
 
 /// The last one that every spelling has room for.
-pub(crate) const SPELLED_MAX: u64 = (1 << 48) - 1;
+pub(crate) const MAX_SPELLED: u64 = (1 << 48) - 1;
 
 /// How the ids of our own calls are spelled. All three spell one counter, so a reply is matched by
 /// index whatever the spelling.
@@ -28,10 +28,10 @@ pub enum IdScheme {
 
 impl IdScheme {
     /// The last counter value the spelling has room for.
-    pub(crate) fn number_max(&self) -> u64 {
+    pub(crate) fn max_number(&self) -> u64 {
         match self {
-            IdScheme::Uuid(_) => SPELLED_MAX,
-            _ => CALL_NUMBER_MAX,
+            IdScheme::Uuid(_) => MAX_SPELLED,
+            _ => MAX_CALL_NUMBER,
         }
     }
 

@@ -121,7 +121,7 @@ fn every_scheme_reads_back_what_it_writes_and_nothing_else() {
         IdScheme::Uuid([0xab; 10]),
     ];
     for scheme in schemes {
-        for number in [0, 1, 9, 10, 99, 12_345, scheme.number_max()] {
+        for number in [0, 1, 9, 10, 99, 12_345, scheme.max_number()] {
             let mut text = Vec::new();
             scheme.write(number, &mut text);
             assert_eq!(scheme.read(Json::parse(&text).unwrap()), Some(number));

@@ -31,12 +31,12 @@ use super::syntax::{SyntaxError, SyntaxErrorKind};
 use crate::target::rare;
 
 /// The deepest nesting ever allowed, whatever is configured.
-pub(super) const DEPTH_MAX: u8 = 128;
+pub(super) const MAX_DEPTH: u8 = 128;
 
 pub(super) struct Cursor<'t> {
     pub(super) text: &'t [u8],
     pub(super) windows: Windows<'t>,
-    depth_max: u32,
+    max_depth: u32,
     /// What was passed over so far.
     flags: TextFlags,
     /// Whether any string so far had an escape.
@@ -95,11 +95,11 @@ fn leading_spaces(eight: &[u8; 8]) -> usize {
 pub(super) struct Failed;
 
 impl<'t> Cursor<'t> {
-    pub(super) fn new(text: &'t [u8], depth_max: u8) -> Self {
+    pub(super) fn new(text: &'t [u8], max_depth: u8) -> Self {
         Self {
             text,
             windows: Windows::of(text),
-            depth_max: u32::from(depth_max.clamp(1, DEPTH_MAX)),
+            max_depth: u32::from(max_depth.clamp(1, MAX_DEPTH)),
             flags: TextFlags::NONE,
             has_escapes: false,
             failure: SyntaxError::NONE,
@@ -401,7 +401,7 @@ impl<'t> Cursor<'t> {
     /// Judges whether one more container may open at `pos` when `depth` are open already.
     #[inline]
     pub(super) fn enter(&mut self, depth: u32, pos: usize) -> Result<(), Failed> {
-        if depth >= self.depth_max {
+        if depth >= self.max_depth {
             return Err(self.fail(SyntaxErrorKind::TooDeep, pos));
         }
         Ok(())

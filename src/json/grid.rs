@@ -100,14 +100,14 @@ impl<'t> Grid<'t> {
     /// The first stop of a key that begins at `pos`, if that is near enough.
     #[inline]
     fn key_end(&mut self, pos: usize) -> Option<usize> {
-        const LEN_MAX: usize = RESERVED.len() - 1;
+        const MAX_LEN: usize = RESERVED.len() - 1;
         if pos.wrapping_sub(self.start) < LONG {
-            if let Some(n) = self.stops.behind(pos % LONG).first_of::<{ LEN_MAX + 1 }>() {
+            if let Some(n) = self.stops.behind(pos % LONG).first_of::<{ MAX_LEN + 1 }>() {
                 return Some(pos + n);
             }
         }
         let end = self.stop_from(pos);
-        (end - pos <= LEN_MAX).then_some(end)
+        (end - pos <= MAX_LEN).then_some(end)
     }
 }
 

@@ -45,23 +45,23 @@ pub(crate) struct Scanned<'t> {
 /// Validates a whole text (RFC 8259) and finds the members of its envelopes.
 ///
 /// `envelopes` is cleared and then holds one entry for the value, or one per element if the value
-/// is an array, at most `envelopes_max`; elements beyond are validated and counted. At most
-/// `depth_max` containers (read as 1 to 128) may be open at once. One leading byte-order mark is
+/// is an array, at most `max_envelopes`; elements beyond are validated and counted. At most
+/// `max_depth` containers (read as 1 to 128) may be open at once. One leading byte-order mark is
 /// skipped. After an error `envelopes` is empty.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 pub(crate) fn scan<'t>(
     text: &'t [u8],
-    depth_max: u8,
+    max_depth: u8,
     envelopes: &mut Vec<Envelope>,
-    envelopes_max: usize,
+    max_envelopes: usize,
 ) -> Result<Scanned<'t>, SyntaxError> {
     envelopes.clear();
     if u32::try_from(text.len()).is_err() {
         let offset = u32::MAX as usize;
         return Err(SyntaxError::new(SyntaxErrorKind::TooLong, offset));
     }
-    let mut cursor = Cursor::new(text, depth_max);
-    scan_text(&mut cursor, envelopes, envelopes_max).map_err(|Failed| {
+    let mut cursor = Cursor::new(text, max_depth);
+    scan_text(&mut cursor, envelopes, max_envelopes).map_err(|Failed| {
         envelopes.clear();
         cursor.failure()
     })
@@ -71,15 +71,15 @@ pub(crate) fn scan<'t>(
 fn scan_text<'t>(
     cursor: &mut Cursor<'t>,
     envelopes: &mut Vec<Envelope>,
-    envelopes_max: usize,
+    max_envelopes: usize,
 ) -> Result<Scanned<'t>, Failed> {
     let text = cursor.utf8()?;
     let start = cursor.begin()?;
     let (end, shape) = if cursor.byte(start) == b'[' {
         rare();
-        scan_batch(cursor, start, envelopes, envelopes_max)?
+        scan_batch(cursor, start, envelopes, max_envelopes)?
     } else {
-        let end = scan_item(cursor, start, 0, envelopes, envelopes_max)?;
+        let end = scan_item(cursor, start, 0, envelopes, max_envelopes)?;
         (end, Shape::Single)
     };
     cursor.finish(end)?;
@@ -96,7 +96,7 @@ fn scan_batch(
     cursor: &mut Cursor<'_>,
     start: usize,
     envelopes: &mut Vec<Envelope>,
-    envelopes_max: usize,
+    max_envelopes: usize,
 ) -> Result<(usize, Shape), Failed> {
     cursor.enter(0, start)?;
     let mut items = 0;
@@ -105,7 +105,7 @@ fn scan_batch(
         return Ok((pos + 1, Shape::Batch { items }));
     }
     loop {
-        pos = scan_item(cursor, pos, 1, envelopes, envelopes_max)?;
+        pos = scan_item(cursor, pos, 1, envelopes, max_envelopes)?;
         items += 1;
         pos = cursor.skip_blanks(pos);
         match cursor.byte(pos) {
@@ -123,7 +123,7 @@ fn scan_item(
     start: usize,
     open: u32,
     envelopes: &mut Vec<Envelope>,
-    envelopes_max: usize,
+    max_envelopes: usize,
 ) -> Result<usize, Failed> {
     let kind = match cursor.byte(start) {
         b'{' => JsonKind::Object,
@@ -132,7 +132,7 @@ fn scan_item(
             JsonKind::of_first_byte(first)
         }
     };
-    let Some(envelope) = next_slot(envelopes, envelopes_max, kind) else {
+    let Some(envelope) = next_slot(envelopes, max_envelopes, kind) else {
         rare();
         return cursor.value(start, open);
     };
@@ -146,22 +146,22 @@ fn scan_item(
     Ok(end)
 }
 
-/// Makes room for one more envelope; the vector never reserves more than `envelopes_max`.
+/// Makes room for one more envelope; the vector never reserves more than `max_envelopes`.
 ///
 /// The envelope is filled in its place, as it is too large to be handed about for free.
 #[cfg_attr(not(any(target_os = "none", antiphon_small)), inline(always))]
 fn next_slot(
     envelopes: &mut Vec<Envelope>,
-    envelopes_max: usize,
+    max_envelopes: usize,
     kind: JsonKind,
 ) -> Option<&mut Envelope> {
     let len = envelopes.len();
-    if len >= envelopes_max {
+    if len >= max_envelopes {
         return None;
     }
     if len == envelopes.capacity() {
         rare();
-        let wanted = (len * 2).max(1).min(envelopes_max);
+        let wanted = (len * 2).max(1).min(max_envelopes);
         envelopes.reserve_exact(wanted - len);
     }
     envelopes.push(Envelope::new(kind));

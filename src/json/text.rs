@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use super::cursor::{Cursor, DEPTH_MAX, Failed};
+use super::cursor::{Cursor, Failed, MAX_DEPTH};
 use super::flags::TextFlags;
 use super::string::JsonString;
 use super::syntax::{JsonKind, SyntaxError};
@@ -60,7 +60,7 @@ impl<'a> Json<'a> {
     ///
     /// Says where and why the text is not one JSON value in UTF-8.
     pub fn parse(text: &'a [u8]) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new(text, DEPTH_MAX);
+        let mut cursor = Cursor::new(text, MAX_DEPTH);
         Self::read(&mut cursor).map_err(|Failed| cursor.failure())
     }
 

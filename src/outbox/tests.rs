@@ -177,7 +177,7 @@ fn what_waits_moves_up_once_more_than_half_has_left() {
 #[test]
 fn parts_are_bounded_by_their_bytes_and_in_a_stream_by_calls() {
     let parts = |framing, bytes, calls| {
-        let (buffer, parts) = Outbox::<Config>::heap_bytes_max(framing, bytes, calls);
+        let (buffer, parts) = Outbox::<Config>::max_heap_bytes(framing, bytes, calls);
         assert_eq!(buffer, 2 * bytes);
         parts / (2 * size_of::<Part>())
     };

@@ -109,7 +109,8 @@ fn ids_are_found_by_value_and_by_text_only_where_asked() {
 
 #[test]
 fn ids_cost_heap_beyond_what_stands_in_the_slot() {
-    let bound = |requests_max, id_bytes_max| Requests::heap_bytes_max(requests_max, id_bytes_max);
+    let bound =
+        |max_open_requests, max_id_bytes| Requests::max_heap_bytes(max_open_requests, max_id_bytes);
     assert_eq!(bound(10, ID_INLINE), bound(10, 0));
     assert_eq!(bound(10, ID_INLINE + 1), bound(10, 0) + 11 * 64);
     assert_eq!(bound(10, 64), bound(10, 41));

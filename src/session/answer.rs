@@ -1,7 +1,7 @@
 //! Answers: by a handler, for a handler that gave none, and instead of one.
 
 use super::machine::Session;
-use super::report::{Report, RequestReport};
+use super::report::{Report, RequestDetails};
 use super::ticket::{Method, Ticket};
 use crate::connection::{Connection, Rejected, SendError};
 use crate::encode::Payload;
@@ -59,7 +59,7 @@ impl<W> Session<W> {
     /// Answers *busy*, as the dialect says it, because the shell has no room to begin the request.
     pub fn refuse(&mut self, ticket: Ticket) {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
-        let busy = self.conn.config().error_profile.busy();
+        let busy = self.conn.config().dialect.error_profile.busy();
         // It is refused only if no answer is awaited any more.
         let _ = self.respond_err(ticket, &busy);
         if let Some(about) = about {
@@ -99,7 +99,7 @@ impl<W> Session<W> {
 
     /// Takes the request whose answer was lost because writing it panicked. It has been answered
     /// *internal error*.
-    pub fn take_lost(&mut self) -> Option<RequestReport> {
+    pub fn take_lost(&mut self) -> Option<RequestDetails> {
         self.lost.take()
     }
 
@@ -149,7 +149,7 @@ impl<W> Session<W> {
 
     /// Answers for a handler that gave no answer, as [`abandon`](Self::abandon) does, but makes no
     /// report. Gives what a report would say of the request; none if its answer is not awaited.
-    pub fn answer_for(&mut self, ticket: Ticket) -> Option<RequestReport> {
+    pub fn answer_for(&mut self, ticket: Ticket) -> Option<RequestDetails> {
         let about = self.about(ticket.key(), &ticket.method, ticket.begun);
         let key = ticket.key();
         let is_cancelled = self.is_cancelled(key);
@@ -170,13 +170,13 @@ impl<W> Session<W> {
         key: RequestKey,
         method: &Method,
         begun: Instant,
-    ) -> Option<RequestReport> {
+    ) -> Option<RequestDetails> {
         if self.is_cancelled(key) {
             return None;
         }
         let id = self.conn.request_id(key)?;
         let duration = self.now.saturating_since(begun);
-        Some(RequestReport::new(method.as_str(), id.into(), duration))
+        Some(RequestDetails::new(method.as_str(), id.into(), duration))
     }
 
     /// Forgets a request that is answered or never will be.

@@ -24,7 +24,7 @@ use crate::time::Instant;
 const STALL_MIN: Duration = Duration::from_millis(100);
 
 /// The most time that is granted after the clock has jumped.
-const GRACE_MAX: Duration = Duration::from_secs(10);
+const MAX_GRACE: Duration = Duration::from_secs(10);
 
 /// How much more time is granted, once, if a deadline is noticed `late` after it has passed. From
 /// 100 ms on the clock is taken to have jumped: this is then `late` again, 10 s at the most. Below
@@ -33,7 +33,7 @@ pub fn grace(late: Duration) -> Duration {
     if late < STALL_MIN {
         return Duration::ZERO;
     }
-    late.min(GRACE_MAX)
+    late.min(MAX_GRACE)
 }
 
 impl<W> Session<W> {
@@ -266,14 +266,14 @@ impl<W> Session<W> {
     /// When a write that hangs is given up. After the end, the end's own time bounds it.
     fn write_due(&self) -> Instant {
         match (self.phase.closed(), self.writing) {
-            (None, Writing::Busy(since)) => after(since, self.config.config.write_time_max),
+            (None, Writing::Busy(since)) => after(since, self.config.config.timeouts.write_timeout),
             _ => Instant::FAR_FUTURE,
         }
     }
 
     /// When the present phase ends by itself.
     fn phase_due(&self) -> Instant {
-        let drain_time = self.config.config.drain_time_max;
+        let drain_time = self.config.config.timeouts.drain_timeout;
         match self.phase {
             Phase::Opening | Phase::Open | Phase::Draining | Phase::Over(_) => Instant::FAR_FUTURE,
             Phase::InputEnded { since } | Phase::Closing { since, .. } => after(since, drain_time),

@@ -10,7 +10,7 @@ use core::mem;
 use super::machine::Session;
 use super::phase::Phase;
 use super::queue::Settled;
-use super::report::{Report, RequestReport};
+use super::report::{Report, RequestDetails};
 use super::wire::{Layer, LayerEnd, LayerEvent, Wire};
 use crate::event::{CloseReason, Event, Outcome, Response};
 use crate::http::{Opening, opening};
@@ -81,7 +81,7 @@ impl<W> Session<W> {
     fn look_at_start(&mut self, bytes: &[u8]) -> usize {
         match opening(bytes) {
             // A frame that is as long as any can be is waited for no longer.
-            Opening::Undecided(safe) if bytes.len() < self.config.config.input_bytes_max() => safe,
+            Opening::Undecided(safe) if bytes.len() < self.config.config.max_input_bytes() => safe,
             Opening::Undecided(_) | Opening::Other => {
                 self.is_at_start = false;
                 bytes.len()
@@ -198,8 +198,8 @@ impl<W> Session<W> {
             Event::Request(request) => {
                 if let Err(request) = self.queue.push_request(request) {
                     let id = request.id.into();
-                    let about = RequestReport::new(&request.method, id, Default::default());
-                    let busy = self.conn.config().error_profile.busy();
+                    let about = RequestDetails::new(&request.method, id, Default::default());
+                    let busy = self.conn.config().dialect.error_profile.busy();
                     // It is refused only if no answer is awaited any more.
                     let _ = self.conn.respond_err(request.token, &busy);
                     self.report(Report::QueueFull(about));
@@ -227,7 +227,7 @@ impl<W> Session<W> {
             }
             Event::Malformed(malformed) => self.queue.push_report(Report::malformed(malformed)),
             Event::Refused(refused) => self.queue.push_report(Report::refused(refused)),
-            Event::Stray(stray) => self.queue.push_report(Report::stray(stray)),
+            Event::UnmatchedResponse(stray) => self.queue.push_report(Report::stray(stray)),
             Event::Closed(why) => self.note_closed(why),
         }
     }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::options::SessionConfig;
 use super::phase::Phase;
 use super::queue::{Next, Queue, Settled, Work};
-use super::report::{Fault, Report, RequestReport};
+use super::report::{Fault, Report, RequestDetails};
 use super::ticket::{Method, Ticket};
 use super::wire::{Handshake, Wire};
 use crate::config::Config;
@@ -64,7 +64,7 @@ pub struct Session<W> {
     /// What the handshake has told; none before messages can be exchanged.
     pub(super) handshake: Option<Handshake>,
     /// A request whose answer was lost when writing it panicked.
-    pub(super) lost: Option<RequestReport>,
+    pub(super) lost: Option<RequestDetails>,
     /// Requests that the service has begun and the peer has given up.
     pub(super) cancelled: Vec<RequestKey>,
     pub(super) writing: Writing,
@@ -356,7 +356,7 @@ impl<W> Session<W> {
     /// Whether new output would be refused for want of room.
     pub fn is_full(&self) -> bool {
         let waiting = self.conn.transmit_queued() - self.conn.transmit_done();
-        waiting > self.config.config.outbox_bytes_soft as u64
+        waiting > self.config.config.limits.soft_max_outbox_bytes as u64
     }
 
     /// Bytes ever queued: a mark for [`is_written`](Self::is_written).

@@ -36,6 +36,6 @@ pub use machine::Session;
 pub use options::{SessionConfig, WhenFull};
 pub use phase::Phase;
 pub use queue::{Settled, Work};
-pub use report::{Fault, Report, RequestReport, StrayReport};
+pub use report::{Fault, Report, RequestDetails, UnmatchedDetails};
 pub use ticket::Ticket;
 pub use wire::{Handshake, Layer, LayerEnd, LayerEvent, Wire};

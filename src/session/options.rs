@@ -15,8 +15,8 @@ use crate::config::Config;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionConfig {
-    /// The protocol. Its `drain_time_max` is also how long requests may run on after the input has
-    /// ended, and its `write_time_max` how long one write may take.
+    /// The protocol. Its `drain_timeout` is also how long requests may run on after the input has
+    /// ended, and its `write_timeout` how long one write may take.
     pub config: Config,
     /// The most notifications and reports that wait for the service before
     /// [`when_full`](Self::when_full) says what happens. Default 16 384. Each costs its own bytes

@@ -7,16 +7,16 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use crate::admission::NoRoom;
+use crate::admission::LimitReached;
 use crate::event::{
     LATE, Malformed, MalformedCause, NULL_ID, OVER_LIMIT, Refused, RefusedCause, STRAY_CANCEL,
-    Stray, StrayKind, UNKNOWN,
+    UNKNOWN, UnmatchedKind, UnmatchedResponse,
 };
 use crate::id::OwnedId;
 use crate::owned::OwnedOutcome;
 
 /// The most bytes of a malformed message that a report keeps.
-const TEXT_BYTES_MAX: usize = 1024;
+const MAX_TEXT_BYTES: usize = 1024;
 
 /// An error of the transport, or of a layer above it, as the shell has it.
 #[derive(Clone)]
@@ -75,23 +75,23 @@ pub enum Report {
         /// The code of the error sent to the peer, if one was.
         answered: Option<i64>,
     },
-    /// A message fitted nothing open. See [`Stray`].
-    Stray {
+    /// A message fitted nothing open. See [`UnmatchedResponse`].
+    UnmatchedResponse {
         /// Why it fitted nothing.
-        kind: StrayReport,
+        kind: UnmatchedDetails,
         /// Its id, where it had one.
         id: Option<OwnedId>,
     },
     /// A request was answered *busy*, because too many bytes wait for the service, under
     /// [`WhenFull::Drop`](super::WhenFull::Drop).
-    QueueFull(RequestReport),
+    QueueFull(RequestDetails),
     /// A request was answered *busy*, because the shell had no room to begin it: too much waits for a
     /// thread.
-    NoCapacity(RequestReport),
+    NoCapacity(RequestDetails),
     /// A handler gave its request up without an answer. It has been answered *internal error*.
-    Unanswered(RequestReport),
+    Unanswered(RequestDetails),
     /// A handler panicked. Its request, if it served one, has been answered *internal error*.
-    Panicked(Option<RequestReport>),
+    Panicked(Option<RequestDetails>),
     /// The session was closed, because twice as much waits for the service as may, while a call of
     /// ours was open: see [`WhenFull::Pause`](super::WhenFull::Pause).
     QueueOverflow,
@@ -110,13 +110,13 @@ pub enum Report {
     /// [`SessionConfig::refuse_http`](super::SessionConfig::refuse_http).
     HttpRequest,
     /// The shell refused a connection that was beyond its limit, before anything of it ran.
-    NoRoom(NoRoom),
+    LimitReached(LimitReached),
 }
 
 /// The request that a report is about.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct RequestReport {
+pub struct RequestDetails {
     /// The method asked for.
     pub method: String,
     /// The request's id as the peer wrote it.
@@ -125,7 +125,7 @@ pub struct RequestReport {
     pub duration: Duration,
 }
 
-impl RequestReport {
+impl RequestDetails {
     pub(super) fn new(method: &str, id: OwnedId, duration: Duration) -> Self {
         Self {
             method: method.into(),
@@ -135,17 +135,17 @@ impl RequestReport {
     }
 }
 
-impl fmt::Display for RequestReport {
+impl fmt::Display for RequestDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.duration.as_millis();
         write!(f, "{} (id {}) after {millis} ms", self.method, self.id)
     }
 }
 
-/// Why a message fitted nothing open. See [`StrayKind`].
+/// Why a message fitted nothing open. See [`UnmatchedKind`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum StrayReport {
+pub enum UnmatchedDetails {
     /// An answer to a call that had settled.
     Late(OwnedOutcome),
     /// An answer with an id that was never sent.
@@ -159,7 +159,7 @@ pub enum StrayReport {
 impl Report {
     /// The report, and how many of the peer's bytes it holds.
     pub(super) fn malformed(malformed: Malformed<'_>) -> (Self, usize) {
-        let bytes = malformed.text.len().min(TEXT_BYTES_MAX);
+        let bytes = malformed.text.len().min(MAX_TEXT_BYTES);
         let report = Self::Malformed {
             cause: malformed.cause,
             text: malformed.text[..bytes].to_vec(),
@@ -167,7 +167,7 @@ impl Report {
             id: malformed.id.map(Into::into),
             answered: malformed.answered,
         };
-        (report, malformed.origin.bytes.min(2 * TEXT_BYTES_MAX))
+        (report, malformed.origin.bytes.min(2 * MAX_TEXT_BYTES))
     }
 
     /// The report, and how many of the peer's bytes it holds.
@@ -184,8 +184,8 @@ impl Report {
     }
 
     /// The report, and how many of the peer's bytes it holds.
-    pub(super) fn stray(stray: Stray<'_>) -> (Self, usize) {
-        let report = Self::Stray {
+    pub(super) fn stray(stray: UnmatchedResponse<'_>) -> (Self, usize) {
+        let report = Self::UnmatchedResponse {
             kind: stray.kind.into(),
             id: stray.id.map(Into::into),
         };
@@ -193,18 +193,18 @@ impl Report {
     }
 }
 
-impl From<StrayKind<'_>> for StrayReport {
-    fn from(kind: StrayKind<'_>) -> Self {
+impl From<UnmatchedKind<'_>> for UnmatchedDetails {
+    fn from(kind: UnmatchedKind<'_>) -> Self {
         match kind {
-            StrayKind::Late(outcome) => Self::Late(outcome.into_owned()),
-            StrayKind::Unknown(outcome) => Self::Unknown(outcome.into_owned()),
-            StrayKind::NullId(outcome) => Self::NullId(outcome.into_owned()),
-            StrayKind::Cancel => Self::Cancel,
+            UnmatchedKind::Late(outcome) => Self::Late(outcome.into_owned()),
+            UnmatchedKind::Unknown(outcome) => Self::Unknown(outcome.into_owned()),
+            UnmatchedKind::NullId(outcome) => Self::NullId(outcome.into_owned()),
+            UnmatchedKind::Cancel => Self::Cancel,
         }
     }
 }
 
-impl fmt::Display for StrayReport {
+impl fmt::Display for UnmatchedDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Late(outcome) => write!(f, "{LATE}{outcome}"),
@@ -234,7 +234,7 @@ impl fmt::Display for Report {
                     None => Ok(()),
                 }
             }
-            Self::Stray { kind, id } => {
+            Self::UnmatchedResponse { kind, id } => {
                 write!(f, "a stray message: {kind}")?;
                 match id {
                     Some(id) => write!(f, " (id {id})"),
@@ -259,7 +259,7 @@ impl fmt::Display for Report {
             Self::HttpRequest => f.write_str(
                 "an HTTP request where no HTTP is spoken: the connection was ended, and nothing of it ran",
             ),
-            Self::NoRoom(why) => write!(f, "a connection refused: {why}"),
+            Self::LimitReached(why) => write!(f, "a connection refused: {why}"),
         }
     }
 }
@@ -268,9 +268,9 @@ impl fmt::Display for Report {
 mod tests {
     use alloc::string::ToString;
 
-    use super::StrayReport;
+    use super::UnmatchedDetails;
     use crate::event::InvalidReason;
-    use crate::{ErrorObject, Outcome, OwnedOutcome, StrayKind};
+    use crate::{ErrorObject, Outcome, OwnedOutcome, UnmatchedKind};
 
     #[test]
     fn a_stray_message_is_told_in_the_words_of_its_event() {
@@ -278,18 +278,18 @@ mod tests {
         let other = ErrorObject::new(1, "none");
         for outcome in [Outcome::TimedOut, Outcome::Err(over), Outcome::Err(other)] {
             for kind in [
-                StrayKind::Late(outcome.clone()),
-                StrayKind::Unknown(outcome.clone()),
-                StrayKind::NullId(outcome.clone()),
-                StrayKind::Cancel,
+                UnmatchedKind::Late(outcome.clone()),
+                UnmatchedKind::Unknown(outcome.clone()),
+                UnmatchedKind::NullId(outcome.clone()),
+                UnmatchedKind::Cancel,
             ] {
                 let said = kind.to_string();
-                assert_eq!(StrayReport::from(kind).to_string(), said);
+                assert_eq!(UnmatchedDetails::from(kind).to_string(), said);
             }
         }
         // Only the first bytes of an invalid answer are kept; what it was is still said.
         let invalid = OwnedOutcome::Invalid(InvalidReason::ErrorShape.into());
-        let said = StrayReport::Late(invalid).to_string();
+        let said = UnmatchedDetails::Late(invalid).to_string();
         assert!(
             said.starts_with("an answer to a call that is over: an invalid answer: "),
             "{said}"

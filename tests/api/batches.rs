@@ -218,7 +218,7 @@ fn a_batch_shown_again_goes_on_where_it_stopped() {
 // CLI-28 CLI-21
 #[test]
 fn an_undelivered_message_settles_its_calls_with_their_own_tags() {
-    let mut conn: Connection<u32> = Connection::new(Config::new().with_framing(Framing::Messages));
+    let mut conn: Connection<u32> = Connection::new(Config::new().framing(Framing::Messages));
     conn.call("kept", (), None, 1).unwrap();
     let mut batch = conn.batch(None);
     batch.call::<()>("lost", (), 2).unwrap();
@@ -258,7 +258,8 @@ fn a_batch_of_which_calls_are_over_counts_by_those_that_are_left() {
     for how in ["answered", "out of time", "given up"] {
         for is_sole in [true, false] {
             let mut config = Config::new();
-            (config.framing, config.null_id_error) = (Framing::Messages, NullIdError::FailSole);
+            (config.framing, config.dialect.null_id_error) =
+                (Framing::Messages, NullIdError::FailSole);
             let mut conn: Connection<u32> = Connection::new(config);
             let mut batch = conn.batch(None);
             let calls = [1, 2, 3].map(|tag| batch.call::<()>("m", (), tag).unwrap().call());
@@ -290,7 +291,7 @@ fn a_batch_of_which_calls_are_over_counts_by_those_that_are_left() {
             while let Some(event) = conn.poll_event(&mut input) {
                 match event {
                     Event::Response(response) => tags.push(response.tag),
-                    event => assert!(matches!(event, Event::Stray(_)), "{event:?}"),
+                    event => assert!(matches!(event, Event::UnmatchedResponse(_)), "{event:?}"),
                 }
             }
             let (failed, open, strays) = match is_sole {

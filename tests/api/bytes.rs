@@ -27,7 +27,7 @@ fn output_is_swapped_out_when_that_is_all_there_is_and_appended_otherwise() {
 // TRN-07
 #[test]
 fn whole_messages_are_taken_one_at_a_time() {
-    let mut conn: Connection<u32> = Connection::new(Config::new().with_framing(Framing::Messages));
+    let mut conn: Connection<u32> = Connection::new(Config::new().framing(Framing::Messages));
     conn.notify("a", ()).unwrap();
     conn.notify("b", ()).unwrap();
     let mut out = Vec::new();
@@ -65,11 +65,11 @@ fn a_buffer_of_input_bytes_max_is_never_full_without_progress() {
         ),
         (Framing::Detect, format!("{body}\n{too_long}\n{body}\n")),
     ] {
-        let mut config = Config::new().with_framing(framing);
-        config.message_bytes_max = body.len();
-        config.header_bytes_max = 64;
+        let mut config = Config::new().framing(framing);
+        config.limits.max_message_bytes = body.len();
+        config.limits.max_header_bytes = 64;
         let mut conn: Connection<u32> = Connection::new(config);
-        let mut buffer = vec![0; config.input_bytes_max()];
+        let mut buffer = vec![0; config.max_input_bytes()];
         let (mut filled, mut notifications, mut refused) = (0, 0, 0);
         let mut stream = stream.as_bytes();
         while !stream.is_empty() {
@@ -102,8 +102,8 @@ fn a_buffer_of_input_bytes_max_is_never_full_without_progress() {
 fn two_runs_with_the_same_input_write_the_same_bytes() {
     let run = || {
         let mut config = Config::mixed();
-        config.batch_order = BatchOrder::Completion;
-        config.cancel_send = CancelStyle::Mcp;
+        config.dialect.batch_order = BatchOrder::Completion;
+        config.dialect.cancel_send = CancelStyle::Mcp;
         let mut conn: Connection<u32> = Connection::new(config);
         let mut out = Vec::new();
         for round in 0..50u32 {

@@ -26,10 +26,10 @@ impl Serialize for Broken {
 #[test]
 fn refused_commands_leave_the_same_bytes_and_the_same_next_id() {
     let mut config = Config::new();
-    config.calls_max = 2;
-    config.outbox_bytes_max = 500;
-    config.error_data_bytes_max = 10;
-    config.batch_calls_max = 1;
+    config.limits.max_open_calls = 2;
+    config.limits.max_outbox_bytes = 500;
+    config.limits.max_error_data_bytes = 10;
+    config.limits.max_batch_calls = 1;
     let mut conn: Connection<u32> = Connection::new(config);
     conn.notify("first", ()).unwrap();
     let open = conn.call_with_id(id("\"mine\""), "m", (), None, 1).unwrap();
@@ -286,7 +286,7 @@ fn one_message_goes_in_and_at_most_one_comes_out() {
 #[test]
 fn a_generated_id_is_never_one_that_a_caller_chose() {
     let mut config = Config::new();
-    config.id_scheme = IdScheme::Prefixed("a-");
+    config.dialect.id_scheme = IdScheme::Prefixed("a-");
     let mut conn: Connection<u32> = Connection::new(config);
     for number in [2, 3, 5] {
         let chosen = OwnedId::from(format!("a-{number}"));

@@ -24,7 +24,10 @@ fn waiting(conn: &Connection<u32>) -> usize {
 
 fn with_limits(soft: usize, hard: usize) -> Config {
     let mut config = Config::new();
-    (config.outbox_bytes_soft, config.outbox_bytes_max) = (soft, hard);
+    (
+        config.limits.soft_max_outbox_bytes,
+        config.limits.max_outbox_bytes,
+    ) = (soft, hard);
     config
 }
 
@@ -117,7 +120,7 @@ fn a_batch_that_is_answered_takes_no_more_from_what_others_gather_than_it_has_ad
 fn a_cancel_is_said_up_to_the_hard_limit_and_left_out_beyond() {
     for (more, is_said) in [(0, true), (1, false)] {
         let mut config = with_limits(1000, 200);
-        config.cancel_send = CancelStyle::Lsp;
+        config.dialect.cancel_send = CancelStyle::Lsp;
         let mut conn: Connection<u32> = Connection::new(config);
         let call = conn.call("m", (), None, 7).unwrap();
         let rest = 200 - waiting(&conn);
@@ -133,8 +136,8 @@ fn a_cancel_is_said_up_to_the_hard_limit_and_left_out_beyond() {
 #[test]
 fn a_call_that_is_not_plain_is_served_up_to_every_limit() {
     let mut config = Config::new();
-    config.version = VersionPolicy::V1AndV2;
-    (config.method_bytes_max, config.id_bytes_max) = (4, 6);
+    config.dialect.version = VersionPolicy::V1AndV2;
+    (config.limits.max_method_bytes, config.limits.max_id_bytes) = (4, 6);
     let asked = |method: &str, id: &str| {
         let mut conn: Connection<u32> = Connection::new(config);
         let message = format!("{{\"method\":\"{method}\",\"params\":[],\"id\":{id}}}");
@@ -205,7 +208,7 @@ fn a_chosen_id_does_not_use_up_the_number_that_another_is_spelled_like() {
 fn a_call_made_while_an_error_for_all_is_told_is_not_settled_by_it() {
     let error = r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"},"id":null}"#;
     let mut config = Config::new();
-    config.null_id_error = NullIdError::FailAll;
+    config.dialect.null_id_error = NullIdError::FailAll;
     for before in [1, 2, 5, 30] {
         let mut conn: Connection<u32> = Connection::new(config);
         for tag in 0..before {
@@ -261,7 +264,10 @@ fn what_is_passed_on_out_of_a_batch_has_no_line_breaks_either() {
 #[test]
 fn strays_and_malformed_messages_are_borne_up_to_their_limits() {
     let mut config = Config::new();
-    (config.strays_max, config.malformed_max) = (2, 2);
+    (
+        config.limits.max_unmatched_responses,
+        config.limits.max_malformed_messages,
+    ) = (2, 2);
     let stray = r#"{"jsonrpc":"2.0","result":1,"id":99}"#;
     for (message, error) in [
         (stray, ConnectionError::TooManyStrays),
@@ -313,7 +319,7 @@ fn a_client_answers_no_batch_that_is_too_long_whatever_the_dialect() {
     let batch = format!("[{0},{0}]", r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
     for (role, is_answered) in [(Role::Client, false), (Role::Peer, true)] {
         let mut config = Config::ethereum();
-        (config.role, config.batch_items_max) = (role, 1);
+        (config.role, config.limits.max_batch_items) = (role, 1);
         let mut conn: Connection<u32> = Connection::new(config);
         assert_eq!(told(&mut conn, &batch).len(), 1);
         assert_eq!(conn.poll_transmit().is_some(), is_answered);
@@ -338,7 +344,7 @@ fn only_a_1_0_message_in_a_batch_is_kept_out_of_batches() {
     let v1 = r#"{"method":"m","params":[],"id":1}"#;
     let v2 = r#"{"jsonrpc":"2.0","method":"\u006d","params":[],"id":1}"#;
     let mut config = Config::mixed();
-    config.v1_in_batch = false;
+    config.dialect.v1_in_batch = false;
     let is_served = |message: &str| {
         let events = told(&mut Connection::new(config), message);
         events[0].starts_with("Request")
@@ -352,7 +358,7 @@ fn only_a_1_0_message_in_a_batch_is_kept_out_of_batches() {
 fn a_message_too_large_has_its_time_from_its_first_byte_and_the_next_one_its_own() {
     let config = || {
         let mut config = Config::new();
-        config.message_bytes_max = 10;
+        config.limits.max_message_bytes = 10;
         config
     };
     let due_after = |later: &[u8]| {
@@ -381,7 +387,7 @@ fn what_is_wrong_with_a_stream_is_told_by_its_place_in_all_of_it() {
     let body = r#"{"jsonrpc":"2.0","method":"m"}"#;
     let frame = format!("Content-Length: {}\r\n\r\n{body}", body.len());
     let stream = format!("{frame}{frame}no header\r\n\r\n");
-    let config = Config::new().with_framing(Framing::ContentLength);
+    let config = Config::new().framing(Framing::ContentLength);
     let mut conn: Connection<u32> = Connection::new(config);
     let mut input = Input::stream(stream.as_bytes());
     for _ in 0..2 {
@@ -397,7 +403,7 @@ fn what_is_wrong_with_a_stream_is_told_by_its_place_in_all_of_it() {
 
 #[test]
 fn a_first_line_tells_the_framing_however_short_it_is() {
-    let config = Config::new().with_framing(Framing::Detect);
+    let config = Config::new().framing(Framing::Detect);
     let mut conn: Connection<u32> = Connection::new(config);
     let event = conn.poll_event(&mut Input::stream(b"7\n"));
     assert!(matches!(event, Some(Event::Malformed(_))), "{event:?}");

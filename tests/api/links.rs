@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, Config, Connection, Event, Input, Instant, KeepAlive, KeepAliveAction,
-    KeepAliveConfig, Lifecycle, LinkState, OwnedOutcome, Reconnect, ReconnectStrategy, Resend,
-    Resends, SendError, Shutdown, ShutdownAction,
+    CloseReason, Config, Connection, ConnectionState, Event, Input, Instant, KeepAlive,
+    KeepAliveAction, KeepAliveConfig, Lifecycle, OwnedOutcome, Reconnect, ReconnectStrategy,
+    Resend, Resends, SendError, Shutdown, ShutdownAction,
 };
 
 use crate::{connection, drained, request, written};
 
 /// Where a connection of this core is, told in the words of a link.
-fn state<T>(conn: &Connection<T>, is_ending: bool) -> LinkState {
+fn state<T>(conn: &Connection<T>, is_ending: bool) -> ConnectionState {
     match (conn.is_closed(), is_ending) {
-        (true, _) => LinkState::Closed,
-        (false, true) => LinkState::Closing,
-        (false, false) => LinkState::Open,
+        (true, _) => ConnectionState::Closed,
+        (false, true) => ConnectionState::Closing,
+        (false, false) => ConnectionState::Open,
     }
 }
 
@@ -30,7 +30,7 @@ fn what_a_connection_takes_is_what_its_state_lets_pass() {
 
     conn.drain();
     let closing = state(&conn, true);
-    assert_eq!(closing, LinkState::Closing);
+    assert_eq!(closing, ConnectionState::Closing);
     assert!(!closing.may_send());
     assert_eq!(conn.notify("m", ()), Err(SendError::Closed));
     let refused = conn.call("m", (), None, 8).unwrap_err();
@@ -42,7 +42,7 @@ fn what_a_connection_takes_is_what_its_state_lets_pass() {
 
     drained(&mut conn);
     let closed = state(&conn, true);
-    assert_eq!(closed, LinkState::Closed);
+    assert_eq!(closed, ConnectionState::Closed);
     assert!(!closed.may_receive() && !closed.may_finish());
     assert_eq!((conn.calls_open(), conn.requests_open()), (0, 0));
     assert!(conn.poll_transmit().is_none() && conn.poll_timeout().is_none());
@@ -126,7 +126,7 @@ impl World {
                     self.see("never answered");
                 }
                 _ => {
-                    assert!(life.go(LinkState::Open));
+                    assert!(life.go(ConnectionState::Open));
                     keep_alive.handle_open(self.now);
                     reconnect.handle_open(self.now);
                     if self.random.below(2) == 0 {
@@ -136,7 +136,7 @@ impl World {
                     self.converse(&mut keep_alive);
                 }
             }
-            assert!(life.go(LinkState::Closed));
+            assert!(life.go(ConnectionState::Closed));
             if self.queue.is_empty() {
                 return;
             }
@@ -233,8 +233,8 @@ impl World {
         for job in &self.jobs {
             let settled = job.settled.as_ref().expect("every call settles");
             // Its caller allowed it two more times, or none.
-            let ran_max = if job.is_idempotent { 3 } else { 1 };
-            assert!(job.ran <= ran_max, "ran {} times: {settled:?}", job.ran);
+            let max_ran = if job.is_idempotent { 3 } else { 1 };
+            assert!(job.ran <= max_ran, "ran {} times: {settled:?}", job.ran);
             match settled {
                 OwnedOutcome::Ok(_) => assert!(job.ran > 0),
                 OwnedOutcome::Unsent if !job.is_idempotent => assert_eq!(job.ran, 0),
@@ -250,12 +250,12 @@ fn over_connections_that_are_lost_every_call_settles_once_and_is_done_no_oftener
     let second = Duration::from_secs(1);
     let fixed = ReconnectStrategy::Fixed {
         delay: second,
-        attempts_max: 3,
+        max_attempts: 3,
     };
     let jittered = ReconnectStrategy::ExponentialBackoff {
         initial_delay: second,
-        delay_max: 10 * second,
-        attempts_max: 4,
+        max_delay: 10 * second,
+        max_attempts: 4,
         multiplier: 2.0,
         jitter: 0.5,
     };

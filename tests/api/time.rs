@@ -170,7 +170,7 @@ fn a_message_has_its_time_from_its_first_byte_on_and_blanks_are_none() {
         Framing::Concatenated,
         Framing::Detect,
     ] {
-        let config = Config::new().with_framing(framing);
+        let config = Config::new().framing(framing);
         let first = match framing {
             Framing::ContentLength => &b"C"[..],
             Framing::Detect => b"\xEF",

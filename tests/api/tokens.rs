@@ -2,7 +2,7 @@
 
 use antiphon::{
     CloseReason, Config, Connection, ErrorObject, Event, Input, OwnedError, ReplyToken, SendError,
-    StrayKind,
+    UnmatchedKind,
 };
 
 use crate::{connection, drained, request, written};
@@ -57,7 +57,9 @@ fn a_cancel_on_one_connection_reaches_no_request_of_another() {
 "#;
     let mut input = Input::stream(cancel);
     let event = second.poll_event(&mut input);
-    assert!(matches!(event, Some(Event::Stray(stray)) if matches!(stray.kind, StrayKind::Cancel)));
+    assert!(
+        matches!(event, Some(Event::UnmatchedResponse(stray)) if matches!(stray.kind, UnmatchedKind::Cancel))
+    );
     let mut input = Input::stream(cancel);
     let event = first.poll_event(&mut input);
     assert!(matches!(event, Some(Event::Cancelled(cancelled)) if cancelled.key == token.key()));

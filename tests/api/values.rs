@@ -114,10 +114,10 @@ fn presets_differ_where_their_protocols_do_and_nowhere_else() {
     assert_eq!(Config::mcp(V2024_11_05), Config::mcp(V2025_06_18));
     assert_eq!(Config::mcp(V2025_11_25), Config::mcp(V2026_07_28));
     let mut with_batches = Config::mcp(V2025_06_18);
-    with_batches.batches = true;
+    with_batches.dialect.batches = true;
     assert_eq!(with_batches, Config::mcp(V2025_03_26));
     let mut acp = Config::acp(AcpVersion::V1);
-    acp.batches = true;
+    acp.dialect.batches = true;
     assert_eq!(acp, Config::acp(AcpVersion::V2));
     let framings = [
         (Config::lsp(), Framing::ContentLength),
@@ -133,8 +133,8 @@ fn presets_differ_where_their_protocols_do_and_nowhere_else() {
     ];
     for (config, framing) in framings {
         assert_eq!(config.framing, framing);
-        assert!(config.outbox_bytes_soft <= config.outbox_bytes_max);
-        assert!(config.memory_bytes_max() < usize::MAX);
+        assert!(config.limits.soft_max_outbox_bytes <= config.limits.max_outbox_bytes);
+        assert!(config.max_memory_bytes() < usize::MAX);
     }
 }
 
@@ -143,9 +143,9 @@ fn presets_let_through_what_their_documentation_says() {
     const MIB: usize = 1 << 20;
     let limits = |config: Config| {
         (
-            config.message_bytes_max / MIB,
-            config.outbox_bytes_soft / MIB,
-            config.outbox_bytes_max / MIB,
+            config.limits.max_message_bytes / MIB,
+            config.limits.soft_max_outbox_bytes / MIB,
+            config.limits.max_outbox_bytes / MIB,
         )
     };
     assert_eq!(limits(Config::lsp()), (64, 64, 128));
@@ -155,9 +155,9 @@ fn presets_let_through_what_their_documentation_says() {
     assert_eq!(limits(Config::bitcoin()), (32, 1, 64));
     assert_eq!(limits(Config::electrum()), (4, 1, 16));
     assert_eq!(limits(Config::kodi()), (1, 1, 16));
-    assert_eq!(Config::ethereum().batch_reply_bytes_max, 25_000_000);
-    assert_eq!(Config::bitcoin().batch_reply_bytes_max, 32 * MIB);
-    let items = |config: Config| (config.batch_items_max, config.batch_calls_max);
+    assert_eq!(Config::ethereum().limits.max_batch_reply_bytes, 25_000_000);
+    assert_eq!(Config::bitcoin().limits.max_batch_reply_bytes, 32 * MIB);
+    let items = |config: Config| (config.limits.max_batch_items, config.limits.max_batch_calls);
     assert_eq!(items(Config::ethereum()), (1000, 1000));
     assert_eq!(items(Config::bitcoin()), (1000, 1000));
     assert_eq!(items(Config::electrum()), (345, 345));

@@ -33,7 +33,7 @@ fn an_oversized_message_is_an_invalid_request_and_leaves_the_end_to_the_close() 
         Config::ethereum(),
         Config::bitcoin(),
     ] {
-        let bytes = config.message_bytes_max as u64 + 1;
+        let bytes = config.limits.max_message_bytes as u64 + 1;
         let mut conn: Connection<u32> = Connection::new(config.for_websocket());
         let mut input = Input::oversize(bytes);
         let Some(Event::Refused(refused)) = conn.poll_event(&mut input) else {
@@ -66,7 +66,7 @@ fn a_bad_message_is_answered_and_only_a_repeated_one_ends_the_connection() {
     assert_eq!(frames[0].matches("\"result\":1").count(), 2);
 
     let mut config = Config::new().for_websocket();
-    config.malformed_max = 2;
+    config.limits.max_malformed_messages = 2;
     let mut conn: Connection<u32> = Connection::new(config);
     let ends: Vec<_> = (0..3)
         .map(|_| said(&mut conn, Input::text("{")).1)

@@ -22,7 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 TARGET = "thumbv7em-none-eabihf"
 EMULATOR = "qemu-system-arm"
-BYTES_MAX = 8 * 1024
+MAX_BYTES = 8 * 1024
 PEERS = [("antiphon-embedded-echo", True), ("antiphon-embedded-least", False)]
 DEADLINE_SECONDS = 60
 END_OF_TRANSMISSION = b"\x04"
@@ -120,8 +120,8 @@ def main():
         together = int(heap) + int(stack)
         lines = len(list(conversation(batches)))
         print(f"{peer}: {lines} lines: heap {heap} ({taken} with what the blocks waste) + stack {stack} = {together} bytes of RAM")
-        if together > BYTES_MAX:
-            print(f"that is more than {BYTES_MAX}", file=sys.stderr)
+        if together > MAX_BYTES:
+            print(f"that is more than {MAX_BYTES}", file=sys.stderr)
             verdict = 1
     return verdict
 

@@ -29,7 +29,7 @@ POINTS = (
 ALL = frozenset(POINTS)
 TEXT = "äß€😀" * 100_000
 FAILURE = {"code": 7, "message": "failed", "data": {"x": [1, "é€"]}}
-TIME_MAX = 30
+TIMEOUT = 30
 
 
 def but(*absent):
@@ -51,7 +51,7 @@ def client_sees(command, wanted, env=None):
     """Runs a foreign client to its end; gives the points that it saw."""
     ours = next((at for at, word in enumerate(command) if at and word in (PEER, LSP, MCP)), len(command))
     command = [*command[:ours], *between(command[ours:])] if ours < len(command) else command
-    code, out, err = run_once(command, env={**node_env(), **(env or {})}, timeout=TIME_MAX)
+    code, out, err = run_once(command, env={**node_env(), **(env or {})}, timeout=TIMEOUT)
     lines = out.decode(errors="replace").split("\n")
     said = f"exit code {code}; {lines[-5:]}; {err.decode(errors='replace')[-2000:]}"
     assert code == 0 and lines[-2:] == ["ok", ""], said

@@ -7,13 +7,13 @@ from record import between
 from suite import MCP, MODULES, PEER, PROFILE, TARGET, Skip, case, node_env, rust
 from wire import run_once
 
-TIME_MAX = 30
+TIMEOUT = 30
 EXAMPLE = TARGET / PROFILE / "examples" / "mcp_server"
 
 
 def checks(command):
     """Runs a foreign driver to its end; it prints how many checks it made."""
-    code, out, err = run_once(command, env=node_env(), timeout=TIME_MAX)
+    code, out, err = run_once(command, env=node_env(), timeout=TIMEOUT)
     assert code == 0 and out.startswith(b"ok "), (code, out[-500:], err.decode()[-3000:])
     return f"{out.split()[1].decode()} checks"
 

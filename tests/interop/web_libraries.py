@@ -1,6 +1,6 @@
 """JSON-RPC libraries that nobody here wrote, over HTTP and WebSocket, as clients and as servers."""
 
-from checklist import TIME_MAX, but, client_sees, same, server_seen
+from checklist import TIMEOUT, but, client_sees, same, server_seen
 from libraries import foreign_server, js, py
 from raw_client import Client
 from suite import PEER, RUNTIME, case, rust
@@ -192,7 +192,7 @@ for kind in ("http", "ws"):
         @case(f"web3.py as client of server {kind}, preset {preset or 'of the contract'}{on(runtime)}",
               ("pypi:web3", f"target:{kind}"))
         def web3_client(kind=kind, options=options):
-            code, out, err = run_once([*py("web3_client.py"), kind, over(kind, *options)], timeout=TIME_MAX)
+            code, out, err = run_once([*py("web3_client.py"), kind, over(kind, *options)], timeout=TIMEOUT)
             *lines, last = out.decode().split()
             assert (code, last) == (0, "ok"), err.decode(errors="replace")[-2000:]
             seen = set(lines) - {"seen"}

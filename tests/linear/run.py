@@ -33,7 +33,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 COUNTS = HERE / "counts.csv"
-RATIO_MAX = 2.2
+MAX_RATIO = 2.2
 # Sizes in bytes. The first is large enough that what does not depend on it is lost.
 QUICK = {"whole": (64 << 10, 128 << 10), "bytes": (8 << 10, 16 << 10)}
 # Here something is looked up for every item: a search that is not constant shows only with many.
@@ -45,13 +45,13 @@ QUICK_SEARCHES = (256 << 10, 512 << 10)
 FIRST = {"whole": 64 << 10, "bytes": 8 << 10}
 MIDDLE = 1 << 20
 LAST = 64 << 20
-ITEMS_MAX = 1_000_000
+MAX_ITEMS = 1_000_000
 # Sizes nearer to each other than this say more about their first instruction than about a doubling.
 STEP_MIN = 1.5
 COMPARED = {"whole": (1 << 20, 2 << 20), "bytes": (256 << 10, 512 << 10)}
 # How far the ratios of a doubling may lie apart when two programs count it.
-APART_MAX = 0.02
-SERIES_SECONDS_MAX = 3000
+MAX_APART = 0.02
+MAX_SERIES_SECONDS = 3000
 SAID = re.compile(r"bytes (\d+) items (\d+) events (\d+) held (\d+) bound (\d+)")
 COUNTED = re.compile(r"^totals: (\d+)", re.MULTILINE)
 QEMU = f"qemu-{platform.machine()}"
@@ -59,7 +59,7 @@ QEMU = f"qemu-{platform.machine()}"
 
 def play(command):
     """What the binary said of each size."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SERIES_SECONDS_MAX, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=MAX_SERIES_SECONDS, check=False)
     said = SAID.findall(done.stdout)
     # It exits with 1 when memory was above the bound, which the rows show.
     if done.returncode not in (0, 1) or not said:
@@ -101,8 +101,8 @@ def sizes_to(binary, name, role, mode, end):
     if items > 100:
         # Numbers grow longer, so what a million items take is come nearer to until they are there.
         last = min(1 << 20, end)
-        while items < ITEMS_MAX and last < end:
-            last = min(end, size + (ITEMS_MAX - items) * size // items + 1024)
+        while items < MAX_ITEMS and last < end:
+            last = min(end, size + (MAX_ITEMS - items) * size // items + 1024)
             size, items = play([binary, name, str(last), role, "whole"])[0][:2]
     wanted = sorted({FIRST[mode], 2 * FIRST[mode], MIDDLE, 2 * MIDDLE, last // 2, last})
     sizes = []
@@ -136,7 +136,7 @@ def verdict(rows):
     """The worst ratio of a series, and what is wrong with it."""
     steps = doublings(rows)
     faults = [f"{before} to {after} bytes costs {ratio:.2f} times"
-              for before, after, ratio in steps if ratio > RATIO_MAX]
+              for before, after, ratio in steps if ratio > MAX_RATIO]
     if not steps:
         faults.append("no two sizes differ, so nothing was doubled")
     for row in rows:
@@ -202,7 +202,7 @@ def compare(binary, jobs, pool):
     for job, counted in zip(jobs, pool.map(both, jobs)):
         ratios = [steps[0][2] for steps in counted]
         apart = abs(ratios[0] - ratios[1])
-        apart_most, failed = max(apart_most, apart), failed + (apart > APART_MAX)
+        apart_most, failed = max(apart_most, apart), failed + (apart > MAX_APART)
         shown = ",".join(f"{ratio:.4f}" for ratio in ratios)
         lines.append(",".join((*job, *map(str, counted[0][0][:2]), shown)) + "\n")
         print(lines[-1], end="", flush=True)

@@ -36,9 +36,9 @@ pub(crate) struct Rules {
     /// Whether our ids are `"srv-1"`, … instead of numbers.
     pub(crate) prefixed: bool,
     pub(crate) batches: bool,
-    pub(crate) calls_max: usize,
-    pub(crate) requests_max: usize,
-    pub(crate) batch_items_max: usize,
+    pub(crate) max_open_calls: usize,
+    pub(crate) max_open_requests: usize,
+    pub(crate) max_batch_items: usize,
     pub(crate) soft: usize,
     pub(crate) write_time: Option<u64>,
     pub(crate) drain_time: Option<u64>,
@@ -372,7 +372,7 @@ impl Model {
     }
 
     pub(crate) fn may_call(&self, id: Option<&str>, extra: usize) -> Result<(), SendError> {
-        if self.calls.len() + extra >= self.rules.calls_max {
+        if self.calls.len() + extra >= self.rules.max_open_calls {
             return Err(SendError::TooManyCalls);
         }
         let Some(id) = id else { return Ok(()) };
@@ -830,7 +830,7 @@ impl Model {
             let answered = self.answer(-32600, "Invalid Request", "null");
             return Some(format!("malformed Call({reason:?}) answered {answered:?}"));
         }
-        let limit = self.rules.batch_items_max;
+        let limit = self.rules.max_batch_items;
         if items.len() > limit {
             // Answers are never answered; who sends anything else may wait.
             let answers = items[..limit]
@@ -1114,7 +1114,7 @@ impl Model {
                 _ => self.busy_code(),
             };
             Some(("Draining", code, "Server busy"))
-        } else if self.requests_open() >= self.rules.requests_max {
+        } else if self.requests_open() >= self.rules.max_open_requests {
             Some(("Busy", self.busy_code(), "Server busy"))
         } else if !self.rules.repeated_ids
             && self

@@ -133,50 +133,48 @@ const GARBAGE: [&str; 4] = [
 ];
 
 fn config(rules: &Rules) -> Config {
-    let mut config = Config::new()
-        .with_framing(rules.framing)
-        .with_role(rules.role);
+    let mut config = Config::new().framing(rules.framing).role(rules.role);
     config.connection = 3;
     config.exchange = rules.exchange;
-    config.cancel_receive = match rules.cancel {
+    config.dialect.cancel_receive = match rules.cancel {
         None => CancelStyle::None,
         Some((_, "id")) => CancelStyle::Lsp,
         Some(_) => CancelStyle::Mcp,
     };
-    config.cancel_answer = match rules.cancel_code {
+    config.dialect.cancel_answer = match rules.cancel_code {
         None => CancelAnswer::Silent,
         Some(-32800) => CancelAnswer::Lsp,
         Some(_) => CancelAnswer::RequestCancelled,
     };
-    config.cancel_send = match rules.sends_cancels {
+    config.dialect.cancel_send = match rules.sends_cancels {
         true => CancelStyle::Lsp,
         false => CancelStyle::None,
     };
-    config.cancel_on_timeout = rules.cancel_on_timeout;
-    config.duplicate_ids = match rules.repeated_ids {
+    config.dialect.cancel_on_timeout = rules.cancel_on_timeout;
+    config.dialect.duplicate_ids = match rules.repeated_ids {
         true => DuplicateIds::Allow,
         false => DuplicateIds::Reject,
     };
-    config.null_ids = rules.null_ids;
-    config.invalid_request_id = match rules.echo_ids {
+    config.dialect.null_ids = rules.null_ids;
+    config.dialect.invalid_request_id = match rules.echo_ids {
         true => InvalidRequestId::EchoIfReadable,
         false => InvalidRequestId::AlwaysNull,
     };
-    config.null_id_error = rules.null_id_error;
-    config.missing_response_id = rules.missing_response_id;
-    config.error_profile = rules.error_profile;
+    config.dialect.null_id_error = rules.null_id_error;
+    config.dialect.missing_response_id = rules.missing_response_id;
+    config.dialect.error_profile = rules.error_profile;
     if rules.prefixed {
-        config.id_scheme = IdScheme::Prefixed("srv-");
+        config.dialect.id_scheme = IdScheme::Prefixed("srv-");
     }
-    config.batches = rules.batches;
-    config.calls_max = rules.calls_max;
-    config.requests_max = rules.requests_max;
-    config.batch_items_max = rules.batch_items_max;
-    config.batch_calls_max = rules.batch_items_max;
-    config.outbox_bytes_soft = rules.soft;
-    config.frame_time_max = None;
-    config.write_time_max = rules.write_time.map(Duration::from_nanos);
-    config.drain_time_max = rules.drain_time.map(Duration::from_nanos);
+    config.dialect.batches = rules.batches;
+    config.limits.max_open_calls = rules.max_open_calls;
+    config.limits.max_open_requests = rules.max_open_requests;
+    config.limits.max_batch_items = rules.max_batch_items;
+    config.limits.max_batch_calls = rules.max_batch_items;
+    config.limits.soft_max_outbox_bytes = rules.soft;
+    config.timeouts.message_timeout = None;
+    config.timeouts.write_timeout = rules.write_time.map(Duration::from_nanos);
+    config.timeouts.drain_timeout = rules.drain_time.map(Duration::from_nanos);
     config
 }
 
@@ -465,7 +463,7 @@ impl Run {
             let (method, params) = (method(which), params(which));
             let is_call = which % 3 != 0;
             let mut wanted = can.clone();
-            if bodies.len() >= self.model.rules.batch_items_max {
+            if bodies.len() >= self.model.rules.max_batch_items {
                 wanted = wanted.and(Err(SendError::BatchTooLong));
             }
             if method.is_empty() {

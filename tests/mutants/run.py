@@ -56,16 +56,16 @@ TESTS = ["abandoned", "api", "bugs", "deviations", "end_of_input", "interpreted"
 # Together at most so many seconds of tests in the first run for a mutant, in the second, and so on.
 ROUNDS = [0.05, 0.5, 4.0, float("inf")]
 # A run may take so many times as long as without a mutant, and so many seconds on top; of the processor, and in all.
-TIMES_MAX, SECONDS_MORE = 4, 0.3
+MAX_TIMES, SECONDS_MORE = 4, 0.3
 # About what a process costs before its first test.
 PROCESS_SECONDS = 0.003
-WAIT_TIMES_MAX, WAIT_SECONDS_MAX = 40, 60
-MEMORY_BYTES_MAX = 3 << 30
-BUILD_SECONDS_MAX = 1800
+MAX_WAIT_TIMES, MAX_WAIT_SECONDS = 40, 60
+MAX_MEMORY_BYTES = 3 << 30
+MAX_BUILD_SECONDS = 1800
 # A test that takes longer alone is left out: it would run for every survivor.
-TEST_SECONDS_MAX = 10
+MAX_TEST_SECONDS = 10
 # How often the compiler may complain before we give up.
-BUILDS_MAX = 40
+MAX_BUILDS = 40
 
 Mutant = collections.namedtuple("Mutant", "number floor file line column function what")
 Test = collections.namedtuple("Test", "binary name seconds reached")
@@ -181,7 +181,7 @@ def missing():
     """What the builds need and cannot be fetched; none if all is there."""
     for folder in (ROOT, HERE):
         ran = subprocess.run(["cargo", "fetch", "-q", "--locked"], cwd=folder, text=True, capture_output=True,
-                             timeout=BUILD_SECONDS_MAX)
+                             timeout=MAX_BUILD_SECONDS)
         # A lock file that is out of date is a fault, which the build tells of.
         if ran.returncode != 0 and "lock file" not in ran.stderr:
             return (ran.stderr.strip().splitlines() or ["cargo fetch failed"])[0]
@@ -196,7 +196,7 @@ def environment(**more):
 
 def build_tool():
     target = os.path.join(WORK, "tool")
-    subprocess.run(["cargo", "build", "-q", "--locked", "-j2"], cwd=HERE, check=True, timeout=BUILD_SECONDS_MAX,
+    subprocess.run(["cargo", "build", "-q", "--locked", "-j2"], cwd=HERE, check=True, timeout=MAX_BUILD_SECONDS,
                    env=dict(os.environ, CARGO_TARGET_DIR=target))
     return os.path.join(target, "debug/antiphon-mutants")
 
@@ -221,11 +221,11 @@ def build(with_fuzz):
                                                       "--test", "replay"]))
     binaries = {}
     for folder, command in commands:
-        for _ in range(BUILDS_MAX):
+        for _ in range(MAX_BUILDS):
             write(dropped_path, "\n".join(map(str, sorted(dropped))))
             subprocess.run([tool, ROOT, COPY, dropped_path], check=True, stdout=subprocess.DEVNULL)
             ran = subprocess.run([*command, "-j2", "--offline", "--message-format=json"], cwd=folder, env=environment(),
-                                 text=True, capture_output=True, timeout=BUILD_SECONDS_MAX)
+                                 text=True, capture_output=True, timeout=MAX_BUILD_SECONDS)
             messages = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
             if ran.returncode == 0:
                 break
@@ -348,9 +348,9 @@ class Running:
 
     def __init__(self, binary, names, seconds, more=SECONDS_MORE, **env):
         executable, folder = binary
-        self.seconds = seconds * TIMES_MAX + more
+        self.seconds = seconds * MAX_TIMES + more
         bounded = lambda: (signal.setitimer(signal.ITIMER_PROF, self.seconds),
-                           resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX)),
+                           resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES)),
                            resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
         words = ["--exact", *names]
         if names == [": "]:
@@ -367,7 +367,7 @@ class Running:
     def verdict(self):
         """What became of the mutant, and the tests that failed."""
         try:
-            code = self.process.wait(timeout=WAIT_SECONDS_MAX + self.seconds * WAIT_TIMES_MAX)
+            code = self.process.wait(timeout=MAX_WAIT_SECONDS + self.seconds * MAX_WAIT_TIMES)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             code = self.process.wait()
@@ -395,7 +395,7 @@ def measure(binaries):
     """Runs every test alone with no mutant awake: what it reaches, and how long it takes."""
     Test.binaries = binaries
     # What is known of a binary stays known as long as it is the same.
-    built = {name: [digest(path), TEST_SECONDS_MAX] for name, (path, _) in binaries.items()}
+    built = {name: [digest(path), MAX_TEST_SECONDS] for name, (path, _) in binaries.items()}
     known = load("tests.json", {"built": {}, "tests": []})
     same = {name for name in built if known["built"].get(name) == built[name]}
     tests = [Test(*test[:3], frozenset(test[3])) for test in known["tests"] if test[0] in same]
@@ -407,7 +407,7 @@ def measure(binaries):
         name, test = job
         path = os.path.join(WORK, f"reached.{threading.get_ident()}")
         open(path, "wb").close()
-        running = Running(binaries[name], [test], 0, TEST_SECONDS_MAX, ANTIPHON_MUTANTS_REACHED=path)
+        running = Running(binaries[name], [test], 0, MAX_TEST_SECONDS, ANTIPHON_MUTANTS_REACHED=path)
         _, status, used = os.wait4(running.process.pid, 0)
         running.process.returncode = os.waitstatus_to_exitcode(status)
         running.output.close()
@@ -415,7 +415,7 @@ def measure(binaries):
             reached = frozenset(number for number, in struct.iter_unpack("<I", file.read()))
         with lock:
             if running.process.returncode in (-signal.SIGPROF, -signal.SIGKILL):
-                say(f"left out, for it takes longer than {TEST_SECONDS_MAX} s: {name}: {test}")
+                say(f"left out, for it takes longer than {MAX_TEST_SECONDS} s: {name}: {test}")
             elif running.process.returncode != 0:
                 say(f"left out, for it fails in the copy with no mutant awake: {name}: {test}")
             elif reached:

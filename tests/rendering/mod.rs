@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use antiphon::{Closed, Event, MalformedCause, Outcome, RequestKey, StrayKind};
+use antiphon::{Closed, Event, MalformedCause, Outcome, RequestKey, UnmatchedKind};
 
 /// One event as a line of text. `name` turns the key of a request into what the test calls it.
 pub(crate) fn render(event: &Event<'_, u64>, name: &mut dyn FnMut(RequestKey) -> String) -> String {
@@ -48,12 +48,12 @@ pub(crate) fn render(event: &Event<'_, u64>, name: &mut dyn FnMut(RequestKey) ->
             refused.answered,
             refused.id.map_or("-", |id| id.text()),
         ),
-        Event::Stray(stray) => {
+        Event::UnmatchedResponse(stray) => {
             let kind = match &stray.kind {
-                StrayKind::Late(late) => format!("late {}", outcome(late)),
-                StrayKind::Unknown(unknown) => format!("unknown {}", outcome(unknown)),
-                StrayKind::NullId(null) => format!("null {}", outcome(null)),
-                StrayKind::Cancel => "cancel".to_string(),
+                UnmatchedKind::Late(late) => format!("late {}", outcome(late)),
+                UnmatchedKind::Unknown(unknown) => format!("unknown {}", outcome(unknown)),
+                UnmatchedKind::NullId(null) => format!("null {}", outcome(null)),
+                UnmatchedKind::Cancel => "cancel".to_string(),
                 other => format!("{other:?}"),
             };
             format!("stray {kind} id {}", stray.id.map_or("-", |id| id.text()))

@@ -11,7 +11,7 @@ use crate::support::{harness, knobs};
 pub(crate) fn missing(cases: &[Case]) -> Vec<String> {
     let mut missing = Vec::new();
     let fields = format!("{:#?}", Config::strict());
-    for field in fields.lines().filter_map(top_level_field) {
+    for field in fields.lines().filter_map(field_name) {
         if !knobs::KNOBS.iter().any(|knob| knob.name == field) {
             missing.push(format!("the player does not know the knob {field}"));
         }
@@ -45,12 +45,10 @@ pub(crate) fn missing(cases: &[Case]) -> Vec<String> {
     missing
 }
 
-/// The field that a line of pretty debug text names, if it is one of the outermost.
-fn top_level_field(line: &str) -> Option<&str> {
-    let line = line
-        .strip_prefix("    ")
-        .filter(|line| !line.starts_with(' '))?;
-    line.split_once(": ").map(|(name, _)| name)
+/// The name of the field in a line of debug text, unless a group of fields begins there.
+fn field_name(line: &str) -> Option<&str> {
+    let (name, value) = line.trim_start().split_once(": ")?;
+    (!value.ends_with('{')).then_some(name)
 }
 
 /// The value of a knob that a case is titled for.

@@ -20,62 +20,72 @@ pub(crate) struct Knob {
     pub(crate) get: fn(&Config) -> String,
 }
 
+/// The name of a field behind its group.
+const fn last(path: &'static str) -> &'static str {
+    let bytes = path.as_bytes();
+    let mut at = bytes.len();
+    while at > 0 && (bytes[at - 1] == b'_' || bytes[at - 1].is_ascii_alphanumeric()) {
+        at -= 1;
+    }
+    path.split_at(at).1
+}
+
 macro_rules! choice {
-    ($field:ident, $kind:ident, [$($value:ident),+]) => {
+    ($($path:ident).+, $kind:ident, [$($value:ident),+]) => {
         Knob {
-            name: stringify!($field),
+            name: last(stringify!($($path).+)),
             values: &[$(stringify!($value)),+],
             set: |config, text| {
                 let value = match text {
                     $(stringify!($value) => $kind::$value,)+
                     _ => return false,
                 };
-                config.$field = value;
+                config.$($path).+ = value;
                 true
             },
-            get: |config| format!("{:?}", config.$field),
+            get: |config| format!("{:?}", config.$($path).+),
         }
     };
 }
 
 macro_rules! switch {
-    ($field:ident) => {
+    ($($path:ident).+) => {
         Knob {
-            name: stringify!($field),
+            name: last(stringify!($($path).+)),
             values: &["on", "off"],
             set: |config, text| {
-                config.$field = text == "on";
+                config.$($path).+ = text == "on";
                 text == "on" || text == "off"
             },
-            get: |config| String::from(if config.$field { "on" } else { "off" }),
+            get: |config| String::from(if config.$($path).+ { "on" } else { "off" }),
         }
     };
 }
 
 macro_rules! number {
-    ($field:ident) => {
+    ($($path:ident).+) => {
         Knob {
-            name: stringify!($field),
+            name: last(stringify!($($path).+)),
             values: &[],
             set: |config, text| match text.parse() {
                 Ok(value) => {
-                    config.$field = value;
+                    config.$($path).+ = value;
                     true
                 }
                 Err(_) => false,
             },
-            get: |config| config.$field.to_string(),
+            get: |config| config.$($path).+.to_string(),
         }
     };
 }
 
 macro_rules! span {
-    ($field:ident) => {
+    ($($path:ident).+) => {
         Knob {
-            name: stringify!($field),
+            name: last(stringify!($($path).+)),
             values: &[],
             set: |config, text| {
-                config.$field = match (text, text.strip_suffix("ms")) {
+                config.$($path).+ = match (text, text.strip_suffix("ms")) {
                     ("never", _) => None,
                     (_, Some(millis)) => match millis.parse() {
                         Ok(millis) => Some(Duration::from_millis(millis)),
@@ -85,7 +95,7 @@ macro_rules! span {
                 };
                 true
             },
-            get: |config| match config.$field {
+            get: |config| match config.$($path).+ {
                 Some(span) => format!("{}ms", span.as_millis()),
                 None => String::from("never"),
             },
@@ -101,12 +111,12 @@ const CUSTOM: CancelStyle = CancelStyle::Custom {
 const UUID: IdScheme = IdScheme::Uuid([0xA1, 0xB2, 0xC3, 0xD4, 0xE5, 0xF6, 0x07, 0x18, 0x29, 0x3A]);
 
 macro_rules! cancel_style {
-    ($field:ident) => {
+    ($($path:ident).+) => {
         Knob {
-            name: stringify!($field),
+            name: last(stringify!($($path).+)),
             values: &["None", "Lsp", "Mcp", "Acp", "Custom"],
             set: |config, text| {
-                config.$field = match text {
+                config.$($path).+ = match text {
                     "None" => CancelStyle::None,
                     "Lsp" => CancelStyle::Lsp,
                     "Mcp" => CancelStyle::Mcp,
@@ -116,7 +126,7 @@ macro_rules! cancel_style {
                 };
                 true
             },
-            get: |config| match config.$field {
+            get: |config| match config.$($path).+ {
                 CancelStyle::Custom { .. } => String::from("Custom"),
                 other => format!("{other:?}"),
             },
@@ -134,51 +144,63 @@ pub(crate) static KNOBS: &[Knob] = &[
         [Newline, ContentLength, Concatenated, Messages, Detect]
     ),
     switch!(exchange),
-    choice!(binary, BinaryMessages, [Close, AsText, Ignore]),
-    choice!(version, VersionPolicy, [V2Only, V1AndV2, V1Only]),
-    choice!(v1_null_id, V1NullId, [Silent, AckAllNull, Answer]),
-    switch!(v1_missing_id),
-    switch!(v1_in_batch),
-    switch!(v1_named_params),
-    switch!(v1_other_versions),
-    choice!(null_params, NullParams, [Reject, TreatAsAbsent]),
-    switch!(lenient_responses),
-    switch!(allow_null_id),
-    switch!(null_ids),
-    switch!(boolean_ids),
+    choice!(dialect.binary, BinaryMessages, [Close, AsText, Ignore]),
+    choice!(dialect.version, VersionPolicy, [V2Only, V1AndV2, V1Only]),
+    choice!(dialect.v1_null_id, V1NullId, [Silent, AckAllNull, Answer]),
+    switch!(dialect.v1_missing_id),
+    switch!(dialect.v1_in_batch),
+    switch!(dialect.v1_named_params),
+    switch!(dialect.v1_other_versions),
+    choice!(dialect.null_params, NullParams, [Reject, TreatAsAbsent]),
+    switch!(dialect.lenient_responses),
+    switch!(dialect.allow_null_id),
+    switch!(dialect.null_ids),
+    switch!(dialect.boolean_ids),
     choice!(
-        invalid_request_id,
+        dialect.invalid_request_id,
         InvalidRequestId,
         [EchoIfReadable, AlwaysNull]
     ),
-    choice!(unknown_id, UnknownId, [Null, Omit]),
-    choice!(duplicate_ids, DuplicateIds, [Allow, Reject]),
-    choice!(null_id_error, NullIdError, [Report, FailSole, FailAll]),
+    choice!(dialect.unknown_id, UnknownId, [Null, Omit]),
+    choice!(dialect.duplicate_ids, DuplicateIds, [Allow, Reject]),
     choice!(
-        missing_response_id,
+        dialect.null_id_error,
+        NullIdError,
+        [Report, FailSole, FailAll]
+    ),
+    choice!(
+        dialect.missing_response_id,
         MissingResponseId,
         [SoleExchange, Invalid]
     ),
-    switch!(batches),
-    choice!(batch_order, BatchOrder, [Request, Completion]),
-    choice!(limit_errors, LimitErrors, [Dedicated, Standard, FirstCall]),
+    switch!(dialect.batches),
+    choice!(dialect.batch_order, BatchOrder, [Request, Completion]),
     choice!(
-        error_profile,
+        dialect.limit_errors,
+        LimitErrors,
+        [Dedicated, Standard, FirstCall]
+    ),
+    choice!(
+        dialect.error_profile,
         ErrorProfile,
         [Antiphon, WebSocketDraft, Lsp, Mcp]
     ),
-    switch!(check_app_codes),
-    switch!(echo_method_names),
-    cancel_style!(cancel_send),
-    cancel_style!(cancel_receive),
-    choice!(cancel_match, CancelMatch, [Exact, ExactThenText]),
-    switch!(cancel_on_timeout),
-    choice!(cancel_answer, CancelAnswer, [RequestCancelled, Lsp, Silent]),
+    switch!(dialect.check_app_codes),
+    switch!(dialect.echo_method_names),
+    cancel_style!(dialect.cancel_send),
+    cancel_style!(dialect.cancel_receive),
+    choice!(dialect.cancel_match, CancelMatch, [Exact, ExactThenText]),
+    switch!(dialect.cancel_on_timeout),
+    choice!(
+        dialect.cancel_answer,
+        CancelAnswer,
+        [RequestCancelled, Lsp, Silent]
+    ),
     Knob {
         name: "id_scheme",
         values: &["Sequential", "Prefixed", "Uuid"],
         set: |config, text| {
-            config.id_scheme = match text {
+            config.dialect.id_scheme = match text {
                 "Sequential" => IdScheme::Sequential,
                 "Prefixed" => IdScheme::Prefixed("srv-"),
                 "Uuid" => UUID,
@@ -186,32 +208,32 @@ pub(crate) static KNOBS: &[Knob] = &[
             };
             true
         },
-        get: |config| match config.id_scheme {
+        get: |config| match config.dialect.id_scheme {
             IdScheme::Prefixed(_) => String::from("Prefixed"),
             IdScheme::Uuid(_) => String::from("Uuid"),
             other => format!("{other:?}"),
         },
     },
     number!(first_call),
-    switch!(escape_braces),
-    number!(message_bytes_max),
-    number!(header_bytes_max),
-    number!(depth_max),
-    number!(batch_items_max),
-    number!(batch_reply_bytes_max),
-    number!(batch_calls_max),
-    number!(id_bytes_max),
-    number!(method_bytes_max),
-    number!(error_data_bytes_max),
-    number!(calls_max),
-    number!(requests_max),
-    number!(outbox_bytes_soft),
-    number!(outbox_bytes_max),
-    number!(strays_max),
-    number!(malformed_max),
-    span!(frame_time_max),
-    span!(write_time_max),
-    span!(drain_time_max),
+    switch!(dialect.escape_braces),
+    number!(limits.max_message_bytes),
+    number!(limits.max_header_bytes),
+    number!(limits.max_depth),
+    number!(limits.max_batch_items),
+    number!(limits.max_batch_reply_bytes),
+    number!(limits.max_batch_calls),
+    number!(limits.max_id_bytes),
+    number!(limits.max_method_bytes),
+    number!(limits.max_error_data_bytes),
+    number!(limits.max_open_calls),
+    number!(limits.max_open_requests),
+    number!(limits.soft_max_outbox_bytes),
+    number!(limits.max_outbox_bytes),
+    number!(limits.max_unmatched_responses),
+    number!(limits.max_malformed_messages),
+    span!(timeouts.message_timeout),
+    span!(timeouts.write_timeout),
+    span!(timeouts.drain_timeout),
 ];
 
 /// A configuration, and whether its framing was asked for by name.

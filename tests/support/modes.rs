@@ -10,9 +10,9 @@ use super::player::{Feed, Observed, framed, play};
 use super::script::{Action, Case, Piece};
 
 /// A case of at most so many bytes is cut at each of them.
-const EVERY_CUT_BYTES_MAX: usize = 500;
+const MAX_EVERY_CUT_BYTES: usize = 500;
 /// A case of more bytes than this does not arrive byte by byte.
-const SINGLE_BYTES_MAX: usize = 300_000;
+const MAX_SINGLE_BYTES: usize = 300_000;
 const RANDOM_CUTS: u64 = 6;
 
 /// Plays a case in all modes. Gives how often it was played, or what went wrong.
@@ -20,18 +20,18 @@ pub(crate) fn play_all(case: &Case) -> Result<usize, String> {
     let setup = knobs::setup(&case.config)?;
     let mut played = 0;
     for (index, framing) in framings(case, &setup).into_iter().enumerate() {
-        let config = setup.config.with_framing(framing);
+        let config = setup.config.framing(framing);
         let stream_bytes = input_bytes(case, framing);
         let mut feeds = vec![Feed::Whole];
         if !case.whole_only && framing != Framing::Messages {
             let bytes: usize = stream_bytes.iter().sum();
-            if bytes <= SINGLE_BYTES_MAX {
+            if bytes <= MAX_SINGLE_BYTES {
                 feeds.push(Feed::Bytes);
             }
             feeds.extend(
                 (1..=RANDOM_CUTS).map(|n| Feed::Random(n.wrapping_mul(0x9E37_79B9_7F4A_7C15))),
             );
-            if bytes <= EVERY_CUT_BYTES_MAX && index == 0 {
+            if bytes <= MAX_EVERY_CUT_BYTES && index == 0 {
                 for (step, &bytes) in stream_bytes.iter().enumerate() {
                     feeds.extend((1..bytes).map(|at| Feed::SplitAt { step, at }));
                 }
@@ -180,7 +180,7 @@ fn cut(line: &str) -> String {
 
 /// How many exchanges go otherwise under strict 2.0 with the same framing.
 fn exchanges_unlike_strict(case: &Case, setup: &Setup) -> Result<usize, String> {
-    let strict = Config::strict().with_framing(setup.config.framing);
+    let strict = Config::strict().framing(setup.config.framing);
     let ours = play(case, setup.config, Feed::Whole)?;
     let theirs = play(case, strict, Feed::Whole)?;
     let mut unlike = Vec::new();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use antiphon::{
     CallId, Config, Connection, Event, Framing, Input, Instant, OwnedJson, ReplyToken, RequestKey,
-    Response, StrayKind,
+    Response, UnmatchedKind,
 };
 
 use super::render::{self, Shown};
@@ -169,7 +169,7 @@ impl Player {
     fn receive(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.pending.extend_from_slice(bytes);
         self.drain_input()?;
-        let most = self.conn.config().input_bytes_max();
+        let most = self.conn.config().max_input_bytes();
         if self.pending.len() > most {
             return Err(format!(
                 "{} bytes were left unconsumed, over {most}",
@@ -278,12 +278,12 @@ impl Player {
                     with_offset: size.map(|size| format!("refused {cause} {size}{tail}")),
                 }
             }
-            Event::Stray(stray) => {
+            Event::UnmatchedResponse(stray) => {
                 let (kind, outcome) = match &stray.kind {
-                    StrayKind::Late(outcome) => ("late", Some(outcome)),
-                    StrayKind::Unknown(outcome) => ("unknown", Some(outcome)),
-                    StrayKind::NullId(outcome) => ("null-id", Some(outcome)),
-                    StrayKind::Cancel => ("cancel", None),
+                    UnmatchedKind::Late(outcome) => ("late", Some(outcome)),
+                    UnmatchedKind::Unknown(outcome) => ("unknown", Some(outcome)),
+                    UnmatchedKind::NullId(outcome) => ("null-id", Some(outcome)),
+                    UnmatchedKind::Cancel => ("cancel", None),
                     _ => return Err(String::from("a stray of no known kind")),
                 };
                 let id = stray.id.map_or(String::new(), |id| format!(" id {id}"));

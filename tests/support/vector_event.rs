@@ -18,7 +18,8 @@ pub(crate) enum Event {
     Cancelled(Cancelled),
     Malformed(Faulty),
     Refused(Refused),
-    Stray(Stray),
+    #[serde(rename = "stray")]
+    UnmatchedResponse(UnmatchedResponse),
     Closed(Closed),
     LocalError(LocalError),
 }
@@ -77,7 +78,7 @@ pub(crate) struct Refused {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Stray {
+pub(crate) struct UnmatchedResponse {
     kind: String,
     id: Option<Text>,
     outcome: Option<String>,
@@ -158,7 +159,7 @@ pub(crate) fn event_line(event: &Event) -> Result<String, String> {
             let (reason, place) = (&refused.reason, place(refused.index));
             format!("refused {reason}{size}{method}{id}{answered}{place}")
         }
-        Event::Stray(stray) => {
+        Event::UnmatchedResponse(stray) => {
             let id = labelled("id", &stray.id)?;
             let outcome = match &stray.outcome {
                 Some(kind) => {

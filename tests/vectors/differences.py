@@ -30,7 +30,7 @@ PEERS = {
 }
 PLAYED_MIN = 280
 # An answer is shown whole unless it is longer than this; then so many characters of either end.
-WHOLE_BYTES_MAX = 4096
+MAX_WHOLE_BYTES = 4096
 END = 120
 
 ONLY = "(jsonrpcserver|jayson) "
@@ -82,7 +82,7 @@ def shown(data):
     whole = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
     text = whole.decode("utf-8", "backslashreplace")
     about = ""
-    if len(whole) > WHOLE_BYTES_MAX:
+    if len(whole) > MAX_WHOLE_BYTES:
         about = f" ({len(whole)} bytes, SHA-256 {hashlib.sha256(whole).hexdigest()}; shown are {END} characters of either end)"
         text = f"{text[:END]} … {text[-END:]}"
     # What ends a cell or its code, or cannot be seen, is written as JSON escapes it.
@@ -140,7 +140,7 @@ def main():
             "Made by `differences.py --write`, which plays the vectors of strict 2.0, one message a line, against servers that `.ci/peers`",
             "installs. Every vector that is not here is answered alike. An answer is shown without that to the probe behind the case;",
             "where a method is not one of the standard ones, ours is the −32601 that is wanted of any server. Messages are shown whole,",
-            f"byte for byte; only one of more than {WHOLE_BYTES_MAX} bytes is shown by its length, its hash and its two ends. Line ends, what cannot",
+            f"byte for byte; only one of more than {MAX_WHOLE_BYTES} bytes is shown by its length, its hash and its two ends. Line ends, what cannot",
             "be printed and a backtick are escaped as JSON does; a byte that is no UTF-8 stands as `\\xNN`; a bar is `\\|`.", ""]
     new, missing = 0, []
     known = TABLE.read_text(encoding="utf-8").split("\n") if TABLE.exists() else []

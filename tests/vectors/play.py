@@ -121,7 +121,7 @@ def plan(case, framing):
             steps[-1][1].extend(wanted(step, asked))
     version = {"params": []} if case["preset"] == "v1" else {"jsonrpc": "2.0"}
     probe = framed(json.dumps({**version, "method": "p", "id": "p"}).encode(), framing)
-    probes = case.get("settings", {}).get("message_bytes_max", len(probe)) >= len(probe) and not ends
+    probes = case.get("settings", {}).get("max_message_bytes", len(probe)) >= len(probe) and not ends
     last = [(probe, [unknown({**version, "id": "p"})])] * probes + [(None, [])] if steps[-1][0] is not None else []
     return NEEDS_OPEN if opened else steps + last
 

@@ -20,7 +20,7 @@ FAULTS = {
     "ends-at-bad-json": "text that is no JSON ends the server",
     "ignores-repeated-members": "of a repeated member the last one counts",
 }
-DEPTH_MAX = 128
+MAX_DEPTH = 128
 CANCEL = "$/cancelRequest"
 
 
@@ -56,7 +56,7 @@ def depth(text):
 
 def read(line, fault):
     text = line.decode("utf-8").removeprefix("\ufeff")
-    if depth(text) > DEPTH_MAX:
+    if depth(text) > MAX_DEPTH:
         raise ValueError("too deep")
     constant = Number if fault == "takes-nan" else int
     return json.loads(text.strip(" \t\r\n"), parse_int=Number, parse_float=Number, parse_constant=constant,

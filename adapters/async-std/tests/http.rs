@@ -31,7 +31,7 @@ async fn served() -> (Running, Client) {
     let url = format!("http://{}/", server.local_addr());
     // The end of a client's direction is not the end of its interest: the server waits for so long.
     let mut config = Config::new();
-    config.drain_time_max = Some(Duration::from_millis(50));
+    config.timeouts.drain_timeout = Some(Duration::from_millis(50));
     let running = server.start_http(config, Arc::new(Echo));
     (running, connect(&url, Config::new()).expect("a client"))
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::websocket::CloseCode;
 use antiphon::{Config, IdScheme, Instant, OwnedError, OwnedNotification, OwnedOutcome};
-use antiphon_blocking::websocket::WebSocketOptions;
-use antiphon_blocking::{Options, Peer, Request, Responder, Running, Service, TcpServer};
+use antiphon_blocking::websocket::WebSocketConfig;
+use antiphon_blocking::{ConnectionConfig, Peer, Request, Responder, Running, Service, TcpServer};
 use antiphon_net::websocket::WebSocket;
 use serde::{Deserialize, Serialize};
 
@@ -89,13 +89,13 @@ impl Service for Account {
 /// Serves accounts at `/rpc`. The ids of the server's own calls begin with `srv-`.
 fn start() -> io::Result<(SocketAddr, Running)> {
     let mut config = Config::new();
-    config.id_scheme = IdScheme::Prefixed("srv-");
-    let mut route = WebSocketOptions::server();
+    config.dialect.id_scheme = IdScheme::Prefixed("srv-");
+    let mut route = WebSocketConfig::server();
     route.rules.paths.push("/rpc".into());
     let server = TcpServer::bind("127.0.0.1:0")?;
     let address = server.local_addr()?;
-    let running = server.start(Options::from(config).with_websocket(route), |_| Account {
-        balance: 30,
+    let running = server.start(ConnectionConfig::from(config).with_websocket(route), |_| {
+        Account { balance: 30 }
     })?;
     Ok((address, running))
 }
@@ -109,7 +109,7 @@ struct Client {
 
 impl Client {
     fn connect(address: SocketAddr) -> io::Result<Self> {
-        let asked = WebSocketOptions::client(&format!("ws://{address}/rpc"))?;
+        let asked = WebSocketConfig::client(&format!("ws://{address}/rpc"))?;
         let config = Config::new().for_websocket();
         let socket = TcpStream::connect(address)?;
         socket.set_read_timeout(Some(PATIENCE))?;

@@ -26,7 +26,7 @@ use std::thread;
 
 use antiphon::{Closed, Framing, Instant};
 use antiphon_net::{
-    Options, Report, Request, Session, Sleeper, Tag, Timer, Work, block_on, unless_broken,
+    ConnectionConfig, Report, Request, Session, Sleeper, Tag, Timer, Work, block_on, unless_broken,
 };
 
 use crate::peer::Peer;
@@ -37,7 +37,7 @@ use crate::transport::link::{HangUp, Link};
 /// Serves until the connection ends, and says why it ended.
 ///
 /// At the end of input, what came before it is served, the open requests are finished and their
-/// answers written, for as long as the configuration's `drain_time_max`. A `link` may be a pair
+/// answers written, for as long as the configuration's `drain_timeout`. A `link` may be a pair
 /// `(reader, writer)`; `options` may be a [`Config`](antiphon::Config).
 ///
 /// # Errors
@@ -45,7 +45,7 @@ use crate::transport::link::{HangUp, Link};
 /// pipe that the answers go into. Or the system refused a thread.
 pub fn serve(
     link: impl Into<Link>,
-    options: impl Into<Options>,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Closed> {
     let (peer, driver) = drive(link, options, service);
@@ -60,7 +60,10 @@ pub fn serve(
 /// As [`serve`]; a standard output that is closed; and what broke the connection, such as input
 /// that can no longer be cut into messages, with the [`ConnectionError`](antiphon::ConnectionError)
 /// inside.
-pub fn serve_stdio(options: impl Into<Options>, service: impl Service) -> io::Result<Closed> {
+pub fn serve_stdio(
+    options: impl Into<ConnectionConfig>,
+    service: impl Service,
+) -> io::Result<Closed> {
     unless_broken(serve(Link::stdio()?, options, service))
 }
 
@@ -71,7 +74,7 @@ pub fn serve_stdio(options: impl Into<Options>, service: impl Service) -> io::Re
 /// The system refused a thread.
 pub fn connect(
     link: impl Into<Link>,
-    options: impl Into<Options>,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Peer> {
     let (peer, driver) = drive(link, options, service);
@@ -85,7 +88,7 @@ pub fn connect(
 /// thread the caller likes.
 pub fn drive(
     link: impl Into<Link>,
-    options: impl Into<Options>,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> (Peer, Driver) {
     let link = link.into();
@@ -214,7 +217,7 @@ impl Future for Driver {
                     this.let_go();
                     // The service gets the time to see the end; one that does not return is left
                     // behind.
-                    let span = session.options().config.drain_time_max;
+                    let span = session.options().config.timeouts.drain_timeout;
                     Stage::Serving(span.map_or(Instant::FAR_FUTURE, |span| session.now() + span))
                 }
                 Stage::Serving(until) => {

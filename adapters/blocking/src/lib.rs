@@ -61,9 +61,9 @@ pub mod websocket;
 
 pub use antiphon::*;
 pub use antiphon_net::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, ChildOptions, ClientOptions,
-    ConnectionChange, Context, NoConnection, Options, Pool, Report, Request, Responder,
-    StrayReport, WhenFull, to_error,
+    BatchBuilder, CallError, CallRefused, ChildConfig, ConnectionChange, ConnectionConfig, Context,
+    DEFAULT_CALL_TIMEOUT, NoConnection, Pool, ReconnectConfig, Report, Request, Responder,
+    UnmatchedDetails, WhenFull, to_error,
 };
 pub use call::PendingCall;
 pub use client::Client;

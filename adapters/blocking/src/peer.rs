@@ -8,7 +8,7 @@ use antiphon::{
     CallId, CloseReason, Closed, Collector, OwnedJson, OwnedOutcome, Payload, SendError,
 };
 use antiphon_net::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, CallRefused, Context, Responder, block_on,
+    BatchBuilder, CallError, CallRefused, Context, DEFAULT_CALL_TIMEOUT, Responder, block_on,
     within,
 };
 use serde::de::DeserializeOwned;
@@ -47,7 +47,7 @@ impl Peer {
         method: &str,
         params: impl Payload,
     ) -> Result<R, CallError> {
-        self.call_timeout(method, params, Some(CALL_TIMEOUT_DEFAULT))
+        self.call_timeout(method, params, Some(DEFAULT_CALL_TIMEOUT))
     }
 
     /// Calls a method and waits for its result until `timeout` has passed; `None` waits for ever.
@@ -145,7 +145,7 @@ impl Peer {
         &self,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
-        self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build)
+        self.batch_timeout(Some(DEFAULT_CALL_TIMEOUT), build)
     }
 
     /// Sends several calls and notifications as one message, and waits for all their outcomes until
@@ -198,7 +198,7 @@ impl Peer {
 
     /// Ends the conversation in good order: nothing new is taken from either side, and the
     /// connection closes once all is answered and written, or when the configuration's
-    /// `drain_time_max` has passed.
+    /// `drain_timeout` has passed.
     pub fn drain(&self) {
         self.0.drain();
     }
@@ -234,7 +234,7 @@ impl fmt::Debug for Peer {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALL_TIMEOUT_DEFAULT, CallError};
+    use super::{CallError, DEFAULT_CALL_TIMEOUT};
     use crate::driver::drive;
     use antiphon::Config;
     use std::io;
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_call_without_a_timeout_has_one_of_thirty_seconds_and_none_only_on_request() {
         let mut config = Config::new();
-        config.write_time_max = None;
+        config.timeouts.write_timeout = None;
         let (peer, _driver) = drive((io::empty(), io::sink()), config, ());
         let unlimited = peer.start_call("m", (), None);
         let timeout = |peer: &super::Peer| peer.0.session().lock().conn.poll_timeout();
@@ -261,7 +261,7 @@ mod tests {
                 None => thread::yield_now(),
             }
         };
-        assert_eq!(CALL_TIMEOUT_DEFAULT, Duration::from_secs(30));
+        assert_eq!(DEFAULT_CALL_TIMEOUT, Duration::from_secs(30));
         // The connection keeps a bound that is never later than the deadline and not much earlier.
         assert!(deadline >= before + Duration::from_secs(29), "{deadline:?}");
         assert!(deadline <= peer.0.session().now() + Duration::from_secs(30));

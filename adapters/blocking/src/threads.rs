@@ -23,7 +23,7 @@ use crate::transport::link::{
 const MOMENT: Duration = Duration::from_micros(1);
 
 /// How long a thread other than the reading thread waits for input at the most.
-const READ_TIME_MAX: Duration = Duration::from_millis(2);
+const READ_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// How many bytes are read at once while little comes in, so that an idle connection holds no more.
 const SMALL_BYTES: usize = 512;
@@ -230,7 +230,7 @@ struct Inward {
 
 impl Inlet for Inward {
     fn read(&mut self, receiver: &dyn Receiver, is_hasty: bool) -> Came {
-        let patience = is_hasty.then_some(READ_TIME_MAX);
+        let patience = is_hasty.then_some(READ_TIMEOUT);
         if self.patience != patience {
             if let Err(error) = self.intake.reader.0.set_read_patience(patience) {
                 return self.intake.end(receiver, Some(error));

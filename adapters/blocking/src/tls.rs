@@ -51,7 +51,7 @@ use crate::server::accept::Incoming;
 use crate::transport::link::{Link, connect_tcp, prepare};
 
 /// How long a handshake may take, if nothing else is said.
-const HANDSHAKE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(10);
+const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to a TLS server by TCP, and checks that its certificate is for `name`, a host's name or
 /// address. The connection, for each address that it has, and the handshake may each take 10 s.
@@ -78,7 +78,7 @@ pub fn client(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> io::R
     prepare(&stream)?;
     let tls = ClientConnection::new(config, name).map_err(|error| explain(io::Error::other(error)));
     let mut tls = Connection::from(tls?);
-    let shaken = handshake::complete(&mut tls, &stream, HANDSHAKE_TIME_MAX_DEFAULT);
+    let shaken = handshake::complete(&mut tls, &stream, DEFAULT_HANDSHAKE_TIMEOUT);
     shaken.map_err(explain)?;
     let mut context = Context::new();
     context.peer_addr = stream.peer_addr().ok();
@@ -94,7 +94,7 @@ pub fn client(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> io::R
 pub struct Acceptor {
     config: Arc<ServerConfig>,
     on_failure: OnFailure,
-    handshake_time_max: Duration,
+    handshake_timeout: Duration,
 }
 
 impl Acceptor {
@@ -103,7 +103,7 @@ impl Acceptor {
         Self {
             config,
             on_failure: OnFailure::default(),
-            handshake_time_max: HANDSHAKE_TIME_MAX_DEFAULT,
+            handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
         }
     }
 
@@ -119,9 +119,9 @@ impl Acceptor {
 
     /// Sets another deadline for the whole handshake. Default 10 s.
     #[must_use]
-    pub fn with_handshake_time_max(self, handshake_time_max: Duration) -> Self {
+    pub fn handshake_timeout(self, handshake_timeout: Duration) -> Self {
         Self {
-            handshake_time_max,
+            handshake_timeout,
             ..self
         }
     }
@@ -154,13 +154,13 @@ impl Acceptor {
             .on_failure(move |context, error| on_failure.tell(context, error));
         server
             .with_secure(acceptor)
-            .with_handshake_time_max(self.handshake_time_max)
+            .handshake_timeout(self.handshake_timeout)
     }
 
     fn shake(&self, stream: &TcpStream) -> io::Result<Connection> {
         let tls = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
         let mut tls = Connection::from(tls);
-        handshake::complete(&mut tls, stream, self.handshake_time_max)?;
+        handshake::complete(&mut tls, stream, self.handshake_timeout)?;
         Ok(tls)
     }
 }
@@ -213,7 +213,7 @@ impl fmt::Debug for Acceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acceptor")
             .field("on_failure", &self.on_failure)
-            .field("handshake_time_max", &self.handshake_time_max)
+            .field("handshake_timeout", &self.handshake_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! ```
 //! use antiphon::{Config, ErrorObject};
-//! use antiphon_blocking::websocket::{WebSocketOptions, connect};
-//! use antiphon_blocking::{Options, Peer, Request, Responder, Service, TcpServer};
+//! use antiphon_blocking::websocket::{WebSocketConfig, connect};
+//! use antiphon_blocking::{ConnectionConfig, Peer, Request, Responder, Service, TcpServer};
 //!
 //! struct Who;
 //!
@@ -18,14 +18,14 @@
 //! }
 //!
 //! // The server's route: what is let in, and what serves it.
-//! let mut route = WebSocketOptions::server();
+//! let mut route = WebSocketConfig::server();
 //! route.rules.paths.push("/rpc".into());
 //! let server = TcpServer::bind("127.0.0.1:0")?;
 //! let url = format!("ws://{}/rpc", server.local_addr()?);
-//! let running = server.start(Options::from(Config::new()).with_websocket(route), |_| Who)?;
+//! let running = server.start(ConnectionConfig::from(Config::new()).with_websocket(route), |_| Who)?;
 //!
 //! // The client: a URL, and what else its request is to have.
-//! let there = WebSocketOptions::client(&url)?.with_header("cookie", "name=Ada")?;
+//! let there = WebSocketConfig::client(&url)?.with_header("cookie", "name=Ada")?;
 //! let peer = connect(there, Config::new(), ())?;
 //! let name: String = peer.call("who", ())?;
 //! assert_eq!(name, "Ada");
@@ -36,8 +36,8 @@
 use std::io;
 use std::time::Duration;
 
-use antiphon_net::Options;
-pub use antiphon_net::websocket::{WebSocketEnd, WebSocketOptions, WebSocketUrl};
+use antiphon_net::ConnectionConfig;
+pub use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd, WebSocketUrl};
 
 use crate::driver;
 use crate::peer::Peer;
@@ -53,8 +53,8 @@ use crate::transport::link::Link;
 /// scheme `wss`, which needs a link over TLS
 /// ([`Unsupported`](io::ErrorKind::Unsupported)).
 pub fn connect(
-    websocket: WebSocketOptions,
-    options: impl Into<Options>,
+    websocket: WebSocketConfig,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Peer> {
     let url = websocket.plain_url()?;
@@ -70,9 +70,9 @@ pub fn connect(
 /// ([`Unsupported`](io::ErrorKind::Unsupported)).
 #[cfg(feature = "tls")]
 pub fn connect_tls(
-    websocket: WebSocketOptions,
+    websocket: WebSocketConfig,
     config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
-    options: impl Into<Options>,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Peer> {
     let url = websocket.tls_url()?;
@@ -87,8 +87,8 @@ pub fn connect_tls(
 /// The handshake was refused or took too long.
 pub fn open(
     link: impl Into<Link>,
-    websocket: WebSocketOptions,
-    options: impl Into<Options>,
+    websocket: WebSocketConfig,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Peer> {
     let peer = driver::connect(link, options.into().with_websocket(websocket), service)?;

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use antiphon::{Closed, Config};
-use antiphon_blocking::{CallError, Child, ChildOptions, Report};
+use antiphon_blocking::{CallError, Child, ChildConfig, Report};
 use support::{LONG, Scripted, Told, echo, within};
 
 fn shell(script: &str) -> Command {
@@ -43,8 +43,8 @@ fn ten_mebibytes_of_log_do_not_block_a_child_and_its_end_is_kept() {
     within(LONG, || {
         let script = "head -c 10485760 /dev/zero | tr '\\0' x >&2; printf end >&2; exec cat";
         let (seen, pieces) = mpsc::channel();
-        let mut options = ChildOptions::from(Config::new());
-        options.stderr_bytes_max = 100;
+        let mut options = ChildConfig::from(Config::new());
+        options.max_stderr_bytes = 100;
         options.on_stderr = Some(Box::new(move |piece| seen.send(piece.len()).unwrap()));
         let child = Child::spawn(shell(script), options, Scripted::new(echo).0).unwrap();
         // `cat` runs only once all of the log has been taken.
@@ -62,8 +62,8 @@ fn ten_mebibytes_of_log_do_not_block_a_child_and_its_end_is_kept() {
 #[test]
 fn the_end_of_a_log_is_there_to_be_shown() {
     within(LONG, || {
-        let mut options = ChildOptions::from(Config::new());
-        options.stderr_bytes_max = 8;
+        let mut options = ChildConfig::from(Config::new());
+        options.max_stderr_bytes = 8;
         let (seen, pieces) = mpsc::channel();
         options.on_stderr = Some(Box::new(move |piece| seen.send(piece.to_vec()).unwrap()));
         let script = "echo a long story with an >&2; echo end >&2";

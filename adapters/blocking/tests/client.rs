@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Config, LinkState, ReconnectStrategy};
-use antiphon_blocking::{CallError, Client, ClientOptions, Link};
+use antiphon::{Config, ConnectionState, ReconnectStrategy};
+use antiphon_blocking::{CallError, Client, Link, ReconnectConfig};
 use support::{ByHand, LONG, within};
 
 /// A client, and the other ends of its connections. It connects as often as it is let.
-fn client(waiting_max: usize) -> (Client, mpsc::Sender<()>, Receiver<ByHand>) {
+fn client(max_waiting_calls: usize) -> (Client, mpsc::Sender<()>, Receiver<ByHand>) {
     let (made, accepted) = mpsc::channel();
     let (letting, lets) = mpsc::channel::<()>();
     let lets = Mutex::new(lets);
@@ -24,11 +24,11 @@ fn client(waiting_max: usize) -> (Client, mpsc::Sender<()>, Receiver<ByHand>) {
         let refused = std::io::ErrorKind::ConnectionRefused;
         made.send(hand).map(|()| link).map_err(|_| refused.into())
     };
-    let mut options = ClientOptions::default();
-    options.waiting_max = waiting_max;
+    let mut options = ReconnectConfig::default();
+    options.max_waiting_calls = max_waiting_calls;
     options.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_millis(1),
-        attempts_max: 3,
+        max_attempts: 3,
     };
     let client = Client::start(connect, options, Config::new(), || ()).unwrap();
     (client, letting, accepted)
@@ -67,7 +67,7 @@ fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
         let (client, letting, accepted) = client(0);
         let refused = client.call::<()>("m", ());
         assert!(matches!(refused, Err(CallError::Unsent)), "{refused:?}");
-        assert_eq!(client.states(), [LinkState::Connecting]);
+        assert_eq!(client.states(), [ConnectionState::Connecting]);
         letting.send(()).unwrap();
         let hand = Arc::new(Mutex::new(accepted.recv().unwrap()));
         assert!(client.wait_open(LONG).is_ok());

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, SendError};
-use antiphon_blocking::{CallError, Client, ClientOptions, Link};
+use antiphon_blocking::{CallError, Client, Link, ReconnectConfig};
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -16,7 +16,7 @@ fn a_call_after_the_close_fails_at_once_though_another_is_still_awaited() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let connect = move || Link::tcp(address);
-    let client = Client::start(connect, ClientOptions::default(), Config::new(), || ()).unwrap();
+    let client = Client::start(connect, ReconnectConfig::default(), Config::new(), || ()).unwrap();
     // The server lets it in, and never answers.
     let _silent = listener.accept().unwrap();
     let peer = client.wait_open(LONG).unwrap();

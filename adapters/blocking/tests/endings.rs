@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Config, ConnectionError, OwnedOutcome, SendError};
-use antiphon_blocking::{CallError, Link, Options, Report, connect, serve};
+use antiphon_blocking::{CallError, ConnectionConfig, Link, Report, connect, serve};
 use serde::{Serialize, Serializer};
 use support::{ByHand, LONG, Scripted, Told, duplex, echo, within};
 
-fn hasty(config: Config) -> Options {
-    let mut options = Options::from(config);
+fn hasty(config: Config) -> ConnectionConfig {
+    let mut options = ConnectionConfig::from(config);
     options.linger = Duration::from_millis(20);
     options
 }
@@ -150,7 +150,7 @@ impl Serialize for Bomb {
 fn whatever_a_handler_does_its_request_is_answered_and_the_service_lives_on() {
     within(LONG, || {
         let mut config = Config::new();
-        config.outbox_bytes_max = 5000;
+        config.limits.max_outbox_bytes = 5000;
         let (link, mut hand) = ByHand::pair(1 << 20);
         let (service, log) = Scripted::new(|_, request, reply| match request.method() {
             "panic" => panic!("secret"),
@@ -309,7 +309,7 @@ fn what_was_only_lent_is_not_closed() {
 fn a_handler_that_never_returns_does_not_keep_the_connection() {
     within(LONG, || {
         let mut config = Config::new();
-        config.drain_time_max = Some(Duration::from_millis(30));
+        config.timeouts.drain_timeout = Some(Duration::from_millis(30));
         let (link, mut hand) = ByHand::pair(1000);
         let (release, held) = mpsc::channel::<()>();
         let (entered, inside) = mpsc::channel();

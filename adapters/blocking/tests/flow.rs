@@ -13,13 +13,13 @@ use antiphon::{
     CancelStyle, CloseReason, Closed, Config, ConnectionError, OwnedOutcome, SendError,
 };
 use antiphon_blocking::{
-    CallError, Options, Report, StrayReport, WhenFull, connect, serve, to_error,
+    CallError, ConnectionConfig, Report, UnmatchedDetails, WhenFull, connect, serve, to_error,
 };
 use support::{ByHand, LONG, Scripted, Told, duplex, echo, within};
 
 /// Ends of connections are not waited for longer than this.
-fn hasty(config: Config) -> Options {
-    let mut options = Options::from(config);
+fn hasty(config: Config) -> ConnectionConfig {
+    let mut options = ConnectionConfig::from(config);
     options.linger = Duration::from_millis(20);
     options
 }
@@ -58,7 +58,7 @@ fn two_sides_that_both_write_more_than_the_pipes_hold_do_not_block_each_other() 
 fn notifications_both_ways_beyond_every_buffer_all_arrive_in_order() {
     within(LONG, || {
         let mut config = Config::new();
-        config.outbox_bytes_soft = 1000;
+        config.limits.soft_max_outbox_bytes = 1000;
         let (left, right) = duplex(64);
         let (ends, heard) = mpsc::channel();
         let side = |link: (support::PipeReader, support::PipeWriter)| {
@@ -90,8 +90,8 @@ fn notifications_both_ways_beyond_every_buffer_all_arrive_in_order() {
 fn a_peer_that_stops_reading_costs_only_what_is_said_to_it() {
     within(LONG, || {
         let mut config = Config::new();
-        config.outbox_bytes_soft = 100;
-        config.write_time_max = Some(Duration::from_millis(300));
+        config.limits.soft_max_outbox_bytes = 100;
+        config.timeouts.write_timeout = Some(Duration::from_millis(300));
         let (link, hand) = ByHand::pair(64);
         let (service, log) = Scripted::new(echo);
         let peer = connect(link, hasty(config), service).unwrap();
@@ -138,8 +138,8 @@ fn a_peer_that_never_answers_costs_a_timeout_and_its_late_answer_is_reported() {
         hand.hear();
         hand.say(r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
         let report = log.report();
-        let Report::Stray {
-            kind: StrayReport::Late(OwnedOutcome::Ok(_)),
+        let Report::UnmatchedResponse {
+            kind: UnmatchedDetails::Late(OwnedOutcome::Ok(_)),
             ..
         } = report
         else {
@@ -170,7 +170,7 @@ fn answers_time_and_output_go_on_while_the_service_does_not_return() {
             assert_eq!(reply.ok(&1), Err(SendError::Closed));
         });
         let mut config = Config::new();
-        config.drain_time_max = Some(Duration::from_millis(10));
+        config.timeouts.drain_timeout = Some(Duration::from_millis(10));
         let peer = connect(link, hasty(config), service).unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"hold","id":"a"}"#);
         inside.recv().unwrap();
@@ -224,7 +224,7 @@ fn sixty_four_handlers_that_all_call_back_at_once_are_all_answered() {
 fn a_flood_beyond_the_limit_is_refused_and_our_own_answers_still_flow() {
     within(LONG, || {
         let mut config = Config::new();
-        config.requests_max = 4;
+        config.limits.max_open_requests = 4;
         let (link, mut hand) = ByHand::pair(1 << 20);
         let (held, holding) = mpsc::channel();
         let (service, log) = Scripted::new(move |_, _, reply| held.send(reply).unwrap());
@@ -274,8 +274,8 @@ fn a_service_too_slow_for_its_notifications_is_told_how_many_it_missed() {
             "last" => entered.send(seen).unwrap(),
             _ => seen += 1,
         });
-        let mut options = Options::from(Config::new());
-        options.queue_messages_max = 10;
+        let mut options = ConnectionConfig::from(Config::new());
+        options.max_queued_messages = 10;
         options.when_full = WhenFull::Drop;
         let peer = connect(link, options, service).unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"hold"}"#);
@@ -306,8 +306,8 @@ fn requests_that_wait_hold_only_so_many_bytes_and_one_always_fits() {
             held.recv().unwrap();
             reply.ok("served").unwrap();
         });
-        let mut options = Options::from(Config::new());
-        options.queue_bytes_max = 600;
+        let mut options = ConnectionConfig::from(Config::new());
+        options.max_queued_bytes = 600;
         options.when_full = WhenFull::Drop;
         let _peer = connect(link, options, service).unwrap();
         let request = |id: u32| {
@@ -405,7 +405,7 @@ fn a_cancel_reaches_a_request_that_waits_and_one_that_runs() {
         });
         let _peer = connect(
             link,
-            Config::lsp().with_framing(antiphon::Framing::Newline),
+            Config::lsp().framing(antiphon::Framing::Newline),
             service,
         )
         .unwrap();
@@ -494,7 +494,7 @@ fn work_that_is_cancelled_while_it_waits_for_a_thread_never_starts() {
                 reply.ok(&1).unwrap();
             });
         });
-        let mut options = Options::from(Config::new());
+        let mut options = ConnectionConfig::from(Config::new());
         options.pool = antiphon_blocking::Pool::new(1, 1);
         let _peer = connect(link, options, service).unwrap();
         hand.say(r#"{"jsonrpc":"2.0","method":"runs","id":1}"#);
@@ -520,7 +520,7 @@ fn work_that_is_cancelled_while_it_waits_for_a_thread_never_starts() {
 fn giving_a_pending_call_up_tells_the_peer_and_settles_nothing_else() {
     within(LONG, || {
         let mut config = Config::new();
-        config.cancel_send = CancelStyle::Lsp;
+        config.dialect.cancel_send = CancelStyle::Lsp;
         let (link, mut hand) = ByHand::pair(1000);
         let peer = connect(link, config, ()).unwrap();
         let dropped = peer.start_call("m", (), None).unwrap();
@@ -645,7 +645,7 @@ fn a_serving_loop_blocks_until_its_connection_ends() {
 fn a_peer_that_asks_and_does_not_read_is_cut_off_at_the_hard_limit() {
     within(LONG, || {
         let mut config = Config::new();
-        config.outbox_bytes_max = 10_000;
+        config.limits.max_outbox_bytes = 10_000;
         let (link, mut hand) = ByHand::pair(100);
         let peer = connect(link, hasty(config), Scripted::new(echo).0).unwrap();
         let text = "x".repeat(500);
@@ -699,8 +699,8 @@ fn what_a_deadline_makes_be_said_is_written_though_nothing_else_happens() {
     within(LONG, || {
         let (link, mut hand) = ByHand::pair(1000);
         let mut config = Config::new();
-        config.cancel_send = CancelStyle::Lsp;
-        config.cancel_on_timeout = true;
+        config.dialect.cancel_send = CancelStyle::Lsp;
+        config.dialect.cancel_on_timeout = true;
         let peer = connect(link, config, ()).unwrap();
         let slow = peer.call_timeout::<()>("slow", (), Some(Duration::from_millis(10)));
         assert!(matches!(slow, Err(CallError::TimedOut)));

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use antiphon::{Config, ErrorObject, OwnedNotification, OwnedOutcome};
 use antiphon_blocking::http::{
-    Client, HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest, HttpResponse,
+    Client, HttpCallError, HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse,
     HttpSend, ReplyError, connect,
 };
 use antiphon_blocking::{
-    CallError, Options, Peer, Pool, Report, Request, Responder, Service, TcpServer,
+    CallError, ConnectionConfig, Peer, Pool, Report, Request, Responder, Service, TcpServer,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -80,7 +80,10 @@ impl Service for Echo {
     }
 }
 
-fn served(options: impl Into<Options>, echo: Echo) -> (antiphon_blocking::Running, String) {
+fn served(
+    options: impl Into<ConnectionConfig>,
+    echo: Echo,
+) -> (antiphon_blocking::Running, String) {
     let server = TcpServer::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/rpc", server.local_addr().expect("an address"));
     let running = server.start_http(options.into(), move |_| echo.clone());
@@ -174,7 +177,7 @@ fn a_handler_that_blocks_stops_nothing_else() {
     let (echo, told) = Echo::new();
     let go_on = Arc::clone(&echo.go_on);
     let held = go_on.lock().expect("no panic");
-    let mut options = Options::from(Config::new());
+    let mut options = ConnectionConfig::from(Config::new());
     options.pool = Pool::new(4, 0);
     let (_running, url) = served(options, echo);
     let client = || connect(&url, Config::new()).expect("a client");
@@ -212,7 +215,7 @@ fn a_call_that_times_out_is_cancelled_at_the_server() {
     let (echo, told) = Echo::new();
     // The end of the client's direction is not the end of its interest: the server waits for so long.
     let mut config = Config::new();
-    config.drain_time_max = Some(Duration::from_millis(50));
+    config.timeouts.drain_timeout = Some(Duration::from_millis(50));
     let (_running, url) = served(config, echo);
     let client = connect(&url, Config::new()).expect("a client");
     let short = Some(Duration::from_millis(100));
@@ -310,7 +313,7 @@ fn what_came_back_decides_how_a_call_ends() {
         "HTTP/1.1 200 X\r\ncontent-length: 2000\r\n\r\n",
     ]);
     let mut config = Config::new();
-    config.message_bytes_max = 1000;
+    config.limits.max_message_bytes = 1000;
     let client = connect(&url, config).expect("a client");
     let call = || client.call::<u32>("m", ());
     let refused = call().expect_err("an error");
@@ -340,7 +343,7 @@ fn what_came_back_decides_how_a_call_ends() {
     assert!(
         matches!(
             large,
-            HttpError::Reply(ReplyError::TooLarge { bytes_max: 1000 }, _)
+            HttpError::Reply(ReplyError::TooLarge { max_bytes: 1000 }, _)
         ),
         "{large:?}"
     );
@@ -356,7 +359,7 @@ fn a_reply_of_unknown_length_is_cut_off_at_the_limit() {
         format!("{head}{bytes:x}\r\n{answer}{spaces}\r\n0\r\n\r\n")
     };
     let mut config = Config::new();
-    config.message_bytes_max = 1000;
+    config.limits.max_message_bytes = 1000;
     for (bytes, is_taken) in [(1000, true), (1001, false)] {
         let reply: &'static str = Box::leak(reply(bytes).into_boxed_str());
         let (url, _) = scripted(Box::leak(Box::new([reply])));
@@ -378,8 +381,8 @@ fn a_reply_of_unknown_length_is_cut_off_at_the_limit() {
 fn everything_that_waits_has_a_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
-    let mut options = HttpClientOptions::from(Config::new());
-    options.connections_max = 1;
+    let mut options = HttpClientConfig::from(Config::new());
+    options.max_connections = 1;
     let client = connect(&url, options).expect("a client");
     let start = Instant::now();
     thread::scope(|scope| {
@@ -432,7 +435,7 @@ fn d_34_any_client_can_be_plugged_in_and_is_not_closed() {
         connect("https://test/", Config::new()),
         Err(HttpError::Url(_))
     ));
-    let mut options = HttpClientOptions::from(Config::new());
+    let mut options = HttpClientConfig::from(Config::new());
     options.headers.push(("bad name".into(), "x".into()));
     let refused = connect("http://test/", options);
     assert!(matches!(refused, Err(HttpError::Header(_))));

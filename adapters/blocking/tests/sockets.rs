@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Config};
-use antiphon_blocking::{Link, Options, TcpServer, connect};
+use antiphon_blocking::{ConnectionConfig, Link, TcpServer, connect};
 use support::{LONG, Scripted, echo, within};
 
 // SRV-32
@@ -87,7 +87,7 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
                 });
                 service.0
             };
-            let mut options = Options::from(Config::new());
+            let mut options = ConnectionConfig::from(Config::new());
             options.linger = Duration::ZERO;
             (server.start(options, make).unwrap(), address, is_gone)
         };
@@ -136,7 +136,7 @@ fn one_address_takes_only_its_places() {
     within(LONG, || {
         let server = TcpServer::bind("127.0.0.1:0")
             .unwrap()
-            .with_connections_per_address_max(1);
+            .max_connections_per_address(1);
         let address = server.local_addr().unwrap();
         let running = server
             .start(Config::new(), |_| Scripted::new(echo).0)
@@ -169,9 +169,7 @@ fn small_messages_are_not_delayed_on_either_side() {
 #[test]
 fn a_connection_beyond_the_limit_is_closed_and_one_that_ends_makes_room() {
     within(LONG, || {
-        let server = TcpServer::bind("127.0.0.1:0")
-            .unwrap()
-            .with_connections_max(1);
+        let server = TcpServer::bind("127.0.0.1:0").unwrap().max_connections(1);
         let address = server.local_addr().unwrap();
         let (ended, ends) = mpsc::channel();
         let make = move |_| {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use antiphon::{CloseReason, Config};
-use antiphon_blocking::{Link, Options, Peer, Service, TcpServer, connect};
+use antiphon_blocking::{ConnectionConfig, Link, Peer, Service, TcpServer, connect};
 use support::{ByHand, LONG, Scripted, echo, within};
 
 /// Something of which it is told when it is dropped.
@@ -39,8 +39,8 @@ impl<T: Write> Write for Held<T> {
 
 impl Service for Held<()> {}
 
-fn hasty() -> Options {
-    let mut options = Options::from(Config::new());
+fn hasty() -> ConnectionConfig {
+    let mut options = ConnectionConfig::from(Config::new());
     options.linger = Duration::from_millis(20);
     options
 }
@@ -140,7 +140,7 @@ fn what_is_interrupted_is_done_again() {
 #[test]
 fn our_end_is_sent_at_once_and_not_when_theirs_has_come() {
     within(LONG, || {
-        let mut options = Options::from(Config::new());
+        let mut options = ConnectionConfig::from(Config::new());
         options.linger = 10 * LONG;
         let server = TcpServer::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();

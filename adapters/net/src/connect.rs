@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use antiphon::Closed;
 
-use crate::client::roster::ClientOptions;
+use crate::client::roster::ReconnectConfig;
 use crate::client::{Client, Connect};
 use crate::driver::{Driver, drive as drive_on};
 use crate::fault::unless_broken;
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::peer::Peer;
 use crate::runtime::{current, until};
 use crate::service::Service;
 use crate::transport::child::Child;
 use crate::transport::link::Link;
-use crate::transport::process::ChildOptions;
+use crate::transport::process::ChildConfig;
 use crate::transport::tcp::Address;
 
 /// How long a connection may take to be made.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Link {
     /// Connects to a TCP server, within 10 s. Small messages are not delayed (`TCP_NODELAY`). TCP
@@ -43,7 +43,7 @@ impl Link {
             }
             Err(failed)
         };
-        let until_at = runtime.now() + CONNECT_TIME_MAX;
+        let until_at = runtime.now() + CONNECT_TIMEOUT;
         let connected = until(&*runtime, until_at, connecting).await;
         connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
@@ -63,14 +63,18 @@ impl Link {
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
-pub fn drive(link: Link, options: impl Into<Options>, service: impl Service) -> (Peer, Driver) {
+pub fn drive(
+    link: Link,
+    options: impl Into<ConnectionConfig>,
+    service: impl Service,
+) -> (Peer, Driver) {
     drive_on(link, options.into(), Arc::new(service), &current())
 }
 
 /// Serves until the connection ends, and says why it ended.
 ///
 /// At the end of input, what came before it is served, the open requests are finished and their
-/// answers written, for as long as the configuration's `drain_time_max`.
+/// answers written, for as long as the configuration's `drain_timeout`.
 ///
 /// # Errors
 /// The transport failed before the connection was meant to end: the peer reset it, or closed the
@@ -80,7 +84,7 @@ pub fn drive(link: Link, options: impl Into<Options>, service: impl Service) -> 
 /// There is no runtime here: see [`current`].
 pub async fn serve(
     link: Link,
-    options: impl Into<Options>,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Closed> {
     let (peer, driver) = drive(link, options, service);
@@ -98,7 +102,10 @@ pub async fn serve(
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
-pub async fn serve_stdio(options: impl Into<Options>, service: impl Service) -> io::Result<Closed> {
+pub async fn serve_stdio(
+    options: impl Into<ConnectionConfig>,
+    service: impl Service,
+) -> io::Result<Closed> {
     unless_broken(serve(Link::stdio()?, options, service).await)
 }
 
@@ -107,7 +114,7 @@ pub async fn serve_stdio(options: impl Into<Options>, service: impl Service) -> 
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
-pub fn connect(link: Link, options: impl Into<Options>, service: impl Service) -> Peer {
+pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl Service) -> Peer {
     let (peer, driver) = drive(link, options, service);
     // How it ends is told to the service, and by the peer's `closed` and `transport_error`.
     current().spawn(Box::pin(async { drop(driver.await) }));
@@ -124,7 +131,7 @@ pub fn connect(link: Link, options: impl Into<Options>, service: impl Service) -
 /// There is no runtime here: see [`current`].
 pub fn spawn(
     command: std::process::Command,
-    options: impl Into<ChildOptions>,
+    options: impl Into<ChildConfig>,
     service: impl Service,
 ) -> io::Result<Child> {
     Child::spawn(command, options, service, &current())
@@ -136,10 +143,10 @@ pub fn spawn(
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use antiphon::{Config, ReconnectStrategy};
-/// use antiphon_net::{ClientOptions, Link, keep};
+/// use antiphon_net::{ReconnectConfig, Link, keep};
 /// use std::time::Duration;
 ///
-/// let mut client = ClientOptions::default();
+/// let mut client = ReconnectConfig::default();
 /// client.reconnect = ReconnectStrategy::backoff(Duration::from_millis(100), Duration::from_secs(10), u32::MAX);
 /// let connect = || -> antiphon_net::Connecting {
 ///     Box::pin(async { Ok(Link::tcp("127.0.0.1:7777").await?) })
@@ -157,8 +164,8 @@ pub fn spawn(
 /// There is no runtime here: see [`current`].
 pub fn keep(
     connect: impl Connect,
-    client: ClientOptions,
-    options: impl Into<Options>,
+    client: ReconnectConfig,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> Result<Client, antiphon::InvalidStrategy> {
     Client::start(connect, client, options.into(), service, &current())

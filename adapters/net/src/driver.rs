@@ -19,7 +19,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::session::{Brought, Moved, Next, Sent, Session, Work};
 use antiphon::{Closed, Framing, Instant};
 
@@ -37,11 +37,11 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 const OUTPUT_BYTES_KEPT: usize = 4 * 1024;
 
 /// How many steps are made in one poll before other tasks get their turn.
-const STEPS_MAX: u32 = 64;
+const MAX_STEPS: u32 = 64;
 
 /// After how many reads in a row what is due ends although there is more to read, so that a peer
 /// that never stops writing postpones nothing for ever.
-const READS_MAX: u32 = 4096;
+const MAX_READS: u32 = 4096;
 
 thread_local! {
     /// The buffer into which all connections of a thread read.
@@ -53,7 +53,7 @@ thread_local! {
 /// say.
 pub fn drive<S: Service>(
     mut link: Link,
-    mut options: Options,
+    mut options: ConnectionConfig,
     service: Arc<S>,
     runtime: &SharedRuntime,
 ) -> (Peer, Driver) {
@@ -225,7 +225,7 @@ impl Driver {
         self.write(cx);
         // A stream that had nothing to read is not asked again in the same poll.
         let mut may_ask = true;
-        for _ in 0..STEPS_MAX {
+        for _ in 0..MAX_STEPS {
             let now = self.session.now();
             let wants_input = self.may_read && !self.is_input_over;
             let is_asked = wants_input && may_ask;
@@ -245,9 +245,11 @@ impl Driver {
                 Moved {
                     now,
                     input,
-                    is_drained: is_all_read || self.reads > READS_MAX,
+                    is_drained: is_all_read || self.reads > MAX_READS,
                     sent: std::mem::take(&mut self.output.sent),
-                    requests: self.handlers.requests(self.session.options().handlers_max),
+                    requests: self
+                        .handlers
+                        .requests(self.session.options().max_running_requests),
                 },
                 &mut self.work,
                 &mut self.output.bytes,
@@ -338,7 +340,7 @@ impl Driver {
             return Poll::Ready(());
         }
         let mut ignored = [0; 1024];
-        for _ in 0..STEPS_MAX {
+        for _ in 0..MAX_STEPS {
             match ready!(io.poll_read(cx, &mut ignored)) {
                 Ok(n) if n > 0 => {}
                 _ => return Poll::Ready(()),
@@ -352,7 +354,7 @@ impl Driver {
     fn let_go(&mut self) {
         (self.io, self.timer) = (None, None);
         self.session.let_go();
-        let span = self.session.options().config.drain_time_max;
+        let span = self.session.options().config.timeouts.drain_timeout;
         let until = span.map_or(Instant::FAR_FUTURE, |span| self.session.now() + span);
         self.stage = Stage::Serving(until);
     }
@@ -361,8 +363,8 @@ impl Driver {
     fn poll_rest(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<io::Result<Closed>> {
         loop {
             self.handlers.poll(cx);
-            let handlers_max = self.session.options().handlers_max;
-            if let Some(requests) = self.handlers.requests(handlers_max) {
+            let max_running_requests = self.session.options().max_running_requests;
+            if let Some(requests) = self.handlers.requests(max_running_requests) {
                 self.session.take_work(&mut self.work, requests);
             }
             if self.work.is_empty() {

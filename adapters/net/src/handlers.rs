@@ -1,6 +1,6 @@
 //! The handlers of one session: begun in order, and run side by side on the connection's task.
 //!
-//! At most [`Options::handlers_max`](crate::Options) requests run at once. Those beyond
+//! At most [`ConnectionConfig::max_running_requests`](crate::ConnectionConfig) requests run at once. Those beyond
 //! wait in the session, where only cancels and the ends of our own calls go past them. A handler
 //! whose request the peer gives up is dropped. A handler that panics costs its own request.
 
@@ -132,9 +132,9 @@ impl Handlers {
 
     /// How many requests may begin beside those that run; `None` while a handler must end before
     /// anything else begins.
-    pub(crate) fn requests(&self, handlers_max: usize) -> Option<usize> {
+    pub(crate) fn requests(&self, max_running_requests: usize) -> Option<usize> {
         let running = self.running.as_ref().map_or(0, |running| running.len());
-        let capacity = handlers_max.saturating_sub(running);
+        let capacity = max_running_requests.saturating_sub(running);
         self.ordered.is_none().then_some(capacity)
     }
 

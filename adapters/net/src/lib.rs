@@ -40,11 +40,11 @@ mod transport;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
-pub use antiphon::session::{Report, RequestReport, StrayReport, WhenFull};
+pub use antiphon::session::{Report, RequestDetails, UnmatchedDetails, WhenFull};
 pub use batch::BatchBuilder;
 pub use call::{CallError, CallRefused, NoConnection, PendingBatch, PendingCall};
 pub use client::roster::{
-    ClientOptions, ConnectionChange, OnChange, Roster, Waiting, is_sent_again, lost_because,
+    ConnectionChange, OnChange, ReconnectConfig, Roster, Waiting, is_sent_again, lost_because,
 };
 pub use client::{Client, Connect, Driven, Making};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
@@ -52,8 +52,8 @@ pub use connect::{connect, drive, keep, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
 pub use driver::{Driver, drive as drive_on, drive_session};
 pub use fault::{to_error, unless_broken};
-pub use options::Options;
-pub use peer::{CALL_TIMEOUT_DEFAULT, Peer};
+pub use options::ConnectionConfig;
+pub use peer::{DEFAULT_CALL_TIMEOUT, Peer};
 pub use pool::{Job, Pool};
 pub use request::{Request, Responder, cancelled};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
@@ -85,7 +85,7 @@ pub use transport::io::{Io, Messages};
 pub use transport::later::{Later, is_later, write_out};
 pub use transport::link::{Arrived, Connecting, Link, Listen};
 pub use transport::messages::{MessageIo, Queue, QueueTransport};
-pub use transport::process::{ChildOptions, Process};
+pub use transport::process::{ChildConfig, Process};
 pub use transport::socket::{OnAccept, keep_alive};
 pub use transport::stdio::{Stdin, stdin, stdout_unbuffered};
 #[cfg(any(feature = "tokio", feature = "async-io"))]

@@ -9,30 +9,30 @@ use antiphon::session::WhenFull;
 
 use crate::pool::Pool;
 #[cfg(feature = "websocket")]
-use antiphon_websocket::WebSocketOptions;
+use antiphon_websocket::WebSocketConfig;
 
 /// The protocol's [`Config`] and the limits of the threads around it. Made from a `Config` alone
 /// where the defaults will do.
 ///
 /// ```
 /// use antiphon::Config;
-/// use antiphon_net::Options;
-/// let mut options = Options::from(Config::lsp());
-/// options.queue_messages_max = 10_000;
+/// use antiphon_net::ConnectionConfig;
+/// let mut options = ConnectionConfig::from(Config::lsp());
+/// options.max_queued_messages = 10_000;
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Options {
-    /// The protocol. Its `drain_time_max` is also how long requests may run on after the input has
-    /// ended, and its `write_time_max` how long one write may take.
+pub struct ConnectionConfig {
+    /// The protocol. Its `drain_timeout` is also how long requests may run on after the input has
+    /// ended, and its `write_timeout` how long one write may take.
     pub config: Config,
     /// The most notifications and reports that wait for the service before
     /// [`when_full`](Self::when_full) says what is done. Default 16 384.
-    pub queue_messages_max: usize,
+    pub max_queued_messages: usize,
     /// The most bytes of messages that wait for the service, and of requests that wait for their
     /// answer, before [`when_full`](Self::when_full) says what is done. One message always fits.
     /// Default 64 MiB.
-    pub queue_bytes_max: usize,
+    pub max_queued_bytes: usize,
     /// What is done when more waits for the service than that. Default [`WhenFull::Pause`].
     ///
     /// While reading is paused, nothing of the other side is seen: no cancel, no end of the stream,
@@ -41,13 +41,13 @@ pub struct Options {
     pub when_full: WhenFull,
     /// Where [`Responder::spawn`](crate::Responder::spawn) runs its work. Share one among the
     /// connections of a server to bound them all together. Default a pool of its own for each
-    /// `Options` made, with 64 threads and 1024 waiting.
+    /// `ConnectionConfig` made, with 64 threads and 1024 waiting.
     pub pool: Pool,
     /// The most requests of a connection that are served at once by an async service; further ones
     /// wait, and so does what is behind them, but for cancels and the answers to our own calls.
     /// Default 64. (The blocking adapter serves one after another, and bounds what is moved
     /// to the pool by the pool.)
-    pub handlers_max: usize,
+    pub max_running_requests: usize,
     /// How long the peer's end of stream is awaited after ours, and its last words after a write
     /// has failed, before the transport is cut; for so long, too, what comes in after the
     /// connection's end is read and thrown away. Nothing is awaited on standard streams, nor of a
@@ -61,19 +61,19 @@ pub struct Options {
     pub refuse_http: bool,
     /// The WebSocket below the messages: see [`with_websocket`](Self::with_websocket).
     #[cfg(feature = "websocket")]
-    pub(crate) websocket: Option<Arc<WebSocketOptions>>,
+    pub(crate) websocket: Option<Arc<WebSocketConfig>>,
 }
 
-impl Options {
+impl ConnectionConfig {
     /// Takes the defaults around `config`.
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            queue_messages_max: 16_384,
-            queue_bytes_max: 64 << 20,
+            max_queued_messages: 16_384,
+            max_queued_bytes: 64 << 20,
             when_full: WhenFull::Pause,
             pool: Pool::default(),
-            handlers_max: 64,
+            max_running_requests: 64,
             linger: Duration::from_secs(1),
             refuse_http: true,
             #[cfg(feature = "websocket")]
@@ -86,14 +86,14 @@ impl Options {
     /// handshake and all.
     #[cfg(feature = "websocket")]
     #[must_use]
-    pub fn with_websocket(mut self, websocket: WebSocketOptions) -> Self {
+    pub fn with_websocket(mut self, websocket: WebSocketConfig) -> Self {
         self.config = self.config.for_websocket();
         self.websocket = Some(Arc::new(websocket));
         self
     }
 }
 
-impl From<Config> for Options {
+impl From<Config> for ConnectionConfig {
     fn from(config: Config) -> Self {
         Self::new(config)
     }

@@ -26,7 +26,7 @@ use crate::slot::{Gathering, call_slot};
 use crate::text::Text;
 
 /// How long a call waits for its answer, and a notification for room, if nothing else is said.
-pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The other side of a connection. Clones are the same peer; any task may use one.
 ///
@@ -101,7 +101,7 @@ impl Peer {
         method: &str,
         params: impl Payload,
     ) -> Result<R, CallError> {
-        self.call_timeout(method, params, Some(CALL_TIMEOUT_DEFAULT))
+        self.call_timeout(method, params, Some(DEFAULT_CALL_TIMEOUT))
             .await
     }
 
@@ -200,7 +200,7 @@ impl Peer {
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
     pub async fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
         let params = Text::of(params)?;
-        let deadline = self.deadline(Some(CALL_TIMEOUT_DEFAULT));
+        let deadline = self.deadline(Some(DEFAULT_CALL_TIMEOUT));
         self.with_room(deadline, |state| state.conn.notify(method, params.all()))
             .await
     }
@@ -238,7 +238,7 @@ impl Peer {
         &self,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), CallError> {
-        self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build).await
+        self.batch_timeout(Some(DEFAULT_CALL_TIMEOUT), build).await
     }
 
     /// Sends several calls and notifications as one message, and waits for all their outcomes until
@@ -334,7 +334,7 @@ impl Peer {
 
     /// Ends the conversation in good order: nothing new is taken from either side, and the
     /// connection closes once all is answered and written, or when the configuration's
-    /// `drain_time_max` has passed.
+    /// `drain_timeout` has passed.
     pub fn drain(&self) {
         self.session.drain();
     }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long a thread without work stays.
-const IDLE_TIME_MAX: Duration = Duration::from_secs(5);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A bounded set of worker threads, started when they are needed. Clones share the threads.
 #[derive(Clone)]
@@ -19,8 +19,8 @@ pub struct Pool {
 }
 
 struct Inner {
-    running_max: usize,
-    waiting_max: usize,
+    max_running: usize,
+    max_waiting_calls: usize,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -36,13 +36,13 @@ struct State {
 pub type Job = Box<dyn FnOnce() + Send>;
 
 impl Pool {
-    /// Makes a pool in which `running_max` pieces of work run (at least one) and `waiting_max`
+    /// Makes a pool in which `max_running` pieces of work run (at least one) and `max_waiting_calls`
     /// wait. No thread is started yet.
-    pub fn new(running_max: usize, waiting_max: usize) -> Self {
+    pub fn new(max_running: usize, max_waiting_calls: usize) -> Self {
         Self {
             inner: Arc::new(Inner {
-                running_max: running_max.max(1),
-                waiting_max,
+                max_running: max_running.max(1),
+                max_waiting_calls,
                 state: Mutex::default(),
                 work: Condvar::new(),
             }),
@@ -58,8 +58,8 @@ impl Pool {
             self.inner.work.notify_one();
             return Ok(());
         }
-        let may_start = state.threads < self.inner.running_max;
-        if !may_start && state.waiting.len() >= self.inner.waiting_max {
+        let may_start = state.threads < self.inner.max_running;
+        if !may_start && state.waiting.len() >= self.inner.max_waiting_calls {
             return Err(job);
         }
         state.waiting.push_back(job);
@@ -105,7 +105,7 @@ impl Inner {
             state.idle += 1;
             let (guard, waited) = self
                 .work
-                .wait_timeout(state, IDLE_TIME_MAX)
+                .wait_timeout(state, IDLE_TIMEOUT)
                 .unwrap_or_else(PoisonError::into_inner);
             state = guard;
             state.idle -= 1;

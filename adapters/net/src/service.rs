@@ -12,7 +12,7 @@ use crate::request::{Request, Responder};
 ///
 /// Messages are begun in the order in which they came in. A request that waits for something lets
 /// those behind it begin, unless it waits for a place among the
-/// [`handlers_max`](crate::Options::handlers_max) that run at once; a notification is done
+/// [`max_running_requests`](crate::ConnectionConfig::max_running_requests) that run at once; a notification is done
 /// with before what came behind it begins, so state that notifications change is seen by later
 /// requests, and by none before. Reading, time, output and the answers to
 /// our own calls wait for none of them, so a handler may call the peer and wait.
@@ -39,7 +39,7 @@ use crate::request::{Request, Responder};
 /// ```
 ///
 /// When the connection has ended, handlers that are still waiting are dropped. After the end of
-/// input that is when the configuration's `drain_time_max` has passed; otherwise it is at once. A
+/// input that is when the configuration's `drain_timeout` has passed; otherwise it is at once. A
 /// panic in any of them is caught: the request is answered *internal error* and the service is used
 /// on. `()` is the service that knows no method.
 pub trait Service: Send + Sync + 'static {

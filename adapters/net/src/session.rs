@@ -38,11 +38,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use antiphon::session::{Fault, Phase, RequestReport, SessionConfig, Ticket, Wire};
+use antiphon::session::{Fault, Phase, RequestDetails, SessionConfig, Ticket, Wire};
 use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, SendError};
 
 use crate::context::Context;
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::runtime::{Runtime, SharedRuntime};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocket;
@@ -67,7 +67,7 @@ pub struct Session {
     /// Whether a caller has woken the task because it has something to say. Read before the turn,
     /// and so without the lock.
     is_called: AtomicBool,
-    options: Options,
+    options: ConnectionConfig,
     context: Arc<Context>,
     /// What is known since the connection opened, where that takes a handshake.
     learnt: OnceLock<Arc<Context>>,
@@ -77,7 +77,11 @@ pub struct Session {
 impl Session {
     /// Begins a conversation over a transport of which `context` is known. The connection has the
     /// number that `context` has, or the configured one if that is 0.
-    pub fn new(mut options: Options, mut context: Context, runtime: SharedRuntime) -> Self {
+    pub fn new(
+        mut options: ConnectionConfig,
+        mut context: Context,
+        runtime: SharedRuntime,
+    ) -> Self {
         match context.connection {
             0 => context.connection = options.config.connection,
             number => options.config.connection = number,
@@ -103,7 +107,7 @@ impl Session {
     }
 
     /// The options it was made with.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &ConnectionConfig {
         &self.options
     }
 
@@ -237,7 +241,7 @@ impl Session {
     }
 
     /// The request whose handler has just panicked, if it was one: for the report of that.
-    pub fn take_panicked(&self) -> Option<RequestReport> {
+    pub fn take_panicked(&self) -> Option<RequestDetails> {
         self.lock().panicked.take()
     }
 
@@ -412,7 +416,7 @@ impl fmt::Debug for Guard<'_> {
 }
 
 /// What carries the messages, or why it cannot.
-fn wire(options: &Options, now: Instant) -> (Wire, Option<io::Error>) {
+fn wire(options: &ConnectionConfig, now: Instant) -> (Wire, Option<io::Error>) {
     #[cfg(feature = "websocket")]
     if let Some(websocket) = &options.websocket {
         return match WebSocket::new(Arc::clone(websocket), &options.config, now) {
@@ -427,10 +431,10 @@ fn wire(options: &Options, now: Instant) -> (Wire, Option<io::Error>) {
     }
 }
 
-fn session_config(options: &Options, is_accepted: bool) -> SessionConfig {
+fn session_config(options: &ConnectionConfig, is_accepted: bool) -> SessionConfig {
     let mut config = SessionConfig::new(options.config);
-    config.max_queued_messages = options.queue_messages_max;
-    config.max_queued_bytes = options.queue_bytes_max;
+    config.max_queued_messages = options.max_queued_messages;
+    config.max_queued_bytes = options.max_queued_bytes;
     config.when_full = options.when_full;
     config.linger = options.linger;
     config.refuse_http = is_accepted && options.refuse_http;

@@ -62,7 +62,7 @@ impl<T> fmt::Debug for Slot<T> {
 pub type CallSlot = Arc<Slot<OwnedOutcome>>;
 
 /// How many slots of calls a thread keeps for others: 7 KiB.
-const SPARE_MAX: usize = 64;
+const MAX_SPARE: usize = 64;
 
 thread_local! {
     static SPARE: Cell<Vec<CallSlot>> = const { Cell::new(Vec::new()) };
@@ -82,7 +82,7 @@ pub(crate) fn give_back(mut slot: CallSlot) {
     };
     *own = Slot::empty();
     with_spare(|spare| {
-        if spare.len() < SPARE_MAX {
+        if spare.len() < MAX_SPARE {
             spare.push(slot);
         }
         None

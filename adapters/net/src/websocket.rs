@@ -6,10 +6,10 @@
 use std::io;
 use std::sync::Arc;
 
-pub use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketOptions, WebSocketUrl};
+pub use antiphon_websocket::{WebSocket, WebSocketConfig, WebSocketEnd, WebSocketUrl};
 
 use crate::driver::drive;
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::peer::Peer;
 use crate::runtime::SharedRuntime;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
@@ -25,8 +25,8 @@ use crate::transport::link::Link;
 /// ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)), or took too long.
 pub async fn open(
     link: Link,
-    websocket: WebSocketOptions,
-    options: Options,
+    websocket: WebSocketConfig,
+    options: ConnectionConfig,
     service: impl Service,
     runtime: &SharedRuntime,
 ) -> io::Result<Peer> {
@@ -51,8 +51,8 @@ pub async fn open(
 /// There is no runtime here: see [`current`].
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub async fn connect(
-    websocket: WebSocketOptions,
-    options: impl Into<Options>,
+    websocket: WebSocketConfig,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Peer> {
     let url = websocket.plain_url()?;
@@ -70,9 +70,9 @@ pub async fn connect(
 /// There is no runtime here: see [`current`].
 #[cfg(all(feature = "tls", any(feature = "tokio", feature = "async-io")))]
 pub async fn connect_tls(
-    websocket: WebSocketOptions,
+    websocket: WebSocketConfig,
     config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
-    options: impl Into<Options>,
+    options: impl Into<ConnectionConfig>,
     service: impl Service,
 ) -> io::Result<Peer> {
     let url = websocket.tls_url()?;

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use antiphon::websocket::CloseCode;
 use antiphon::{CloseReason, Closed, Config, Instant, OwnedOutcome};
-use antiphon_net::websocket::{WebSocketEnd, WebSocketOptions};
+use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd};
 use antiphon_net::{
-    Context, Options, Peer, PendingCall, Report, Request, Responder, Session, SharedRuntime, Work,
-    block_on,
+    ConnectionConfig, Context, Peer, PendingCall, Report, Request, Responder, Session,
+    SharedRuntime, Work, block_on,
 };
 
 use hand::{Hand, Turn, turn};
@@ -33,9 +33,9 @@ struct Side {
 }
 
 impl Side {
-    fn new(config: Config, websocket: WebSocketOptions) -> Self {
+    fn new(config: Config, websocket: WebSocketConfig) -> Self {
         let clock = Arc::new(Hand::default());
-        let options = Options::from(config).with_websocket(websocket);
+        let options = ConnectionConfig::from(config).with_websocket(websocket);
         let mut context = Context::new();
         context.connection = 7;
         let shared: SharedRuntime = clock.clone();
@@ -47,7 +47,7 @@ impl Side {
 
     /// A server after its handshake.
     fn server(config: Config) -> Self {
-        let side = Self::new(config, WebSocketOptions::server());
+        let side = Self::new(config, WebSocketConfig::server());
         side.receive(REQUEST.as_bytes());
         assert!(side.written().starts_with(b"HTTP/1.1 101 "));
         side
@@ -55,7 +55,7 @@ impl Side {
 
     /// A client after its handshake.
     fn client() -> Self {
-        let side = Self::new(Config::new(), WebSocketOptions::client("ws://a/").unwrap());
+        let side = Self::new(Config::new(), WebSocketConfig::client("ws://a/").unwrap());
         let request = String::from_utf8(side.written()).unwrap();
         side.receive(answer(&request, "").as_bytes());
         side
@@ -139,7 +139,7 @@ fn request(id: u32) -> Vec<u8> {
 // SRV-33 WSK-07 CON-02
 #[test]
 fn a_session_opens_with_the_handshake_and_knows_what_was_asked() {
-    let side = Side::new(Config::new(), WebSocketOptions::server());
+    let side = Side::new(Config::new(), WebSocketConfig::server());
     assert!(!side.session.lock().is_open());
     side.peer().try_notify("early", ()).unwrap();
     assert!(
@@ -165,7 +165,7 @@ fn a_session_opens_with_the_handshake_and_knows_what_was_asked() {
 // CON-03 WSK-07
 #[test]
 fn calls_made_before_the_handshake_wait_for_it() {
-    let side = Side::new(Config::new(), WebSocketOptions::client("ws://a/").unwrap());
+    let side = Side::new(Config::new(), WebSocketConfig::client("ws://a/").unwrap());
     let pending = side.call("early");
     let request = String::from_utf8(side.written()).unwrap();
     assert!(request.ends_with("\r\n\r\n"), "only the handshake");
@@ -238,7 +238,7 @@ fn several_messages_in_a_frame_need_an_array() {
 #[test]
 fn repeated_malformed_messages_close_where_that_is_wanted() {
     let mut config = Config::new();
-    config.malformed_max = 2;
+    config.limits.max_malformed_messages = 2;
     let side = Side::server(config);
     for _ in 0..3 {
         side.receive(&text("{"));
@@ -408,7 +408,7 @@ fn a_missing_pong_ends_the_session() {
 // ERR-13 CON-06
 #[test]
 fn a_refused_handshake_is_a_transport_error_that_names_the_status() {
-    let side = Side::new(Config::new(), WebSocketOptions::client("ws://a/").unwrap());
+    let side = Side::new(Config::new(), WebSocketConfig::client("ws://a/").unwrap());
     let waiting = side.call("m");
     side.peer().try_notify("n", ()).unwrap();
     side.written();
@@ -433,7 +433,7 @@ fn a_refused_handshake_is_a_transport_error_that_names_the_status() {
 // SEC-08
 #[test]
 fn a_refused_client_never_reaches_the_service() {
-    let mut options = WebSocketOptions::server();
+    let mut options = WebSocketConfig::server();
     options.rules.origins.push("https://app.example".into());
     let side = Side::new(Config::new(), options);
     side.receive(&[REQUEST.as_bytes(), &request(1)].concat());
@@ -453,7 +453,7 @@ fn a_refused_client_never_reaches_the_service() {
 // CON-07
 #[test]
 fn a_handshake_that_never_comes_ends_the_session() {
-    let side = Side::new(Config::new(), WebSocketOptions::server());
+    let side = Side::new(Config::new(), WebSocketConfig::server());
     let Turn::Open { wake_at } = side.turn() else {
         panic!("over");
     };
@@ -466,7 +466,7 @@ fn a_handshake_that_never_comes_ends_the_session() {
 // CON-01
 #[test]
 fn a_session_closed_during_its_handshake_says_nothing_more() {
-    let side = Side::new(Config::new(), WebSocketOptions::server());
+    let side = Side::new(Config::new(), WebSocketConfig::server());
     side.receive(&REQUEST.as_bytes()[..50]);
     side.peer().close(CloseReason::GoingAway);
     assert_eq!(side.turn(), Turn::Over);
@@ -477,7 +477,7 @@ fn a_session_closed_during_its_handshake_says_nothing_more() {
 #[test]
 fn heartbeats_go_to_and_fro_and_not_to_the_service() {
     let every = Some(Duration::from_secs(20));
-    let mut options = WebSocketOptions::server();
+    let mut options = WebSocketConfig::server();
     options.rules.heartbeat = every;
     let server = Side::new(Config::new(), options);
     server.receive(REQUEST.as_bytes());
@@ -491,7 +491,7 @@ fn heartbeats_go_to_and_fro_and_not_to_the_service() {
     server.receive(&text(r#"{"jsonrpc":"2.0","method":"ping","id":1}"#));
     assert_eq!(server.request().0.method(), "ping");
 
-    let mut options = WebSocketOptions::client("ws://a/").unwrap();
+    let mut options = WebSocketConfig::client("ws://a/").unwrap();
     options.rules.heartbeat = every;
     let client = Side::new(Config::new(), options);
     let request = String::from_utf8(client.written()).unwrap();

@@ -46,10 +46,10 @@ pub use antiphon_net::tls;
 #[cfg(feature = "websocket")]
 pub use antiphon_net::websocket;
 pub use antiphon_net::{
-    BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError, Child, ChildOptions, Client, ClientOptions,
-    Connect, Connecting, ConnectionChange, Context, Driver, Link, Listen, Messages, NoConnection,
-    Options, Peer, PendingCall, Pool, Protocol, Queue, QueueTransport, Report, Request, Responder,
-    Running, Secure, Server, Service, StrayReport, TcpServer, WhenFull, cancelled, connect, drive,
-    keep, serve, serve_stdio, spawn, to_error,
+    BatchBuilder, CallError, Child, ChildConfig, Client, Connect, Connecting, ConnectionChange,
+    ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Driver, Link, Listen, Messages, NoConnection,
+    Peer, PendingCall, Pool, Protocol, Queue, QueueTransport, ReconnectConfig, Report, Request,
+    Responder, Running, Secure, Server, Service, TcpServer, UnmatchedDetails, WhenFull, cancelled,
+    connect, drive, keep, serve, serve_stdio, spawn, to_error,
 };
 pub use antiphon_net::{Executor, Futures, set_executor};

@@ -17,8 +17,8 @@ use std::io::{self, Write};
 
 use antiphon::http::HttpRules;
 use antiphon::{Config, ErrorObject, Json, OwnedNotification, codes};
-use antiphon_tokio::http::HttpOptions;
-use antiphon_tokio::{Options, Peer, Report, Request, Responder, Service, TcpServer};
+use antiphon_tokio::http::HttpConfig;
+use antiphon_tokio::{ConnectionConfig, Peer, Report, Request, Responder, Service, TcpServer};
 use serde::Deserialize;
 
 struct Calculator;
@@ -83,15 +83,15 @@ fn calculate(method: &str, params: Option<Json<'_>>) -> Result<f64, ErrorObject<
     }
 }
 
-fn options() -> HttpOptions {
+fn options() -> HttpConfig {
     let mut config = Config::new();
-    config.batch_items_max = 50;
-    config.message_bytes_max = 1_048_576;
-    let mut options = Options::from(config);
-    options.handlers_max = 100;
+    config.limits.max_batch_items = 50;
+    config.limits.max_message_bytes = 1_048_576;
+    let mut options = ConnectionConfig::from(config);
+    options.max_running_requests = 100;
     let mut rules = HttpRules::new();
     rules.paths.push("/rpc".into());
-    HttpOptions::from(options).with_rules(rules)
+    HttpConfig::from(options).with_rules(rules)
 }
 
 #[tokio::main(flavor = "current_thread")]

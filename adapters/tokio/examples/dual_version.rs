@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use antiphon::http::HttpRules;
 use antiphon::{Config, ErrorObject, Json, OwnedNotification, SendError, V1NullId};
-use antiphon_tokio::http::HttpOptions;
+use antiphon_tokio::http::HttpConfig;
 use antiphon_tokio::{Peer, Request, Responder, Service, TcpServer};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -148,7 +148,7 @@ async fn main() -> io::Result<()> {
     };
     match std::env::args().nth(2).as_deref() {
         None => {}
-        Some("ack-all-null") => config.v1_null_id = V1NullId::AckAllNull,
+        Some("ack-all-null") => config.dialect.v1_null_id = V1NullId::AckAllNull,
         Some(other) => return Err(io::Error::other(format!("what is {other}?"))),
     }
     let mut rules = HttpRules::new();
@@ -158,7 +158,7 @@ async fn main() -> io::Result<()> {
         "dual_version: listening on http://{}/jsonrpc",
         server.local_addr()
     ));
-    let options = HttpOptions::from(config).with_rules(rules);
+    let options = HttpConfig::from(config).with_rules(rules);
     server.start_http(options, Endpoint).wait().await;
     Ok(())
 }

@@ -27,7 +27,9 @@ async fn rpc(
 ) -> hyper::http::Result<Response<Full<Bytes>>> {
     let config = Config::new();
     let (parts, body) = request.into_parts();
-    let body = Limited::new(body, config.message_bytes_max).collect().await;
+    let body = Limited::new(body, config.limits.max_message_bytes)
+        .collect()
+        .await;
     let Ok(body) = body.map(|body| body.to_bytes()) else {
         return Response::builder().status(413).body(Full::default());
     };

@@ -15,11 +15,11 @@ use antiphon::{
     CancelStyle, CloseReason, Closed, Config, OwnedNotification, ReconnectStrategy, SendError,
 };
 use antiphon_net::{
-    Connecting, Duplex, Handshake, Io, Link, Listen, Options, Secure, Server, duplex,
+    Connecting, ConnectionConfig, Duplex, Handshake, Io, Link, Listen, Secure, Server, duplex,
 };
 use antiphon_tokio::{
-    CallError, Client, ClientOptions, Driver, Peer, Request, Responder, Service, TcpServer, Tokio,
-    cancelled, drive,
+    CallError, Client, Driver, Peer, ReconnectConfig, Request, Responder, Service, TcpServer,
+    Tokio, cancelled, drive,
 };
 use support::{Memory, Raw};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -29,7 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Runs a connection over `io` in the background.
-fn spawn(io: impl Io, options: impl Into<Options>, service: impl Service) -> Peer {
+fn spawn(io: impl Io, options: impl Into<ConnectionConfig>, service: impl Service) -> Peer {
     let (peer, driver): (Peer, Driver) = drive(antiphon_tokio::Link::new(io), options, service);
     tokio::spawn(driver);
     peer
@@ -253,7 +253,7 @@ async fn work_that_never_rests_beside_its_connection_leaves_other_tasks_their_tu
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_is_dropped_gives_its_calls_up() {
     let mut config = Config::new();
-    config.cancel_send = CancelStyle::Lsp;
+    config.dialect.cancel_send = CancelStyle::Lsp;
     let (near, far) = duplex(4096);
     let near = spawn(near, config, ());
     let _far = spawn(far, Config::new(), Slow);
@@ -276,8 +276,8 @@ async fn a_batch_that_is_dropped_gives_its_calls_up() {
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_room_waits_until_the_deadline() {
     let mut config = Config::new();
-    config.outbox_bytes_soft = 10;
-    config.write_time_max = None;
+    config.limits.soft_max_outbox_bytes = 10;
+    config.timeouts.write_timeout = None;
     let (near, _far) = duplex(1);
     let peer = spawn(near, config, ());
     peer.notify("fills the output", ()).await.unwrap();
@@ -312,7 +312,7 @@ impl Secure for Never {
 async fn a_handshake_has_a_deadline_and_its_connection_a_place() {
     let (links, incoming) = unbounded_channel();
     let server = Server::new(Memory(incoming), Tokio::current())
-        .with_connections_max(1)
+        .max_connections(1)
         .with_secure(Never);
     let running = server.start(Config::new(), |_| Slow);
     let (near, far) = duplex(512);
@@ -333,8 +333,7 @@ async fn a_handshake_has_a_deadline_and_its_connection_a_place() {
 #[tokio::test(start_paused = true)]
 async fn an_address_has_so_many_places_and_others_have_theirs() {
     let (links, incoming) = unbounded_channel();
-    let server =
-        Server::new(Memory(incoming), Tokio::current()).with_connections_per_address_max(1);
+    let server = Server::new(Memory(incoming), Tokio::current()).max_connections_per_address(1);
     let running = server.start(Config::new(), |_| Slow);
     let from = |address: Option<&str>| {
         let (near, far) = duplex(512);
@@ -442,7 +441,7 @@ async fn a_listener_that_fails_is_tried_again_after_a_pause() {
 }
 
 /// A client, and the other ends of its connections.
-fn client(change: impl FnOnce(&mut ClientOptions)) -> (Client, UnboundedReceiver<Duplex>) {
+fn client(change: impl FnOnce(&mut ReconnectConfig)) -> (Client, UnboundedReceiver<Duplex>) {
     let (made, accepted) = unbounded_channel();
     let connect = move || -> Connecting {
         let (near, far) = duplex(4096);
@@ -451,10 +450,10 @@ fn client(change: impl FnOnce(&mut ClientOptions)) -> (Client, UnboundedReceiver
         let link = given.map(|()| Link::new(near)).map_err(|_| refused.into());
         Box::pin(std::future::ready(link))
     };
-    let mut options = ClientOptions::default();
+    let mut options = ReconnectConfig::default();
     options.reconnect = ReconnectStrategy::Fixed {
         delay: SECOND,
-        attempts_max: 3,
+        max_attempts: 3,
     };
     change(&mut options);
     let client = Client::start(
@@ -513,7 +512,7 @@ impl Service for Again {
 // CON-08 SEC-10
 #[tokio::test(start_paused = true)]
 async fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
-    let (client, mut accepted) = client(|options| options.waiting_max = 1);
+    let (client, mut accepted) = client(|options| options.max_waiting_calls = 1);
     drop(accepted.recv().await.unwrap());
     // The next attempt is a second away.
     let start = Instant::now();
@@ -540,10 +539,10 @@ async fn an_attempt_to_connect_has_a_deadline() {
         inside.lock().unwrap().push(Instant::now());
         Box::pin(pending())
     };
-    let mut options = ClientOptions::default();
+    let mut options = ReconnectConfig::default();
     options.reconnect = ReconnectStrategy::Fixed {
         delay: SECOND,
-        attempts_max: 1,
+        max_attempts: 1,
     };
     let client = Client::start(
         connect,

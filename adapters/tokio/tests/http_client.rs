@@ -11,7 +11,7 @@ use std::time::Duration;
 use antiphon::{Config, OwnedOutcome};
 use antiphon_net::{Connecting, Io, Link, duplex};
 use antiphon_tokio::http::{
-    Client, Connections, HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpRequest,
+    Client, Connections, HttpCallError, HttpClientConfig, HttpError, HttpMock, HttpRequest,
     HttpResponse, HttpSend, ReplyError, Sending, endpoint,
 };
 use antiphon_tokio::{CallError, TcpServer, Tokio};
@@ -38,7 +38,7 @@ fn connector() -> (
 }
 
 /// A client, and the raw ends of its connections.
-fn raw_client(options: impl Into<HttpClientOptions>) -> (Client, UnboundedReceiver<Link>) {
+fn raw_client(options: impl Into<HttpClientConfig>) -> (Client, UnboundedReceiver<Link>) {
     let (connect, accepted) = connector();
     let client = Client::new(URL, options, connect, Tokio::current()).expect("a client");
     (client, accepted)
@@ -68,7 +68,7 @@ fn http_error(error: HttpCallError) -> HttpError {
 // HTP-05 SEC-02
 #[tokio::test(start_paused = true)]
 async fn a_call_is_a_post_of_json_with_the_headers_asked_for() {
-    let mut options = HttpClientOptions::from(Config::new());
+    let mut options = HttpClientConfig::from(Config::new());
     options.headers.push(("X-Key".into(), "one".into()));
     options.headers.push(("X-Key".into(), "two".into()));
     options.headers.push(("Accept".into(), "*/*".into()));
@@ -99,7 +99,7 @@ async fn a_call_is_a_post_of_json_with_the_headers_asked_for() {
     server.send(response(200, "", &result(1))).await.unwrap();
     assert_eq!(calling.await.unwrap().unwrap(), 1);
     for name in ["bad name", "x\r\ny", ""] {
-        let mut options = HttpClientOptions::from(Config::new());
+        let mut options = HttpClientConfig::from(Config::new());
         options.headers.push((name.into(), "x".into()));
         let refused = Client::new(URL, options, connector().0, Tokio::current());
         assert!(matches!(refused, Err(HttpError::Header(_))), "{name:?}");
@@ -253,7 +253,7 @@ impl HttpSend for Foreign {
 #[tokio::test(start_paused = true)]
 async fn any_client_can_be_plugged_in_and_has_to_keep_the_deadline() {
     let foreign = Arc::new(Foreign(AtomicUsize::new(0)));
-    let mut options = HttpClientOptions::from(Config::new());
+    let mut options = HttpClientConfig::from(Config::new());
     options.headers.push(("x".into(), "y".into()));
     let client = Client::with_send(URL, options, Arc::clone(&foreign), Tokio::current()).unwrap();
     assert_eq!(client.call::<u32>("a", ()).await.unwrap(), 1);
@@ -315,7 +315,7 @@ async fn everything_that_waits_has_a_deadline() {
 #[tokio::test(start_paused = true)]
 async fn a_reply_over_the_limit_is_not_read() {
     let mut config = Config::new();
-    config.message_bytes_max = 1000;
+    config.limits.max_message_bytes = 1000;
     for answer in [
         // Declared, and none of it sent.
         "HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\n".to_string(),
@@ -336,7 +336,7 @@ async fn a_reply_over_the_limit_is_not_read() {
         let failed = http_error(called.unwrap_err());
         let too_large = matches!(
             failed,
-            HttpError::Reply(ReplyError::TooLarge { bytes_max: 1000 }, _)
+            HttpError::Reply(ReplyError::TooLarge { max_bytes: 1000 }, _)
         );
         assert!(too_large, "{failed:?}");
         // The rest of it is not read either.
@@ -467,8 +467,8 @@ async fn a_request_is_sent_again_only_if_it_was_not_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_given_up_frees_its_connection_for_the_next_in_line() {
-    let mut options = HttpClientOptions::from(Config::new());
-    options.connections_max = 1;
+    let mut options = HttpClientConfig::from(Config::new());
+    options.max_connections = 1;
     let (connect, mut accepted) = connector();
     let connections = Connections::new(&options, connect, Tokio::current()).unwrap();
     let connections = Arc::new(connections);
@@ -535,8 +535,8 @@ async fn a_task_that_is_dropped_leaves_no_call_waiting() {
         inner: Tokio::current(),
         tasks: Some(Mutex::default()),
     });
-    let mut options = HttpClientOptions::from(Config::new());
-    options.connections_max = 1;
+    let mut options = HttpClientConfig::from(Config::new());
+    options.max_connections = 1;
     let (connect, mut accepted) = connector();
     let client = Client::new(URL, options.clone(), connect, Arc::clone(&held) as _).unwrap();
     // The server has read the first call; the second waits in line, and goes over a new connection.

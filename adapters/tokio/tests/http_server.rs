@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use antiphon::{Config, http::HttpRules};
 use antiphon_net::Duplex;
-use antiphon_tokio::http::{Cors, HttpOptions, endpoint};
-use antiphon_tokio::{Options, Peer, Request, Responder, Service};
+use antiphon_tokio::http::{Cors, HttpConfig, endpoint};
+use antiphon_tokio::{ConnectionConfig, Peer, Request, Responder, Service};
 use support::{Echo, Raw, Served, call, post};
 use tokio::time::{Instant, sleep, timeout};
 
-fn options() -> HttpOptions {
-    HttpOptions::from(Config::new())
+fn options() -> HttpConfig {
+    HttpConfig::from(Config::new())
 }
 
-fn serve(options: HttpOptions) -> Served {
+fn serve(options: HttpConfig) -> Served {
     Served::new(endpoint(options, Echo::new().0))
 }
 
@@ -155,7 +155,7 @@ async fn statuses_follow_the_rules() {
         .await;
     assert_eq!(reply.status, 202);
     let served =
-        serve(HttpOptions::from(Config::bitcoin_legacy()).with_rules(HttpRules::bitcoin_legacy()));
+        serve(HttpConfig::from(Config::bitcoin_legacy()).with_rules(HttpRules::bitcoin_legacy()));
     let mut raw = served.connect(4096);
     for (body, status) in [
         (r#"{"method":"nobody","params":[],"id":1}"#, 404),
@@ -277,7 +277,7 @@ async fn what_is_no_message_is_refused_by_its_head() {
 #[tokio::test(start_paused = true)]
 async fn a_body_over_the_limit_is_answered_and_cut_off() {
     let mut config = Config::new();
-    config.message_bytes_max = 10_000;
+    config.limits.max_message_bytes = 10_000;
     let served = serve(config.into());
 
     let at_limit = format!(
@@ -334,8 +334,8 @@ async fn a_body_over_the_limit_is_answered_and_cut_off() {
 #[tokio::test(start_paused = true)]
 async fn a_head_over_its_limits_is_answered_431() {
     let mut rules = HttpRules::new();
-    rules.header_bytes_max = 2000;
-    rules.headers_max = 10;
+    rules.max_header_bytes = 2000;
+    rules.max_headers = 10;
     let served = serve(options().with_rules(rules));
     let body = call("echo", 1);
     let long = |bytes: usize| post("/", &format!("x-long: {}\r\n", "x".repeat(bytes)), &body);
@@ -450,7 +450,7 @@ async fn a_client_that_is_served_slowly_is_idle_no_longer_than_another() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_stops_reading_is_dropped() {
     let mut config = Config::new();
-    config.write_time_max = Some(Duration::from_secs(20));
+    config.timeouts.write_timeout = Some(Duration::from_secs(20));
     let served = serve(config.into());
     let mut raw = served.connect(512);
     raw.send(post("/", "", &call("large", 1))).await.unwrap();
@@ -595,7 +595,7 @@ async fn a_server_that_shuts_down_finishes_what_it_has_begun() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_over_the_limit_is_answered_503_or_closed_soon() {
     let protocol = endpoint(options(), Echo::new().0);
-    let served = Served::with(protocol, |server| server.with_connections_max(2));
+    let served = Served::with(protocol, |server| server.max_connections(2));
     let (mut first, mut second) = (served.connect(512), served.connect(512));
     first.post(&call("echo", 1)).await;
     second.post(&call("echo", 1)).await;
@@ -624,9 +624,9 @@ async fn a_connection_over_the_limit_is_answered_503_or_closed_soon() {
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_answers_bodies_that_somebody_else_has_read() {
     let mut config = Config::new();
-    config.message_bytes_max = 100;
+    config.limits.max_message_bytes = 100;
     let (echo, mut told) = Echo::new();
-    let endpoint = endpoint(Options::from(config), echo);
+    let endpoint = endpoint(ConnectionConfig::from(config), echo);
     let mut context = antiphon_tokio::Context::new();
     context.target = Some("/x".into());
     let answer = endpoint

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use antiphon::{CancelStyle, CloseReason, Config, OwnedNotification, RequestKey};
-use antiphon_net::{Options, duplex};
+use antiphon_net::{ConnectionConfig, duplex};
 use antiphon_tokio::{
     CallError, Link, Peer, Report, Request, Responder, Service, cancelled, connect,
 };
@@ -91,9 +91,9 @@ fn told() -> (
     (service, hears, takes)
 }
 
-fn pair(options: impl Into<Options>, service: impl Service) -> (Peer, Peer) {
+fn pair(options: impl Into<ConnectionConfig>, service: impl Service) -> (Peer, Peer) {
     let mut config = Config::new();
-    config.cancel_send = CancelStyle::Lsp;
+    config.dialect.cancel_send = CancelStyle::Lsp;
     let (near, far) = duplex(4096);
     let near = connect(Link::new(near), config, ());
     (near, connect(Link::new(far), options, service))
@@ -102,8 +102,8 @@ fn pair(options: impl Into<Options>, service: impl Service) -> (Peer, Peer) {
 // SRV-25 CAN-09
 #[tokio::test(start_paused = true)]
 async fn a_request_that_waits_for_others_is_given_up_unseen() {
-    let mut options = Options::from(Config::new());
-    options.handlers_max = 1;
+    let mut options = ConnectionConfig::from(Config::new());
+    options.max_running_requests = 1;
     let (service, mut hears, _) = told();
     let (near, _far) = pair(options, service);
     let first = near.start_call("wait", (), None).await.unwrap();

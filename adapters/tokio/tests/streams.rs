@@ -21,7 +21,7 @@ async fn a_write_that_waits_for_room_is_given_up_after_its_time() {
     // A stream that is not read, and one that is read a little.
     for read in [0, 3] {
         let mut config = Config::new();
-        config.write_time_max = Some(30 * SECOND);
+        config.timeouts.write_timeout = Some(30 * SECOND);
         let (near, far) = duplex(line);
         let (peer, driver) = drive(Link::new(near), config, ());
         let driver = tokio::spawn(driver);

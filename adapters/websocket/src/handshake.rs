@@ -6,11 +6,11 @@ use tungstenite::http::HeaderMap;
 
 /// Takes what belongs to a head out of `input`, and gives whether the head is whole: what follows
 /// its blank line is left. If it is not, and something is left, it has more bytes than it may.
-pub(crate) fn gather(head: &mut Vec<u8>, bytes_max: usize, input: &mut &[u8]) -> bool {
+pub(crate) fn gather(head: &mut Vec<u8>, max_bytes: usize, input: &mut &[u8]) -> bool {
     const BLANK: &[u8] = b"\r\n\r\n";
     let had = head.len();
     let from = had.saturating_sub(BLANK.len() - 1);
-    let taken = input.len().min(bytes_max.saturating_sub(had));
+    let taken = input.len().min(max_bytes.saturating_sub(had));
     head.extend_from_slice(&input[..taken]);
     let mut windows = head[from..].windows(BLANK.len());
     let blank = windows.position(|window| window == BLANK);
@@ -57,11 +57,11 @@ mod tests {
     // WSK-15
     #[test]
     fn a_head_beyond_its_limit_is_not_held() {
-        for (bytes_max, is_whole) in [(27, true), (26, false)] {
+        for (max_bytes, is_whole) in [(27, true), (26, false)] {
             let (mut head, mut input) = (Vec::new(), &b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..]);
-            assert_eq!(gather(&mut head, bytes_max, &mut input), is_whole);
+            assert_eq!(gather(&mut head, max_bytes, &mut input), is_whole);
             assert_eq!(input.is_empty(), is_whole);
-            assert!(head.len() <= bytes_max);
+            assert!(head.len() <= max_bytes);
         }
         let mut head = Vec::new();
         for n in 1..=9 {

@@ -18,8 +18,8 @@
 //! # Memory
 //!
 //! An open WebSocket that is idle holds no buffer, only its state: some 500 bytes. While a message
-//! comes in, it holds what has come of it, `message_bytes_max` at most, in a buffer that grows by
-//! doubling. A handshake holds `header_bytes_max`. Of pings only the last is answered. Output waits
+//! comes in, it holds what has come of it, `max_message_bytes` at most, in a buffer that grows by
+//! doubling. A handshake holds `max_header_bytes`. Of pings only the last is answered. Output waits
 //! in the connection, within its own limits.
 #![forbid(unsafe_code)]
 
@@ -35,6 +35,6 @@ mod websocket;
 mod write;
 
 pub use end::WebSocketEnd;
-pub use options::WebSocketOptions;
+pub use options::WebSocketConfig;
 pub use url::WebSocketUrl;
 pub use websocket::WebSocket;

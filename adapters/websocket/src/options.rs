@@ -11,13 +11,13 @@ use crate::url::WebSocketUrl;
 /// headers nor the URL's query, for they may be secrets.
 ///
 /// ```
-/// use antiphon_websocket::WebSocketOptions;
+/// use antiphon_websocket::WebSocketConfig;
 ///
-/// let mut server = WebSocketOptions::server();
+/// let mut server = WebSocketConfig::server();
 /// server.rules.paths.push("/rpc".into());
 /// server.rules.origins.push("https://app.example".into());
 ///
-/// let client = WebSocketOptions::client("ws://localhost:8080/rpc?token=s3cret")?
+/// let client = WebSocketConfig::client("ws://localhost:8080/rpc?token=s3cret")?
 ///     .with_header("authorization", "Bearer s3cret")?
 ///     .with_header("origin", "https://app.example")?;
 /// assert_eq!(client.url().map(|url| url.port()), Some(8080));
@@ -25,7 +25,7 @@ use crate::url::WebSocketUrl;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct WebSocketOptions {
+pub struct WebSocketConfig {
     /// Whom to let in, limits and spans.
     pub rules: WebSocketRules,
     /// What to ask for, as a client; `None` as a server.
@@ -39,7 +39,7 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
 }
 
-impl WebSocketOptions {
+impl WebSocketConfig {
     /// A server with the default rules.
     pub const fn server() -> Self {
         Self {

@@ -21,13 +21,13 @@ use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 use crate::write::apply_mask;
 
 /// The longest header of a frame (RFC 6455 clause 5.2).
-const HEADER_BYTES_MAX: usize = 14;
+const MAX_HEADER_BYTES: usize = 14;
 
 /// After how many bytes of a frame that is still coming in its text is checked.
 const CHECKED_BYTES: usize = 2048;
 
 /// The longest payload of a control frame (RFC 6455 clause 5.5).
-const CONTROL_BYTES_MAX: u64 = 125;
+const MAX_CONTROL_BYTES: u64 = 125;
 
 /// How many frames a message may consist of whatever their size.
 const FRAGMENTS_FREE: u64 = 1024;
@@ -62,7 +62,7 @@ const fn protocol(reason: &'static str) -> Fault {
 pub(crate) struct FrameReader {
     is_server: bool,
     binary: BinaryMessages,
-    message_bytes_max: u64,
+    max_message_bytes: u64,
     /// A header of which only a part has come in.
     header: Vec<u8>,
     /// The frame that is being read, and how much of its payload is missing.
@@ -85,11 +85,11 @@ struct Message {
 }
 
 impl FrameReader {
-    pub(crate) fn new(is_server: bool, message_bytes_max: usize, binary: BinaryMessages) -> Self {
+    pub(crate) fn new(is_server: bool, max_message_bytes: usize, binary: BinaryMessages) -> Self {
         Self {
             is_server,
             binary,
-            message_bytes_max: message_bytes_max as u64,
+            max_message_bytes: max_message_bytes as u64,
             header: Vec::new(),
             frame: None,
             message: None,
@@ -128,7 +128,7 @@ impl FrameReader {
     /// Takes a frame's header, or what has come in of it, and judges it.
     fn take_header(&mut self, input: &mut &[u8]) -> Result<Option<(FrameHeader, u64)>, Fault> {
         let had = self.header.len();
-        let taken = input.len().min(HEADER_BYTES_MAX - had);
+        let taken = input.len().min(MAX_HEADER_BYTES - had);
         self.header.extend_from_slice(&input[..taken]);
         let mut cursor = Cursor::new(&self.header);
         // Reading from memory fails for no other reason.
@@ -150,7 +150,7 @@ impl FrameReader {
         }
         match header.opcode {
             OpCode::Data(data) => self.begin(data, len)?,
-            OpCode::Control(_) if header.is_final && len <= CONTROL_BYTES_MAX => {}
+            OpCode::Control(_) if header.is_final && len <= MAX_CONTROL_BYTES => {}
             OpCode::Control(_) => {
                 return Err(protocol("a control frame in parts or over 125 bytes"));
             }
@@ -177,7 +177,7 @@ impl FrameReader {
         });
         message.declared = message.declared.saturating_add(len);
         message.fragments += 1;
-        if message.declared > self.message_bytes_max {
+        if message.declared > self.max_message_bytes {
             return Err(Fault::Oversize(message.declared));
         }
         if message.fragments > FRAGMENTS_FREE + message.declared / FRAGMENT_BYTES_MIN {

@@ -8,7 +8,7 @@ use tungstenite::http::{HeaderMap, StatusCode};
 use crate::end::WebSocketEnd;
 
 /// How much of the body is told.
-const TEXT_BYTES_MAX: usize = 512;
+const MAX_TEXT_BYTES: usize = 512;
 
 /// An answer that opens nothing, whose body may still be coming in.
 pub(crate) struct Refused {
@@ -44,7 +44,7 @@ impl Refused {
 
     /// Takes what came of the body, and no more than is told. Gives whether that is all.
     pub(crate) fn gather(&mut self, input: &mut &[u8]) -> bool {
-        let left = TEXT_BYTES_MAX.saturating_sub(self.body.len());
+        let left = MAX_TEXT_BYTES.saturating_sub(self.body.len());
         self.body.extend_from_slice(&input[..input.len().min(left)]);
         *input = &[];
         let is_whole = if self.is_chunked {
@@ -52,7 +52,7 @@ impl Refused {
         } else {
             self.body.len() >= self.length.unwrap_or(0)
         };
-        is_whole || self.body.len() >= TEXT_BYTES_MAX
+        is_whole || self.body.len() >= MAX_TEXT_BYTES
     }
 
     /// Gives the end of the WebSocket, with what has come of the answer.

@@ -28,7 +28,7 @@ use tungstenite::protocol::frame::coding::{Control, OpCode};
 use crate::client;
 use crate::end::WebSocketEnd;
 use crate::handshake::gather;
-use crate::options::WebSocketOptions;
+use crate::options::WebSocketConfig;
 use crate::read::{Fault, FrameReader, Received};
 use crate::refused::Refused;
 use crate::server;
@@ -40,12 +40,12 @@ use crate::write;
 /// ```
 /// use antiphon::session::{Layer, LayerEvent};
 /// use antiphon::{Config, Instant};
-/// use antiphon_websocket::{WebSocket, WebSocketOptions};
+/// use antiphon_websocket::{WebSocket, WebSocketConfig};
 ///
 /// let config = Config::new().for_websocket();
-/// let options = WebSocketOptions::client("ws://localhost/rpc")?;
+/// let options = WebSocketConfig::client("ws://localhost/rpc")?;
 /// let mut client = WebSocket::new(options.into(), &config, Instant::ZERO)?;
-/// let mut server = WebSocket::new(WebSocketOptions::server().into(), &config, Instant::ZERO)?;
+/// let mut server = WebSocket::new(WebSocketConfig::server().into(), &config, Instant::ZERO)?;
 ///
 /// // The request, and the answer.
 /// let (mut wire, mut back) = (Vec::new(), Vec::new());
@@ -62,9 +62,9 @@ use crate::write;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct WebSocket {
-    options: Arc<WebSocketOptions>,
+    options: Arc<WebSocketConfig>,
     reader: FrameReader,
-    frame_time_max: Option<Duration>,
+    message_timeout: Option<Duration>,
     /// The latest time told.
     now: Instant,
     /// The latest time up to which deadlines may end something.
@@ -108,15 +108,19 @@ impl WebSocket {
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if a client's request cannot be made.
-    pub fn new(options: Arc<WebSocketOptions>, config: &Config, now: Instant) -> io::Result<Self> {
+    pub fn new(options: Arc<WebSocketConfig>, config: &Config, now: Instant) -> io::Result<Self> {
         let mut output = Vec::new();
         let request = options.request.as_ref();
         let accept = request.map(|request| client::ask(request, &options.rules, &mut output));
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         let accept = accept.transpose().map_err(invalid)?;
         Ok(Self {
-            reader: FrameReader::new(options.is_server(), config.message_bytes_max, config.binary),
-            frame_time_max: config.frame_time_max,
+            reader: FrameReader::new(
+                options.is_server(),
+                config.limits.max_message_bytes,
+                config.dialect.binary,
+            ),
+            message_timeout: config.timeouts.message_timeout,
             now,
             judged: now,
             phase: Phase::Handshake(Vec::new(), accept),
@@ -131,12 +135,12 @@ impl WebSocket {
     }
 
     /// Closes it: at once if nothing is awaited from the other side, else when its close has come
-    /// or `close_time_max` has passed. Nothing may be sent any more.
+    /// or `close_timeout` has passed. Nothing may be sent any more.
     pub fn close_with(&mut self, code: CloseCode, reason: &str) {
         match self.phase {
             Phase::Open => {
                 self.say_close(Some(code), reason);
-                let until = self.now + self.options.rules.close_time_max;
+                let until = self.now + self.options.rules.close_timeout;
                 self.phase = Phase::Closing(until);
             }
             Phase::HalfClosed | Phase::Oversize => {
@@ -163,7 +167,7 @@ impl WebSocket {
     fn read(&mut self, input: &mut &[u8]) -> Option<LayerEvent> {
         match &mut self.phase {
             Phase::Handshake(head, _) => {
-                if gather(head, self.options.rules.header_bytes_max, input) {
+                if gather(head, self.options.rules.max_header_bytes, input) {
                     return self.finish_handshake().or_else(|| self.read(input));
                 }
                 if !input.is_empty() {
@@ -250,7 +254,7 @@ impl WebSocket {
     }
 
     fn message_due_from_now(&self) -> Option<Instant> {
-        self.frame_time_max.map(|span| self.now + span)
+        self.message_timeout.map(|span| self.now + span)
     }
 
     fn act_on_time(&mut self) {

@@ -10,7 +10,7 @@ use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::OpCode;
 
 /// The longest reason behind the code of a close frame: 125 bytes less the code's two.
-const REASON_BYTES_MAX: usize = 123;
+const MAX_REASON_BYTES: usize = 123;
 
 /// Appends a frame.
 pub(crate) fn frame(into: &mut Vec<u8>, opcode: OpCode, payload: &[u8], is_masked: bool) {
@@ -36,7 +36,7 @@ pub(crate) fn close_payload(code: Option<CloseCode>, reason: &str) -> Vec<u8> {
     let Some(code) = code else {
         return Vec::new();
     };
-    let mut end = reason.len().min(REASON_BYTES_MAX);
+    let mut end = reason.len().min(MAX_REASON_BYTES);
     while !reason.is_char_boundary(end) {
         end -= 1;
     }

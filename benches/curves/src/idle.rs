@@ -25,7 +25,7 @@ impl Driven {
         let config = Config::new();
         let mut driven = Self {
             conn: Connection::new(config),
-            buffer: ReadBuffer::new(config.input_bytes_max()),
+            buffer: ReadBuffer::new(config.max_input_bytes()),
         };
         driven.buffer.spare()[..ASKED.len()].copy_from_slice(ASKED);
         driven.buffer.advance(ASKED.len());

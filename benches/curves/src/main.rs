@@ -58,7 +58,7 @@ impl Calls {
 
     fn without_answers(open: usize) -> Self {
         let mut config = Config::new();
-        config.calls_max = open + 1;
+        config.limits.max_open_calls = open + 1;
         let mut calls = Self {
             conn: Connection::new(config),
             answers: Vec::new(),
@@ -151,9 +151,9 @@ fn feed(conn: &mut Connection<u64>, buffer: &mut ReadBuffer, bytes: &[u8]) -> us
 
 fn frames(bytes: usize) {
     let mut config = Config::new();
-    config.message_bytes_max = 2 * bytes + 1024;
+    config.limits.max_message_bytes = 2 * bytes + 1024;
     let mut conn: Connection<u64> = Connection::new(config);
-    let mut buffer = ReadBuffer::new(config.input_bytes_max());
+    let mut buffer = ReadBuffer::new(config.max_input_bytes());
     let message = line(bytes);
     assert_eq!(feed(&mut conn, &mut buffer, &message), 1, "one message");
     let told = measured(|| feed(&mut conn, &mut buffer, &message));

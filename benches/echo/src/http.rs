@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use antiphon::Config;
 use antiphon::http::HttpRules;
-use antiphon_tokio::http::{Client, HttpClientOptions, HttpOptions, connect};
+use antiphon_tokio::http::{Client, HttpClientConfig, HttpConfig, connect};
 use antiphon_tokio::{Running, TcpServer};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -119,9 +119,9 @@ async fn server() -> Outcome<(SocketAddr, Running)> {
     let server = TcpServer::bind("127.0.0.1:0").await?;
     let mut rules = HttpRules::new();
     // A connection that has not asked yet is not cut either, however long the rows before it take.
-    rules.first_byte_time_max = IDLE_TIME;
-    rules.idle_time_max = IDLE_TIME;
-    let options = HttpOptions::from(Config::new()).with_rules(rules);
+    rules.first_byte_timeout = IDLE_TIME;
+    rules.idle_timeout = IDLE_TIME;
+    let options = HttpConfig::from(Config::new()).with_rules(rules);
     Ok((server.local_addr(), server.start_http(options, Echo)))
 }
 
@@ -171,9 +171,9 @@ struct Asking<R> {
 fn ours(ours: Ours) -> Outcome<Box<dyn Lane>> {
     let runtime = Runtime::tokio()?;
     let client = |address: SocketAddr| {
-        let mut options = HttpClientOptions::from(Config::new());
-        options.connections_max = MANY;
-        options.idle_time_max = IDLE_TIME;
+        let mut options = HttpClientConfig::from(Config::new());
+        options.max_connections = MANY;
+        options.idle_timeout = IDLE_TIME;
         runtime.block_on(async { connect(&format!("http://{address}/"), options) })
     };
     if ours == Ours::Client {

@@ -44,11 +44,11 @@ const ANSWER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"result\":\"hello\",\"id\":1}\n";
 
 /// How long nothing may change until the heap is at rest, and how long that is awaited.
 const REST_TIME: Duration = Duration::from_millis(50);
-const REST_TIME_MAX: Duration = Duration::from_secs(20);
+const REST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What is held once nobody takes or lets go of anything any more.
 fn held_at_rest() -> Outcome<i64> {
-    let deadline = Instant::now() + REST_TIME_MAX;
+    let deadline = Instant::now() + REST_TIMEOUT;
     let mut held = counting::held();
     while Instant::now() < deadline {
         thread::sleep(REST_TIME);

@@ -101,10 +101,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 fn config() -> Config {
     let mut config = Config::new();
-    config.message_bytes_max = 4 << 20;
-    config.outbox_bytes_max = 256 << 20;
+    config.limits.max_message_bytes = 4 << 20;
+    config.limits.max_outbox_bytes = 256 << 20;
     // What becomes due while the server stands still is served, not refused.
-    config.requests_max = 1 << 20;
+    config.limits.max_open_requests = 1 << 20;
     config
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_tokio::{CALL_TIMEOUT_DEFAULT, CallError, Driver, Options, Peer};
+use antiphon_tokio::{DEFAULT_CALL_TIMEOUT, CallError, Driver, ConnectionConfig, Peer};
 
 use crate::row::{self, BATCH, CROWD_THREADS, Lane, MANY, Mode, Outcome, Row, WORD, check};
 use crate::runtime::Runtime;
@@ -73,11 +73,11 @@ struct Threads<R> {
 }
 
 mod threads {
-    use antiphon_blocking::websocket::{WebSocketOptions, connect as connect_ws};
+    use antiphon_blocking::websocket::{WebSocketConfig, connect as connect_ws};
     use antiphon_blocking::{Link, Peer, TcpServer, UnixServer, connect};
 
     use super::{
-        Config, Echo, Far, Lane, Options, Ours, Outcome, SocketAddr, Threads, floors, floors_ws,
+        Config, Echo, Far, Lane, ConnectionConfig, Ours, Outcome, SocketAddr, Threads, floors, floors_ws,
         socket,
     };
     use crate::row::With;
@@ -110,7 +110,7 @@ mod threads {
 
     pub(super) fn websocket(ours: Ours) -> Outcome<Box<dyn Lane>> {
         let call = |address: SocketAddr| {
-            let there = WebSocketOptions::client(&format!("ws://{address}/"))?;
+            let there = WebSocketConfig::client(&format!("ws://{address}/"))?;
             connect_ws(there, Config::new(), ())
         };
         if ours.is_client() {
@@ -118,7 +118,7 @@ mod threads {
         }
         let server = TcpServer::bind("127.0.0.1:0")?;
         let address = server.local_addr()?;
-        let options = Options::from(Config::new()).with_websocket(WebSocketOptions::server());
+        let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
         let running = server.start(options, |_| Echo)?;
         if ours == Ours::Both {
             return Ok(lane(call(address)?, running));
@@ -185,7 +185,7 @@ impl<R> Threads<R> {
     fn many(&self) -> Outcome<()> {
         let begin = |_| {
             self.peer
-                .start_call("echo", &(WORD,), Some(CALL_TIMEOUT_DEFAULT))
+                .start_call("echo", &(WORD,), Some(DEFAULT_CALL_TIMEOUT))
         };
         let calls = (0..MANY).map(begin).collect::<Result<Vec<_>, _>>()?;
         for call in calls {
@@ -219,12 +219,12 @@ macro_rules! on {
     ($name:ident, $adapter:ident, $runtime:expr, $floor:ident, $listen_ws:ident, $near_ws:ident) => {
         mod $name {
             use antiphon::Config;
-            use $adapter::websocket::{self, WebSocketOptions};
+            use $adapter::websocket::{self, WebSocketConfig};
             use $adapter::{Driver, Link, Peer, Running, TcpServer, UnixServer, connect, drive};
 
             use super::floors::$floor;
             use super::floors_ws::{$listen_ws, $near_ws};
-            use super::{Echo, Far, Options, Ours, SocketAddr, Tasks, socket};
+            use super::{Echo, Far, ConnectionConfig, Ours, SocketAddr, Tasks, socket};
             use crate::row::{Lane, Outcome, With};
             use crate::runtime::Runtime;
 
@@ -241,7 +241,7 @@ macro_rules! on {
                 })
             }
 
-            fn serve(runtime: &Runtime, options: Options) -> Outcome<(SocketAddr, Running)> {
+            fn serve(runtime: &Runtime, options: ConnectionConfig) -> Outcome<(SocketAddr, Running)> {
                 Ok(runtime.block_on(async {
                     let server = TcpServer::bind("127.0.0.1:0").await?;
                     Ok::<_, std::io::Error>((server.local_addr(), server.start(options, |_| Echo)))
@@ -286,7 +286,7 @@ macro_rules! on {
             pub(super) fn websocket(ours: Ours) -> Outcome<Box<dyn Lane>> {
                 let runtime = $runtime;
                 let call = |address: SocketAddr| -> Outcome<(Peer, Option<Driver>)> {
-                    let there = WebSocketOptions::client(&format!("ws://{address}/"))?;
+                    let there = WebSocketConfig::client(&format!("ws://{address}/"))?;
                     let peer = runtime.block_on(websocket::connect(there, Config::new(), ()))?;
                     Ok((peer, None))
                 };
@@ -294,8 +294,8 @@ macro_rules! on {
                     let peer = call($listen_ws(&runtime, Far::Answers)?)?;
                     return Ok(lane(runtime, peer, ()));
                 }
-                let options = Options::from(Config::new());
-                let options = options.with_websocket(WebSocketOptions::server());
+                let options = ConnectionConfig::from(Config::new());
+                let options = options.with_websocket(WebSocketConfig::server());
                 let (address, running) = serve(&runtime, options)?;
                 if ours == Ours::Both {
                     let peer = call(address)?;
@@ -389,7 +389,7 @@ fn share(began: Instant, rounds: usize, times: &mut Vec<Duration>) {
 async fn many(peer: &Peer) -> Outcome<()> {
     let mut calls = Vec::with_capacity(MANY);
     for _ in 0..MANY {
-        let call = peer.start_call("echo", &(WORD,), Some(CALL_TIMEOUT_DEFAULT));
+        let call = peer.start_call("echo", &(WORD,), Some(DEFAULT_CALL_TIMEOUT));
         calls.push(call.await?);
     }
     for call in calls {

@@ -31,7 +31,7 @@ const ANCHORS: [(&str, f64); 3] = [
 ];
 
 /// How far from it is the same.
-const APART_MAX: f64 = 0.30;
+const MAX_APART: f64 = 0.30;
 
 /// Whether this set-up measures what that one did.
 pub(crate) fn print_anchors(rows: &[Row], measured: &[Measured]) {
@@ -42,7 +42,7 @@ pub(crate) fn print_anchors(rows: &[Row], measured: &[Measured]) {
             continue;
         };
         let apart = ratio / anchor - 1.0;
-        let verdict = if apart.abs() <= APART_MAX {
+        let verdict = if apart.abs() <= MAX_APART {
             "as it was"
         } else {
             "APART"

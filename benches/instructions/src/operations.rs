@@ -189,7 +189,7 @@ struct Read {
 impl Read {
     fn new(item: &Item) -> Self {
         let mut config = Config::new();
-        config.message_bytes_max = 2 << 20;
+        config.limits.max_message_bytes = 2 << 20;
         Self {
             messages: item.messages.clone(),
             times: times(item),
@@ -280,10 +280,10 @@ impl Receive {
     }
 
     fn config(first_call: u64) -> Config {
-        let mut config = Config::new().with_framing(Framing::Messages);
+        let mut config = Config::new().framing(Framing::Messages);
         // The mix has more requests than a connection serves at once by default; 1 MiB is its limit by default.
-        config.requests_max = 1 << 13;
-        config.message_bytes_max = 2 << 20;
+        config.limits.max_open_requests = 1 << 13;
+        config.limits.max_message_bytes = 2 << 20;
         config.first_call = first_call;
         config
     }
@@ -432,7 +432,7 @@ struct BatchOf100 {
 
 impl BatchOf100 {
     fn new() -> Self {
-        let config = Config::new().with_framing(Framing::Messages);
+        let config = Config::new().framing(Framing::Messages);
         Self {
             client: Connection::new(config),
             server: Connection::new(config),
@@ -492,7 +492,7 @@ struct RoundTrip {
 
 impl RoundTrip {
     fn new(framing: Framing) -> Self {
-        let config = Config::new().with_framing(framing);
+        let config = Config::new().framing(framing);
         Self {
             framing,
             client: Connection::new(config),
@@ -570,9 +570,9 @@ impl Encode {
             price: f64::from(id) + 0.25,
             tags: ["a", "b"],
         };
-        let mut config = Config::new().with_framing(framing);
+        let mut config = Config::new().framing(framing);
         // What an emptied output keeps is its soft limit: 1 MiB is to be reused as the others are.
-        config.outbox_bytes_soft = 4 << 20;
+        config.limits.soft_max_outbox_bytes = 4 << 20;
         Self {
             body,
             rows: (0..320).map(row).collect(),
@@ -688,7 +688,7 @@ impl EncodeRequest {
     fn new() -> Self {
         Self {
             params: OwnedJson::from(Json::parse_str("[42,23]").expect("it is JSON")),
-            conn: Connection::new(Config::new().with_framing(Framing::ContentLength)),
+            conn: Connection::new(Config::new().framing(Framing::ContentLength)),
         }
     }
 }
@@ -904,7 +904,7 @@ struct CallOnly {
 impl CallOnly {
     fn new() -> Self {
         Self {
-            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
+            conn: Connection::new(Config::new().framing(Framing::Messages)),
         }
     }
 }
@@ -960,7 +960,7 @@ struct NotifyOnly {
 impl NotifyOnly {
     fn new() -> Self {
         Self {
-            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
+            conn: Connection::new(Config::new().framing(Framing::Messages)),
         }
     }
 }
@@ -991,7 +991,7 @@ impl Settle {
     fn new(is_open: bool) -> Self {
         let mut new = Self {
             is_open,
-            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
+            conn: Connection::new(Config::new().framing(Framing::Messages)),
             replies: vec![Vec::new(); 32],
         };
         new.between();
@@ -1036,8 +1036,8 @@ struct CallAndSettle {
 
 impl CallAndSettle {
     fn new(open: u64) -> Self {
-        let mut config = Config::new().with_framing(Framing::Messages);
-        config.calls_max = 1 << 21;
+        let mut config = Config::new().framing(Framing::Messages);
+        config.limits.max_open_calls = 1 << 21;
         let mut conn = Connection::new(config);
         for tag in 1..open {
             conn.call("slow", (), FAR, tag).expect("there is room");
@@ -1090,7 +1090,7 @@ struct MoveDeadline {
 
 impl MoveDeadline {
     fn new() -> Self {
-        let mut conn = Connection::new(Config::new().with_framing(Framing::Messages));
+        let mut conn = Connection::new(Config::new().framing(Framing::Messages));
         let mut calls = Vec::new();
         for tag in 0..1000 {
             calls.push(conn.call("slow", (), FAR, tag).expect("there is room"));
@@ -1131,7 +1131,7 @@ struct PassDeadline {
 impl PassDeadline {
     fn new() -> Self {
         let mut new = Self {
-            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
+            conn: Connection::new(Config::new().framing(Framing::Messages)),
             now: 0,
         };
         for tag in 0..1000 {
@@ -1193,7 +1193,7 @@ impl Feed {
         Self {
             frame,
             step,
-            conn: Connection::new(Config::new().with_framing(framing)),
+            conn: Connection::new(Config::new().framing(framing)),
             tokens: Vec::new(),
         }
     }

@@ -94,8 +94,8 @@ pub struct CallAndGiveUp {
 
 impl CallAndGiveUp {
     pub fn new(open: usize) -> Self {
-        let mut config = Config::new().with_framing(Framing::Messages);
-        config.calls_max = 1 << 21;
+        let mut config = Config::new().framing(Framing::Messages);
+        config.limits.max_open_calls = 1 << 21;
         let mut new = Self {
             conn: Connection::new(config),
             open: Open::new(open),
@@ -202,7 +202,7 @@ pub struct HashAndHeap {
 impl HashAndHeap {
     pub fn new(open: usize) -> Self {
         let mut new = Self {
-            conn: Connection::new(Config::new().with_framing(Framing::Messages)),
+            conn: Connection::new(Config::new().framing(Framing::Messages)),
             calls: HashMap::default(),
             deadlines: BinaryHeap::new(),
             next: 1,

@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use antiphon::{Config, Connection, Event, Framing, Input, ReplyToken, StrayKind};
+use antiphon::{Config, Connection, Event, Framing, Input, ReplyToken, UnmatchedKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -80,10 +80,10 @@ struct Antiphon {
 
 impl Antiphon {
     fn new() -> Self {
-        let mut config = Config::new().with_framing(Framing::Messages);
+        let mut config = Config::new().framing(Framing::Messages);
         // The runs have more requests than are served at once by default, and item 07 is larger than the default limit.
-        config.requests_max = 1 << 17;
-        config.message_bytes_max = 2 << 20;
+        config.limits.max_open_requests = 1 << 17;
+        config.limits.max_message_bytes = 2 << 20;
         Self {
             conn: Connection::new(config),
             tokens: Vec::with_capacity(1 << 17),
@@ -111,12 +111,12 @@ impl Reader for Antiphon {
                     black_box(cancelled);
                     Some(Kind::Notification)
                 }
-                Event::Stray(stray) if matches!(stray.kind, StrayKind::Cancel) => {
+                Event::UnmatchedResponse(stray) if matches!(stray.kind, UnmatchedKind::Cancel) => {
                     black_box(stray);
                     Some(Kind::Notification)
                 }
                 // Nobody asked for the answers of the corpus: they are found to be strays.
-                Event::Stray(stray) => {
+                Event::UnmatchedResponse(stray) => {
                     black_box(stray);
                     Some(Kind::Response)
                 }

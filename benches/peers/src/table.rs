@@ -7,7 +7,7 @@ use crate::{Cell, Row};
 pub const YARDSTICK: &str = "serde_json typed";
 
 /// A figure that spreads by more is marked.
-const SPREAD_MAX: f64 = 0.10;
+const MAX_SPREAD: f64 = 0.10;
 
 fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -63,7 +63,7 @@ pub fn print(corpus: &[Item], rows: &[Row], cells: &[Vec<Option<Cell>>]) {
     );
     for (row, cells) in rows.iter().zip(cells) {
         line(row, cells, |_, cell| {
-            let mark = if spread(&cell.nanos) > SPREAD_MAX {
+            let mark = if spread(&cell.nanos) > MAX_SPREAD {
                 "~"
             } else {
                 ""

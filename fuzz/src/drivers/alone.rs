@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use antiphon::{
-    CallId, Config, Connection, Event, Id, Input, Instant, OwnedOutcome, ReplyToken, StrayKind,
+    CallId, Config, Connection, Event, Id, Input, Instant, OwnedOutcome, ReplyToken, UnmatchedKind,
 };
 
 use super::{Act, Told};
@@ -114,11 +114,11 @@ impl Alone {
                         .reports
                         .push(format!("{:?} {id:?}", refused.cause));
                 }
-                Event::Stray(stray) => {
+                Event::UnmatchedResponse(stray) => {
                     let kind = match stray.kind {
-                        StrayKind::Late(_) => "late",
-                        StrayKind::Unknown(_) => "unknown",
-                        StrayKind::NullId(_) => "null",
+                        UnmatchedKind::Late(_) => "late",
+                        UnmatchedKind::Unknown(_) => "unknown",
+                        UnmatchedKind::NullId(_) => "null",
                         _ => "cancel",
                     };
                     let id = stray.id.map(Id::into_owned);

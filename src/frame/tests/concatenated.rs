@@ -2,7 +2,7 @@
 
 use super::{Item, cut_in, frame, over, tail, values};
 #[cfg(not(any(target_os = "none", antiphon_small)))]
-use crate::frame::{Cut, Cutter, Limits, concatenated::GUESS_BYTES_MAX};
+use crate::frame::{Cut, Cutter, FrameLimits, concatenated::MAX_GUESS_BYTES};
 use crate::frame::{Framer, Framing, FramingError};
 use alloc::format;
 use alloc::vec::Vec;
@@ -147,9 +147,9 @@ fn the_end_inside_a_value_is_an_error() {
 #[cfg(not(any(target_os = "none", antiphon_small)))]
 #[test]
 fn an_object_is_guessed_to_end_where_a_line_does() {
-    const LIMITS: Limits = Limits {
-        frame_bytes_max: GUESS_BYTES_MAX,
-        header_bytes_max: 0,
+    const LIMITS: FrameLimits = FrameLimits {
+        max_frame_bytes: MAX_GUESS_BYTES,
+        max_header_bytes: 0,
     };
     let guess = |unread: &str| {
         let cutter = Cutter::new(Framing::Concatenated);
@@ -172,14 +172,14 @@ fn an_object_is_guessed_to_end_where_a_line_does() {
     ] {
         assert_eq!(guess(unread), guessed, "{unread:?}");
     }
-    let near = format!("{{{}}}", "x".repeat(GUESS_BYTES_MAX - 2));
+    let near = format!("{{{}}}", "x".repeat(MAX_GUESS_BYTES - 2));
     for behind in ["", "\n", "\n{}"] {
-        assert_eq!(guess(&format!("{near}{behind}")), Some(0..GUESS_BYTES_MAX));
+        assert_eq!(guess(&format!("{near}{behind}")), Some(0..MAX_GUESS_BYTES));
         assert_eq!(guess(&format!("{{{near}{behind}")), None);
     }
     let mut tight = LIMITS;
     for limit in [1, 2] {
-        tight.frame_bytes_max = limit;
+        tight.max_frame_bytes = limit;
         let guessed = Cutter::new(Framing::Concatenated).guess(tight, b"{}\n");
         assert_eq!(guessed.is_some(), limit == 2);
     }
@@ -189,9 +189,9 @@ fn an_object_is_guessed_to_end_where_a_line_does() {
 #[cfg(not(any(target_os = "none", antiphon_small)))]
 #[test]
 fn nothing_is_guessed_of_a_value_that_has_been_looked_at() {
-    let limits = Limits {
-        frame_bytes_max: 9,
-        header_bytes_max: 0,
+    let limits = FrameLimits {
+        max_frame_bytes: 9,
+        max_header_bytes: 0,
     };
     let guesses =
         |cutter: &Cutter, only| cutter.may_guess(only) && cutter.guess(limits, b"{}").is_some();

@@ -124,7 +124,7 @@ fn a_header_block_over_its_limit_ends_the_stream_while_it_arrives() {
         b"Content-Length: 2\r\n\r\n{}",
         &[frame("{}"), Item::End],
     );
-    framer.limits.header_bytes_max = 20;
+    framer.limits.max_header_bytes = 20;
     let too_long = Item::Error(FramingError::HeaderTooLong { offset: 0 });
     every_split(&framer, b"Content-Length: 2\r\n\r\n{}", &[too_long]);
     // Before the limit it is merely incomplete.

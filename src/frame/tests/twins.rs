@@ -16,14 +16,14 @@ fn trim_start(bytes: &[u8]) -> &[u8] {
     &bytes[start.unwrap_or(bytes.len())..]
 }
 
-fn lines(stream: &[u8], frame_bytes_max: usize) -> Vec<Item> {
+fn lines(stream: &[u8], max_frame_bytes: usize) -> Vec<Item> {
     let mut items = vec![];
     let mut lines = stream.split(|&byte| byte == b'\n').peekable();
     while let Some(line) = lines.next() {
         let line = trim_start(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
-        } else if line.len() > frame_bytes_max {
+        } else if line.len() > max_frame_bytes {
             items.push(Item::Oversize(None));
         } else if lines.peek().is_none() {
             items.push(Item::Unterminated(line.to_vec()));
@@ -35,7 +35,7 @@ fn lines(stream: &[u8], frame_bytes_max: usize) -> Vec<Item> {
     items
 }
 
-fn content_length(stream: &[u8], frame_bytes_max: usize, header_bytes_max: usize) -> Vec<Item> {
+fn content_length(stream: &[u8], max_frame_bytes: usize, max_header_bytes: usize) -> Vec<Item> {
     let mut items = vec![];
     let mut rest = stream;
     loop {
@@ -45,14 +45,14 @@ fn content_length(stream: &[u8], frame_bytes_max: usize, header_bytes_max: usize
             return items;
         }
         let begin = stream.len() - rest.len();
-        match head(rest, header_bytes_max, begin as u64) {
+        match head(rest, max_header_bytes, begin as u64) {
             Err(error) => {
                 items.push(Item::Error(error));
                 return items;
             }
             Ok((head, length)) => {
                 rest = &rest[head..];
-                let fits = length <= frame_bytes_max as u128;
+                let fits = length <= max_frame_bytes as u128;
                 if !fits {
                     items.push(Item::Oversize(Some(length as u64)));
                 }
@@ -71,13 +71,13 @@ fn content_length(stream: &[u8], frame_bytes_max: usize, header_bytes_max: usize
     }
 }
 
-fn head(block: &[u8], header_bytes_max: usize, begin: u64) -> Result<(usize, u128), FramingError> {
+fn head(block: &[u8], max_header_bytes: usize, begin: u64) -> Result<(usize, u128), FramingError> {
     let mut length = None;
     let mut at = 0;
     for line in block.split_inclusive(|&byte| byte == b'\n') {
         let offset = begin + at as u64;
         at += line.len();
-        if at > header_bytes_max {
+        if at > max_header_bytes {
             return Err(FramingError::HeaderTooLong { offset: begin });
         }
         if !line.ends_with(b"\n") {
@@ -139,7 +139,7 @@ fn head(block: &[u8], header_bytes_max: usize, begin: u64) -> Result<(usize, u12
             }
         }
     }
-    Err(match block.len() < header_bytes_max {
+    Err(match block.len() < max_header_bytes {
         true => FramingError::Truncated { offset: begin },
         false => FramingError::HeaderTooLong { offset: begin },
     })
@@ -180,7 +180,7 @@ fn value_end(bytes: &[u8]) -> Result<usize, bool> {
     end.map(|n| skipped + from + n).ok_or(true)
 }
 
-fn concatenated(stream: &[u8], frame_bytes_max: usize) -> Vec<Item> {
+fn concatenated(stream: &[u8], max_frame_bytes: usize) -> Vec<Item> {
     let mut items = vec![];
     let mut rest = stream;
     loop {
@@ -191,7 +191,7 @@ fn concatenated(stream: &[u8], frame_bytes_max: usize) -> Vec<Item> {
         }
         let end = value_end(rest);
         let value = &rest[..end.unwrap_or(rest.len())];
-        if value.len() > frame_bytes_max {
+        if value.len() > max_frame_bytes {
             items.push(Item::Oversize(None));
         } else if end.is_ok() {
             items.push(Item::Frame(value.to_vec()));
@@ -207,14 +207,14 @@ fn concatenated(stream: &[u8], frame_bytes_max: usize) -> Vec<Item> {
     }
 }
 
-fn detect(stream: &[u8], frame_bytes_max: usize, header_bytes_max: usize) -> Vec<Item> {
+fn detect(stream: &[u8], max_frame_bytes: usize, max_header_bytes: usize) -> Vec<Item> {
     let begun = trim_start(stream);
     let begun = begun.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(begun);
     match begun.first() {
         Some(b'a'..=b'z' | b'A'..=b'Z') => {
-            content_length(stream, frame_bytes_max, header_bytes_max)
+            content_length(stream, max_frame_bytes, max_header_bytes)
         }
-        _ => lines(stream, frame_bytes_max),
+        _ => lines(stream, max_frame_bytes),
     }
 }
 
@@ -324,15 +324,15 @@ fn pieces<'a>(mut stream: &'a [u8], widths: &[usize]) -> Vec<&'a [u8]> {
 }
 
 fn agree(framing: Framing, stream: &[u8], widths: &[usize], limits: (usize, usize)) {
-    let (frame_bytes_max, header_bytes_max) = limits;
+    let (max_frame_bytes, max_header_bytes) = limits;
     let expected = match framing {
-        Framing::Newline => lines(stream, frame_bytes_max),
-        Framing::ContentLength => content_length(stream, frame_bytes_max, header_bytes_max),
-        Framing::Concatenated => concatenated(stream, frame_bytes_max),
-        Framing::Detect => detect(stream, frame_bytes_max, header_bytes_max),
+        Framing::Newline => lines(stream, max_frame_bytes),
+        Framing::ContentLength => content_length(stream, max_frame_bytes, max_header_bytes),
+        Framing::Concatenated => concatenated(stream, max_frame_bytes),
+        Framing::Detect => detect(stream, max_frame_bytes, max_header_bytes),
         Framing::Messages => unreachable!("messages are not a stream"),
     };
-    let framer = Framer::new(framing, frame_bytes_max, header_bytes_max);
+    let framer = Framer::new(framing, max_frame_bytes, max_header_bytes);
     assert_eq!(cut_in(framer.clone(), [stream], true), expected, "whole");
     assert_eq!(
         cut_in(framer.clone(), stream.chunks(1), false),

@@ -70,10 +70,10 @@ fn bend(text: &mut Vec<u8>, random: &mut Random) {
 
 /// Whether a text is accepted, which the scanner, its twin and serde_json have to agree on; the first two also on all that
 /// is found in it.
-fn agree(text: &[u8], depth_max: u8, envelopes_max: usize, envelopes: &mut Vec<Envelope>) -> bool {
+fn agree(text: &[u8], max_depth: u8, max_envelopes: usize, envelopes: &mut Vec<Envelope>) -> bool {
     let shown = || String::from_utf8_lossy(text).into_owned();
-    let ours = scan(text, depth_max, envelopes, envelopes_max);
-    match (twin::scan(text, depth_max, envelopes_max), &ours) {
+    let ours = scan(text, max_depth, envelopes, max_envelopes);
+    match (twin::scan(text, max_depth, max_envelopes), &ours) {
         (Ok((scanned, twins)), Ok(ours)) => {
             assert_eq!(*ours, scanned, "{}", shown());
             assert_eq!(*envelopes, twins, "{}", shown());
@@ -107,9 +107,9 @@ fn scanner_twin_and_serde_json_agree_on_mutated_texts() {
         for _ in 0..random.below(4) {
             bend(&mut text, &mut random);
         }
-        let depth_max = [0, 1, 2, 3, 5, 128, 128, 255][random.below(8)];
-        let envelopes_max = [0, 1, 3, 100][random.below(4)];
-        accepted += usize::from(agree(&text, depth_max, envelopes_max, &mut envelopes));
+        let max_depth = [0, 1, 2, 3, 5, 128, 128, 255][random.below(8)];
+        let max_envelopes = [0, 1, 3, 100][random.below(4)];
+        accepted += usize::from(agree(&text, max_depth, max_envelopes, &mut envelopes));
     }
     // Both verdicts must be common, or the comparison proves little.
     assert!(
@@ -120,8 +120,8 @@ fn scanner_twin_and_serde_json_agree_on_mutated_texts() {
 
 /// Text for a string, of any length up to two blocks of the grid and more.
 fn inside(random: &mut Random, text: &mut Vec<u8>) {
-    let len_max = [4, 20, 70, 200][random.below(4)];
-    for _ in 0..random.below(len_max) {
+    let max_len = [4, 20, 70, 200][random.below(4)];
+    for _ in 0..random.below(max_len) {
         match random.below(200) {
             0 => text.extend_from_slice(b"\\\""),
             1 => text.extend_from_slice(b"\\u00e9"),
@@ -198,8 +198,8 @@ fn texts_with_long_strings_are_judged_alike() {
         for _ in 0..random.below(3) {
             bend(&mut text, &mut random);
         }
-        let depth_max = [5, 80, 128][random.below(3)];
-        accepted += usize::from(agree(&text, depth_max, 1, &mut envelopes));
+        let max_depth = [5, 80, 128][random.below(3)];
+        accepted += usize::from(agree(&text, max_depth, 1, &mut envelopes));
     }
     assert!(
         accepted > ROUNDS / 10 && accepted < ROUNDS * 9 / 10,

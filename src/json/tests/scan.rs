@@ -191,8 +191,8 @@ fn items_beyond_the_limit_are_validated_and_counted_but_not_stored() {
 #[test]
 fn depth_is_capped_exactly() {
     let mut envelopes = Vec::new();
-    let mut kind = |text: &str, depth_max| {
-        scan(text.as_bytes(), depth_max, &mut envelopes, 16)
+    let mut kind = |text: &str, max_depth| {
+        scan(text.as_bytes(), max_depth, &mut envelopes, 16)
             .err()
             .map(|error| error.kind())
     };

@@ -29,14 +29,14 @@ struct Node {
 struct Reader<'t> {
     text: &'t [u8],
     at: usize,
-    depth_max: usize,
+    max_depth: usize,
     flags: TextFlags,
 }
 
 pub(super) fn scan(
     text: &[u8],
-    depth_max: u8,
-    envelopes_max: usize,
+    max_depth: u8,
+    max_envelopes: usize,
 ) -> Result<(Scanned<'_>, Vec<Envelope>), Wrong> {
     if core::str::from_utf8(text).is_err() {
         return Err(Wrong);
@@ -44,7 +44,7 @@ pub(super) fn scan(
     let mut reader = Reader {
         text,
         at: 0,
-        depth_max: usize::from(depth_max).clamp(1, 128),
+        max_depth: usize::from(max_depth).clamp(1, 128),
         flags: TextFlags::NONE,
     };
     if text.len() >= 3 && text[0] == 0xef && text[1] == 0xbb && text[2] == 0xbf {
@@ -58,14 +58,14 @@ pub(super) fn scan(
     }
     let mut envelopes = Vec::new();
     let shape = if top.kind == JsonKind::Array {
-        for (_, element) in top.children.iter().take(envelopes_max) {
+        for (_, element) in top.children.iter().take(max_envelopes) {
             envelopes.push(envelope_of(text, element));
         }
         Shape::Batch {
             items: top.children.len(),
         }
     } else {
-        if envelopes_max > 0 {
+        if max_envelopes > 0 {
             envelopes.push(envelope_of(text, &top));
         }
         Shape::Single
@@ -208,7 +208,7 @@ impl Reader<'_> {
             children: Vec::new(),
         };
         match self.look().ok_or(Wrong)? {
-            b'{' | b'[' if depth == self.depth_max => return Err(Wrong),
+            b'{' | b'[' if depth == self.max_depth => return Err(Wrong),
             b'{' => {
                 node.kind = JsonKind::Object;
                 node.children = self.object(depth + 1)?;

@@ -49,7 +49,7 @@ fn an_end_inside_a_message_is_told_as_such() {
 #[test]
 fn a_request_that_runs_on_after_the_end_is_given_up_when_the_drain_is_over() {
     let mut config = Config::new();
-    config.drain_time_max = Some(2 * SECOND);
+    config.timeouts.drain_timeout = Some(2 * SECOND);
     let mut session = idle(config);
     line(&mut session, M1);
     session.handle_eof();
@@ -206,7 +206,7 @@ fn an_abort_is_over_whatever_waits() {
 #[test]
 fn a_phase_that_is_late_takes_the_next_with_it() {
     let mut config = Config::new();
-    config.drain_time_max = Some(2 * SECOND);
+    config.timeouts.drain_timeout = Some(2 * SECOND);
     let mut session = session(config);
     line(&mut session, M1);
     session.handle_time(at(5));
@@ -221,7 +221,7 @@ fn a_phase_that_is_late_takes_the_next_with_it() {
 #[test]
 fn an_end_counts_from_when_the_input_ended() {
     let mut config = Config::new();
-    config.drain_time_max = Some(2 * SECOND);
+    config.timeouts.drain_timeout = Some(2 * SECOND);
     let mut session = session(config);
     line(&mut session, M1);
     session.handle_time(at(5));
@@ -298,7 +298,7 @@ fn what_was_not_written_when_writing_failed_never_will_be() {
     assert_eq!(session.phase(), Phase::LastWords { since: at(0) });
 
     let mut config = Config::new();
-    config.drain_time_max = Some(SECOND);
+    config.timeouts.drain_timeout = Some(SECOND);
     let mut session = idle(config);
     session.notify("n", ()).unwrap();
     session.take_transmit(&mut Vec::new());
@@ -324,9 +324,9 @@ fn a_stream_that_may_begin_like_http_is_read_where_that_is_no_matter() {
 fn a_first_frame_that_says_too_little_is_not_waited_for_for_ever() {
     let mut config = SessionConfig::from(Config::new());
     config.refuse_http = true;
-    config.config.message_bytes_max = 30;
-    config.config.header_bytes_max = 10;
-    let max = config.config.input_bytes_max();
+    config.config.limits.max_message_bytes = 30;
+    config.config.limits.max_header_bytes = 10;
+    let max = config.config.max_input_bytes();
     // Blank lines could all stand before a request.
     let blanks = |len: usize| " ".repeat(len);
     let mut session = idle(config.clone());

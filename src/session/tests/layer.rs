@@ -17,7 +17,7 @@ struct Bytes {
     restarts: usize,
 }
 
-const SIZE_MAX: usize = 120;
+const MAX_SIZE: usize = 120;
 
 impl Layer for Bytes {
     fn handle_time(&mut self, _: Instant) {}
@@ -71,7 +71,7 @@ impl Layer for Bytes {
                 let fault = io::Error::other("a byte of another kind");
                 Some(LayerEvent::Ended(LayerEnd::Misbehaved(fault.into())))
             }
-            len if usize::from(len) > SIZE_MAX => {
+            len if usize::from(len) > MAX_SIZE => {
                 self.begun.clear();
                 Some(LayerEvent::Oversize(u64::from(len)))
             }

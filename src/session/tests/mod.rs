@@ -41,8 +41,8 @@ fn idle(config: impl Into<SessionConfig>) -> Session<u32> {
 
 fn lsp_cancels() -> Config {
     let mut config = Config::new();
-    config.cancel_receive = CancelStyle::Lsp;
-    config.cancel_send = CancelStyle::Lsp;
+    config.dialect.cancel_receive = CancelStyle::Lsp;
+    config.dialect.cancel_send = CancelStyle::Lsp;
     config
 }
 

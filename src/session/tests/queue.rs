@@ -121,7 +121,7 @@ fn the_bytes_of_reports_count_until_they_are_taken() {
 fn a_refused_request_counts_with_its_method_and_its_id() {
     let refused = |bytes: usize| {
         let mut config = SessionConfig::from(Config::new());
-        config.config.requests_max = 0;
+        config.config.limits.max_open_requests = 0;
         config.max_queued_bytes = bytes;
         let mut session = idle(config);
         line(

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_session_knows_what_is_open_and_what_it_was_told() {
     let mut config = Config::new();
-    config.calls_max = 7;
+    config.limits.max_open_calls = 7;
     let mut session = idle(config);
     assert_eq!((session.calls_open(), session.requests_open()), (0, 0));
     session.call("c", (), None, 1).unwrap();
@@ -14,14 +14,14 @@ fn a_session_knows_what_is_open_and_what_it_was_told() {
         line(&mut session, &M1.replace("1}", &format!("{id}}}")));
     }
     assert_eq!((session.calls_open(), session.requests_open()), (2, 3));
-    assert_eq!(session.config().calls_max, 7);
+    assert_eq!(session.config().limits.max_open_calls, 7);
     assert!(session.fault().is_none());
 }
 
 #[test]
 fn a_peer_is_heard_once_a_message_of_its_was_one() {
     let mut config = Config::new();
-    config.drain_time_max = Some(SECOND);
+    config.timeouts.drain_timeout = Some(SECOND);
     let mut session = idle(config);
     assert!(!session.has_heard());
     line(&mut session, "garbage");
@@ -52,7 +52,7 @@ fn a_peer_is_heard_once_a_message_of_its_was_one() {
 fn output_is_full_above_its_soft_limit_and_not_on_it() {
     let len = br#"{"jsonrpc":"2.0","method":"n"}"#.len() + 1;
     let mut config = Config::new();
-    config.outbox_bytes_soft = 2 * len;
+    config.limits.soft_max_outbox_bytes = 2 * len;
     let mut session = idle(config);
     for _ in 0..2 {
         session.notify("n", ()).unwrap();
@@ -105,7 +105,7 @@ fn reading_is_of_use_until_the_end_has_been_seen_for_long_enough() {
 #[test]
 fn a_peer_that_does_not_read_is_not_read_either() {
     let mut config = Config::new();
-    config.outbox_bytes_max = 100;
+    config.limits.max_outbox_bytes = 100;
     let mut session = idle(config);
     for _ in 0..3 {
         line(&mut session, M1);

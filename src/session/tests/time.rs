@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_write_that_hangs_is_given_up_and_keeps_its_fault() {
     let mut config = Config::new();
-    config.write_time_max = Some(SECOND);
+    config.timeouts.write_timeout = Some(SECOND);
     let mut session = idle(config);
     session.notify("n", ()).unwrap();
     session.take_transmit(&mut Vec::new());
@@ -24,7 +24,7 @@ fn a_write_that_hangs_is_given_up_and_keeps_its_fault() {
 #[test]
 fn a_frame_is_not_late_by_the_time_for_which_nothing_was_read() {
     let mut config = SessionConfig::from(Config::new());
-    config.config.frame_time_max = Some(SECOND);
+    config.config.timeouts.message_timeout = Some(SECOND);
     config.max_queued_messages = 1;
     let mut session = idle(config);
     line(&mut session, N);
@@ -78,7 +78,7 @@ fn a_clock_that_has_jumped_over_a_deadline_grants_as_much_again_once() {
 #[test]
 fn a_frame_has_its_time_anew_when_reading_goes_on() {
     let mut config = SessionConfig::from(Config::new());
-    config.config.frame_time_max = Some(SECOND);
+    config.config.timeouts.message_timeout = Some(SECOND);
     config.max_queued_messages = 1;
     let mut session = idle(config);
     line(&mut session, N);
@@ -101,7 +101,7 @@ fn a_grace_that_was_not_needed_is_not_used_up() {
         Duration::from_millis(100)
     );
     let mut config = Config::new();
-    config.write_time_max = Some(SECOND);
+    config.timeouts.write_timeout = Some(SECOND);
     let mut session = idle(config);
     session.notify("n", ()).unwrap();
     session.take_transmit(&mut Vec::new());

@@ -10,7 +10,7 @@ import concurrent.futures
 
 TEXT = "äß€😀" * 100_000
 FAILURE = {"code": 7, "message": "failed", "data": {"x": [1, "é€"]}}
-TIME_MAX = 25
+TIMEOUT = 25
 
 
 class Failed(Exception):
@@ -106,7 +106,7 @@ STEPS = {step.__name__: step for step in
 async def drive(client, points):
     asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(110))
     for point in points:
-        await asyncio.wait_for(STEPS[point](client), TIME_MAX)
+        await asyncio.wait_for(STEPS[point](client), TIMEOUT)
         print("seen", point, flush=True)
 
 

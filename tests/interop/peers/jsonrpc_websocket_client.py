@@ -36,7 +36,7 @@ class Client:
 
 
 async def work():
-    server = Server(sys.argv[1], timeout=foreign.TIME_MAX)
+    server = Server(sys.argv[1], timeout=foreign.TIMEOUT)
     await server.ws_connect()
     await foreign.drive(Client(server), sys.argv[2:])
     await server.close()

@@ -20,7 +20,7 @@ JsonRpcException = importlib.import_module(f"{PACKAGE}.exceptions").JsonRpcExcep
 streams = importlib.import_module(f"{PACKAGE}.streams")
 
 child = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-threading.Timer(foreign.TIME_MAX, child.kill).start()
+threading.Timer(foreign.TIMEOUT, child.kill).start()
 writer = streams.JsonRpcStreamWriter(child.stdin)
 ticks, served = [], {}
 served["tick"] = ticks.append

@@ -10,7 +10,7 @@ import sys
 from web3 import AsyncHTTPProvider, AsyncWeb3, HTTPProvider, Web3, WebSocketProvider
 from web3.exceptions import Web3RPCError
 
-from foreign import TIME_MAX, ok, same
+from foreign import TIMEOUT, ok, same
 
 CHAIN, BLOCK, BALANCE, GAS_PRICE = 0x7A69, 0x10, 0xDE0B6B3A7640000, 0x3B9ACA00
 ADDRESS = "0x" + "00" * 19 + "01"
@@ -90,7 +90,7 @@ async def over_websocket(url):
 
 async def work():
     kind, url = sys.argv[1:]
-    await asyncio.wait_for({"http": over_http, "ws": over_websocket}[kind](url), TIME_MAX)
+    await asyncio.wait_for({"http": over_http, "ws": over_websocket}[kind](url), TIMEOUT)
     ok()
 
 

@@ -114,10 +114,10 @@ fn reply(id: usize) -> String {
 pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
     let mut config = Config::new();
     // Nothing but the input itself is to be a limit.
-    config.message_bytes_max = 2 * bytes + 1024;
-    config.header_bytes_max = 2 * bytes + 1024;
-    config.method_bytes_max = 2 * bytes + 1024;
-    config.id_bytes_max = 64;
+    config.limits.max_message_bytes = 2 * bytes + 1024;
+    config.limits.max_header_bytes = 2 * bytes + 1024;
+    config.limits.max_method_bytes = 2 * bytes + 1024;
+    config.limits.max_id_bytes = 64;
     let mut made = Worst {
         bytes: Vec::new(),
         config,
@@ -161,7 +161,7 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
         "elements" => made.bytes = filled(bytes, params, "1,", "1],\"id\":1}\n"),
         "ids" => lines(&mut made, numbered(bytes, "\n", ask)),
         "ids_rejected" => {
-            made.config.duplicate_ids = DuplicateIds::Reject;
+            made.config.dialect.duplicate_ids = DuplicateIds::Reject;
             lines(&mut made, numbered(bytes, "\n", ask));
         }
         "same_id_cancelled" => {
@@ -173,7 +173,7 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
         }
         "cancelled" | "cancelled_by_text" => {
             let by_text = name == "cancelled_by_text";
-            made.config.cancel_match = match by_text {
+            made.config.dialect.cancel_match = match by_text {
                 true => CancelMatch::ExactThenText,
                 false => CancelMatch::Exact,
             };
@@ -281,7 +281,7 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
         }
         "garbage_lines" => lines(&mut made, repeat(bytes, "x\n")),
         "oversize" => {
-            made.config.message_bytes_max = 1000;
+            made.config.limits.max_message_bytes = 1000;
             made.bytes = filled(bytes, params, "1,", "1],\"id\":1}\n");
         }
         "replies" | "replies_backwards" | "replies_repeated" | "replies_unknown" => {
@@ -305,14 +305,14 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
         }
         "null_errors" => {
             // More than one batch is open, so that each error has to find that out.
-            made.config.null_id_error = NullIdError::FailSole;
+            made.config.dialect.null_id_error = NullIdError::FailSole;
             (made.calls, made.in_batch) = (bytes / 100, true);
             let error =
                 "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":1,\"message\":\"\"},\"id\":null}\n";
             lines(&mut made, repeat(bytes, error));
         }
         "null_error_for_all" => {
-            made.config.null_id_error = NullIdError::FailAll;
+            made.config.dialect.null_id_error = NullIdError::FailAll;
             made.calls = bytes / 50;
             made.bytes = filled(
                 bytes,
@@ -322,7 +322,7 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
             );
         }
         "named_replies" => {
-            made.config.version = VersionPolicy::V1AndV2;
+            made.config.dialect.version = VersionPolicy::V1AndV2;
             made.calls = bytes / 50;
             lines(
                 &mut made,
@@ -344,19 +344,19 @@ pub(crate) fn worst(name: &str, bytes: usize) -> Worst {
     }
     let items = made.items + 16;
     let batches = made.bytes.first() == Some(&b'[');
-    made.config.requests_max = items;
-    made.config.calls_max = made.calls + 16;
-    made.config.batch_calls_max = made.calls + 16;
+    made.config.limits.max_open_requests = items;
+    made.config.limits.max_open_calls = made.calls + 16;
+    made.config.limits.max_batch_calls = made.calls + 16;
     if batches {
-        made.config.batch_items_max = items;
-        made.config.batch_reply_bytes_max = 100 * items;
+        made.config.limits.max_batch_items = items;
+        made.config.limits.max_batch_reply_bytes = 100 * items;
     }
-    made.config.outbox_bytes_soft = 60 * made.calls + (1 << 20);
-    made.config.outbox_bytes_max =
-        made.config.outbox_bytes_soft + made.config.batch_reply_bytes_max;
+    made.config.limits.soft_max_outbox_bytes = 60 * made.calls + (1 << 20);
+    made.config.limits.max_outbox_bytes =
+        made.config.limits.soft_max_outbox_bytes + made.config.limits.max_batch_reply_bytes;
     if name == "huge_id" {
-        made.config.id_bytes_max = 2 * bytes;
-        made.config.outbox_bytes_max = 4 * bytes + (1 << 20);
+        made.config.limits.max_id_bytes = 2 * bytes;
+        made.config.limits.max_outbox_bytes = 4 * bytes + (1 << 20);
     }
     made
 }

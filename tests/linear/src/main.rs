@@ -5,7 +5,7 @@
 //!
 //! Prints what it did and how much memory the connection held. Only what `measured` does is the
 //! connection's; making the input is not, so there is a line before it and one behind it, for a counter
-//! that knows no names. Exit code 1: memory above `memory_bytes_max`. 2: usage.
+//! that knows no names. Exit code 1: memory above `max_memory_bytes`. 2: usage.
 
 mod inputs;
 
@@ -167,8 +167,8 @@ fn open(conn: &mut Connection, name: &str, input: &Worst) {
 
 fn play(name: &str, bytes: usize, role: Role, by_bytes: bool) -> bool {
     let input = worst(name, bytes);
-    let config: Config = input.config.with_role(role);
-    let mut buffer = ReadBuffer::new(config.input_bytes_max());
+    let config: Config = input.config.role(role);
+    let mut buffer = ReadBuffer::new(config.max_input_bytes());
     let result = input
         .answer
         .map(|bytes| OwnedJson::from_value(&"r".repeat(bytes)).expect("text has a JSON form"));
@@ -202,7 +202,7 @@ fn play(name: &str, bytes: usize, role: Role, by_bytes: bool) -> bool {
         } else {
             0
         };
-    let bound = config.memory_bytes_max() + extra;
+    let bound = config.max_memory_bytes() + extra;
     println!(
         "bytes {} items {} events {} held {held} bound {bound}",
         input.bytes.len(),

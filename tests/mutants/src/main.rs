@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 /// The last floor that is mutated as a whole.
-const FLOOR_MAX: u8 = 3;
+const MAX_FLOOR: u8 = 3;
 
 /// The rooms above it that are, too.
 const ABOVE: [&str; 1] = ["session"];
@@ -67,7 +67,7 @@ fn mutate(
         let name = path.strip_prefix(source).unwrap_or(&path);
         let name = name.to_string_lossy().into_owned();
         let text = read(&path)?;
-        let is_mutated = |floor: &&u8| **floor <= FLOOR_MAX || ABOVE.contains(&module(&name));
+        let is_mutated = |floor: &&u8| **floor <= MAX_FLOOR || ABOVE.contains(&module(&name));
         let floor = floors.get(module(&name)).filter(is_mutated);
         let Some(floor) = floor.filter(|_| !is_test(&name)) else {
             let is_root = name == "src/lib.rs";

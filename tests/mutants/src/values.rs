@@ -7,7 +7,7 @@ use syn::{GenericArgument, PathArguments, ReturnType, Type, TypeParamBound};
 
 const DEFAULT: &str = "::core::default::Default::default()";
 /// No more values of one type, for tuples of tuples.
-const VALUES_MAX: usize = 9;
+const MAX_VALUES: usize = 9;
 
 pub(crate) fn of_return(output: &ReturnType) -> Vec<String> {
     match output {
@@ -58,7 +58,7 @@ pub(crate) fn of_type(of: &Type) -> Vec<String> {
         },
         _ => vec![DEFAULT.to_string()],
     };
-    values.truncate(VALUES_MAX);
+    values.truncate(MAX_VALUES);
     values
 }
 

@@ -10,9 +10,9 @@ use antiphon_net::{BatchBuilder, CallError, Then};
 use crate::items::Item;
 
 /// How long the last bytes may take to leave at the end.
-pub(crate) const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the connection may take to end after that.
-pub(crate) const END_TIME_MAX: Duration = Duration::from_secs(2);
+pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An adapter's way to the peer. Everything waits on the thread that asks.
 pub trait Caller {

@@ -10,13 +10,13 @@ use crate::desk::Desk;
 use crate::operations::Client;
 use crate::transports::{Place, Reached, StartedChild, reach, start};
 use antiphon::CancelAnswer;
-use antiphon_blocking::{ChildOptions, Options};
+use antiphon_blocking::{ChildConfig, ConnectionConfig};
 use antiphon_net::{stdin, stdout_unbuffered};
 
 use crate::usage::{Endpoint, Failure};
 
 /// So many bytes of a server's log are shown; a driver may not read stderr at all.
-const LOG_BYTES_MAX: usize = 32 << 10;
+const MAX_LOG_BYTES: usize = 32 << 10;
 /// How long the peer may take to end its direction after we have ended ours.
 const LINGER: Duration = Duration::from_millis(250);
 
@@ -58,12 +58,15 @@ pub(crate) fn run(endpoint: &Endpoint) -> Result<u8, Failure> {
 }
 
 /// The server to drive. What it logs goes to our stderr, up to a limit.
-fn command_of(words: &[String], options: Options) -> Result<(Command, ChildOptions), Failure> {
+fn command_of(
+    words: &[String],
+    options: ConnectionConfig,
+) -> Result<(Command, ChildConfig), Failure> {
     let (program, arguments) = words.split_first().ok_or(Failure::usage())?;
     let mut command = Command::new(program);
     command.args(arguments);
-    let mut options = ChildOptions::from(options);
-    let mut room = LOG_BYTES_MAX;
+    let mut options = ChildConfig::from(options);
+    let mut room = MAX_LOG_BYTES;
     options.on_stderr = Some(Box::new(move |bytes| {
         let shown = bytes.get(..room).unwrap_or(bytes);
         room -= shown.len();
@@ -78,7 +81,7 @@ fn drive(endpoint: &Endpoint, reached: Reached, desk: &Desk) -> Result<u8, Failu
     let client = Client {
         caller: &*reached.caller,
         desk,
-        is_silent: endpoint.config.cancel_answer == CancelAnswer::Silent,
+        is_silent: endpoint.config.dialect.cancel_answer == CancelAnswer::Silent,
         ended: &|| reached.child.as_ref().and_then(StartedChild::how_ended),
     };
     // Also in non-blocking mode, which the driver of this program may have set for its own ends.

@@ -9,28 +9,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use antiphon::{ErrorObject, Json, JsonKind, OwnedJson, OwnedNotification, SendError};
-use antiphon_net::{Options, Pool, Request, Responder};
+use antiphon_net::{ConnectionConfig, Pool, Request, Responder};
 use serde::Serialize;
 
 use crate::log::say;
 
 /// How long `sleep` may sleep, in milliseconds.
-const SLEEP_MAX: u64 = 600_000;
+const MAX_SLEEP: u64 = 600_000;
 /// How many notifications `emit` may send.
-const EMIT_MAX: u64 = 1_000_000;
+const MAX_EMIT: u64 = 1_000_000;
 /// Lets a client that subscribed have its answer in hand before the first event.
 pub const EVENT_PAUSE: Duration = Duration::from_millis(10);
 
 /// How many requests may sleep at once.
-const SLEEPERS_MAX: usize = 512;
+const MAX_SLEEPERS: usize = 512;
 /// How many more may wait for that, or for the client's answer.
-const WAITING_MAX: usize = 8192;
+const MAX_WAITING: usize = 8192;
 
-/// Options with room for as many sleepers as the contract promises, on threads and on tasks.
-pub fn with_room(config: antiphon::Config) -> Options {
-    let mut options = Options::from(config);
-    options.pool = Pool::new(SLEEPERS_MAX, WAITING_MAX);
-    options.handlers_max = SLEEPERS_MAX + WAITING_MAX;
+/// ConnectionConfig with room for as many sleepers as the contract promises, on threads and on tasks.
+pub fn with_room(config: antiphon::Config) -> ConnectionConfig {
+    let mut options = ConnectionConfig::from(config);
+    options.pool = Pool::new(MAX_SLEEPERS, MAX_WAITING);
+    options.max_running_requests = MAX_SLEEPERS + MAX_WAITING;
     options
 }
 
@@ -73,7 +73,7 @@ impl Contract {
         let waiting = match request.method() {
             "sleep" => sleep(params),
             "callback" => call_back(params),
-            "emit" => whole(params, None, EMIT_MAX).map(Waiting::Emit),
+            "emit" => whole(params, None, MAX_EMIT).map(Waiting::Emit),
             "eth_subscribe" => Some(Waiting::Subscribe),
             _ => return Begun::Answered(self.answer(request, reply)),
         };
@@ -254,7 +254,7 @@ fn whole(params: Option<Json<'_>>, absent: Option<u64>, max: u64) -> Option<u64>
 }
 
 fn sleep(params: Option<Json<'_>>) -> Option<Waiting> {
-    let millis = whole(params, Some(0), SLEEP_MAX)?;
+    let millis = whole(params, Some(0), MAX_SLEEP)?;
     Some(Waiting::Sleep(Duration::from_millis(millis)))
 }
 

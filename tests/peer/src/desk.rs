@@ -13,9 +13,9 @@ use crate::contract::say_unanswered;
 use crate::log::say;
 
 /// Notifications kept for a later `wait`; the oldest go first.
-const KEPT_MAX: usize = 10_000;
+const MAX_KEPT: usize = 10_000;
 /// And their bytes.
-const KEPT_BYTES_MAX: usize = 64 << 20;
+const MAX_KEPT_BYTES: usize = 64 << 20;
 /// Whoever waits looks this long at least: what came before an answer may still be under way from
 /// one thread to another.
 const WAIT_MIN: Duration = Duration::from_millis(100);
@@ -74,7 +74,7 @@ impl Desk {
     pub fn answer(&self, request: &Request, reply: Responder) {
         let mut state = self.lock();
         let answer = state.answers.get(request.method()).cloned();
-        if state.asked.len() < KEPT_MAX || state.asked.contains_key(request.method()) {
+        if state.asked.len() < MAX_KEPT || state.asked.contains_key(request.method()) {
             *state.asked.entry(request.method().to_owned()).or_default() += 1;
         }
         drop(state);
@@ -95,7 +95,7 @@ impl Desk {
         let mut state = self.lock();
         state.kept_bytes += size_of_kept(method, params.as_ref());
         state.kept.push_back((method.to_owned(), params));
-        while state.kept.len() > KEPT_MAX || state.kept_bytes > KEPT_BYTES_MAX {
+        while state.kept.len() > MAX_KEPT || state.kept_bytes > MAX_KEPT_BYTES {
             let Some((method, params)) = state.kept.pop_front() else {
                 break;
             };

@@ -24,9 +24,9 @@ const PRESETS: [(&str, Config); 17] = [
 ];
 
 /// The largest message the contract asks for, in bytes.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// The longest batch the contract asks for, in items.
-const BATCH_ITEMS_MAX: usize = 2000;
+const MAX_BATCH_ITEMS: usize = 2000;
 
 /// The names that there are.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -47,33 +47,33 @@ pub fn set_limit(config: &mut Config, text: &str) -> Result<(), &'static str> {
     let (name, number) = text.split_once('=').ok_or("must be NAME=NUMBER")?;
     let wrong = |_| "must be a number";
     match name {
-        "depth_max" => {
-            config.depth_max = number.parse().map_err(wrong)?;
+        "max_depth" => {
+            config.limits.max_depth = number.parse().map_err(wrong)?;
             return Ok(());
         }
-        "strays_max" | "malformed_max" => {
+        "max_unmatched_responses" | "max_malformed_messages" => {
             let count = number.parse().map_err(wrong)?;
             match name {
-                "strays_max" => config.strays_max = count,
-                _ => config.malformed_max = count,
+                "max_unmatched_responses" => config.limits.max_unmatched_responses = count,
+                _ => config.limits.max_malformed_messages = count,
             }
             return Ok(());
         }
         _ => {}
     }
     let limit = match name {
-        "message_bytes_max" => &mut config.message_bytes_max,
-        "header_bytes_max" => &mut config.header_bytes_max,
-        "batch_items_max" => &mut config.batch_items_max,
-        "batch_calls_max" => &mut config.batch_calls_max,
-        "batch_reply_bytes_max" => &mut config.batch_reply_bytes_max,
-        "id_bytes_max" => &mut config.id_bytes_max,
-        "method_bytes_max" => &mut config.method_bytes_max,
-        "error_data_bytes_max" => &mut config.error_data_bytes_max,
-        "calls_max" => &mut config.calls_max,
-        "requests_max" => &mut config.requests_max,
-        "outbox_bytes_soft" => &mut config.outbox_bytes_soft,
-        "outbox_bytes_max" => &mut config.outbox_bytes_max,
+        "max_message_bytes" => &mut config.limits.max_message_bytes,
+        "max_header_bytes" => &mut config.limits.max_header_bytes,
+        "max_batch_items" => &mut config.limits.max_batch_items,
+        "max_batch_calls" => &mut config.limits.max_batch_calls,
+        "max_batch_reply_bytes" => &mut config.limits.max_batch_reply_bytes,
+        "max_id_bytes" => &mut config.limits.max_id_bytes,
+        "max_method_bytes" => &mut config.limits.max_method_bytes,
+        "max_error_data_bytes" => &mut config.limits.max_error_data_bytes,
+        "max_open_calls" => &mut config.limits.max_open_calls,
+        "max_open_requests" => &mut config.limits.max_open_requests,
+        "soft_max_outbox_bytes" => &mut config.limits.soft_max_outbox_bytes,
+        "max_outbox_bytes" => &mut config.limits.max_outbox_bytes,
         _ => return Err("no such limit"),
     };
     *limit = number.parse().map_err(wrong)?;
@@ -83,21 +83,30 @@ pub fn set_limit(config: &mut Config, text: &str) -> Result<(), &'static str> {
 /// What the contract asks for unless told otherwise.
 pub fn of_contract() -> Config {
     let mut config = Config::strict();
-    config.null_params = NullParams::TreatAsAbsent;
-    config.binary = BinaryMessages::AsText;
+    config.dialect.null_params = NullParams::TreatAsAbsent;
+    config.dialect.binary = BinaryMessages::AsText;
     config
 }
 
 /// Gives a preset the limits of the contract; a preset's own are kept where they are higher.
 pub fn raise_limits(config: &mut Config) {
-    config.message_bytes_max = config.message_bytes_max.max(MESSAGE_BYTES_MAX);
-    config.batch_items_max = config.batch_items_max.max(BATCH_ITEMS_MAX);
-    config.batch_calls_max = config.batch_calls_max.max(BATCH_ITEMS_MAX + 1);
+    config.limits.max_message_bytes = config.limits.max_message_bytes.max(MAX_MESSAGE_BYTES);
+    config.limits.max_batch_items = config.limits.max_batch_items.max(MAX_BATCH_ITEMS);
+    config.limits.max_batch_calls = config.limits.max_batch_calls.max(MAX_BATCH_ITEMS + 1);
     // A whole batch may be open at once, and another one behind it.
-    config.requests_max = config.requests_max.max(2 * BATCH_ITEMS_MAX + 1088);
+    config.limits.max_open_requests = config
+        .limits
+        .max_open_requests
+        .max(2 * MAX_BATCH_ITEMS + 1088);
     // `fail` sends any data that came in one message back.
-    config.error_data_bytes_max = config.error_data_bytes_max.max(MESSAGE_BYTES_MAX);
-    config.batch_reply_bytes_max = config.batch_reply_bytes_max.max(4 * MESSAGE_BYTES_MAX);
-    config.outbox_bytes_soft = config.outbox_bytes_soft.max(2 * MESSAGE_BYTES_MAX);
-    config.outbox_bytes_max = config.outbox_bytes_max.max(64 << 20);
+    config.limits.max_error_data_bytes = config.limits.max_error_data_bytes.max(MAX_MESSAGE_BYTES);
+    config.limits.max_batch_reply_bytes = config
+        .limits
+        .max_batch_reply_bytes
+        .max(4 * MAX_MESSAGE_BYTES);
+    config.limits.soft_max_outbox_bytes = config
+        .limits
+        .soft_max_outbox_bytes
+        .max(2 * MAX_MESSAGE_BYTES);
+    config.limits.max_outbox_bytes = config.limits.max_outbox_bytes.max(64 << 20);
 }

@@ -8,15 +8,15 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// With lines of 120 bytes this stays well below the 64 KiB that a pipe holds.
-const LINES_MAX: usize = 300;
+const MAX_LINES: usize = 300;
 
 static LINES: AtomicUsize = AtomicUsize::new(0);
 
 /// Says something, if not too much has been said already.
 pub fn say(line: fmt::Arguments<'_>) {
     match LINES.fetch_add(1, Ordering::Relaxed) {
-        said if said < LINES_MAX => write_line(format_args!("antiphon-peer: {line}")),
-        LINES_MAX => write_line(format_args!("antiphon-peer: further lines are left out")),
+        said if said < MAX_LINES => write_line(format_args!("antiphon-peer: {line}")),
+        MAX_LINES => write_line(format_args!("antiphon-peer: further lines are left out")),
         _ => {}
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
 use antiphon_net::{
-    CALL_TIMEOUT_DEFAULT, CallError, Peer, PendingCall, Report, Request, Responder, Service,
+    CallError, DEFAULT_CALL_TIMEOUT, Peer, PendingCall, Report, Request, Responder, Service,
     SharedRuntime, cancelled, sleep_until, until,
 };
 
 use crate::caller::{
-    Called, Caller, END_TIME_MAX, FLUSH_TIME_MAX, Refusal, Sides, fill, outcomes_of, side_by_side,
+    Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
 use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events, say_unanswered};
 use crate::desk::Desk;
@@ -45,7 +45,7 @@ impl Tasks {
             }
             Waiting::CallBack(method, params) => {
                 let params = params.as_ref().map(|params| params.as_json());
-                let call = peer.start_call(&method, params, Some(CALL_TIMEOUT_DEFAULT));
+                let call = peer.start_call(&method, params, Some(DEFAULT_CALL_TIMEOUT));
                 let outcome = match call.await {
                     Ok(call) => call.await,
                     Err(CallError::Rejected(error)) => return Err(error),
@@ -224,9 +224,9 @@ impl Caller for TaskCaller {
     fn close(&self) {
         self.executor.block_on(async {
             // What was sent last is to arrive; a dead transport has nothing to wait for.
-            let _ = self.peer.flush(FLUSH_TIME_MAX).await;
+            let _ = self.peer.flush(FLUSH_TIMEOUT).await;
             self.peer.close(antiphon::CloseReason::Done);
-            self.peer.wait_closed(END_TIME_MAX).await;
+            self.peer.wait_closed(END_TIMEOUT).await;
         });
     }
 }

@@ -5,10 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
-use antiphon_blocking::{CALL_TIMEOUT_DEFAULT, Peer, Report, Request, Responder, Service};
+use antiphon_blocking::{DEFAULT_CALL_TIMEOUT, Peer, Report, Request, Responder, Service};
 
 use crate::caller::{
-    Called, Caller, END_TIME_MAX, FLUSH_TIME_MAX, Refusal, Sides, fill, outcomes_of, side_by_side,
+    Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
 use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events, say_unanswered};
 use crate::desk::Desk;
@@ -48,7 +48,7 @@ fn wait(peer: &Peer, reply: Responder, waiting: Waiting) -> Result<(), SendError
             let params = params.as_ref().map(|params| params.as_json());
             // Nobody waits on a thread: any number of these can be open. Refused, it drops the
             // responder, which answers.
-            let called = peer.call_then(&method, params, Some(CALL_TIMEOUT_DEFAULT), |outcome| {
+            let called = peer.call_then(&method, params, Some(DEFAULT_CALL_TIMEOUT), |outcome| {
                 // A connection that has closed in the meantime awaits no answer.
                 drop(reply.outcome(&outcome));
             });
@@ -165,8 +165,8 @@ impl Caller for Peer {
 
     fn close(&self) {
         // What was sent last is to arrive; a dead transport has nothing to wait for.
-        let _ = self.flush(FLUSH_TIME_MAX);
+        let _ = self.flush(FLUSH_TIMEOUT);
         Peer::close(self, antiphon::CloseReason::Done);
-        self.wait_closed(END_TIME_MAX);
+        self.wait_closed(END_TIMEOUT);
     }
 }

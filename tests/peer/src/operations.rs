@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
 use antiphon::{Json, OwnedError, OwnedJson, OwnedOutcome, SendError};
-use antiphon_net::CALL_TIMEOUT_DEFAULT;
+use antiphon_net::DEFAULT_CALL_TIMEOUT;
 
 use crate::caller::{Called, Caller, Refusal, Sides};
 use crate::desk::{Desk, Waited};
@@ -87,7 +87,7 @@ impl Client<'_> {
         };
         let method = operation.get("method").and_then(Json::as_string);
         let method = method.map(|method| method.to_cow_lossy());
-        let timeout = millis(operation, "timeout_ms").unwrap_or(CALL_TIMEOUT_DEFAULT);
+        let timeout = millis(operation, "timeout_ms").unwrap_or(DEFAULT_CALL_TIMEOUT);
         match (&*name, operation.get("items").map(items_of)) {
             ("batch" | "calls", Some(Err(why))) => return Answer::Line(why),
             ("batch", Some(Ok(items))) => return self.batch(&items, timeout),

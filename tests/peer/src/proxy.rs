@@ -32,15 +32,15 @@ const TICK: Duration = Duration::from_millis(20);
 /// And before that: its exit also shows as the end of its output, unless a grandchild holds that.
 const IDLE_TICK: Duration = Duration::from_millis(500);
 /// How long output may go on after the server's exit, before the editor is given up.
-const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the server's output may stay open after its exit: a grandchild may hold it.
-const OUTPUT_TIME_MAX: Duration = Duration::from_millis(500);
+const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Messages larger than this are refused on either side.
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// What a proxy is asked to do.
 #[derive(Debug)]
-pub(crate) struct Options {
+pub(crate) struct ConnectionConfig {
     /// The server's command and its arguments.
     pub(crate) command: Vec<String>,
     /// The dialect of both sides.
@@ -55,7 +55,7 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// The command cannot be started.
-pub(crate) fn run(options: Options) -> Result<u8, Failure> {
+pub(crate) fn run(options: ConnectionConfig) -> Result<u8, Failure> {
     let (name, arguments) = options.command.split_first().ok_or(Failure::usage())?;
     let child = Command::new(name)
         .args(arguments)
@@ -92,7 +92,7 @@ struct End {
 }
 
 impl Proxy {
-    fn new(mut child: Child, options: &Options) -> Result<Self, Failure> {
+    fn new(mut child: Child, options: &ConnectionConfig) -> Result<Self, Failure> {
         // Also in non-blocking mode, which editors set for their own ends of these pipes.
         let output = stdout_unbuffered();
         let output = output.map_err(|error| Failure::new(format!("stdout: {error}")))?;
@@ -215,14 +215,14 @@ impl Proxy {
     fn exit_code(&mut self) -> Option<u8> {
         let (at, status) = self.exited?;
         if self.server.over.is_none() {
-            if at.elapsed() < OUTPUT_TIME_MAX {
+            if at.elapsed() < OUTPUT_TIMEOUT {
                 return None;
             }
             self.server.conn.handle_eof();
             self.turn_once_more();
         }
         let flushed = self.editor.is_written() || !self.editor.pipe.is_open();
-        if !flushed && at.elapsed() < FLUSH_TIME_MAX {
+        if !flushed && at.elapsed() < FLUSH_TIMEOUT {
             return None;
         }
         let broken = [&self.editor, &self.server]
@@ -270,7 +270,7 @@ impl End {
     /// to: a pipe without us between would have stopped it long before.
     fn has_room(&self) -> bool {
         let waiting = self.conn.transmit_queued() - self.conn.transmit_done();
-        waiting <= self.conn.config().outbox_bytes_soft as u64
+        waiting <= self.conn.config().limits.soft_max_outbox_bytes as u64
     }
 
     fn is_written(&self) -> bool {
@@ -288,7 +288,7 @@ impl End {
                 self.pipe.written(buf);
             }
         }
-        if self.unread.len() <= self.conn.config().input_bytes_max() {
+        if self.unread.len() <= self.conn.config().max_input_bytes() {
             self.pipe.read_on();
         }
     }
@@ -350,7 +350,7 @@ fn relay(from: &mut End, to: &mut End) -> bool {
             Event::Refused(refused) => {
                 say(format_args!("{name}: refused: {}", refused.cause));
             }
-            Event::Stray(stray) => {
+            Event::UnmatchedResponse(stray) => {
                 say(format_args!("{name}: fits nothing: {}", stray.kind));
             }
             Event::Closed(why) => {
@@ -371,7 +371,7 @@ fn relay(from: &mut End, to: &mut End) -> bool {
 fn refuse(conn: &mut Connection<ReplyToken>, token: ReplyToken, why: &SendError) {
     let error = match why {
         SendError::BlankMethod => ErrorObject::method_not_found(),
-        SendError::TooManyCalls | SendError::Full => conn.config().error_profile.busy(),
+        SendError::TooManyCalls | SendError::Full => conn.config().dialect.error_profile.busy(),
         _ => ErrorObject::internal_error(),
     };
     give(conn, token, &error);
@@ -440,19 +440,19 @@ pub(crate) fn dialect(framing: Framing) -> Config {
 /// refuses is for the far side to say.
 fn transparent(mut config: Config, connection: u32) -> Config {
     config.connection = connection;
-    config.message_bytes_max = MESSAGE_BYTES_MAX;
-    config.outbox_bytes_soft = MESSAGE_BYTES_MAX;
-    config.outbox_bytes_max = 3 * MESSAGE_BYTES_MAX;
-    config.error_data_bytes_max = MESSAGE_BYTES_MAX;
-    config.batch_items_max = 2000;
-    config.batch_reply_bytes_max = MESSAGE_BYTES_MAX;
-    config.null_ids = true;
-    config.boolean_ids = true;
-    config.duplicate_ids = DuplicateIds::Allow;
-    config.requests_max = 65_536;
-    config.calls_max = 65_536 + 1024;
+    config.limits.max_message_bytes = MAX_MESSAGE_BYTES;
+    config.limits.soft_max_outbox_bytes = MAX_MESSAGE_BYTES;
+    config.limits.max_outbox_bytes = 3 * MAX_MESSAGE_BYTES;
+    config.limits.max_error_data_bytes = MAX_MESSAGE_BYTES;
+    config.limits.max_batch_items = 2000;
+    config.limits.max_batch_reply_bytes = MAX_MESSAGE_BYTES;
+    config.dialect.null_ids = true;
+    config.dialect.boolean_ids = true;
+    config.dialect.duplicate_ids = DuplicateIds::Allow;
+    config.limits.max_open_requests = 65_536;
+    config.limits.max_open_calls = 65_536 + 1024;
     // A server may compute for minutes before it reads on, and that is not ours to judge.
-    config.write_time_max = Some(Duration::from_secs(600));
+    config.timeouts.write_timeout = Some(Duration::from_secs(600));
     config
 }
 

@@ -10,10 +10,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use antiphon::Closed;
-use antiphon_net::http::HttpClientOptions;
-use antiphon_net::{ChildOptions, Options};
+use antiphon_net::http::HttpClientConfig;
+use antiphon_net::{ChildConfig, ConnectionConfig};
 
-use crate::caller::{Caller, END_TIME_MAX};
+use crate::caller::{Caller, END_TIMEOUT};
 use crate::contract::Contract;
 use crate::desk::Desk;
 use crate::on_tasks::{Executor, TaskCaller};
@@ -26,10 +26,10 @@ mod on_threads;
 use on_tasks::{on_futures, on_tokio};
 
 /// How long a server may take from the end of its output to its exit, to be told how it ended.
-const EXIT_TIME_MAX: Duration = Duration::from_millis(200);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How many calls over HTTP are under way at once; further ones wait.
-const HTTP_CONNECTIONS_MAX: usize = 128;
+const MAX_HTTP_CONNECTIONS: usize = 128;
 
 /// The transport of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,8 +157,8 @@ impl StartedChild {
     /// Says how it has ended, or ends within 200 ms.
     pub fn how_ended(&self) -> Option<String> {
         let waited = match self {
-            Self::Threads(child) => child.wait(EXIT_TIME_MAX),
-            Self::Tasks(child, executor) => executor.block_on(child.wait(EXIT_TIME_MAX)),
+            Self::Threads(child) => child.wait(EXIT_TIMEOUT),
+            Self::Tasks(child, executor) => executor.block_on(child.wait(EXIT_TIMEOUT)),
         };
         let status = waited.ok()??;
         Some(format!("the server has ended: {status}"))
@@ -167,8 +167,8 @@ impl StartedChild {
     /// Ends it, in good order if it does so within 2 s.
     pub fn close(self) {
         let ended = match self {
-            Self::Threads(child) => child.close(END_TIME_MAX),
-            Self::Tasks(child, executor) => executor.block_on(child.close(END_TIME_MAX)),
+            Self::Threads(child) => child.close(END_TIMEOUT),
+            Self::Tasks(child, executor) => executor.block_on(child.close(END_TIMEOUT)),
         };
         // A child that does not leave is killed, and how it ended is not ours to judge.
         drop(ended);
@@ -183,7 +183,7 @@ pub fn listen(
     executor: Option<&Executor>,
     place: &Place,
     tls: &Tls,
-    options: Options,
+    options: ConnectionConfig,
     contract: Contract,
 ) -> io::Result<Serving> {
     let (address, running) = match executor {
@@ -209,7 +209,7 @@ pub fn listen(
 /// The transport failed.
 pub fn serve_stdio(
     executor: Option<&Executor>,
-    options: Options,
+    options: ConnectionConfig,
     contract: Contract,
 ) -> io::Result<Closed> {
     match executor {
@@ -229,7 +229,7 @@ pub fn reach(
     executor: Option<&Executor>,
     place: &Place,
     tls: &Tls,
-    options: Options,
+    options: ConnectionConfig,
     desk: Desk,
 ) -> io::Result<Reached> {
     let caller = match executor {
@@ -255,7 +255,7 @@ pub fn reach(
 pub fn start(
     executor: Option<&Executor>,
     command: Command,
-    options: ChildOptions,
+    options: ChildConfig,
     desk: Desk,
 ) -> io::Result<Reached> {
     let (caller, child): (Box<dyn Caller>, _) = match executor {
@@ -283,9 +283,9 @@ pub fn start(
 }
 
 /// Room for as many calls side by side as a driver may ask for.
-fn http_client(options: &Options) -> HttpClientOptions {
-    let mut client = HttpClientOptions::from(options.config);
-    client.connections_max = HTTP_CONNECTIONS_MAX;
+fn http_client(options: &ConnectionConfig) -> HttpClientConfig {
+    let mut client = HttpClientConfig::from(options.config);
+    client.max_connections = MAX_HTTP_CONNECTIONS;
     client
 }
 

@@ -47,7 +47,7 @@ pub(crate) enum Task {
     /// Drive the peer at the target.
     Drive(Endpoint),
     /// Stand between.
-    Relay(proxy::Options),
+    Relay(proxy::ConnectionConfig),
 }
 
 /// Where to talk, and how.
@@ -89,8 +89,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Task, Fai
                 let framing = read_framing()?;
                 let mut config = wanted.preset.unwrap_or_else(|| proxy::dialect(framing));
                 config.framing = framing;
-                config.lenient_responses |= wanted.lenient;
-                return Ok(Task::Relay(proxy::Options {
+                config.dialect.lenient_responses |= wanted.lenient;
+                return Ok(Task::Relay(proxy::ConnectionConfig {
                     command,
                     config,
                     grace,
@@ -223,7 +223,7 @@ fn read_endpoint(
     target.let_in(std::mem::take(&mut wanted.origins))?;
     let mut config = wanted.preset.unwrap_or_else(dialect::of_contract);
     config.framing = target.framing();
-    config.lenient_responses |= wanted.lenient;
+    config.dialect.lenient_responses |= wanted.lenient;
     dialect::raise_limits(&mut config);
     for limit in &wanted.limits {
         // Read before, so it is understood.
@@ -335,13 +335,13 @@ mod tests {
             "--preset none server tcp://h:1",
             "server",
             "server tcp://h:1 --runtime",
-            "server tcp://h:1 --limit calls_max",
+            "server tcp://h:1 --limit max_open_calls",
             "server https://h:1/",
             "server http://h:1/ --origin",
             "--origin http://a server tcp://h:1",
             "server https://h:1/ --cert only",
             "client wss://h:1/ --ca /dev/null",
-            "--limit calls_max=-1 server tcp://h:1",
+            "--limit max_open_calls=-1 server tcp://h:1",
             "--limit nothing=1 server tcp://h:1",
         ];
         for line in bad {

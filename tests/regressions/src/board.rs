@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use antiphon::{Closed, OwnedNotification};
 use antiphon_net::sleep_until;
-use antiphon_net::{Options, Request, Responder};
+use antiphon_net::{ConnectionConfig, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 use crate::raw::Raw;
@@ -273,7 +273,7 @@ impl Server {
     ///
     /// # Panics
     /// It cannot listen.
-    pub fn start(on: On, options: Options) -> Self {
+    pub fn start(on: On, options: ConnectionConfig) -> Self {
         let board = Board::default();
         let (inside, stop) = (board.clone(), Arc::<AtomicBool>::default());
         let (is_over, (told, address)) = (Arc::clone(&stop), mpsc::channel());

@@ -10,9 +10,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use antiphon::{NoRoom, OwnedNotification};
-use antiphon_net::http::HttpOptions;
-use antiphon_net::{Context, Options, Report, Request, Responder};
+use antiphon::{LimitReached, OwnedNotification};
+use antiphon_net::http::HttpConfig;
+use antiphon_net::{ConnectionConfig, Context, Report, Request, Responder};
 use antiphon_net::{SharedRuntime, sleep_until};
 use antiphon_stress::{LONG, Rt};
 
@@ -38,11 +38,11 @@ pub const EVERYWHERE: [On; 5] = [
 #[derive(Clone, Debug)]
 pub enum Listener {
     /// TCP; a WebSocket if the options say so.
-    Tcp(Options),
+    Tcp(ConnectionConfig),
     /// A Unix socket.
-    Unix(Options),
+    Unix(ConnectionConfig),
     /// HTTP.
-    Http(Box<HttpOptions>),
+    Http(Box<HttpConfig>),
 }
 
 /// Counts what runs, and passes on what is reported.
@@ -68,7 +68,7 @@ impl Counting {
     }
 
     /// Passes on what the server itself tells of connections that it refuses.
-    fn refused(&self) -> impl Fn(&Context, NoRoom) + Send + Sync + 'static {
+    fn refused(&self) -> impl Fn(&Context, LimitReached) + Send + Sync + 'static {
         let reports = self.reports.clone();
         move |context, why| {
             let from = context.peer_addr.map(|address| address.ip());
@@ -134,7 +134,7 @@ impl Served {
     ///
     /// # Panics
     /// It cannot listen.
-    pub fn start_with(on: On, listener: Listener, connections_max: Option<usize>) -> Self {
+    pub fn start_with(on: On, listener: Listener, max_connections: Option<usize>) -> Self {
         let (reports, reported) = mpsc::channel();
         let service = Counting {
             ran: Arc::default(),
@@ -147,7 +147,7 @@ impl Served {
             let is_over = || inside.load(Ordering::SeqCst);
             match on {
                 On::Threads => {
-                    let _running = on_threads(listener, connections_max, service, &told);
+                    let _running = on_threads(listener, max_connections, service, &told);
                     while !is_over() {
                         thread::sleep(STEP);
                     }
@@ -155,10 +155,10 @@ impl Served {
                 On::Tasks(rt) => rt.run_for(4 * LONG, |runtime| async move {
                     let running: antiphon_net::Running = match rt {
                         Rt::Tokio | Rt::TokioLocal => {
-                            on_tokio(listener, connections_max, service, &told).await
+                            on_tokio(listener, max_connections, service, &told).await
                         }
                         Rt::Smol | Rt::AsyncStd => {
-                            on_futures(listener, connections_max, service, &told).await
+                            on_futures(listener, max_connections, service, &told).await
                         }
                     };
                     while !is_over() {
@@ -262,7 +262,7 @@ fn socket_path() -> PathBuf {
 
 fn on_threads(
     listener: Listener,
-    connections_max: Option<usize>,
+    max_connections: Option<usize>,
     service: Counting,
     told: &mpsc::Sender<Place>,
 ) -> antiphon_blocking::Running {
@@ -272,8 +272,8 @@ fn on_threads(
         let mut server = UnixServer::bind(&path)
             .expect("a socket")
             .on_refused(service.refused());
-        if let Some(max) = connections_max {
-            server = server.with_connections_max(max);
+        if let Some(max) = max_connections {
+            server = server.max_connections(max);
         }
         let running = server.start(options, move || service.clone());
         told.send(Place::Unix(path)).expect("somebody waits");
@@ -283,8 +283,8 @@ fn on_threads(
         .expect("a port")
         .on_refused(service.refused());
     let address = server.local_addr().expect("an address");
-    if let Some(max) = connections_max {
-        server = server.with_connections_max(max);
+    if let Some(max) = max_connections {
+        server = server.max_connections(max);
     }
     let running = match listener {
         Listener::Http(options) => server.start_http(*options, move |_| service.clone()),
@@ -301,7 +301,7 @@ macro_rules! on_tasks {
     ($name:ident, $adapter:ident) => {
         async fn $name(
             listener: Listener,
-            connections_max: Option<usize>,
+            max_connections: Option<usize>,
             service: Counting,
             told: &mpsc::Sender<Place>,
         ) -> antiphon_net::Running {
@@ -311,8 +311,8 @@ macro_rules! on_tasks {
                 let mut server = UnixServer::bind(&path)
                     .expect("a socket")
                     .on_refused(service.refused());
-                if let Some(max) = connections_max {
-                    server = server.with_connections_max(max);
+                if let Some(max) = max_connections {
+                    server = server.max_connections(max);
                 }
                 let running = server.start(options, move |_| service.clone());
                 told.send(Place::Unix(path)).expect("somebody waits");
@@ -323,8 +323,8 @@ macro_rules! on_tasks {
                 .expect("a port")
                 .on_refused(service.refused());
             let address = server.local_addr();
-            if let Some(max) = connections_max {
-                server = server.with_connections_max(max);
+            if let Some(max) = max_connections {
+                server = server.max_connections(max);
             }
             let running = match listener {
                 Listener::Http(options) => server.start_http(*options, service),

@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, KeepAliveConfig};
-use antiphon_net::Options;
-use antiphon_net::http::HttpOptions;
-use antiphon_net::websocket::WebSocketOptions;
+use antiphon_net::ConnectionConfig;
+use antiphon_net::http::HttpConfig;
+use antiphon_net::websocket::WebSocketConfig;
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{Executor, Tasks};
 use antiphon_peer::on_threads::Threads;
@@ -35,39 +35,39 @@ fn as_program() {
     });
 }
 
-fn hasty() -> Options {
+fn hasty() -> ConnectionConfig {
     let mut config = Config::new();
-    config.frame_time_max = Some(DEADLINE);
-    config.message_bytes_max = 32 << 20;
-    config.outbox_bytes_max = 64 << 20;
-    let mut options = Options::from(config);
-    options.queue_bytes_max = 256 << 20;
+    config.timeouts.message_timeout = Some(DEADLINE);
+    config.limits.max_message_bytes = 32 << 20;
+    config.limits.max_outbox_bytes = 64 << 20;
+    let mut options = ConnectionConfig::from(config);
+    options.max_queued_bytes = 256 << 20;
     options
 }
 
 /// Hasty only where it writes.
-fn hasty_writer() -> Options {
+fn hasty_writer() -> ConnectionConfig {
     let mut options = hasty();
-    options.config.frame_time_max = None;
-    options.config.write_time_max = Some(DEADLINE);
+    options.config.timeouts.message_timeout = None;
+    options.config.timeouts.write_timeout = Some(DEADLINE);
     options
 }
 
-fn hasty_websocket() -> Options {
-    let mut route = WebSocketOptions::server();
+fn hasty_websocket() -> ConnectionConfig {
+    let mut route = WebSocketConfig::server();
     let mut keep_alive = KeepAliveConfig::new();
     keep_alive.ping_interval = Some(DEADLINE);
-    keep_alive.pong_time_max = Some(DEADLINE);
+    keep_alive.pong_timeout = Some(DEADLINE);
     route.rules.keep_alive = keep_alive;
     hasty().with_websocket(route)
 }
 
-fn hasty_http() -> HttpOptions {
-    let mut options = HttpOptions::from(hasty());
-    options.rules.first_byte_time_max = DEADLINE;
-    options.rules.header_time_max = DEADLINE;
-    options.rules.body_time_max = DEADLINE;
-    options.rules.idle_time_max = DEADLINE;
+fn hasty_http() -> HttpConfig {
+    let mut options = HttpConfig::from(hasty());
+    options.rules.first_byte_timeout = DEADLINE;
+    options.rules.header_timeout = DEADLINE;
+    options.rules.body_timeout = DEADLINE;
+    options.rules.idle_timeout = DEADLINE;
     options
 }
 
@@ -252,7 +252,7 @@ fn room_that_was_made_while_the_process_was_stopped_counts() {
 
 /// Drives `PEER client`, whose call has a second.
 fn calling(runtime: &str, url: &str) -> Program {
-    let limit = "message_bytes_max=33554432";
+    let limit = "max_message_bytes=33554432";
     let words = ["--runtime", runtime, "--limit", limit, "client", url];
     let mut client = Program::start("as_program", &words);
     client.send("{\"op\":\"call\",\"method\":\"m\",\"timeout_ms\":1000}\n");

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use antiphon::{BinaryMessages, Config, Framing};
-use antiphon_net::Options;
-use antiphon_net::websocket::WebSocketOptions;
+use antiphon_net::ConnectionConfig;
+use antiphon_net::websocket::WebSocketConfig;
 use antiphon_regressions::LONG;
 use antiphon_regressions::served::{EVERYWHERE, Listener, On, Served};
 
@@ -56,7 +56,7 @@ fn read_head(stream: &mut TcpStream) -> String {
 }
 
 fn serve_websocket(on: On, config: Config) -> Served {
-    let options = Options::from(config).with_websocket(WebSocketOptions::server());
+    let options = ConnectionConfig::from(config).with_websocket(WebSocketConfig::server());
     Served::start(on, Listener::Tcp(options))
 }
 
@@ -76,7 +76,7 @@ const ANSWER: &[u8] = br#"{"jsonrpc":"2.0","result":["\u00e4"],"id":1}"#;
 fn json_in_a_binary_frame_was_closed_with_1003_under_ethereum_and_lsp() {
     for on in EVERYWHERE {
         let mut wanted = Config::new();
-        wanted.binary = BinaryMessages::AsText;
+        wanted.dialect.binary = BinaryMessages::AsText;
         for config in [Config::ethereum(), Config::lsp(), wanted] {
             let server = serve_websocket(on, config);
             let mut stream = open_websocket(&server);
@@ -149,7 +149,7 @@ const STREAMS: [Framing; 4] = [
 fn a_browsers_post_to_a_plain_listener_ran_its_body_line_by_line() {
     for on in EVERYWHERE {
         for framing in STREAMS {
-            let options = Options::from(Config::new().with_framing(framing));
+            let options = ConnectionConfig::from(Config::new().framing(framing));
             let server = Served::start(on, Listener::Tcp(options));
             for request in [
                 browsers_post("/"),
@@ -176,7 +176,7 @@ fn a_browsers_post_to_a_plain_listener_ran_its_body_line_by_line() {
 fn an_http_request_to_a_unix_socket_ran_its_body_line_by_line() {
     for on in EVERYWHERE {
         for framing in STREAMS {
-            let options = Options::from(Config::new().with_framing(framing));
+            let options = ConnectionConfig::from(Config::new().framing(framing));
             let server = Served::start(on, Listener::Unix(options));
             let stream =
                 std::os::unix::net::UnixStream::connect(server.path()).expect("it listens");
@@ -207,7 +207,7 @@ fn json_is_read_at_once_and_http_is_let_in_where_the_knob_is_off() {
                 "Content-Length: 37\r\n\r\n{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":1}",
             ),
         ] {
-            let options = Options::from(Config::new().with_framing(framing));
+            let options = ConnectionConfig::from(Config::new().framing(framing));
             let server = Served::start(on, Listener::Tcp(options));
             for step in [1, 4096] {
                 let mut stream = connect(&server);
@@ -220,7 +220,7 @@ fn json_is_read_at_once_and_http_is_let_in_where_the_knob_is_off() {
             assert_eq!(server.ran(), 2, "{on:?} {framing:?}");
         }
         // Garbage that is no request line is answered as ever.
-        let mut options = Options::from(Config::new());
+        let mut options = ConnectionConfig::from(Config::new());
         let server = Served::start(on, Listener::Tcp(options.clone()));
         let mut stream = connect(&server);
         stream.write_all(b"POST is no JSON\n").expect("sent");
@@ -299,8 +299,8 @@ fn a_connection_beyond_the_limit_of_an_http_server_was_reset_without_a_word() {
 #[test]
 fn a_connection_beyond_any_other_limit_was_closed_and_nobody_was_told() {
     for on in EVERYWHERE {
-        let options = Options::from(Config::new());
-        let websocket = options.clone().with_websocket(WebSocketOptions::server());
+        let options = ConnectionConfig::from(Config::new());
+        let websocket = options.clone().with_websocket(WebSocketConfig::server());
         for listener in [
             Listener::Tcp(options.clone()),
             Listener::Tcp(websocket),

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{CloseReason, Config, Framing, OwnedNotification};
+use antiphon_net::{ConnectionConfig, Request, Responder};
 use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive_on, sleep_until};
-use antiphon_net::{Options, Request, Responder};
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{Executor, Tasks};
 use antiphon_peer::on_threads::Threads;
@@ -63,7 +63,7 @@ impl antiphon_net::Service for Exits {
 }
 
 fn serve_until_exit(runtime: &str) -> u8 {
-    let mut options = Options::from(Config::lsp());
+    let mut options = ConnectionConfig::from(Config::lsp());
     // Where it is waited for, this is seen.
     options.linger = 2 * LONG;
     let executor = Runtime::named(runtime).expect("a runtime").start();
@@ -98,12 +98,12 @@ fn a_server_on_standard_streams_leaves_at_once_while_its_client_keeps_its_end_op
     });
 }
 
-fn small(framing: Framing) -> Options {
+fn small(framing: Framing) -> ConnectionConfig {
     let mut config = Config::new();
     config.framing = framing;
-    config.outbox_bytes_soft = 1 << 20;
-    config.outbox_bytes_max = 4 << 20;
-    let mut options = Options::from(config);
+    config.limits.soft_max_outbox_bytes = 1 << 20;
+    config.limits.max_outbox_bytes = 4 << 20;
+    let mut options = ConnectionConfig::from(config);
     options.linger = Duration::from_millis(500);
     options
 }
@@ -146,9 +146,9 @@ fn serve_small(runtime: &str, framing: Framing) -> u8 {
 
 /// Writes until the other side resets the connection or takes nothing for too long. Says how much was taken, and whether
 /// it was a reset.
-fn flood(stream: &mut TcpStream, piece: &[u8], bytes_max: u64) -> (u64, io::Result<()>) {
+fn flood(stream: &mut TcpStream, piece: &[u8], max_bytes: u64) -> (u64, io::Result<()>) {
     let mut taken = 0;
-    while taken < bytes_max {
+    while taken < max_bytes {
         match stream.write(piece) {
             Ok(n) => taken += n as u64,
             Err(error) => return (taken, Err(error)),
@@ -379,7 +379,12 @@ const A_WHILE: Duration = Duration::from_millis(20);
 /// Serves the board over a link in the background.
 fn serve_board(link: Link, board: &Board, runtime: &SharedRuntime) {
     let service = Arc::new(board.clone());
-    let (peer, driver) = drive_on(link, Options::from(Config::new()), service, runtime);
+    let (peer, driver) = drive_on(
+        link,
+        ConnectionConfig::from(Config::new()),
+        service,
+        runtime,
+    );
     runtime.spawn(Box::pin(async {
         drop(driver.await);
         drop(peer);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use antiphon::{AcpVersion, Config, McpRevision};
-use antiphon_net::Options;
+use antiphon_net::ConnectionConfig;
 use antiphon_regressions::LONG;
 use antiphon_regressions::board::{Server, request};
 use antiphon_regressions::served::{EVERYWHERE, On};
@@ -23,10 +23,10 @@ const SOON: Duration = Duration::from_secs(15);
 #[test]
 fn a_handler_learnt_nothing_for_thirty_seconds_after_its_peer_had_gone() {
     for config in [Config::lsp(), Config::mcp(McpRevision::V2025_11_25)] {
-        let config = config.with_framing(antiphon::Framing::Newline);
+        let config = config.framing(antiphon::Framing::Newline);
         for on in EVERYWHERE {
             assert!(SOON < LONG);
-            let server = Server::start(on, Options::from(config));
+            let server = Server::start(on, ConnectionConfig::from(config));
             let mut peer = server.connect();
             peer.send_line(&request("slow", 1));
             server.board.wait_note("slow", 1);
@@ -43,7 +43,7 @@ fn a_handler_learnt_nothing_for_thirty_seconds_after_its_peer_had_gone() {
 fn a_handler_that_is_done_within_the_drain_is_answered_after_the_end_of_input() {
     for on in EVERYWHERE {
         let config = Config::mcp(McpRevision::V2025_11_25);
-        let server = Server::start(on, Options::from(config));
+        let server = Server::start(on, ConnectionConfig::from(config));
         let mut peer = server.connect();
         peer.send_line(&request("slow", 1));
         server.board.wait_note("slow", 1);
@@ -59,7 +59,7 @@ fn a_handler_that_is_done_within_the_drain_is_answered_after_the_end_of_input() 
 fn a_cancelled_handler_was_left_running_and_its_request_unanswered() {
     for on in EVERYWHERE {
         let config = Config::acp(AcpVersion::V1);
-        let server = Server::start(on, Options::from(config));
+        let server = Server::start(on, ConnectionConfig::from(config));
         let mut peer = server.connect();
         peer.send_line(&request("slow", 1));
         server.board.wait_note("slow", 1);
@@ -78,7 +78,7 @@ fn a_cancelled_handler_was_left_running_and_its_request_unanswered() {
 fn a_reset_was_no_news_to_a_handler() {
     for on in EVERYWHERE {
         // By default a drain takes 30 s.
-        let server = Server::start(on, Options::from(Config::new()));
+        let server = Server::start(on, ConnectionConfig::from(Config::new()));
         let mut peer = server.connect();
         peer.send_line(&request("slow", 1));
         server.board.wait_note("slow", 1);
@@ -95,7 +95,7 @@ fn a_reset_was_no_news_to_a_handler() {
 fn under_mcp_a_cancelled_request_was_answered_with_an_error_for_the_handler() {
     for on in EVERYWHERE {
         let config = Config::mcp(McpRevision::V2025_11_25);
-        let server = Server::start(on, Options::from(config));
+        let server = Server::start(on, ConnectionConfig::from(config));
         let mut peer = server.connect();
         peer.send_line(&request("answers when cancelled", 1));
         server.board.wait_note("begun", 1);

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, McpRevision, ReconnectStrategy, SendError};
-use antiphon_net::{ClientOptions, Options, Request, Responder};
+use antiphon_net::{ConnectionConfig, ReconnectConfig, Request, Responder};
 use antiphon_regressions::{LONG, Rt};
 use futures_util::FutureExt;
 use serde::{Serialize, Serializer};
@@ -36,12 +36,12 @@ impl antiphon_net::Service for Numbers {
     }
 }
 
-fn two_connections() -> ClientOptions {
-    let mut client = ClientOptions::default();
+fn two_connections() -> ReconnectConfig {
+    let mut client = ReconnectConfig::default();
     client.connections = 2;
     client.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_millis(1),
-        attempts_max: 3,
+        max_attempts: 3,
     };
     client
 }
@@ -92,7 +92,7 @@ fn two_connections_of_one_client_both_had_the_number_0_in_tasks() {
                     kept.lock().unwrap().push(far);
                     Box::pin(ready(io::Result::Ok(antiphon_net::Link::new(near))))
                 };
-                let options = Options::from(Config::new());
+                let options = ConnectionConfig::from(Config::new());
                 let client = antiphon_net::Client::start(
                     connect,
                     two_connections(),
@@ -164,7 +164,7 @@ fn a_peer_used_inside_its_own_batch_hung_the_thread() {
             rt.run(|runtime| async move {
                 let (near, _far) = antiphon_net::duplex(4096);
                 let link = antiphon_net::Link::new(near);
-                let options = Options::from(Config::new());
+                let options = ConnectionConfig::from(Config::new());
                 let (peer, _driver) = antiphon_net::drive_on(link, options, Arc::new(()), &runtime);
                 let batch = peer.batch(|batch| {
                     peer.try_notify("inside", ())?;
@@ -301,7 +301,7 @@ fn an_answer_after_a_silent_cancel_was_not_open_in_tasks() {
             use antiphon_net::Io as _;
             let (mut near, far) = antiphon_net::duplex(4096);
             let link = antiphon_net::Link::new(far);
-            let options = Options::from(Config::mcp(McpRevision::V2025_06_18));
+            let options = ConnectionConfig::from(Config::mcp(McpRevision::V2025_06_18));
             let service = Arc::new(Late(tell));
             let (_peer, driver) = antiphon_net::drive_on(link, options, service, &runtime);
             runtime.spawn(Box::pin(driver.map(drop)));

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use antiphon::Config;
-use antiphon_net::http::{Cors, Endpoint, HttpOptions};
-use antiphon_net::websocket::WebSocketOptions;
-use antiphon_net::{Context, Options};
+use antiphon_net::http::{Cors, Endpoint, HttpConfig};
+use antiphon_net::websocket::WebSocketConfig;
+use antiphon_net::{ConnectionConfig, Context};
 use antiphon_regressions::LONG;
 use antiphon_regressions::served::{EVERYWHERE, Listener, On, Served};
 use antiphon_stress::Rt;
@@ -65,7 +65,7 @@ fn post(headers: &str) -> String {
     )
 }
 
-fn serve_http(on: On, options: impl Into<HttpOptions>) -> Served {
+fn serve_http(on: On, options: impl Into<HttpConfig>) -> Served {
     Served::start(on, Listener::Http(Box::new(options.into())))
 }
 
@@ -123,7 +123,7 @@ fn a_browsers_post_without_a_type_was_answered_200_and_had_run() {
 // USE-07 SEC-08
 #[test]
 fn an_allowed_origin_works_preflight_included_and_no_other_does() {
-    let mut options = HttpOptions::from(Config::new());
+    let mut options = HttpConfig::from(Config::new());
     options.rules.origins.push("http://app.example".into());
     options.rules.cors = Some(Cors::new());
     let from = |origin: &str, lines: &str| post(&format!("Host: a\r\nOrigin: {origin}\r\n{lines}"));
@@ -167,7 +167,7 @@ fn an_allowed_origin_works_preflight_included_and_no_other_does() {
 // USE-07
 #[test]
 fn an_endpoint_in_a_framework_answered_an_evil_origin_without_asking_its_rules() {
-    let mut options = HttpOptions::from(Config::new());
+    let mut options = HttpConfig::from(Config::new());
     options.rules.origins.push("http://app.example".into());
     options.rules.cors = Some(Cors::new());
     for rt in [Rt::Tokio, Rt::TokioLocal, Rt::Smol, Rt::AsyncStd] {
@@ -343,7 +343,8 @@ fn a_handshake_with_a_header_twice_or_with_a_body_was_accepted() {
         ),
     ];
     for on in EVERYWHERE {
-        let options = Options::from(Config::new()).with_websocket(WebSocketOptions::server());
+        let options =
+            ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
         let server = Served::start(on, Listener::Tcp(options));
         expect(&server, &cases, &on);
         assert_eq!(server.ran(), 0);

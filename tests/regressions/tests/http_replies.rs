@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use antiphon::Config;
-use antiphon_net::http::{HttpCallError, HttpClientOptions};
-use antiphon_net::websocket::{WebSocketEnd, WebSocketOptions};
+use antiphon_net::http::{HttpCallError, HttpClientConfig};
+use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// The status line after the version, further headers, and the body of one reply.
@@ -50,11 +50,11 @@ struct Ended {
     heads: Vec<Head>,
 }
 
-/// Options with a hook, and what the hook was given.
-fn hooked(config: Config) -> (HttpClientOptions, Arc<Mutex<Vec<Head>>>) {
+/// ConnectionConfig with a hook, and what the hook was given.
+fn hooked(config: Config) -> (HttpClientConfig, Arc<Mutex<Vec<Head>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let taken = Arc::clone(&heads);
-    let options = HttpClientOptions::from(config).with_on_reply(move |reply| {
+    let options = HttpClientConfig::from(config).with_on_reply(move |reply| {
         let named = ["retry-after", "x-session"].iter();
         let header = named.filter_map(|name| reply.headers.get(name)).next();
         let mut heads = taken.lock().expect("no panic");
@@ -216,7 +216,7 @@ fn refused(rt: Option<Rt>, reply: &'static [u8]) -> std::io::Error {
         // The client knows that this is all.
         let _ = socket.read_to_end(&mut Vec::new());
     });
-    let websocket = WebSocketOptions::client(&url).expect("a URL");
+    let websocket = WebSocketConfig::client(&url).expect("a URL");
     let config = Config::new();
     let connected = match rt {
         None => antiphon_blocking::websocket::connect(websocket, config, ()).map(drop),

@@ -1,15 +1,15 @@
 //! The order in which messages are begun, whatever waits.
 
 use antiphon::Config;
-use antiphon_net::{Options, Pool};
+use antiphon_net::{ConnectionConfig, Pool};
 use antiphon_regressions::board::{Server, notification, request};
 use antiphon_regressions::served::{EVERYWHERE, On};
 
-/// Options under which as many requests run at once, as tasks and as threads.
-fn running_max(config: Config, handlers_max: usize) -> Options {
-    let mut options = Options::from(config);
-    options.handlers_max = handlers_max;
-    options.pool = Pool::new(handlers_max, 1024);
+/// ConnectionConfig under which as many requests run at once, as tasks and as threads.
+fn max_running(config: Config, max_running_requests: usize) -> ConnectionConfig {
+    let mut options = ConnectionConfig::from(config);
+    options.max_running_requests = max_running_requests;
+    options.pool = Pool::new(max_running_requests, 1024);
     options
 }
 
@@ -27,7 +27,7 @@ const PARSE_ERROR: &str =
 fn a_notification_overtook_a_request_that_waited_for_a_place() {
     for on in EVERYWHERE {
         for running in [1, 64] {
-            let server = Server::start(on, running_max(Config::new(), running));
+            let server = Server::start(on, max_running(Config::new(), running));
             let mut peer = server.connect();
             peer.send_line(&request("then", 1000));
             let mut lines = [peer.line(), peer.line()];
@@ -63,7 +63,7 @@ fn a_notification_overtook_a_request_that_waited_for_a_place() {
 #[test]
 fn the_answer_that_a_handler_awaits_waited_behind_requests_without_a_place() {
     for on in EVERYWHERE {
-        let server = Server::start(on, running_max(Config::new(), 1));
+        let server = Server::start(on, max_running(Config::new(), 1));
         let mut peer = server.connect();
         peer.send_line(&request("asks", 1));
         let call = peer.line();
@@ -84,7 +84,7 @@ fn the_answer_that_a_handler_awaits_waited_behind_requests_without_a_place() {
 #[test]
 fn a_request_cancelled_while_it_waits_for_a_place_never_begins() {
     for on in EVERYWHERE {
-        let server = Server::start(on, running_max(Config::acp(antiphon::AcpVersion::V1), 1));
+        let server = Server::start(on, max_running(Config::acp(antiphon::AcpVersion::V1), 1));
         let mut peer = server.connect();
         peer.send_line(&request("slow", 1));
         server.board.wait_note("slow", 1);

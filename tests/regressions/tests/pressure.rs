@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_net::Options;
-use antiphon_net::websocket::WebSocketOptions;
+use antiphon_net::ConnectionConfig;
+use antiphon_net::websocket::WebSocketConfig;
 use antiphon_regressions::board::{Server, notification, request};
 use antiphon_regressions::frames::{OPENING, PING, PONG, TEXT, masked, read, read_head};
 use antiphon_regressions::raw::Raw;
@@ -17,9 +17,9 @@ use antiphon_regressions::served::EVERYWHERE;
 
 const KIB: usize = 1024;
 
-fn options(queue_bytes_max: usize) -> Options {
-    let mut options = Options::from(Config::new());
-    options.queue_bytes_max = queue_bytes_max;
+fn options(max_queued_bytes: usize) -> ConnectionConfig {
+    let mut options = ConnectionConfig::from(Config::new());
+    options.max_queued_bytes = max_queued_bytes;
     options
 }
 
@@ -68,9 +68,9 @@ fn wait_stalled(sent: &AtomicUsize, sending: &JoinHandle<()>) {
 #[test]
 fn notifications_behind_a_slow_one_were_dropped() {
     for on in EVERYWHERE {
-        for messages_max in [16_384, 3] {
+        for max_messages in [16_384, 3] {
             let mut options = options(64 * KIB);
-            options.queue_messages_max = messages_max;
+            options.max_queued_messages = max_messages;
             let server = Server::start(on, options);
             let mut peer = server.connect();
             peer.send_line(&notification("slowly"));
@@ -156,7 +156,7 @@ fn with_a_call_open_the_queue_ran_over_without_a_word() {
 #[test]
 fn pings_that_came_while_reading_was_paused_are_answered_afterwards() {
     for on in EVERYWHERE {
-        let options = options(64 * KIB).with_websocket(WebSocketOptions::server());
+        let options = options(64 * KIB).with_websocket(WebSocketConfig::server());
         let server = Server::start(on, options);
         let mut peer = Raw::connect(server.address());
         peer.send(OPENING);

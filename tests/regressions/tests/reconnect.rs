@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use antiphon::{Config, LinkState, ReconnectStrategy};
-use antiphon_net::{Client, ClientOptions, Connecting, Options, SharedRuntime};
+use antiphon::{Config, ConnectionState, ReconnectStrategy};
+use antiphon_net::{Client, Connecting, ConnectionConfig, ReconnectConfig, SharedRuntime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// How many attempts follow a failed connection, in every test here.
 const ATTEMPTS: u32 = 4;
 
 /// A client that has seen so many connections open does not give up.
-const CONNECTIONS_MAX: u32 = 50;
+const MAX_CONNECTIONS: u32 = 50;
 
 /// A TCP server that does the same with every connection.
 struct Server {
@@ -69,8 +69,8 @@ fn nobody() -> SocketAddr {
         .unwrap()
 }
 
-fn keeping() -> ClientOptions {
-    let mut options = ClientOptions::default();
+fn keeping() -> ReconnectConfig {
+    let mut options = ReconnectConfig::default();
     let (first, longest) = (Duration::from_millis(20), Duration::from_millis(40));
     options.reconnect = ReconnectStrategy::backoff(first, longest, ATTEMPTS);
     options
@@ -80,8 +80,8 @@ fn keep(
     _: Rt,
     runtime: &SharedRuntime,
     address: SocketAddr,
-    keeping: ClientOptions,
-    options: impl Into<Options>,
+    keeping: ReconnectConfig,
+    options: impl Into<ConnectionConfig>,
 ) -> Client {
     let connect = move || -> Connecting { Box::pin(antiphon_net::Link::tcp(address)) };
     Client::start(connect, keeping, options.into(), (), runtime).unwrap()
@@ -89,8 +89,8 @@ fn keep(
 
 fn keep_on_threads(
     address: SocketAddr,
-    keeping: ClientOptions,
-    options: impl Into<Options>,
+    keeping: ReconnectConfig,
+    options: impl Into<ConnectionConfig>,
 ) -> antiphon_blocking::Client {
     let connect = move || antiphon_blocking::Link::tcp(address);
     antiphon_blocking::Client::start(connect, keeping, options, || ()).unwrap()
@@ -98,7 +98,7 @@ fn keep_on_threads(
 
 /// Waits until the client has given up, and gives what it says then.
 async fn given_up(client: &Client) -> String {
-    for _ in 0..CONNECTIONS_MAX {
+    for _ in 0..MAX_CONNECTIONS {
         match client.wait_open(LONG).await {
             Ok(peer) => drop(peer.wait_closed(LONG).await.expect("it ends")),
             Err(error) => return error.to_string(),
@@ -108,7 +108,7 @@ async fn given_up(client: &Client) -> String {
 }
 
 fn given_up_on_threads(client: &antiphon_blocking::Client) -> String {
-    for _ in 0..CONNECTIONS_MAX {
+    for _ in 0..MAX_CONNECTIONS {
         match client.wait_open(LONG) {
             Ok(peer) => drop(peer.wait_closed(LONG).expect("it ends")),
             Err(error) => return error.to_string(),
@@ -122,10 +122,10 @@ fn given_up_on_threads(client: &antiphon_blocking::Client) -> String {
 struct Changes(Arc<Mutex<Vec<Change>>>);
 
 /// A state, and the error that led to it.
-type Change = (LinkState, Option<String>);
+type Change = (ConnectionState, Option<String>);
 
 impl Changes {
-    fn watch(&self, options: &mut ClientOptions) {
+    fn watch(&self, options: &mut ReconnectConfig) {
         let seen = Arc::clone(&self.0);
         options.on_change = Some(Arc::new(move |change| {
             assert_eq!(change.connection, 0);
@@ -137,12 +137,18 @@ impl Changes {
     /// Each connection that was lost has a cause with this word in it.
     fn assert_all_lost_with(&self, word: &str) {
         let seen = self.0.lock().unwrap();
-        let lost = seen.iter().filter(|(state, _)| *state == LinkState::Closed);
+        let lost = seen
+            .iter()
+            .filter(|(state, _)| *state == ConnectionState::Closed);
         // A caller who waits is woken a moment before the last one is told.
         assert!(lost.count() >= ATTEMPTS as usize);
         for (state, error) in &*seen {
             let is_told = error.as_ref().is_some_and(|error| error.contains(word));
-            assert_eq!(is_told, *state == LinkState::Closed, "{state} {error:?}");
+            assert_eq!(
+                is_told,
+                *state == ConnectionState::Closed,
+                "{state} {error:?}"
+            );
         }
     }
 }
@@ -273,9 +279,9 @@ fn refuse(_: usize, mut stream: TcpStream) {
     stream.write_all(refusal).unwrap();
 }
 
-fn over_websocket(address: SocketAddr) -> Options {
-    let there = antiphon_net::websocket::WebSocketOptions::client(&format!("ws://{address}/"));
-    Options::from(Config::new()).with_websocket(there.unwrap())
+fn over_websocket(address: SocketAddr) -> ConnectionConfig {
+    let there = antiphon_net::websocket::WebSocketConfig::client(&format!("ws://{address}/"));
+    ConnectionConfig::from(Config::new()).with_websocket(there.unwrap())
 }
 
 // USE-24 USE-18

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_net::{Options, Pool, Report, Request, Responder, WhenFull};
+use antiphon_net::{ConnectionConfig, Pool, Report, Request, Responder, WhenFull};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// Does wrong what the method says, and passes on what is reported.
@@ -155,10 +155,10 @@ impl antiphon_blocking::Service for OnThreads {
 fn nobody_was_told_which_request_was_refused() {
     use antiphon_blocking::{Link, connect};
     let (told, reports) = channel();
-    let mut options = Options::from(Config::new());
+    let mut options = ConnectionConfig::from(Config::new());
     options.pool = Pool::new(1, 0);
     options.when_full = WhenFull::Drop;
-    options.queue_bytes_max = 1000;
+    options.max_queued_bytes = 1000;
     let (near, far) = Link::pair();
     let _server = connect(far, options, OnThreads(told)).expect("a thread");
     let peer = connect(near, Config::new(), ()).expect("a thread");

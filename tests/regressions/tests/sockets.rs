@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_async_std::websocket::WebSocketOptions;
+use antiphon_async_std::websocket::WebSocketConfig;
 use antiphon_net::{Peer, Request, Responder, Service, SharedRuntime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use socket2::SockRef;
@@ -101,10 +101,10 @@ fn websocket_sockets_are_without_keep_alive(rt: Rt) {
         with_adapter!(rt, adapter, {
             let server = adapter::TcpServer::bind("127.0.0.1:0").await.unwrap();
             let address = server.local_addr();
-            let options = adapter::Options::from(Config::new());
-            let route = WebSocketOptions::server();
+            let options = adapter::ConnectionConfig::from(Config::new());
+            let route = WebSocketConfig::server();
             let _running = server.start(options.with_websocket(route), |_| Yes);
-            let there = WebSocketOptions::client(&format!("ws://{address}/")).unwrap();
+            let there = WebSocketConfig::client(&format!("ws://{address}/")).unwrap();
             let connected = adapter::websocket::connect(there, Config::new(), ());
             let peer = connected.await.unwrap();
             assert!(peer.call::<bool>("m", ()).await.unwrap());
@@ -131,7 +131,7 @@ fn http_sockets_are_without_keep_alive(rt: Rt) {
 // USE-23
 #[test]
 fn sockets_are_without_keep_alive_on_threads() {
-    use antiphon_blocking::{Link, Options, TcpServer, connect, websocket};
+    use antiphon_blocking::{ConnectionConfig, Link, TcpServer, connect, websocket};
     let server = TcpServer::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let running = server.start(Config::new(), |_| Yes).unwrap();
@@ -142,9 +142,9 @@ fn sockets_are_without_keep_alive_on_threads() {
 
     let server = TcpServer::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    let options = Options::from(Config::new()).with_websocket(WebSocketOptions::server());
+    let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
     let running = server.start(options, |_| Yes).unwrap();
-    let there = WebSocketOptions::client(&format!("ws://{address}/")).unwrap();
+    let there = WebSocketConfig::client(&format!("ws://{address}/")).unwrap();
     let peer = websocket::connect(there, Config::new(), ()).unwrap();
     assert!(peer.call::<bool>("m", ()).unwrap());
     assert_both_ends_keep_alive(address);

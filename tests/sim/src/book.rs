@@ -109,7 +109,7 @@ pub enum Told {
     /// The answer to the call with this id: its bytes, and whether it is an error.
     Response(String, usize, bool),
     /// An answer with this id that fits nothing.
-    Stray(Option<String>),
+    UnmatchedResponse(Option<String>),
     /// A cancel.
     Cancel,
     /// One item that was refused or malformed.
@@ -408,7 +408,7 @@ impl Book {
         let fits = match told {
             Told::Request(id, method, mark) => {
                 // 1.0 marks a notification by a null id, and some dialects answer even that.
-                let null = id == "null" && config.v1_null_id == antiphon::V1NullId::Answer;
+                let null = id == "null" && config.dialect.v1_null_id == antiphon::V1NullId::Answer;
                 let is_request =
                     item.kind == ItemKind::Request || item.kind == ItemKind::Notification && null;
                 let same = is_request && item.method == *method;
@@ -435,7 +435,7 @@ impl Book {
                 }
                 is_answer
             }
-            Told::Stray(id) => is_answer && item.id == *id,
+            Told::UnmatchedResponse(id) => is_answer && item.id == *id,
             Told::Cancel => {
                 item.kind == ItemKind::Notification
                     && Some(&item.method[..]) == receive_method(config)
@@ -532,12 +532,12 @@ fn is_null(item: &Item) -> bool {
 
 /// The method by which this end tells that it gave a call up.
 pub fn cancel_method(config: &Config) -> Option<&'static str> {
-    method_of(config.cancel_send)
+    method_of(config.dialect.cancel_send)
 }
 
 /// The method that this end takes for a cancel.
 pub fn receive_method(config: &Config) -> Option<&'static str> {
-    method_of(config.cancel_receive)
+    method_of(config.dialect.cancel_receive)
 }
 
 fn method_of(style: antiphon::CancelStyle) -> Option<&'static str> {

@@ -22,7 +22,7 @@ pub enum Check {
     OutputValid,
     /// Memory stays below `memory_bytes_max_for` (4).
     Memory,
-    /// Nothing is taken from the stream beyond what `input_bytes_max` allows to stay (4).
+    /// Nothing is taken from the stream beyond what `max_input_bytes` allows to stay (4).
     InputProgress,
     /// No call times out before its deadline (9).
     NotEarly,

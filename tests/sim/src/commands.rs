@@ -36,7 +36,7 @@ impl World {
         let mark = self.mark();
         let named = self.rng.chance(20);
         let (end, counts) = (&mut self.links[e / 2].ends[e % 2], &mut self.counts);
-        let is_v1 = end.config.version == antiphon::VersionPolicy::V1Only;
+        let is_v1 = end.config.dialect.version == antiphon::VersionPolicy::V1Only;
         if named && !is_v1 {
             let text = format!("{{\"n\": {mark},\"x\":\"{}\"}}", "}".repeat(size));
             let params = Json::parse_str(&text).expect("params are JSON");
@@ -171,7 +171,7 @@ impl World {
         match result {
             Ok(true) => {
                 end.lane(before, None)?;
-                let scheme = end.config.id_scheme;
+                let scheme = end.config.dialect.id_scheme;
                 let entry = |(mark, call): &(u64, Option<CallId>)| {
                     (call.map(|call| spelled(scheme, call.number())), *mark)
                 };
@@ -262,8 +262,8 @@ impl World {
         }
         let which = self.rng.below(7);
         let end = self.end(e);
-        let is_v1 = end.config.version == antiphon::VersionPolicy::V1Only;
-        let too_large = "z".repeat(end.config.outbox_bytes_max + 1);
+        let is_v1 = end.config.dialect.version == antiphon::VersionPolicy::V1Only;
+        let too_large = "z".repeat(end.config.limits.max_outbox_bytes + 1);
         let named = Json::parse_str("{\"a\":1}").expect("it is JSON");
         match which {
             0 => self.refused_call(e, None, " ", &[1]),

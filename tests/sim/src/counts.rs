@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use antiphon::{
     CloseReason, Closed, ConnectionError, FramingError, InvalidReason, MalformedCause,
-    RefusedCause, SendError, StrayKind, SyntaxErrorKind,
+    RefusedCause, SendError, SyntaxErrorKind, UnmatchedKind,
 };
 
 /// From this many seeds on, something that never occurred fails the run.
@@ -390,12 +390,12 @@ pub fn refused(cause: RefusedCause) -> &'static str {
 }
 
 /// The name of a stray.
-pub fn stray(kind: &StrayKind<'_>) -> &'static str {
+pub fn stray(kind: &UnmatchedKind<'_>) -> &'static str {
     match kind {
-        StrayKind::Late(_) => "stray: late",
-        StrayKind::Unknown(_) => "stray: unknown",
-        StrayKind::NullId(_) => "stray: null id",
-        StrayKind::Cancel => "stray: cancel",
+        UnmatchedKind::Late(_) => "stray: late",
+        UnmatchedKind::Unknown(_) => "stray: unknown",
+        UnmatchedKind::NullId(_) => "stray: null id",
+        UnmatchedKind::Cancel => "stray: cancel",
         _ => "stray: unnamed",
     }
 }

@@ -9,7 +9,7 @@ use crate::plant::Plant;
 use crate::world::{Split, World};
 
 /// More events than any message here can cause.
-const EVENTS_MAX: usize = 20_000;
+const MAX_EVENTS: usize = 20_000;
 
 impl World {
     /// Lets up to `most` of the bytes that have arrived reach an end.
@@ -95,7 +95,7 @@ impl World {
 
     fn deliver_message(&mut self, e: usize, bytes: &[u8]) -> Checked {
         self.arrive(e, bytes.len());
-        let limit = self.end(e).config.message_bytes_max;
+        let limit = self.end(e).config.limits.max_message_bytes;
         let mut input = match bytes.len() > limit && self.rng.chance(50) {
             true => {
                 self.fault("fault: oversized for the transport");
@@ -108,7 +108,7 @@ impl World {
         while let Some(event) = self.end(e).run(|conn| conn.poll_event(&mut input)) {
             self.handle(e, event)?;
             events += 1;
-            Check::NoPanic.that(events < EVENTS_MAX, || "events without end".into())?;
+            Check::NoPanic.that(events < MAX_EVENTS, || "events without end".into())?;
         }
         self.end(e).check_drained()
     }
@@ -149,11 +149,11 @@ impl World {
             };
             self.handle(e, event)?;
             events += 1;
-            Check::NoPanic.that(events < EVENTS_MAX, || "events without end".into())?;
+            Check::NoPanic.that(events < MAX_EVENTS, || "events without end".into())?;
         };
         let consumed = input.consumed();
         buffer.consume(consumed);
-        let (left, mut room) = (buffer.len(), buffer.capacity_max());
+        let (left, mut room) = (buffer.len(), buffer.max_capacity());
         if self.options.plant == Some(Plant::BufferSmall) {
             room /= 8;
         }
@@ -175,7 +175,7 @@ impl World {
             Event::Cancelled(_) => 3,
             Event::Malformed(_) => 4,
             Event::Refused(_) => 5,
-            Event::Stray(_) => 6,
+            Event::UnmatchedResponse(_) => 6,
             _ => 7,
         };
         self.trace.mix(kind);

@@ -58,9 +58,11 @@ impl End {
                 let mark = params.and_then(|params| skim::mark(params.as_bytes()));
                 let method = notification.method.to_string();
                 self.release(notification.method);
-                if self.config.v1_null_id == antiphon::V1NullId::AckAllNull && !self.honest_peer {
+                if self.config.dialect.v1_null_id == antiphon::V1NullId::AckAllNull
+                    && !self.honest_peer
+                {
                     self.book.excused += 1;
-                } else if self.config.v1_null_id == antiphon::V1NullId::AckAllNull {
+                } else if self.config.dialect.v1_null_id == antiphon::V1NullId::AckAllNull {
                     self.acknowledged(notification.origin.batch_index.is_some());
                 }
                 self.tell(&Told::Notification(method, mark))?;
@@ -113,7 +115,7 @@ impl End {
                 let in_batch = malformed.origin.batch_index.is_some();
                 if let Some(code) = malformed.answered {
                     counts.add(counts::code(code));
-                    let id = match self.config.invalid_request_id {
+                    let id = match self.config.dialect.invalid_request_id {
                         antiphon::InvalidRequestId::AlwaysNull => None,
                         _ => malformed.id,
                     };
@@ -129,10 +131,11 @@ impl End {
                 let in_batch = refused.origin.batch_index.is_some();
                 if let Some(code) = refused.answered {
                     counts.add(counts::code(code));
-                    let too_long = |id: &Id<'_>| id.text().len() > self.config.id_bytes_max;
-                    let unsaid = |id: &Id<'_>| id.is_null() && !self.config.null_ids;
+                    let too_long = |id: &Id<'_>| id.text().len() > self.config.limits.max_id_bytes;
+                    let unsaid = |id: &Id<'_>| id.is_null() && !self.config.dialect.null_ids;
                     let id = refused.id.filter(|id| !too_long(id) && !unsaid(id));
-                    let first = self.config.limit_errors == antiphon::LimitErrors::FirstCall;
+                    let first =
+                        self.config.dialect.limit_errors == antiphon::LimitErrors::FirstCall;
                     let is_long = matches!(refused.cause, RefusedCause::BatchTooLong { .. });
                     if is_long && first {
                         self.owed_by_the_core(WantedId::Any, code, true);
@@ -149,10 +152,10 @@ impl End {
                 })?;
                 Ok(Seen::Other)
             }
-            Event::Stray(stray) => {
+            Event::UnmatchedResponse(stray) => {
                 counts.add("event: stray");
                 counts.add(counts::stray(&stray.kind));
-                let is_cancel = matches!(stray.kind, antiphon::StrayKind::Cancel);
+                let is_cancel = matches!(stray.kind, antiphon::UnmatchedKind::Cancel);
                 let id = stray.id.map(|id| id.text().to_string());
                 self.release(stray.kind);
                 if is_cancel && !self.honest_peer {
@@ -161,7 +164,7 @@ impl End {
                 let told = if is_cancel {
                     Told::Cancel
                 } else {
-                    Told::Stray(id)
+                    Told::UnmatchedResponse(id)
                 };
                 self.tell(&told)?;
                 Ok(Seen::Other)
@@ -185,7 +188,7 @@ impl End {
 
     /// How an id comes back: byte for byte, but for braces where the dialect has none in strings.
     pub(crate) fn echo(&self, id: &str) -> WantedId {
-        WantedId::Exact(match self.config.escape_braces {
+        WantedId::Exact(match self.config.dialect.escape_braces {
             true => id.replace('{', "\\u007b").replace('}', "\\u007d"),
             false => id.to_string(),
         })
@@ -249,7 +252,7 @@ impl End {
                         call.deadline
                     )
                 })?;
-                if self.config.cancel_on_timeout {
+                if self.config.dialect.cancel_on_timeout {
                     self.book.cancels.push(call.id.clone());
                 }
                 ("outcome: timed out", Settled::TimedOut, None)

@@ -94,7 +94,7 @@ impl End {
         let mut end = Self {
             conn: Connection::new(config),
             config,
-            buffer: ReadBuffer::new(config.input_bytes_max()),
+            buffer: ReadBuffer::new(config.max_input_bytes()),
             book: Book::default(),
             observer: Observer::new(config.framing),
             held: Vec::new(),
@@ -187,11 +187,11 @@ impl End {
     /// Whether calls and notifications have to be refused for want of room, and were or were not.
     pub fn lane(&self, before: State, error: Option<&SendError>) -> Checked {
         let waiting = before.queued - before.done;
-        let is_above = waiting > self.config.outbox_bytes_soft as u64;
+        let is_above = waiting > self.config.limits.soft_max_outbox_bytes as u64;
         let is_full = error == Some(&SendError::Full);
         let is_accepted = error.is_none();
         Check::ResponseLane.that((is_above || !is_full) && !(is_above && is_accepted), || {
-            let soft = self.config.outbox_bytes_soft;
+            let soft = self.config.limits.soft_max_outbox_bytes;
             format!("{waiting} bytes wait, {soft} may, and a call got {error:?}")
         })
     }
@@ -234,7 +234,7 @@ impl End {
             }
         };
         let id = id.map_or_else(
-            || spelled(self.config.id_scheme, call.number()),
+            || spelled(self.config.dialect.id_scheme, call.number()),
             str::to_string,
         );
         self.book.said.push_back(Said::One(Some(id.clone()), mark));
@@ -283,7 +283,7 @@ impl End {
         } = held;
         let key = token.key();
         let before = self.state();
-        let full = before.queued - before.done > self.config.outbox_bytes_soft as u64;
+        let full = before.queued - before.done > self.config.limits.soft_max_outbox_bytes as u64;
         let (kind, result) = match answer {
             Ok(result) => (ItemKind::Ok, self.run(|conn| conn.respond(token, result))),
             Err(error) => {

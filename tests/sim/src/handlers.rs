@@ -110,7 +110,7 @@ impl World {
             }
             21 => {
                 self.counts.add("handler: too large");
-                let size = self.end(e).config.outbox_bytes_max + 10;
+                let size = self.end(e).config.limits.max_outbox_bytes + 10;
                 self.answer_sized(e, held, size)
             }
             22 => {
@@ -313,7 +313,7 @@ impl World {
         if end.book.debts.contains_key(&key) && self.rng.chance(50) {
             self.counts.add("handler: cancelled code");
             let Held { token, .. } = end.held.swap_remove(at);
-            let code = match end.config.cancel_answer {
+            let code = match end.config.dialect.cancel_answer {
                 antiphon::CancelAnswer::Lsp => -32800,
                 _ => -32001,
             };

@@ -104,7 +104,7 @@ impl Hostile {
     /// A whole message, single or batch, and how many unforeseen answers it may cause.
     fn text(&mut self, rng: &mut Rng, config: &Config, mark: u64) -> (String, u32) {
         if rng.chance(18) {
-            let items = rng.size(0, config.batch_items_max + 2);
+            let items = rng.size(0, config.limits.max_batch_items + 2);
             let mut excused = 0;
             let mut texts = Vec::new();
             for n in 0..items {
@@ -246,7 +246,7 @@ impl Hostile {
 
     fn broken_call(&mut self, rng: &mut Rng, config: &Config, mark: u64) -> String {
         let id = self.id(rng);
-        let deep = usize::from(config.depth_max) + 1;
+        let deep = usize::from(config.limits.max_depth) + 1;
         match rng.below(14) {
             0 => "7".into(),
             1 => "[]".into(),
@@ -268,13 +268,13 @@ impl Hostile {
             // Names that nobody may have.
             _ => format!(
                 "{{\"jsonrpc\":\"2.0\",\"method\":\"{}\"}}",
-                "m".repeat(config.method_bytes_max + 1)
+                "m".repeat(config.limits.max_method_bytes + 1)
             ),
         }
     }
 
     fn cancel(&mut self, rng: &mut Rng, config: &Config) -> String {
-        let (method, member) = match config.cancel_receive {
+        let (method, member) = match config.dialect.cancel_receive {
             antiphon::CancelStyle::Mcp => ("notifications/cancelled", "requestId"),
             antiphon::CancelStyle::Acp => ("$/cancel_request", "requestId"),
             _ => ("$/cancelRequest", "id"),
@@ -327,7 +327,7 @@ impl Hostile {
 
     /// A frame that cannot be cut, or is larger than allowed.
     fn broken_frame(&mut self, rng: &mut Rng, config: &Config) -> Saying {
-        let too_large = "x".repeat(config.message_bytes_max + rng.size(1, 300));
+        let too_large = "x".repeat(config.limits.max_message_bytes + rng.size(1, 300));
         let text = format!(
             "{{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[\"{too_large}\"],\"id\":1}}"
         );
@@ -354,7 +354,7 @@ impl Hostile {
     fn flood(&mut self, rng: &mut Rng, config: &Config, mark: u64) -> Saying {
         let mut bytes = Vec::new();
         if self.framing == Framing::Messages {
-            let many = vec!["1"; config.batch_items_max];
+            let many = vec!["1"; config.limits.max_batch_items];
             bytes = format!("[{}]", many.join(",")).into_bytes();
         } else {
             let kind = rng.below(3);

@@ -18,7 +18,7 @@ use antiphon_sim::counts::{Counts, SEEDS_ENFORCED};
 use antiphon_sim::healing::LIVENESS_NANOS;
 use antiphon_sim::plant::Plant;
 use antiphon_sim::run::{self, Failure, Report};
-use antiphon_sim::world::Options;
+use antiphon_sim::world::ConnectionConfig;
 
 /// Fewer steps than this in the average seed prove too little.
 const STEPS_AVERAGE_MIN: u64 = 300;
@@ -28,7 +28,7 @@ struct Arguments {
     seeds: u64,
     first: u64,
     threads: u64,
-    options: Options,
+    options: ConnectionConfig,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -37,7 +37,7 @@ fn arguments() -> Result<Arguments, String> {
         seeds: 1000,
         first: 0,
         threads: 1,
-        options: Options::default(),
+        options: ConnectionConfig::default(),
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn one(seed: u64, options: Options) -> ExitCode {
+fn one(seed: u64, options: ConnectionConfig) -> ExitCode {
     match run::run(seed, options) {
         Ok(report) => {
             println!(

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::checks::{Broken, Check};
 use crate::counts::Counts;
 use crate::plant::Plant;
-use crate::world::{Options, World};
+use crate::world::{ConnectionConfig, World};
 
 /// What a run has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) fn at_step(steps: u64) {
 ///
 /// # Errors
 /// The invariant that broke, and where.
-pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
+pub fn run(seed: u64, options: ConnectionConfig) -> Result<Report, Failure> {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(seed, options);
         if options.plant == Some(Plant::Leftover) {
@@ -77,17 +77,18 @@ pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
 }
 
 /// Makes a failing run small: fewer steps, fewer kinds of action, the same check broken.
-pub fn shrink(failure: &Failure, options: Options) -> (Options, Failure) {
+pub fn shrink(failure: &Failure, options: ConnectionConfig) -> (ConnectionConfig, Failure) {
     let (mut best, mut least) = (options, failure.clone());
-    let attempt = |candidate: Options, best: &mut Options, least: &mut Failure| {
-        if let Err(found) = run(failure.seed, candidate) {
-            if found.broken.check == failure.broken.check {
-                (*best, *least) = (candidate, found);
-                return true;
+    let attempt =
+        |candidate: ConnectionConfig, best: &mut ConnectionConfig, least: &mut Failure| {
+            if let Err(found) = run(failure.seed, candidate) {
+                if found.broken.check == failure.broken.check {
+                    (*best, *least) = (candidate, found);
+                    return true;
+                }
             }
-        }
-        false
-    };
+            false
+        };
     for bit in 0..24 {
         let mut candidate = best;
         candidate.without |= 1 << bit;
@@ -107,7 +108,7 @@ pub fn shrink(failure: &Failure, options: Options) -> (Options, Failure) {
 }
 
 /// The command that runs a seed again, just so.
-pub fn command(seed: u64, options: Options) -> String {
+pub fn command(seed: u64, options: ConnectionConfig) -> String {
     let mut command = format!("cargo run --release -p antiphon-sim -- --seed {seed}");
     if let Some(steps) = options.steps {
         command += &format!(" --steps {steps}");

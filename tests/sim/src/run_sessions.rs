@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use antiphon_sim::sessions::{
-    BOUND_NANOS, Counts, Failure, Options, Plant, Report, SEEDS_ENFORCED, command, run, shrink,
+    BOUND_NANOS, ConnectionConfig, Counts, Failure, Plant, Report, SEEDS_ENFORCED, command, run,
+    shrink,
 };
 
 struct Arguments {
@@ -15,7 +16,7 @@ struct Arguments {
     seeds: u64,
     first: u64,
     threads: u64,
-    options: Options,
+    options: ConnectionConfig,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -24,7 +25,7 @@ fn arguments() -> Result<Arguments, String> {
         seeds: 1000,
         first: 0,
         threads: 1,
-        options: Options::default(),
+        options: ConnectionConfig::default(),
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {

@@ -42,7 +42,7 @@ pub fn pair(rng: &mut Rng, connection: u32) -> Pair {
     }
     // Sometimes they do not quite agree.
     if rng.chance(6) {
-        ends[1].version = rng.pick(&[
+        ends[1].dialect.version = rng.pick(&[
             VersionPolicy::V2Only,
             VersionPolicy::V1AndV2,
             VersionPolicy::V1Only,
@@ -60,9 +60,9 @@ pub fn pair(rng: &mut Rng, connection: u32) -> Pair {
 fn dialect(rng: &mut Rng) -> Config {
     match rng.below(14) {
         0 => Config::strict(),
-        1 => Config::strict().with_framing(Framing::ContentLength),
-        2 => Config::strict().with_framing(Framing::Concatenated),
-        3 => Config::strict().with_framing(Framing::Messages),
+        1 => Config::strict().framing(Framing::ContentLength),
+        2 => Config::strict().framing(Framing::Concatenated),
+        3 => Config::strict().framing(Framing::Messages),
         4 => Config::v1(),
         5 => Config::mixed(),
         6 => Config::lsp(),
@@ -96,83 +96,84 @@ fn limits(rng: &mut Rng) -> Limits {
 
 /// Small limits, so that they are met often.
 fn limit(rng: &mut Rng, config: &mut Config, limits: Limits) {
-    config.message_bytes_max = limits.message;
-    config.header_bytes_max = rng.pick(&[48, 64, 200]);
-    config.depth_max = rng.pick(&[4, 16, 128]);
-    config.batch_items_max = limits.items;
-    config.batch_calls_max = limits.items + usize::from(rng.chance(20));
-    config.batch_reply_bytes_max = rng.pick(&[200, 600, 2000]);
-    config.id_bytes_max = rng.pick(&[12, 64]);
-    config.method_bytes_max = rng.pick(&[24, 200]);
-    config.error_data_bytes_max = rng.pick(&[16, 300]);
-    config.calls_max = rng.pick(&[1, 2, 4, 16, 100]);
-    config.requests_max = rng.pick(&[1, 2, 4, 16]);
-    config.outbox_bytes_soft = rng.pick(&[0, 200, 1000, 3000]);
-    config.outbox_bytes_max = config.outbox_bytes_soft + rng.pick(&[600, 2000, 8000]);
+    config.limits.max_message_bytes = limits.message;
+    config.limits.max_header_bytes = rng.pick(&[48, 64, 200]);
+    config.limits.max_depth = rng.pick(&[4, 16, 128]);
+    config.limits.max_batch_items = limits.items;
+    config.limits.max_batch_calls = limits.items + usize::from(rng.chance(20));
+    config.limits.max_batch_reply_bytes = rng.pick(&[200, 600, 2000]);
+    config.limits.max_id_bytes = rng.pick(&[12, 64]);
+    config.limits.max_method_bytes = rng.pick(&[24, 200]);
+    config.limits.max_error_data_bytes = rng.pick(&[16, 300]);
+    config.limits.max_open_calls = rng.pick(&[1, 2, 4, 16, 100]);
+    config.limits.max_open_requests = rng.pick(&[1, 2, 4, 16]);
+    config.limits.soft_max_outbox_bytes = rng.pick(&[0, 200, 1000, 3000]);
+    config.limits.max_outbox_bytes =
+        config.limits.soft_max_outbox_bytes + rng.pick(&[600, 2000, 8000]);
     if rng.chance(10) {
-        config.strays_max = rng.below(3);
+        config.limits.max_unmatched_responses = rng.below(3);
     }
     if rng.chance(10) {
-        config.malformed_max = rng.below(3);
+        config.limits.max_malformed_messages = rng.below(3);
     }
     let span = |rng: &mut Rng| {
         let millis = rng.pick(&[100, 500, 2000, 10_000]);
         (!rng.chance(20)).then(|| Duration::from_millis(millis))
     };
-    config.frame_time_max = span(rng);
-    config.write_time_max = span(rng);
-    config.drain_time_max = span(rng);
+    config.timeouts.message_timeout = span(rng);
+    config.timeouts.write_timeout = span(rng);
+    config.timeouts.drain_timeout = span(rng);
 }
 
 /// Everything else that an end may have its own opinion about.
 fn knobs(rng: &mut Rng, config: &mut Config) {
     if rng.chance(30) {
-        config.duplicate_ids = DuplicateIds::Reject;
+        config.dialect.duplicate_ids = DuplicateIds::Reject;
     }
     if rng.chance(20) {
-        config.null_ids = false;
+        config.dialect.null_ids = false;
     }
     if rng.chance(20) {
-        config.invalid_request_id = InvalidRequestId::AlwaysNull;
+        config.dialect.invalid_request_id = InvalidRequestId::AlwaysNull;
     }
     if rng.chance(20) {
-        config.unknown_id = UnknownId::Omit;
+        config.dialect.unknown_id = UnknownId::Omit;
     }
-    config.null_id_error = rng.pick(&[
+    config.dialect.null_id_error = rng.pick(&[
         NullIdError::Report,
         NullIdError::Report,
         NullIdError::FailSole,
         NullIdError::FailAll,
     ]);
     if rng.chance(30) {
-        config.batch_order = BatchOrder::Completion;
+        config.dialect.batch_order = BatchOrder::Completion;
     }
     if rng.chance(30) {
-        config.limit_errors = rng.pick(&[LimitErrors::Standard, LimitErrors::FirstCall]);
+        config.dialect.limit_errors = rng.pick(&[LimitErrors::Standard, LimitErrors::FirstCall]);
     }
     if rng.chance(20) {
-        config.error_profile = ErrorProfile::WebSocketDraft;
+        config.dialect.error_profile = ErrorProfile::WebSocketDraft;
     }
     if rng.chance(20) {
-        config.check_app_codes = true;
+        config.dialect.check_app_codes = true;
     }
-    config.echo_method_names = rng.chance(30);
-    config.allow_null_id = rng.chance(20);
-    if rng.chance(40) && config.cancel_send == CancelStyle::None {
-        config.cancel_send = CancelStyle::Lsp;
+    config.dialect.echo_method_names = rng.chance(30);
+    config.dialect.allow_null_id = rng.chance(20);
+    if rng.chance(40) && config.dialect.cancel_send == CancelStyle::None {
+        config.dialect.cancel_send = CancelStyle::Lsp;
     }
     if rng.chance(30) {
-        config.cancel_answer = rng.pick(&[
+        config.dialect.cancel_answer = rng.pick(&[
             CancelAnswer::RequestCancelled,
             CancelAnswer::Lsp,
             CancelAnswer::Silent,
         ]);
     }
-    config.cancel_on_timeout = rng.chance(30);
+    config.dialect.cancel_on_timeout = rng.chance(30);
     if rng.chance(10) {
-        config.cancel_match = CancelMatch::ExactThenText;
+        config.dialect.cancel_match = CancelMatch::ExactThenText;
     }
-    config.id_scheme = match rng.below(6) {
+    config.dialect.id_scheme = match rng.below(6) {
         0 => IdScheme::Prefixed("srv-"),
         1 => IdScheme::Uuid(*b"0123456789"),
         _ => IdScheme::Sequential,
@@ -183,12 +184,12 @@ fn knobs(rng: &mut Rng, config: &mut Config) {
         _ => 1,
     };
     if rng.chance(20) {
-        config.escape_braces = true;
+        config.dialect.escape_braces = true;
     }
     if rng.chance(15) {
-        config.v1_in_batch = false;
+        config.dialect.v1_in_batch = false;
     }
-    if config.version != VersionPolicy::V2Only && rng.chance(30) {
-        config.v1_null_id = rng.pick(&[V1NullId::AckAllNull, V1NullId::Silent]);
+    if config.dialect.version != VersionPolicy::V2Only && rng.chance(30) {
+        config.dialect.v1_null_id = rng.pick(&[V1NullId::AckAllNull, V1NullId::Silent]);
     }
 }

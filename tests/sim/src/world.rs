@@ -35,7 +35,7 @@ pub enum Split {
 
 /// How a run is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ConnectionConfig {
     /// Steps of the safety phase; by chance if none.
     pub steps: Option<u64>,
     /// Actions that are never taken, by their bit.
@@ -48,7 +48,7 @@ pub struct Options {
     pub trace: bool,
 }
 
-impl Default for Options {
+impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             steps: None,
@@ -83,7 +83,7 @@ pub struct World {
     /// Chance that decides nothing but how input is split.
     pub split_rng: Rng,
     /// How the run is made.
-    pub options: Options,
+    pub options: ConnectionConfig,
     /// The present, in nanoseconds.
     pub now: u64,
     /// The links.
@@ -107,7 +107,7 @@ pub struct World {
 
 impl World {
     /// The world that follows from a seed.
-    pub fn new(seed: u64, options: Options) -> Self {
+    pub fn new(seed: u64, options: ConnectionConfig) -> Self {
         let mut rng = Rng::new(seed, 1);
         let links = rng.size(2, 8);
         let star = rng.chance(50);

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use antiphon_sim::sessions::{
-    BOUND_NANOS, Check, Counts, Options, Plant, Report, SEEDS_ENFORCED, command, run,
+    BOUND_NANOS, Check, ConnectionConfig, Counts, Plant, Report, SEEDS_ENFORCED, command, run,
 };
 
 /// So many seeds at most until a planted fault is found.
@@ -25,13 +25,13 @@ fn thousands_of_seeds_hold_every_invariant_of_sessions_and_meet_everything() {
                     if seed >= SEEDS_ENFORCED {
                         return;
                     }
-                    match run(seed, Options::default()) {
+                    match run(seed, ConnectionConfig::default()) {
                         Ok(report) => reports.lock().unwrap().push(report),
                         Err(failure) => failures.lock().unwrap().push(format!(
                             "seed {seed}, step {}: {}\n    {}",
                             failure.step,
                             failure.broken,
-                            command(seed, Options::default())
+                            command(seed, ConnectionConfig::default())
                         )),
                     }
                 }
@@ -61,17 +61,17 @@ fn thousands_of_seeds_hold_every_invariant_of_sessions_and_meet_everything() {
 #[test]
 fn the_same_seed_gives_the_same_sessions() {
     for seed in 0..100 {
-        let first = run(seed, Options::default()).unwrap();
-        let second = run(seed, Options::default()).unwrap();
+        let first = run(seed, ConnectionConfig::default()).unwrap();
+        let second = run(seed, ConnectionConfig::default()).unwrap();
         assert_eq!(first, second, "seed {seed}");
     }
 }
 
 /// How many seeds it took until a planted fault broke its check, and what broke before.
 fn find(plant: Plant) -> (Option<u64>, BTreeMap<Check, u64>) {
-    let options = Options {
+    let options = ConnectionConfig {
         plant: Some(plant),
-        ..Options::default()
+        ..ConnectionConfig::default()
     };
     let mut others = BTreeMap::new();
     for seed in 0..SEEDS_PLANTED {

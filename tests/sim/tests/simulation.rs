@@ -10,7 +10,7 @@ use antiphon_sim::counts::{Counts, SEEDS_ENFORCED};
 use antiphon_sim::healing::LIVENESS_NANOS;
 use antiphon_sim::plant::Plant;
 use antiphon_sim::run::{Report, command, run};
-use antiphon_sim::world::{Options, Split};
+use antiphon_sim::world::{ConnectionConfig, Split};
 
 const SEEDS: u64 = 2 * SEEDS_ENFORCED;
 /// So many seeds at most until a planted fault is found.
@@ -30,13 +30,13 @@ fn thousands_of_seeds_hold_every_invariant_and_meet_everything() {
                     if seed >= SEEDS {
                         return;
                     }
-                    match run(seed, Options::default()) {
+                    match run(seed, ConnectionConfig::default()) {
                         Ok(report) => reports.lock().unwrap().push(report),
                         Err(failure) => failures.lock().unwrap().push(format!(
                             "seed {seed}, step {}: {}\n    {}",
                             failure.step,
                             failure.broken,
-                            command(seed, Options::default())
+                            command(seed, ConnectionConfig::default())
                         )),
                     }
                 }
@@ -68,8 +68,8 @@ fn thousands_of_seeds_hold_every_invariant_and_meet_everything() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..100 {
-        let first = run(seed, Options::default()).unwrap();
-        let second = run(seed, Options::default()).unwrap();
+        let first = run(seed, ConnectionConfig::default()).unwrap();
+        let second = run(seed, ConnectionConfig::default()).unwrap();
         assert_eq!(first, second, "seed {seed}");
     }
 }
@@ -77,10 +77,10 @@ fn the_same_seed_gives_the_same_run() {
 /// The hashes of a seed under each way to split the input.
 fn split(seed: u64, plant: Option<Plant>) -> [u64; 3] {
     [Split::Whole, Split::Bytes, Split::Pieces].map(|split| {
-        let options = Options {
+        let options = ConnectionConfig {
             split,
             plant,
-            ..Options::default()
+            ..ConnectionConfig::default()
         };
         run(seed, options)
             .unwrap_or_else(|failure| panic!("seed {seed}, {split:?}: {}", failure.broken))
@@ -99,9 +99,9 @@ fn however_the_input_is_split_the_run_is_the_same() {
 
 /// How many seeds it took until a planted fault broke its check, and what broke before.
 fn find(plant: Plant) -> (Option<u64>, BTreeMap<Check, u64>) {
-    let options = Options {
+    let options = ConnectionConfig {
         plant: Some(plant),
-        ..Options::default()
+        ..ConnectionConfig::default()
     };
     let mut others = BTreeMap::new();
     for seed in 0..SEEDS_PLANTED {

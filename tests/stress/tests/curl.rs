@@ -4,7 +4,7 @@ use std::process::Command;
 
 use antiphon::http::{Cors, HttpRules, Statuses};
 use antiphon::{Config, ErrorObject};
-use antiphon_net::http::HttpOptions;
+use antiphon_net::http::HttpConfig;
 use antiphon_net::{Peer, Request, Responder, Service};
 use antiphon_tokio::TcpServer;
 
@@ -68,7 +68,7 @@ fn curl_sees_the_status_of_everything() {
         for rules in [rules, by_code] {
             let server = TcpServer::bind("127.0.0.1:0").await.unwrap();
             urls.push(format!("http://{}/rpc", server.local_addr()));
-            let options = HttpOptions::new(Config::new()).with_rules(rules);
+            let options = HttpConfig::new(Config::new()).with_rules(rules);
             running.push(server.start_http(options, Calculator));
         }
         let by_code = urls.pop().unwrap();

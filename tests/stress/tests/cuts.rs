@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 
 use antiphon::{Config, ErrorObject, OwnedNotification};
 use antiphon_net::{
-    CallError, Duplex, Io, Link, Options, Peer, Request, Responder, Service, SharedRuntime,
-    drive_on, duplex,
+    CallError, ConnectionConfig, Duplex, Io, Link, Peer, Request, Responder, Service,
+    SharedRuntime, drive_on, duplex,
 };
 use antiphon_stress::{Alloc, Rt, held};
 use futures_util::future::{join, join3};
@@ -190,7 +190,7 @@ async fn run(runtime: &SharedRuntime, plan: Plan, is_slow: bool, stop_at: Option
     let (near, far) = duplex(1 << 16);
     let near = Cut::new(near, plan, is_slow);
     let (read, written) = (Arc::clone(&near.read), Arc::clone(&near.written));
-    let mut options = Options::new(Config::new());
+    let mut options = ConnectionConfig::new(Config::new());
     options.linger = std::time::Duration::from_millis(1);
     let (peer, near) = drive_on(Link::new(near), options.clone(), Arc::new(Echo), runtime);
     let (back, far) = drive_on(Link::new(far), options, Arc::new(Echo), runtime);

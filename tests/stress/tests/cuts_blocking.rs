@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::{Config, ErrorObject, OwnedNotification};
-use antiphon_blocking::{CallError, Link, Options, Peer, Request, Responder, Service, duplex};
+use antiphon_blocking::{
+    CallError, ConnectionConfig, Link, Peer, Request, Responder, Service, duplex,
+};
 use antiphon_stress::{Alloc, LONG, held};
 
 #[global_allocator]
@@ -159,7 +161,7 @@ fn run(plan: Plan) -> (Vec<Result<String, CallError>>, u64, u64) {
         left: write_left,
         count: Arc::clone(&written),
     };
-    let mut options = Options::new(Config::new());
+    let mut options = ConnectionConfig::new(Config::new());
     options.linger = Duration::from_millis(1);
     let link = Link::new(reader, writer).with_hang_up(hang_up);
     let peer = antiphon_blocking::connect(link, options.clone(), Echo).unwrap();

@@ -11,8 +11,8 @@ use std::thread;
 
 use antiphon::{CloseReason, Config, OwnedNotification};
 use antiphon_net::{
-    Duplex, Io, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime, drive_on,
-    duplex,
+    ConnectionConfig, Duplex, Io, Link, Peer, Report, Request, Responder, Service, SharedRuntime,
+    drive_on, duplex,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use serde::{Serialize, Serializer};
@@ -168,7 +168,7 @@ impl Serialize for Bad {
 }
 
 fn start<S: Service>(runtime: &SharedRuntime, io: impl Io, service: S) -> Peer {
-    let options = Options::new(Config::new());
+    let options = ConnectionConfig::new(Config::new());
     let (peer, driver) = drive_on(Link::new(io), options, Arc::new(service), runtime);
     runtime.spawn(Box::pin(async { drop(driver.await) }));
     peer
@@ -312,7 +312,7 @@ impl Service for Plain {
 fn a_request_and_a_call_take_few_locks() {
     Rt::TokioLocal.run(|runtime| async move {
         let (near, mut far) = duplex(4096);
-        let options = Options::new(Config::new());
+        let options = ConnectionConfig::new(Config::new());
         let (peer, mut driver) = drive_on(Link::new(near), options, Arc::new(Plain), &runtime);
         let session = Arc::clone(peer.session());
         // The first polls tell the service that the connection is open.

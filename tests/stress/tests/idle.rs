@@ -9,18 +9,18 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_net::Options;
+use antiphon_net::ConnectionConfig;
 use antiphon_stress::{LONG, Rt};
 
 /// How many connections are wanted, and how much each may cost over tokio TCP, in bytes.
 const WANTED: usize = 10_000;
-const BYTES_MAX: usize = 6 * 1024;
+const MAX_BYTES: usize = 6 * 1024;
 
 /// How many the blocking adapter is given: each has four threads.
 const WANTED_BLOCKING: usize = 2_000;
 
-fn options() -> Options {
-    Options::new(Config::new())
+fn options() -> ConnectionConfig {
+    ConnectionConfig::new(Config::new())
 }
 
 /// The server: prints its address, and then the number of its connections for every line it reads.
@@ -38,7 +38,7 @@ fn serve(kind: &str) {
         "blocking" => {
             let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
             print(server.local_addr().unwrap());
-            let server = server.with_connections_max(usize::MAX);
+            let server = server.max_connections(usize::MAX);
             let running = server.start(options(), |_| ()).unwrap();
             tell(&|| running.connections());
         }
@@ -53,7 +53,7 @@ fn serve(kind: &str) {
                     .await
                     .unwrap();
                 print(server.local_addr());
-                let server = server.with_connections_max(usize::MAX);
+                let server = server.max_connections(usize::MAX);
                 server.start(options_of(kind), |_| ())
             });
             tell(&|| running.connections());
@@ -64,7 +64,7 @@ fn serve(kind: &str) {
                     .await
                     .unwrap();
                 print(server.local_addr());
-                let server = server.with_connections_max(usize::MAX);
+                let server = server.max_connections(usize::MAX);
                 server.start(options_of(kind), |_| ())
             });
             tell(&|| running.connections());
@@ -73,10 +73,10 @@ fn serve(kind: &str) {
     }
 }
 
-fn options_of(kind: &str) -> Options {
+fn options_of(kind: &str) -> ConnectionConfig {
     let mut options = options();
     if kind.ends_with("-ws") {
-        options = options.with_websocket(antiphon_tokio::websocket::WebSocketOptions::server());
+        options = options.with_websocket(antiphon_tokio::websocket::WebSocketConfig::server());
     }
     options
 }
@@ -215,8 +215,8 @@ fn idle_connections_cost_little() {
         println!("{kind}: {open} idle connections, {each} bytes resident each");
         assert!(open >= 500, "too few to say anything");
         assert!(
-            kind != "tokio" || each <= BYTES_MAX,
-            "{each} bytes are more than {BYTES_MAX}"
+            kind != "tokio" || each <= MAX_BYTES,
+            "{each} bytes are more than {MAX_BYTES}"
         );
     }
 }

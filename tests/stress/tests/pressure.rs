@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use antiphon::{CloseReason, Closed, Config, OwnedNotification};
 use antiphon_net::{
-    CallError, Driver, Link, Options, Peer, Report, Request, Responder, Service, SharedRuntime,
-    cancelled, drive_on, duplex, sleep_until,
+    CallError, ConnectionConfig, Driver, Link, Peer, Report, Request, Responder, Service,
+    SharedRuntime, cancelled, drive_on, duplex, sleep_until,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use futures_util::future::{join_all, join3};
@@ -43,8 +43,8 @@ async fn eventually(runtime: &SharedRuntime, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn options(config: Config) -> Options {
-    let mut options = Options::new(config);
+fn options(config: Config) -> ConnectionConfig {
+    let mut options = ConnectionConfig::new(config);
     options.linger = Duration::from_millis(20);
     options
 }
@@ -53,8 +53,8 @@ fn options(config: Config) -> Options {
 fn pair<A: Service, B: Service>(
     runtime: &SharedRuntime,
     room: usize,
-    (near_options, near): (Options, A),
-    (far_options, far): (Options, B),
+    (near_options, near): (ConnectionConfig, A),
+    (far_options, far): (ConnectionConfig, B),
 ) -> (Peer, Peer) {
     let (here, there) = duplex(room);
     let near = spawn(
@@ -134,7 +134,7 @@ impl Service for Server {
     }
 }
 
-fn server() -> (Options, Arc<Server>) {
+fn server() -> (ConnectionConfig, Arc<Server>) {
     (options(Config::new()), Arc::default())
 }
 
@@ -161,7 +161,7 @@ fn a_reader_that_stops_is_given_up(rt: Rt) {
     rt.run(|runtime| async move {
         let (here, there) = duplex(64);
         let mut config = Config::new();
-        config.write_time_max = Some(Duration::from_millis(50));
+        config.timeouts.write_timeout = Some(Duration::from_millis(50));
         let service = Arc::<Server>::default();
         let (peer, driver) = drive_on(
             Link::new(here),
@@ -217,7 +217,7 @@ fn sixty_four_handlers_may_all_call_back_at_once(rt: Rt) {
 fn beyond_the_limit_requests_are_refused_and_answers_still_flow(rt: Rt) {
     rt.run(|runtime| async move {
         let mut config = Config::new();
-        config.requests_max = 80;
+        config.limits.max_open_requests = 80;
         let (near, far) = pair(
             &runtime,
             4096,
@@ -243,7 +243,7 @@ fn beyond_the_limit_requests_are_refused_and_answers_still_flow(rt: Rt) {
 fn handlers_beyond_the_limit_wait_and_so_does_what_came_behind_them(rt: Rt) {
     rt.run(|runtime| async move {
         let mut far = options(Config::lsp());
-        far.handlers_max = 2;
+        far.max_running_requests = 2;
         let service = Arc::<Server>::default();
         let near = (options(Config::lsp()), ());
         let (near, _far) = pair(&runtime, 4096, near, (far, Arc::clone(&service)));
@@ -322,7 +322,7 @@ fn an_answer_after_the_close_is_refused_and_harmless(rt: Rt) {
     rt.run(|runtime| async move {
         let hands = Arc::new(Hands(Default::default()));
         let mut config = Config::new();
-        config.drain_time_max = Some(Duration::from_millis(50));
+        config.timeouts.drain_timeout = Some(Duration::from_millis(50));
         let far = (options(config), Arc::clone(&hands));
         let (near, far) = pair(&runtime, 4096, server(), far);
         let call = near.start_call("m", (), None).await.unwrap();

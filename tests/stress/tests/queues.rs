@@ -8,8 +8,8 @@ use std::thread;
 
 use antiphon::{Config, IdScheme};
 use antiphon_net::{
-    Link, Messages, Options, Peer, Queue, QueueTransport, Report, Request, Responder, Service,
-    drive_on,
+    ConnectionConfig, Link, Messages, Peer, Queue, QueueTransport, Report, Request, Responder,
+    Service, drive_on,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 
@@ -33,7 +33,7 @@ fn a_call_goes_through_two_queues(rt: Rt) {
         let (requests, responses) = (Queue::new(4), Queue::new(4));
         let server = QueueTransport::new(requests.clone(), responses.clone()).owning();
         let client = QueueTransport::new(responses, requests).owning();
-        let options = Options::new(Config::new());
+        let options = ConnectionConfig::new(Config::new());
         let server = drive_on(
             Link::messages(server),
             options.clone(),
@@ -106,7 +106,7 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
     rt.run(|runtime| async move {
         let (requests, responses) = (Queue::new(64), Queue::new(64));
         let server = QueueTransport::new(requests.clone(), responses.clone());
-        let options = Options::new(Config::new());
+        let options = ConnectionConfig::new(Config::new());
         let (_server, driver) = drive_on(
             Link::messages(server),
             options.clone(),
@@ -126,7 +126,7 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
         let mut peers = Vec::new();
         for (seen, prefix) in seen.into_iter().zip(["a-", "b-"]) {
             let mut options = options.clone();
-            options.config.id_scheme = IdScheme::Prefixed(prefix);
+            options.config.dialect.id_scheme = IdScheme::Prefixed(prefix);
             let publish = requests.clone();
             let reports = Arc::<Reports>::default();
             let transport = Shared(QueueTransport::new(seen, publish));

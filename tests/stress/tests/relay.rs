@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon::{Config, KeepAliveConfig, LinkState, ReconnectStrategy};
-use antiphon_blocking::websocket::WebSocketOptions;
-use antiphon_blocking::{CallError, ClientOptions, Options, Request, Responder};
+use antiphon::{Config, ConnectionState, KeepAliveConfig, ReconnectStrategy};
+use antiphon_blocking::websocket::WebSocketConfig;
+use antiphon_blocking::{CallError, ConnectionConfig, ReconnectConfig, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 /// How often each client is cut off.
@@ -57,14 +57,14 @@ impl Harm {
 
     /// Bytes over a stream, or messages over a WebSocket that pings: who is silent for 20 ms and
     /// then does not answer for 30 is gone.
-    fn options(self, websocket: Option<WebSocketOptions>) -> Options {
-        let options = Options::from(Config::new());
+    fn options(self, websocket: Option<WebSocketConfig>) -> ConnectionConfig {
+        let options = ConnectionConfig::from(Config::new());
         match websocket {
             Some(mut websocket) if self == Self::Silence => {
                 let mut keep_alive = KeepAliveConfig::new();
-                keep_alive.connect_time_max = Some(Duration::from_millis(500));
+                keep_alive.connect_timeout = Some(Duration::from_millis(500));
                 keep_alive.ping_interval = Some(Duration::from_millis(20));
-                keep_alive.pong_time_max = Some(Duration::from_millis(30));
+                keep_alive.pong_timeout = Some(Duration::from_millis(30));
                 websocket.rules.keep_alive = keep_alive;
                 options.with_websocket(websocket)
             }
@@ -72,9 +72,9 @@ impl Harm {
         }
     }
 
-    fn client(self, address: SocketAddr) -> Options {
+    fn client(self, address: SocketAddr) -> ConnectionConfig {
         self.options(Some(
-            WebSocketOptions::client(&format!("ws://{address}/")).unwrap(),
+            WebSocketConfig::client(&format!("ws://{address}/")).unwrap(),
         ))
     }
 }
@@ -190,15 +190,15 @@ fn forward(relay: &Relay, mut from: TcpStream, mut to: TcpStream, mut left: u64,
     let _ = to.shutdown(Shutdown::Both);
 }
 
-fn client_options() -> ClientOptions {
-    let mut client = ClientOptions::default();
+fn client_options() -> ReconnectConfig {
+    let mut client = ReconnectConfig::default();
     client.connections = 3;
-    client.waiting_max = CALLERS as usize;
+    client.max_waiting_calls = CALLERS as usize;
     // Some calls are cut off again and again here, by chance.
-    client.resends_max = 1000;
+    client.max_resends = 1000;
     client.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_micros(200),
-        attempts_max: u32::MAX,
+        max_attempts: u32::MAX,
     };
     client
 }
@@ -256,7 +256,7 @@ fn with_relay(name: &str, harm: Harm, test: impl FnOnce(SocketAddr, &Arc<Relay>,
     let address = server.local_addr().unwrap();
     let counting = Arc::clone(&done);
     let running = server
-        .start(harm.options(Some(WebSocketOptions::server())), move |_| {
+        .start(harm.options(Some(WebSocketConfig::server())), move |_| {
             Counter(Arc::clone(&counting))
         })
         .unwrap();
@@ -329,7 +329,7 @@ fn threads_reconnect(harm: Harm) {
         while client
             .states()
             .iter()
-            .any(|state| *state != LinkState::Closed)
+            .any(|state| *state != ConnectionState::Closed)
         {
             assert!(Instant::now() < deadline, "{:?}", client.states());
             thread::sleep(Duration::from_millis(1));
@@ -383,7 +383,7 @@ fn tasks_reconnect(rt: Rt, harm: Harm) {
             while client
                 .states()
                 .iter()
-                .any(|state| *state != LinkState::Closed)
+                .any(|state| *state != ConnectionState::Closed)
             {
                 let soon = runtime.now() + Duration::from_millis(1);
                 antiphon_net::sleep_until(&*runtime, soon).await;

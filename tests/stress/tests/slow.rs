@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_millis(1500);
 const CALLS: usize = 400;
 
 /// Under attack it may take so many times as long for 99 of 100 of its calls.
-const RATIO_MAX: f64 = 2.0;
+const MAX_RATIO: f64 = 2.0;
 
 /// How often it is measured before it counts as noticed.
 const ATTEMPTS: usize = 3;
@@ -33,26 +33,26 @@ const BODY: &str = r#"{"jsonrpc":"2.0","method":"echo","params":["hello"],"id":1
 
 fn config() -> Config {
     let mut config = Config::new();
-    config.write_time_max = Some(DEADLINE);
-    config.frame_time_max = Some(DEADLINE);
+    config.timeouts.write_timeout = Some(DEADLINE);
+    config.timeouts.message_timeout = Some(DEADLINE);
     config
 }
 
 fn rules() -> HttpRules {
     let mut rules = HttpRules::new();
-    rules.first_byte_time_max = DEADLINE;
-    rules.header_time_max = DEADLINE;
-    rules.body_time_max = DEADLINE;
-    rules.idle_time_max = DEADLINE;
+    rules.first_byte_timeout = DEADLINE;
+    rules.header_timeout = DEADLINE;
+    rules.body_timeout = DEADLINE;
+    rules.idle_timeout = DEADLINE;
     rules
 }
 
-fn websocket() -> antiphon_tokio::Options {
-    let mut options = antiphon_tokio::websocket::WebSocketOptions::server();
+fn websocket() -> antiphon_tokio::ConnectionConfig {
+    let mut options = antiphon_tokio::websocket::WebSocketConfig::server();
     let mut keep_alive = KeepAliveConfig::new();
-    keep_alive.connect_time_max = Some(DEADLINE);
+    keep_alive.connect_timeout = Some(DEADLINE);
     options.rules.keep_alive = keep_alive;
-    antiphon_tokio::Options::from(config()).with_websocket(options)
+    antiphon_tokio::ConnectionConfig::from(config()).with_websocket(options)
 }
 
 struct Echo;
@@ -218,7 +218,7 @@ fn attack_once(target: &Target) -> Result<(), f64> {
         began.elapsed(),
     );
     let ratio = busy.as_secs_f64() / quiet.as_secs_f64();
-    match ratio <= RATIO_MAX || busy <= QUICK {
+    match ratio <= MAX_RATIO || busy <= QUICK {
         true => Ok(()),
         false => Err(ratio),
     }
@@ -245,12 +245,12 @@ impl antiphon_blocking::Service for ThreadEcho {
 fn threads_withstand_them() {
     let server = || {
         let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
-        let server = server.with_connections_max(4 * EACH + 8);
+        let server = server.max_connections(4 * EACH + 8);
         let address = server.local_addr().unwrap();
         (server, address)
     };
     let (http, address) = server();
-    let options = antiphon_blocking::http::HttpOptions::new(config()).with_rules(rules());
+    let options = antiphon_blocking::http::HttpConfig::new(config()).with_rules(rules());
     let running = http.start_http(options, |_| ThreadEcho).unwrap();
     withstand(&Target {
         name: "blocking HTTP".into(),
@@ -273,7 +273,7 @@ fn slow_clients_are_dropped_and_others_hardly_notice() {
     for rt in [Rt::Tokio, Rt::Smol] {
         for is_http in [true, false] {
             let (http_options, ws_options) = (
-                antiphon_net::http::HttpOptions::new(config()).with_rules(rules()),
+                antiphon_net::http::HttpConfig::new(config()).with_rules(rules()),
                 websocket(),
             );
             let tokio = tokio::runtime::Builder::new_multi_thread()

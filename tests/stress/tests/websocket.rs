@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon_net::sleep_until;
-use antiphon_net::websocket::WebSocketOptions;
-use antiphon_net::{Context, Options, Request, Responder};
+use antiphon_net::websocket::WebSocketConfig;
+use antiphon_net::{ConnectionConfig, Context, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 /// What runs the side under test.
@@ -72,8 +72,8 @@ impl Drop for Running {
     }
 }
 
-fn start(on: On, route: WebSocketOptions) -> Running {
-    let options = Options::from(Config::new()).with_websocket(route);
+fn start(on: On, route: WebSocketConfig) -> Running {
+    let options = ConnectionConfig::from(Config::new()).with_websocket(route);
     let stop = Arc::<AtomicBool>::default();
     let (inside, (told, address)) = (Arc::clone(&stop), mpsc::channel());
     let thread = thread::spawn(move || match on {
@@ -223,8 +223,8 @@ fn request(path: &str, more: &str) -> String {
     )
 }
 
-fn route() -> WebSocketOptions {
-    let mut route = WebSocketOptions::server();
+fn route() -> WebSocketConfig {
+    let mut route = WebSocketConfig::server();
     route.rules.paths.push("/rpc".into());
     route.rules.origins.push("https://app.example".into());
     route
@@ -399,8 +399,8 @@ fn a_peer_that_answers_no_ping_or_never_shakes_hands_is_let_go() {
     for on in ALL {
         let mut route = route();
         route.rules.keep_alive.ping_interval = Some(Duration::from_millis(50));
-        route.rules.keep_alive.pong_time_max = Some(Duration::from_millis(50));
-        route.rules.keep_alive.connect_time_max = Some(Duration::from_millis(50));
+        route.rules.keep_alive.pong_timeout = Some(Duration::from_millis(50));
+        route.rules.keep_alive.connect_timeout = Some(Duration::from_millis(50));
         let server = start(on, route);
         let mut raw = Raw::connect(server.address);
         raw.stream.write_all(b"GET /rpc HTTP/1.1\r\n").unwrap();
@@ -418,7 +418,7 @@ fn a_peer_that_answers_pings_stays() {
     for on in ALL {
         let mut route = route();
         route.rules.keep_alive.ping_interval = Some(Duration::from_millis(5));
-        route.rules.keep_alive.pong_time_max = Some(LONG);
+        route.rules.keep_alive.pong_timeout = Some(LONG);
         let server = start(on, route);
         let mut raw = Raw::open(server.address);
         for _ in 0..10 {
@@ -470,10 +470,10 @@ fn a_peer_that_vanishes_leaves_the_server_as_it_was() {
 
 /// What a client of any adapter sees: who it is, a long text back, and the error of a refusal.
 fn client(on: On, address: SocketAddr) {
-    let there = WebSocketOptions::client(&format!("ws://{address}/rpc?v=2")).unwrap();
+    let there = WebSocketConfig::client(&format!("ws://{address}/rpc?v=2")).unwrap();
     let there = there.with_header("cookie", "name=Ada").unwrap();
-    let refused = WebSocketOptions::client(&format!("ws://{address}/admin")).unwrap();
-    let secure = WebSocketOptions::client("wss://localhost/").unwrap();
+    let refused = WebSocketConfig::client(&format!("ws://{address}/admin")).unwrap();
+    let secure = WebSocketConfig::client("wss://localhost/").unwrap();
     let long = "añ€𝄞".repeat(50_000);
     let wanted = (Some("/rpc?v=2".to_owned()), Some("Ada".to_owned()));
     let check = |error: io::Error, kind: io::ErrorKind, what: &str| {
@@ -501,7 +501,7 @@ fn client(on: On, address: SocketAddr) {
             check(error, io::ErrorKind::Unsupported, "TLS");
         }
         On::Tasks(rt) => rt.run(|_| async move {
-            let connect = async |websocket: WebSocketOptions| match rt {
+            let connect = async |websocket: WebSocketConfig| match rt {
                 Rt::Tokio | Rt::TokioLocal => {
                     antiphon_tokio::websocket::connect(websocket, Config::new(), ()).await
                 }
@@ -542,7 +542,7 @@ fn clients_and_servers_of_all_adapters_understand_each_other() {
 // CON-05 CON-07 ERR-13
 #[test]
 fn a_client_that_reconnects_is_open_only_after_a_handshake() {
-    use antiphon::{LinkState, ReconnectStrategy};
+    use antiphon::{ConnectionState, ReconnectStrategy};
     // It takes connections and shakes no hands.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -559,19 +559,19 @@ fn a_client_that_reconnects_is_open_only_after_a_handshake() {
             stream.write_all(b"HTTP/1.1 503 Busy\r\n\r\n").unwrap();
         }
     });
-    let mut keep = antiphon_blocking::ClientOptions::default();
+    let mut keep = antiphon_blocking::ReconnectConfig::default();
     keep.reconnect = ReconnectStrategy::Fixed {
         delay: Duration::from_millis(1),
-        attempts_max: 1,
+        max_attempts: 1,
     };
-    let there = WebSocketOptions::client(&format!("ws://{address}/")).unwrap();
-    let options = Options::from(Config::new()).with_websocket(there);
+    let there = WebSocketConfig::client(&format!("ws://{address}/")).unwrap();
+    let options = ConnectionConfig::from(Config::new()).with_websocket(there);
     let connect = move || antiphon_blocking::Link::tcp(address);
     let client = antiphon_blocking::Client::start(connect, keep, options, || ()).unwrap();
     assert!(
         client.wait_open(LONG).is_err(),
         "it gives up after one more attempt"
     );
-    assert_eq!(client.states(), [LinkState::Closed]);
+    assert_eq!(client.states(), [ConnectionState::Closed]);
     refusing.join().unwrap();
 }

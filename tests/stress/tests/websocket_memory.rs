@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::{Config, Instant};
-use antiphon_net::websocket::{WebSocket, WebSocketOptions};
-use antiphon_net::{Context, Options, Session, Threads};
+use antiphon_net::websocket::{WebSocket, WebSocketConfig};
+use antiphon_net::{ConnectionConfig, Context, Session, Threads};
 use antiphon_stress::{Alloc, held};
 
 #[global_allocator]
@@ -18,7 +18,7 @@ const REQUEST: &[u8] = b"GET /rpc HTTP/1.1\r\nHost: localhost\r\nUpgrade: websoc
 
 fn open() -> WebSocket {
     let config = Config::new().for_websocket();
-    let options = Arc::new(WebSocketOptions::server());
+    let options = Arc::new(WebSocketConfig::server());
     let mut server = WebSocket::new(options, &config, Instant::ZERO).unwrap();
     assert!(matches!(
         server.poll_event(&mut &REQUEST[..]),
@@ -47,7 +47,7 @@ const MEGABYTE: usize = 1 << 20;
 #[test]
 fn memory_goes_with_what_came_in_and_comes_back() {
     // Idle: a whole session, with its service's queue and its connection.
-    let options = Options::from(Config::new()).with_websocket(WebSocketOptions::server());
+    let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
     let make = || {
         let session = Session::new(options.clone(), Context::new(), Threads::shared());
         session.receive(REQUEST);

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use antiphon::{CancelAnswer, Config, Framing as StreamFraming};
 use antiphon_async_std::Futures;
 use antiphon_net::SharedRuntime;
-use antiphon_net::{ChildOptions, Options};
+use antiphon_net::{ChildConfig, ConnectionConfig};
 use antiphon_peer::contract::{Contract, with_room};
 use antiphon_peer::desk::Desk;
 use antiphon_peer::dialect;
@@ -276,7 +276,7 @@ impl Cell {
         }))
     }
 
-    fn listen(&self, place: &Place, options: Options) -> Result<Serving, String> {
+    fn listen(&self, place: &Place, options: ConnectionConfig) -> Result<Serving, String> {
         let executor = self.executor.as_ref();
         listen(executor, place, &self.tls, options, Contract::default()).map_err(told)
     }
@@ -304,7 +304,7 @@ impl Cell {
         })
     }
 
-    fn server_in_memory(&self, options: Options) -> Result<ServerSide, String> {
+    fn server_in_memory(&self, options: ConnectionConfig) -> Result<ServerSide, String> {
         let (cell, contract) = (self.clone(), Contract::default());
         connected(move || {
             let stream = cell.serve_in_memory(options.clone(), contract.clone())?;
@@ -312,7 +312,11 @@ impl Cell {
         })
     }
 
-    fn serve_in_memory(&self, options: Options, contract: Contract) -> Result<Stream, String> {
+    fn serve_in_memory(
+        &self,
+        options: ConnectionConfig,
+        contract: Contract,
+    ) -> Result<Stream, String> {
         let Some((executor, runtime)) = self.tasks() else {
             let (near, far) = antiphon_blocking::duplex(MEMORY_BYTES);
             let serve = move || antiphon_blocking::serve(near, options, Threads(contract));
@@ -359,7 +363,7 @@ impl Cell {
             connect,
             accept,
             desk,
-            is_silent: config.cancel_answer == CancelAnswer::Silent,
+            is_silent: config.dialect.cancel_answer == CancelAnswer::Silent,
         };
         match self.transport {
             Transport::Stdio => {
@@ -368,7 +372,7 @@ impl Cell {
                 let connect = move || {
                     let mut command = Command::new(std::env::current_exe()?);
                     command.args(["relay", &address]);
-                    let options = ChildOptions::from(options);
+                    let options = ChildConfig::from(options);
                     start(cell.executor.as_ref(), command, options, kept)
                 };
                 let accept = move |deadline| {
@@ -411,7 +415,7 @@ impl Cell {
         }
     }
 
-    fn reach(&self, place: &Place, options: Options, desk: Desk) -> io::Result<Reached> {
+    fn reach(&self, place: &Place, options: ConnectionConfig, desk: Desk) -> io::Result<Reached> {
         reach(self.executor.as_ref(), place, &self.tls, options, desk)
     }
 
@@ -439,7 +443,7 @@ impl Cell {
         }))
     }
 
-    fn client_in_memory(&self, options: Options, desk: Desk) -> (Connect, Stream) {
+    fn client_in_memory(&self, options: ConnectionConfig, desk: Desk) -> (Connect, Stream) {
         let Some((executor, runtime)) = self.tasks() else {
             let (near, far) = antiphon_blocking::duplex(MEMORY_BYTES);
             let connect = move || {

@@ -18,7 +18,7 @@ use crate::raw::Raw;
 use crate::script::{Act, Role, Script, Step, What};
 
 /// How long a script may take.
-const TIME_MAX: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// How long it may take to notice.
 const GRACE: Duration = Duration::from_secs(5);
 /// So much of a long text is shown.
@@ -37,12 +37,12 @@ pub fn play(script: &Script, cell: &Cell) -> Result<(), String> {
         // Nobody waits any more for one that took too long.
         let _ = done.send(told);
     });
-    let verdict = verdict.recv_timeout(TIME_MAX + GRACE);
-    verdict.unwrap_or_else(|_| Err(format!("it hangs for more than {TIME_MAX:?}")))
+    let verdict = verdict.recv_timeout(TIMEOUT + GRACE);
+    verdict.unwrap_or_else(|_| Err(format!("it hangs for more than {TIMEOUT:?}")))
 }
 
 fn play_here(script: &Script, cell: &Cell) -> Result<(), String> {
-    let deadline = Instant::now() + TIME_MAX;
+    let deadline = Instant::now() + TIMEOUT;
     let wanted = |step: &&Step| step.only.is_empty() || step.only.contains(&cell.transport);
     let steps = script.steps.iter().filter(wanted);
     match script.role {

@@ -4,8 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::{LinkState, OwnedJson, Payload, SendError};
-use antiphon_net::{CallError, ClientOptions, Driven, Making, Options, Roster, Threads, block_on};
+use antiphon::{ConnectionState, OwnedJson, Payload, SendError};
+use antiphon_net::{
+    CallError, ConnectionConfig, Driven, Making, ReconnectConfig, Roster, Threads, block_on,
+};
 use serde::de::DeserializeOwned;
 
 use crate::driver::drive;
@@ -20,15 +22,15 @@ pub struct Client(antiphon_net::Client);
 
 impl Client {
     /// Begins to connect, in the background, each connection on a thread of its own. `connect`
-    /// makes one, within the options' `connect_time_max`, which it has to keep itself; `make`
+    /// makes one, within the options' `connect_timeout`, which it has to keep itself; `make`
     /// gives what serves on it.
     ///
     /// # Errors
     /// The strategy of `client` makes no sense.
     pub fn start<S: Service>(
         connect: impl Fn() -> io::Result<Link> + Send + Sync + 'static,
-        client: ClientOptions,
-        options: impl Into<Options>,
+        client: ReconnectConfig,
+        options: impl Into<ConnectionConfig>,
         make: impl Fn() -> S + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let (options, parts) = (options.into(), Arc::new((connect, make)));
@@ -49,7 +51,7 @@ impl Client {
     }
 
     /// The state of each connection.
-    pub fn states(&self) -> Vec<LinkState> {
+    pub fn states(&self) -> Vec<ConnectionState> {
         self.0.states()
     }
 
@@ -88,7 +90,7 @@ impl Client {
 
     /// Calls a method that the server may run twice without harm, and waits for its result, at most
     /// 30 s. The call is sent again when its connection is lost, at most
-    /// [`resends_max`](ClientOptions::resends_max) times.
+    /// [`max_resends`](ReconnectConfig::max_resends) times.
     ///
     /// # Errors
     /// How the call ended instead.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use antiphon::{Collector, OwnedJson, Payload, SendError};
 use antiphon_net::BatchBuilder;
-use antiphon_net::http::{HttpCallError, HttpClientOptions, HttpError};
+use antiphon_net::http::{HttpCallError, HttpClientConfig, HttpError};
 use antiphon_net::{Executor, Futures, block_on};
 
 use serde::de::DeserializeOwned;
@@ -28,7 +28,7 @@ impl Client {
     /// [`HttpError::Url`] for a URL that cannot be used.
     pub fn with_send(
         url: &str,
-        options: impl Into<HttpClientOptions>,
+        options: impl Into<HttpClientConfig>,
         send: impl HttpSend,
     ) -> Result<Self, HttpError> {
         // The client starts no task, so an executor that drops every task will do.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use antiphon_net::Connecting;
-use antiphon_net::http::{HttpClientOptions, HttpError, HttpScheme, HttpUrl};
+use antiphon_net::http::{HttpClientConfig, HttpError, HttpScheme, HttpUrl};
 
 use super::client::Client;
 use super::tasks::runtime;
@@ -15,7 +15,7 @@ use super::tasks::runtime;
 /// # Errors
 /// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used; [`HttpError::Connect`] if
 /// the system refused a thread. For `https://` use `connect_tls` (feature `tls`).
-pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
+pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<Client, HttpError> {
     client(url, options, HttpScheme::Http, |server| {
         let address = (server.host().to_string(), server.port());
         Box::pin(antiphon_net::Link::tcp(address))
@@ -29,7 +29,7 @@ pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Clien
 #[cfg(feature = "tls")]
 pub fn connect_tls(
     url: &str,
-    options: impl Into<HttpClientOptions>,
+    options: impl Into<HttpClientConfig>,
     config: Arc<antiphon_net::tls::rustls::ClientConfig>,
 ) -> Result<Client, HttpError> {
     client(url, options, HttpScheme::Https, move |server| {
@@ -44,7 +44,7 @@ pub fn connect_tls(
 
 fn client(
     url: &str,
-    options: impl Into<HttpClientOptions>,
+    options: impl Into<HttpClientConfig>,
     scheme: HttpScheme,
     connect: impl Fn(&HttpUrl) -> Connecting + Send + Sync + 'static,
 ) -> Result<Client, HttpError> {

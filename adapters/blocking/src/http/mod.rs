@@ -39,9 +39,9 @@ mod service;
 mod tasks;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, ReplyError, StatusScope, Statuses};
-pub use antiphon_net::http::HttpOptions;
+pub use antiphon_net::http::HttpConfig;
 pub use antiphon_net::http::{
-    HttpCallError, HttpClientOptions, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
+    HttpCallError, HttpClientConfig, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
     HttpScheme, HttpUrl, OnReply,
 };
 pub use client::Client;

@@ -10,7 +10,7 @@ use antiphon_net::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 /// What sends requests: the connections of [`connect`](super::connect), or any HTTP client that a
 /// program has already. A dozen lines with most of them: post `request.body` to `request.url` with
 /// `request.content_type` and `request.headers`, follow no redirect, take any status, and refuse a
-/// body of more than `request.reply_bytes_max` bytes.
+/// body of more than `request.max_reply_bytes` bytes.
 pub trait HttpSend: Send + Sync + 'static {
     /// Sends one request and reads its reply, within `timeout` from now; `None` waits for ever.
     ///

@@ -4,7 +4,7 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use antiphon_net::http::{Endpoint, HttpOptions};
+use antiphon_net::http::{Endpoint, HttpConfig};
 use antiphon_net::{Context, TcpServer};
 
 use super::service::OnPool;
@@ -14,7 +14,7 @@ use crate::service::Service;
 
 pub(crate) fn start<S: Service>(
     listener: TcpListener,
-    options: HttpOptions,
+    options: HttpConfig,
     make: impl Fn(&Context) -> S + Send + Sync + 'static,
     prepare: impl FnOnce(TcpServer) -> TcpServer,
 ) -> io::Result<Running> {

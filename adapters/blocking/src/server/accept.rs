@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::thread::{self, JoinHandle};
 
 use antiphon_net::{
-    Arrived, Context, Ending, Listen, Options, Protocol, SharedRuntime, Task, serve_until,
+    Arrived, ConnectionConfig, Context, Ending, Listen, Protocol, SharedRuntime, Task, serve_until,
 };
 
 use crate::driver::drive;
@@ -129,7 +129,7 @@ impl Drop for Accepting {
 
 /// Messages straight on the stream, each connection with threads and a service of its own.
 pub(crate) struct OnThreads<F> {
-    pub(crate) options: Options,
+    pub(crate) options: ConnectionConfig,
     pub(crate) make: Mutex<F>,
 }
 

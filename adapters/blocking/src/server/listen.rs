@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, T
 use std::sync::Mutex;
 use std::time::Duration;
 
-use antiphon::{AdmissionLimits, NoRoom};
-use antiphon_net::{Context, OnAccept, OnRefused, Options, Server, SockRef, Threads};
+use antiphon::{ConnectionLimits, LimitReached};
+use antiphon_net::{ConnectionConfig, Context, OnAccept, OnRefused, Server, SockRef, Threads};
 
 use crate::server::accept::{Accepting, Incoming, OnThreads};
 use crate::server::running::Running;
@@ -17,15 +17,15 @@ use crate::service::Service;
 use crate::transport::link::{Link, prepare};
 
 /// How long the connection may take that wakes a listener which must stop.
-const KNOCK_TIME_MAX: Duration = Duration::from_millis(50);
+const KNOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A server on a TCP port.
 #[derive(Debug)]
 pub struct TcpServer {
     listener: TcpSocket,
     /// None for the default, which is another over HTTP.
-    connections_max: Option<usize>,
-    per_address_max: usize,
+    max_connections: Option<usize>,
+    max_per_address: usize,
     on_refused: OnRefused,
 }
 
@@ -57,8 +57,8 @@ impl TcpServer {
                 tls: None,
                 on_accept: None,
             },
-            connections_max: None,
-            per_address_max: AdmissionLimits::new().per_key_max,
+            max_connections: None,
+            max_per_address: ConnectionLimits::new().max_per_key,
             on_refused: OnRefused::default(),
         })
     }
@@ -67,23 +67,26 @@ impl TcpServer {
     /// over HTTP without TLS they are answered 503. Default 256, for each costs four threads; over
     /// HTTP, where a connection costs none, 10 240.
     #[must_use]
-    pub fn with_connections_max(mut self, connections_max: usize) -> Self {
-        self.connections_max = Some(connections_max);
+    pub fn max_connections(mut self, max_connections: usize) -> Self {
+        self.max_connections = Some(max_connections);
         self
     }
 
     /// Sets a limit on connections at once from one address: an IPv4 address, or the network of an
     /// IPv6 one. Default none, for behind a proxy all come from one address.
     #[must_use]
-    pub fn with_connections_per_address_max(mut self, per_address_max: usize) -> Self {
-        self.per_address_max = per_address_max;
+    pub fn max_connections_per_address(mut self, max_per_address: usize) -> Self {
+        self.max_per_address = max_per_address;
         self
     }
 
     /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
     /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
     #[must_use]
-    pub fn on_refused(mut self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+    pub fn on_refused(
+        mut self,
+        report: impl Fn(&Context, LimitReached) + Send + Sync + 'static,
+    ) -> Self {
         self.on_refused = OnRefused::new(report);
         self
     }
@@ -121,17 +124,17 @@ impl TcpServer {
     /// The system refused a thread.
     pub fn start<S: Service>(
         self,
-        options: impl Into<Options>,
+        options: impl Into<ConnectionConfig>,
         make: impl FnMut(SocketAddr) -> S + Send + 'static,
     ) -> io::Result<Running> {
         let address = self.local_addr()?;
         let knock = move || {
             let known = reachable(address);
-            TcpStream::connect_timeout(&known, KNOCK_TIME_MAX).is_ok()
+            TcpStream::connect_timeout(&known, KNOCK_TIMEOUT).is_ok()
         };
-        let mut limits = AdmissionLimits::new();
-        limits.connections_max = self.connections_max.unwrap_or(limits.connections_max);
-        limits.per_key_max = self.per_address_max;
+        let mut limits = ConnectionLimits::new();
+        limits.max_connections = self.max_connections.unwrap_or(limits.max_connections);
+        limits.max_per_key = self.max_per_address;
         #[cfg(feature = "tls")]
         let tls = self.listener.tls.clone();
         let listener = self.listener;
@@ -140,9 +143,7 @@ impl TcpServer {
         #[cfg(feature = "tls")]
         let server = match tls {
             // It has a deadline of its own.
-            Some(tls) => server
-                .with_secure(tls)
-                .with_handshake_time_max(Duration::MAX),
+            Some(tls) => server.with_secure(tls).handshake_timeout(Duration::MAX),
             None => server,
         };
         let mut make = make;
@@ -163,7 +164,7 @@ impl TcpServer {
     #[cfg(feature = "http")]
     pub fn start_http<S: Service>(
         self,
-        options: impl Into<crate::http::HttpOptions>,
+        options: impl Into<crate::http::HttpConfig>,
         make: impl Fn(&antiphon_net::Context) -> S + Send + Sync + 'static,
     ) -> io::Result<Running> {
         let TcpSocket {
@@ -172,17 +173,17 @@ impl TcpServer {
             tls,
             on_accept,
         } = self.listener;
-        let (connections_max, per_address_max) = (self.connections_max, self.per_address_max);
+        let (max_connections, max_per_address) = (self.max_connections, self.max_per_address);
         let on_refused = self.on_refused;
         let prepare = move |mut server: antiphon_net::TcpServer| {
             if let Some(on_accept) = on_accept {
                 server = server.with_on_accept(on_accept);
             }
-            if let Some(connections_max) = connections_max {
-                server = server.with_connections_max(connections_max);
+            if let Some(max_connections) = max_connections {
+                server = server.max_connections(max_connections);
             }
             server = server
-                .with_connections_per_address_max(per_address_max)
+                .max_connections_per_address(max_per_address)
                 .on_refused(move |context, why| on_refused.tell(context, why));
             #[cfg(feature = "tls")]
             if let Some(acceptor) = tls {
@@ -216,12 +217,12 @@ impl TcpSocket {
 
 fn server(
     accepting: Accepting,
-    limits: AdmissionLimits,
+    limits: ConnectionLimits,
     on_refused: OnRefused,
 ) -> Server<Incoming> {
     Server::new(accepting, Threads::shared())
-        .with_connections_max(limits.connections_max)
-        .with_connections_per_address_max(limits.per_key_max)
+        .max_connections(limits.max_connections)
+        .max_connections_per_address(limits.max_per_key)
         .on_refused(move |context, why| on_refused.tell(context, why))
 }
 
@@ -241,7 +242,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 #[derive(Debug)]
 pub struct UnixServer {
     listener: UnixSocket,
-    limits: AdmissionLimits,
+    limits: ConnectionLimits,
     on_refused: OnRefused,
 }
 
@@ -264,7 +265,7 @@ impl UnixServer {
         let (listener, path) = antiphon_net::bind_unix(path.into())?;
         Ok(Self {
             listener: UnixSocket { listener, path },
-            limits: AdmissionLimits::new(),
+            limits: ConnectionLimits::new(),
             on_refused: OnRefused::default(),
         })
     }
@@ -272,15 +273,18 @@ impl UnixServer {
     /// Sets another limit on connections at once. Further ones are closed as soon as they are made.
     /// Default 256; each costs four threads.
     #[must_use]
-    pub fn with_connections_max(mut self, connections_max: usize) -> Self {
-        self.limits.connections_max = connections_max;
+    pub fn max_connections(mut self, max_connections: usize) -> Self {
+        self.limits.max_connections = max_connections;
         self
     }
 
     /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
     /// runs where the server accepts: briefly.
     #[must_use]
-    pub fn on_refused(mut self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+    pub fn on_refused(
+        mut self,
+        report: impl Fn(&Context, LimitReached) + Send + Sync + 'static,
+    ) -> Self {
         self.on_refused = OnRefused::new(report);
         self
     }
@@ -292,7 +296,7 @@ impl UnixServer {
     /// The system refused a thread.
     pub fn start<S: Service>(
         self,
-        options: impl Into<Options>,
+        options: impl Into<ConnectionConfig>,
         mut make: impl FnMut() -> S + Send + 'static,
     ) -> io::Result<Running> {
         let path = self.listener.path.as_path().to_owned();

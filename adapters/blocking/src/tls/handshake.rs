@@ -12,24 +12,24 @@ use rustls::Connection;
 use super::rustls;
 
 /// How much of what comes after a failed handshake is read, in bytes.
-const LEFT_BYTES_MAX: usize = 256 * 1024;
+const MAX_LEFT_BYTES: usize = 256 * 1024;
 
 /// How often is read after the time is over, and how long each of these reads waits: a peer that
 /// drips gains nothing.
-const LATE_READS_MAX: u32 = 16;
+const MAX_LATE_READS: u32 = 16;
 const LATE_READ_TIME: Duration = Duration::from_millis(1);
 
 /// Goes through the handshake. The socket has no timeouts afterwards.
 pub(super) fn complete(
     tls: &mut Connection,
     stream: &TcpStream,
-    time_max: Duration,
+    timeout: Duration,
 ) -> io::Result<()> {
     let mut timed = Timed {
         stream,
-        due: Instant::now() + time_max,
+        due: Instant::now() + timeout,
         is_granted: false,
-        late_reads: LATE_READS_MAX,
+        late_reads: MAX_LATE_READS,
     };
     while tls.is_handshaking() {
         if let Err(error) = tls.complete_io(&mut timed) {
@@ -48,7 +48,7 @@ pub(super) fn complete(
 fn let_go(timed: &mut Timed<'_>) {
     // A stream that is closed already is what is wanted.
     let _ = timed.stream.shutdown(Shutdown::Write);
-    let (mut ignored, mut left) = ([0; 1024], LEFT_BYTES_MAX);
+    let (mut ignored, mut left) = ([0; 1024], MAX_LEFT_BYTES);
     while let Ok(n @ 1..) = timed.read(&mut ignored) {
         left = left.saturating_sub(n);
         if left == 0 {

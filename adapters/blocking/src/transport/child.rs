@@ -5,7 +5,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use antiphon::CloseReason;
-use antiphon_net::{ChildOptions, Process};
+use antiphon_net::{ChildConfig, Process};
 
 use crate::driver::connect;
 use crate::peer::Peer;
@@ -31,12 +31,12 @@ impl Child {
     /// The command cannot be started; the error names it.
     pub fn spawn(
         command: Command,
-        options: impl Into<ChildOptions>,
+        options: impl Into<ChildConfig>,
         service: impl Service,
     ) -> io::Result<Self> {
         let options = options.into();
         let (process, stdout, stdin) =
-            Process::spawn(command, options.stderr_bytes_max, options.on_stderr)?;
+            Process::spawn(command, options.max_stderr_bytes, options.on_stderr)?;
         let peer = connect(Link::new(stdout, stdin), options.options, service)?;
         Ok(Self { peer, process })
     }

@@ -24,7 +24,7 @@ pub struct MemoryWriter(Arc<Direction>);
 struct Direction {
     state: Mutex<State>,
     changed: Condvar,
-    bytes_max: usize,
+    max_bytes: usize,
 }
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ struct State {
     is_abandoned: bool,
 }
 
-/// Makes two ends that are joined; each direction holds `bytes_max` bytes, at least one.
+/// Makes two ends that are joined; each direction holds `max_bytes` bytes, at least one.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -49,12 +49,12 @@ struct State {
 /// assert_eq!(heard, "hello");
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn duplex(bytes_max: usize) -> (Duplex, Duplex) {
+pub fn duplex(max_bytes: usize) -> (Duplex, Duplex) {
     let direction = || {
         Arc::new(Direction {
             state: Mutex::default(),
             changed: Condvar::new(),
-            bytes_max: bytes_max.max(1),
+            max_bytes: max_bytes.max(1),
         })
     };
     let (there, back) = (direction(), direction());
@@ -114,7 +114,7 @@ impl Read for MemoryReader {
 impl Write for MemoryWriter {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let Self(direction) = self;
-        let capacity = |state: &State| direction.bytes_max - state.bytes.len();
+        let capacity = |state: &State| direction.max_bytes - state.bytes.len();
         let is_full = |state: &mut State| capacity(state) == 0 && !state.is_abandoned;
         let mut state = direction.wait(|state| !buf.is_empty() && is_full(state));
         if state.is_abandoned {

@@ -13,7 +13,7 @@ use antiphon_net::{Arrived, Context, SockRef};
 use crate::transport::duplex::{Duplex, duplex};
 
 /// How long a connection may take to be made.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a [`Link`] is made of: what is read from, what is written to, and what ends a read that
 /// waits.
@@ -334,7 +334,7 @@ fn wait_for_ever(socket: &SockRef<'_>) -> io::Result<()> {
 pub(crate) fn connect_tcp(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
     let mut failed = None;
     for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_TIME_MAX) {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = Some(error),
         }

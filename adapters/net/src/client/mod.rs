@@ -14,18 +14,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use antiphon::{Closed, Instant, InvalidStrategy, LinkState, OwnedJson, Payload, SendError};
+use antiphon::{Closed, ConnectionState, Instant, InvalidStrategy, OwnedJson, Payload, SendError};
 use serde::de::DeserializeOwned;
 
 use crate::call::CallError;
 use crate::driver::drive;
-use crate::options::Options;
-use crate::peer::{CALL_TIMEOUT_DEFAULT, Peer};
+use crate::options::ConnectionConfig;
+use crate::peer::{DEFAULT_CALL_TIMEOUT, Peer};
 use crate::runtime::{SharedRuntime, until};
 use crate::service::Service;
 use crate::session::State;
 use crate::transport::link::Connecting;
-use roster::{ClientOptions, Roster, is_sent_again, lost_because};
+use roster::{ReconnectConfig, Roster, is_sent_again, lost_because};
 
 /// How a connection is made. Any function that gives a [`Connecting`] is one.
 pub trait Connect: Send + Sync + 'static {
@@ -65,8 +65,8 @@ impl Client {
     /// The strategy of `client` makes no sense.
     pub fn start<S: Service>(
         connect: impl Connect,
-        client: ClientOptions,
-        options: Options,
+        client: ReconnectConfig,
+        options: ConnectionConfig,
         service: S,
         runtime: &SharedRuntime,
     ) -> Result<Self, InvalidStrategy> {
@@ -91,7 +91,7 @@ impl Client {
     /// The strategy of `client` makes no sense.
     pub fn keep(
         make: impl Fn(Arc<Roster>) -> Making + Send + Sync + 'static,
-        client: ClientOptions,
+        client: ReconnectConfig,
         runtime: &SharedRuntime,
     ) -> Result<Self, InvalidStrategy> {
         let connections = client.connections.max(1);
@@ -111,7 +111,7 @@ impl Client {
     }
 
     /// The state of each connection.
-    pub fn states(&self) -> Vec<LinkState> {
+    pub fn states(&self) -> Vec<ConnectionState> {
         self.inner.roster.states()
     }
 
@@ -146,13 +146,13 @@ impl Client {
         method: &str,
         params: impl Payload + Copy,
     ) -> Result<R, CallError> {
-        let raw = self.call_raw(method, params, CALL_TIMEOUT_DEFAULT, false);
+        let raw = self.call_raw(method, params, DEFAULT_CALL_TIMEOUT, false);
         raw.await?.as_json().decode().map_err(CallError::Decode)
     }
 
     /// Calls a method that the server may run twice without harm, and waits for its result, at most
     /// 30 s. The call is sent again when its connection is lost, at most
-    /// [`resends_max`](ClientOptions::resends_max) times.
+    /// [`max_resends`](ReconnectConfig::max_resends) times.
     ///
     /// # Errors
     /// How the call ended instead.
@@ -161,7 +161,7 @@ impl Client {
         method: &str,
         params: impl Payload + Copy,
     ) -> Result<R, CallError> {
-        let raw = self.call_raw(method, params, CALL_TIMEOUT_DEFAULT, true);
+        let raw = self.call_raw(method, params, DEFAULT_CALL_TIMEOUT, true);
         raw.await?.as_json().decode().map_err(CallError::Decode)
     }
 
@@ -256,7 +256,7 @@ impl Member {
             runtime,
         } = &self;
         while roster.connecting(*number) {
-            let deadline = runtime.now() + roster.options().connect_time_max;
+            let deadline = runtime.now() + roster.options().connect_timeout;
             let error = match until(&**runtime, deadline, make(Arc::clone(roster))).await {
                 Some(Ok((peer, running))) => self.run(peer, running).await,
                 Some(Err(error)) => Some(error),

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use antiphon::session::Fault;
 use antiphon::{
-    CloseReason, Closed, Instant, InvalidStrategy, Lifecycle, LinkState, OwnedOutcome,
-    RESENDS_MAX_DEFAULT, Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
+    CloseReason, Closed, ConnectionState, DEFAULT_MAX_RESENDS, Instant, InvalidStrategy, Lifecycle,
+    OwnedOutcome, Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
 };
 
 use crate::call::{CallError, NoConnection};
@@ -25,28 +25,28 @@ use crate::peer::Peer;
 /// How a client keeps its connections.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct ClientOptions {
+pub struct ReconnectConfig {
     /// How many connections there are at most, at least one. Each has its own ids, and calls are
     /// spread over those that are open. Default 1.
     pub connections: usize,
     /// What is done when one is lost, or cannot be made. Default [`ReconnectStrategy::None`].
     pub reconnect: ReconnectStrategy,
     /// How long one attempt to connect may take. Default 10 s.
-    pub connect_time_max: Duration,
+    pub connect_timeout: Duration,
     /// How many new calls may wait, within their own timeout, while no connection is open. Beyond
     /// that they fail at once as [`CallError::Unsent`]. Default 0: none waits. (A call that is
     /// being sent again always may.)
-    pub waiting_max: usize,
+    pub max_waiting_calls: usize,
     /// How often one call that may be done twice is sent again after a connection was lost under
     /// it, so that a request that brings down every server it reaches comes to an end. One that
     /// never left is not counted. Default 3.
-    pub resends_max: u32,
+    pub max_resends: u32,
     /// Sees every change of a connection's state, and the error behind it. It is called on the
     /// thread or task that made the change, so it must not wait. Default none.
     pub on_change: Option<Arc<OnChange>>,
 }
 
-/// Sees changes: see [`ClientOptions::on_change`].
+/// Sees changes: see [`ReconnectConfig::on_change`].
 pub type OnChange = dyn Fn(&ConnectionChange) + Send + Sync;
 
 /// A change of the state of one of a client's connections.
@@ -56,8 +56,8 @@ pub struct ConnectionChange {
     /// Which connection, counted from 0.
     pub connection: usize,
     /// Its state from now on.
-    pub state: LinkState,
-    /// Why the connection, or the attempt at one, failed. Set with [`LinkState::Closed`], unless
+    pub state: ConnectionState,
+    /// Why the connection, or the attempt at one, failed. Set with [`ConnectionState::Closed`], unless
     /// the client itself ended the connection. For a refused WebSocket handshake the text names the
     /// HTTP status.
     pub error: Option<io::Error>,
@@ -79,27 +79,27 @@ pub fn lost_because(ended: io::Result<Closed>) -> Option<io::Error> {
     Some(io::Error::new(io::ErrorKind::ConnectionAborted, text))
 }
 
-impl Default for ClientOptions {
+impl Default for ReconnectConfig {
     fn default() -> Self {
         Self {
             connections: 1,
             reconnect: ReconnectStrategy::None,
-            connect_time_max: Duration::from_secs(10),
-            waiting_max: 0,
-            resends_max: RESENDS_MAX_DEFAULT,
+            connect_timeout: Duration::from_secs(10),
+            max_waiting_calls: 0,
+            max_resends: DEFAULT_MAX_RESENDS,
             on_change: None,
         }
     }
 }
 
-impl fmt::Debug for ClientOptions {
+impl fmt::Debug for ReconnectConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientOptions")
+        f.debug_struct("ReconnectConfig")
             .field("connections", &self.connections)
             .field("reconnect", &self.reconnect)
-            .field("connect_time_max", &self.connect_time_max)
-            .field("waiting_max", &self.waiting_max)
-            .field("resends_max", &self.resends_max)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("max_waiting_calls", &self.max_waiting_calls)
+            .field("max_resends", &self.max_resends)
             .finish_non_exhaustive()
     }
 }
@@ -107,7 +107,7 @@ impl fmt::Debug for ClientOptions {
 /// The connections of one client.
 pub struct Roster {
     inside: Mutex<Inside>,
-    options: ClientOptions,
+    options: ReconnectConfig,
     /// How many connections have been made.
     made: AtomicU32,
 }
@@ -126,11 +126,11 @@ struct Inside {
 impl Inside {
     /// What may be expected of all connections together where none is open: between two attempts
     /// one is being made.
-    fn outlook(&self) -> LinkState {
+    fn outlook(&self) -> ConnectionState {
         let is_given_up = self.members.iter().all(|member| member.is_given_up);
         match self.is_closed || is_given_up {
-            true => LinkState::Closed,
-            false => LinkState::Connecting,
+            true => ConnectionState::Closed,
+            false => ConnectionState::Connecting,
         }
     }
 
@@ -139,7 +139,7 @@ impl Inside {
             return CallError::Unsent;
         }
         CallError::NoConnection(NoConnection {
-            is_final: self.outlook() == LinkState::Closed,
+            is_final: self.outlook() == ConnectionState::Closed,
             last_error: self.last_error.clone(),
         })
     }
@@ -157,7 +157,7 @@ impl Roster {
     ///
     /// # Errors
     /// The strategy makes no sense.
-    pub fn new(options: ClientOptions) -> Result<Self, InvalidStrategy> {
+    pub fn new(options: ReconnectConfig) -> Result<Self, InvalidStrategy> {
         let reconnect = Reconnect::new(options.reconnect)?;
         let member = || Member {
             lifecycle: Lifecycle::new(),
@@ -188,7 +188,7 @@ impl Roster {
     }
 
     /// The options it was made with.
-    pub fn options(&self) -> &ClientOptions {
+    pub fn options(&self) -> &ReconnectConfig {
         &self.options
     }
 
@@ -224,7 +224,7 @@ impl Roster {
         result
     }
 
-    fn tell(&self, connection: usize, state: LinkState, error: Option<&Fault>) {
+    fn tell(&self, connection: usize, state: ConnectionState, error: Option<&Fault>) {
         if let Some(on_change) = &self.options.on_change {
             let error = error.map(to_error);
             on_change(&ConnectionChange {
@@ -241,7 +241,7 @@ impl Roster {
             return false;
         }
         self.change(number, None, |member| member.lifecycle = Lifecycle::new());
-        self.tell(number, LinkState::Connecting, None);
+        self.tell(number, ConnectionState::Connecting, None);
         true
     }
 
@@ -249,7 +249,7 @@ impl Roster {
     /// been closed in the meantime.
     pub fn opened(&self, number: usize, peer: Peer, now: Instant) -> bool {
         self.change(number, None, |member| {
-            member.lifecycle.go(LinkState::Open);
+            member.lifecycle.go(ConnectionState::Open);
             member.reconnect.handle_open(now);
             member.peer = Some(peer.clone());
         });
@@ -266,7 +266,7 @@ impl Roster {
         let is_closed = self.lock().is_closed;
         let error = error.filter(|_| !is_closed).map(Fault::from);
         let (next, peer) = self.change(number, error.as_ref(), |member| {
-            member.lifecycle.go(LinkState::Closed);
+            member.lifecycle.go(ConnectionState::Closed);
             let peer = member.peer.take();
             // Until the peer has said something, nothing has succeeded.
             let is_heard = |peer: &Peer| peer.session().lock().conn.has_heard();
@@ -289,7 +289,7 @@ impl Roster {
     /// Notes that there will be no attempt at this connection any more.
     pub(super) fn given_up(&self, number: usize) {
         let peer = self.change(number, None, |member| {
-            member.lifecycle.go(LinkState::Closed);
+            member.lifecycle.go(ConnectionState::Closed);
             member.is_given_up = true;
             member.peer.take()
         });
@@ -298,12 +298,12 @@ impl Roster {
     }
 
     /// The state of each connection.
-    pub fn states(&self) -> Vec<LinkState> {
+    pub fn states(&self) -> Vec<ConnectionState> {
         let inside = self.lock();
         let states = inside.members.iter().map(|member| {
             let closing = member.peer.as_ref().is_some_and(Peer::is_closing);
             match member.lifecycle.state() {
-                LinkState::Open if closing => LinkState::Closing,
+                ConnectionState::Open if closing => ConnectionState::Closing,
                 state => state,
             }
         });
@@ -338,7 +338,7 @@ impl Roster {
         }
         for number in 0..self.options.connections.max(1) {
             self.change(number, None, |member| {
-                member.lifecycle.go(LinkState::Closing);
+                member.lifecycle.go(ConnectionState::Closing);
             });
         }
     }
@@ -350,7 +350,7 @@ impl Roster {
 
     /// Counts how often one call is sent again.
     pub fn resends(&self) -> Resends {
-        Resends::new(self.options.resends_max)
+        Resends::new(self.options.max_resends)
     }
 
     /// Why a connection, or an attempt at one, failed last.
@@ -366,15 +366,15 @@ impl Roster {
     pub fn wait(self: &Arc<Self>, is_again: bool) -> Result<Waiting, CallError> {
         let mut inside = self.lock();
         // One that is sent again has been let in before.
-        let waiting_max = if is_again {
+        let max_waiting_calls = if is_again {
             usize::MAX
         } else {
-            self.options.waiting_max
+            self.options.max_waiting_calls
         };
-        if inside.outlook() == LinkState::Closed {
+        if inside.outlook() == ConnectionState::Closed {
             return Err(inside.no_connection());
         }
-        if inside.outlook().sending(inside.waiting, waiting_max) != Sending::Waits {
+        if inside.outlook().sending(inside.waiting, max_waiting_calls) != Sending::Waits {
             return Err(CallError::Unsent);
         }
         inside.waiting += 1;
@@ -415,7 +415,7 @@ impl Waiting {
             return Some(Ok(peer));
         }
         let inside = self.0.lock();
-        (inside.outlook() == LinkState::Closed).then(|| Err(inside.no_connection()))
+        (inside.outlook() == ConnectionState::Closed).then(|| Err(inside.no_connection()))
     }
 }
 

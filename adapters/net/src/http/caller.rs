@@ -20,41 +20,41 @@ use crate::context::Headers;
 ///
 /// ```
 /// use antiphon::Config;
-/// use antiphon_net::http::HttpClientOptions;
-/// let mut options = HttpClientOptions::from(Config::new());
+/// use antiphon_net::http::HttpClientConfig;
+/// let mut options = HttpClientConfig::from(Config::new());
 /// options.headers.push(("authorization".into(), "Bearer …".into()));
 /// assert!(!format!("{options:?}").contains("Bearer"));
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct HttpClientOptions {
-    /// The protocol. Its `message_bytes_max` is also the largest reply that is read, and its
-    /// `write_time_max` how long the server may take nothing of a request.
+pub struct HttpClientConfig {
+    /// The protocol. Its `max_message_bytes` is also the largest reply that is read, and its
+    /// `write_timeout` how long the server may take nothing of a request.
     pub config: Config,
     /// Headers to send with every request, names in any case. One of the client's own that is
     /// named here is replaced. Default none.
     pub headers: Vec<(String, String)>,
     /// The most connections there are at once, at least one; calls beyond wait for one of them.
     /// Default 2, as RFC 2616 clause 8.1.4 had it. (Not for a sender that was handed in.)
-    pub connections_max: usize,
+    pub max_connections: usize,
     /// How long one attempt to connect may take. Default 10 s. (Not for a sender that was handed
     /// in.)
-    pub connect_time_max: Duration,
+    pub connect_timeout: Duration,
     /// How long a connection is kept for the next request. Shorter than common servers keep
     /// theirs, so that a request rarely meets a connection that is just being closed. Default
     /// 4 s, and less where the server says `Keep-Alive: timeout=4` or less: 1 s before that time.
     /// (Not for a sender that was handed in.)
-    pub idle_time_max: Duration,
+    pub idle_timeout: Duration,
     /// The longest head of a reply, in bytes. Default 16 KiB. (Not for a sender that was handed
     /// in.)
-    pub header_bytes_max: usize,
+    pub max_header_bytes: usize,
     /// Called with the status and the headers of every reply, before the call ends, on the task or
     /// thread that waits for it: session ids, cookies and rate limits are found there. It must not
     /// block. Default none.
     pub on_reply: Option<OnReply>,
 }
 
-/// Takes the head of a reply: see [`HttpClientOptions::on_reply`].
+/// Takes the head of a reply: see [`HttpClientConfig::on_reply`].
 #[derive(Clone)]
 pub struct OnReply(Arc<dyn Fn(&HttpReply) + Send + Sync>);
 
@@ -71,16 +71,16 @@ impl fmt::Debug for OnReply {
     }
 }
 
-impl HttpClientOptions {
+impl HttpClientConfig {
     /// Takes the defaults around `config`.
     pub const fn new(config: Config) -> Self {
         Self {
             config,
             headers: Vec::new(),
-            connections_max: 2,
-            connect_time_max: Duration::from_secs(10),
-            idle_time_max: Duration::from_secs(4),
-            header_bytes_max: 16 << 10,
+            max_connections: 2,
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(4),
+            max_header_bytes: 16 << 10,
             on_reply: None,
         }
     }
@@ -94,21 +94,21 @@ impl HttpClientOptions {
     }
 }
 
-impl From<Config> for HttpClientOptions {
+impl From<Config> for HttpClientConfig {
     fn from(config: Config) -> Self {
         Self::new(config)
     }
 }
 
 /// Shows the names of the headers only: their values may be secrets.
-impl fmt::Debug for HttpClientOptions {
+impl fmt::Debug for HttpClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
-        f.debug_struct("HttpClientOptions")
+        f.debug_struct("HttpClientConfig")
             .field("headers", &headers)
-            .field("connections_max", &self.connections_max)
-            .field("connect_time_max", &self.connect_time_max)
-            .field("idle_time_max", &self.idle_time_max)
+            .field("max_connections", &self.max_connections)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("idle_timeout", &self.idle_timeout)
             .finish_non_exhaustive()
     }
 }
@@ -126,7 +126,7 @@ pub struct HttpRequest {
     /// The body.
     pub body: Arc<Vec<u8>>,
     /// The largest reply that is wanted, in bytes. A larger one is refused if it comes.
-    pub reply_bytes_max: usize,
+    pub max_reply_bytes: usize,
     /// How much longer the call may take; `None` is for ever.
     pub timeout: Option<Duration>,
 }
@@ -169,14 +169,14 @@ impl HttpResponse {
 
 impl HttpResponse {
     /// Makes the error of a sender that has read this much of a reply and finds that it is larger
-    /// than `bytes_max`.
-    pub fn too_large(self, bytes_max: usize) -> HttpError {
+    /// than `max_bytes`.
+    pub fn too_large(self, max_bytes: usize) -> HttpError {
         let reply = HttpReply {
             text: first_bytes(&self.body),
             status: self.status,
             headers: self.headers,
         };
-        HttpError::Reply(ReplyError::TooLarge { bytes_max }, reply)
+        HttpError::Reply(ReplyError::TooLarge { max_bytes }, reply)
     }
 }
 
@@ -205,7 +205,7 @@ pub struct Started {
 }
 
 /// How many characters of a coding's name are told.
-const CODING_CHARS_MAX: usize = 64;
+const MAX_CODING_CHARS: usize = 64;
 
 impl Started {
     /// Takes the response. Gives `None` if the request must be sent again, as it stands now.
@@ -223,7 +223,7 @@ impl Started {
         }
         if let Some(coding) = coding_of(&response.headers) {
             // The name comes from the peer, and may have any length.
-            let coding = coding.chars().take(CODING_CHARS_MAX).collect();
+            let coding = coding.chars().take(MAX_CODING_CHARS).collect();
             return Err(HttpError::Coding(coding, reply()));
         }
         self.read(response).map_err(|error| {
@@ -269,7 +269,7 @@ pub struct HttpCaller {
 
 impl HttpCaller {
     /// Makes a client of the server at `url`.
-    pub fn new(url: HttpUrl, options: &HttpClientOptions) -> Self {
+    pub fn new(url: HttpUrl, options: &HttpClientConfig) -> Self {
         Self {
             url,
             config: options.config,
@@ -346,7 +346,7 @@ impl HttpCaller {
             content_type: antiphon::http::MEDIA_TYPE,
             headers: Arc::clone(&self.headers),
             body: Arc::new(exchange.take_body()),
-            reply_bytes_max: self.config.message_bytes_max,
+            max_reply_bytes: self.config.limits.max_message_bytes,
             timeout: None,
         };
         let started = Started {

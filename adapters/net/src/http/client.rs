@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::http::{
-    HttpCallError, HttpCaller, HttpClientOptions, HttpError, HttpScheme, HttpUrl, Started,
-    result_of,
+    HttpCallError, HttpCaller, HttpClientConfig, HttpError, HttpScheme, HttpUrl, Started, result_of,
 };
-use crate::{BatchBuilder, CALL_TIMEOUT_DEFAULT, CallError};
+use crate::{BatchBuilder, CallError, DEFAULT_CALL_TIMEOUT};
 use antiphon::{Collector, OwnedJson, Payload, SendError};
 use serde::de::DeserializeOwned;
 
@@ -44,7 +43,7 @@ impl Client {
     /// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used.
     pub fn new(
         url: &str,
-        options: impl Into<HttpClientOptions>,
+        options: impl Into<HttpClientConfig>,
         connect: impl Connect,
         runtime: SharedRuntime,
     ) -> Result<Self, HttpError> {
@@ -61,7 +60,7 @@ impl Client {
     /// As [`new`](Self::new), and [`HttpError::Url`] for another scheme.
     pub fn dial(
         url: &str,
-        options: impl Into<HttpClientOptions>,
+        options: impl Into<HttpClientConfig>,
         scheme: HttpScheme,
         connect: impl Fn(&HttpUrl) -> Connecting + Send + Sync + 'static,
         runtime: SharedRuntime,
@@ -82,7 +81,7 @@ impl Client {
     /// [`HttpError::Url`] for a URL that cannot be used.
     pub fn with_send(
         url: &str,
-        options: impl Into<HttpClientOptions>,
+        options: impl Into<HttpClientConfig>,
         send: impl HttpSend,
         runtime: SharedRuntime,
     ) -> Result<Self, HttpError> {
@@ -96,7 +95,7 @@ impl Client {
 
     fn from_parts(
         url: HttpUrl,
-        options: &HttpClientOptions,
+        options: &HttpClientConfig,
         send: impl HttpSend,
         runtime: SharedRuntime,
     ) -> Self {
@@ -121,7 +120,7 @@ impl Client {
         method: &str,
         params: impl Payload,
     ) -> Result<R, HttpCallError> {
-        self.call_timeout(method, params, Some(CALL_TIMEOUT_DEFAULT))
+        self.call_timeout(method, params, Some(DEFAULT_CALL_TIMEOUT))
             .await
     }
 
@@ -163,7 +162,7 @@ impl Client {
     pub async fn notify(&self, method: &str, params: impl Payload) -> Result<(), HttpCallError> {
         let send = self.sender()?;
         let started = self.inner.caller.notify(method, params)?;
-        let timeout = Some(CALL_TIMEOUT_DEFAULT);
+        let timeout = Some(DEFAULT_CALL_TIMEOUT);
         self.exchange(send, started, timeout).await?;
         Ok(())
     }
@@ -189,7 +188,7 @@ impl Client {
         &self,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> Result<(H, Collector), HttpCallError> {
-        self.batch_timeout(Some(CALL_TIMEOUT_DEFAULT), build).await
+        self.batch_timeout(Some(DEFAULT_CALL_TIMEOUT), build).await
     }
 
     /// Sends a batch with another timeout; `None` waits for ever.

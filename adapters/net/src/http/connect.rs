@@ -1,10 +1,10 @@
 //! Clients and endpoints on the runtime of the calling task.
 
-use super::caller::HttpClientOptions;
+use super::caller::HttpClientConfig;
 use super::client::Client;
 use super::endpoint::Endpoint;
 use super::error::HttpError;
-use super::options::HttpOptions;
+use super::options::HttpConfig;
 use super::url::{HttpScheme, HttpUrl};
 use crate::runtime::current;
 use crate::service::Service;
@@ -15,7 +15,7 @@ use crate::transport::link::{Connecting, Link};
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endpoint<S> {
+pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpoint<S> {
     Endpoint::new(options, service, current())
 }
 
@@ -58,7 +58,7 @@ pub fn endpoint<S: Service>(options: impl Into<HttpOptions>, service: S) -> Endp
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Client, HttpError> {
+pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<Client, HttpError> {
     let connect = |server: &HttpUrl| -> Connecting {
         let address = (server.host().to_string(), server.port());
         Box::pin(async { Link::tcp(address).await })
@@ -76,7 +76,7 @@ pub fn connect(url: &str, options: impl Into<HttpClientOptions>) -> Result<Clien
 #[cfg(feature = "tls")]
 pub fn connect_tls(
     url: &str,
-    options: impl Into<HttpClientOptions>,
+    options: impl Into<HttpClientConfig>,
     config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
 ) -> Result<Client, HttpError> {
     let connect = move |server: &HttpUrl| -> Connecting {

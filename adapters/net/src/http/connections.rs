@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use crate::http::{HttpClientOptions, HttpError, HttpRequest, HttpResponse};
+use crate::http::{HttpClientConfig, HttpError, HttpRequest, HttpResponse};
 use async_lock::{Semaphore, SemaphoreGuardArc};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -40,7 +40,7 @@ use crate::client::Connect;
 use crate::runtime::{SharedRuntime, until};
 
 /// The most bytes of a reply that hyper holds at once.
-const BUFFER_BYTES_MAX: usize = 64 * 1024;
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 type Body = Full<Bytes>;
 
@@ -59,7 +59,7 @@ type Attempt = Result<Option<HttpResponse>, HttpError>;
 struct Shared {
     connect: Box<dyn Connect>,
     runtime: SharedRuntime,
-    options: HttpClientOptions,
+    options: HttpClientConfig,
     /// The rights to a connection that are not given out.
     permits: Arc<Semaphore>,
 }
@@ -70,23 +70,23 @@ impl Connections {
     /// # Errors
     /// [`HttpError::Header`] for one that cannot be sent.
     pub fn new(
-        options: &HttpClientOptions,
+        options: &HttpClientConfig,
         connect: impl Connect,
         runtime: SharedRuntime,
     ) -> Result<Self, HttpError> {
         // A header that cannot be sent is better told now than by every call.
         header_map(&options.headers)?;
         let mut options = options.clone();
-        options.connections_max = options.connections_max.max(1);
-        let idle_time_max = options.idle_time_max;
+        options.max_connections = options.max_connections.max(1);
+        let idle_timeout = options.idle_timeout;
         let shared = Arc::new(Shared {
             connect: Box::new(connect),
             runtime,
-            permits: Arc::new(Semaphore::new(options.connections_max)),
+            permits: Arc::new(Semaphore::new(options.max_connections)),
             options,
         });
         let pool = cache::builder().build(Connector::new(&shared));
-        let attempt = move |request, bytes_max| -> BoxFuture<Attempt> {
+        let attempt = move |request, max_bytes| -> BoxFuture<Attempt> {
             let mut pool = pool.clone();
             Box::pin(async move {
                 poll_fn(|cx| pool.poll_ready(cx)).await?;
@@ -98,7 +98,7 @@ impl Connections {
                     return Ok(None);
                 }
                 let leased = Leased { conn, line };
-                leased.exchange(request, bytes_max, idle_time_max).await
+                leased.exchange(request, max_bytes, idle_timeout).await
             })
         };
         Ok(Self {
@@ -109,7 +109,7 @@ impl Connections {
 
     /// How many connections there are, those that are being made included.
     pub fn open(&self) -> usize {
-        self.shared.options.connections_max - self.shared.permits.available_permits()
+        self.shared.options.max_connections - self.shared.permits.available_permits()
     }
 }
 
@@ -117,8 +117,8 @@ impl HttpSend for Connections {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
         Box::pin(async move {
             // Each that was idle may have ended, and a new one.
-            for _ in 0..=self.shared.options.connections_max {
-                let request = (head_of(request)?, request.reply_bytes_max);
+            for _ in 0..=self.shared.options.max_connections {
+                let request = (head_of(request)?, request.max_reply_bytes);
                 if let Some(response) = (self.attempt)(request.0, request.1).await? {
                     return Ok(response);
                 }
@@ -133,7 +133,7 @@ impl HttpSend for Connections {
 impl fmt::Debug for Connections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connections")
-            .field("connections_max", &self.shared.options.connections_max)
+            .field("max_connections", &self.shared.options.max_connections)
             .finish_non_exhaustive()
     }
 }
@@ -179,8 +179,11 @@ impl Service<()> for Connector {
     fn call(&mut self, (): ()) -> Self::Future {
         let (shared, permit) = (Arc::clone(&self.shared), self.permit.take());
         Box::pin(async move {
-            let (options, write_time_max) = (&shared.options, shared.options.config.write_time_max);
-            let due = shared.runtime.now() + options.connect_time_max;
+            let (options, write_timeout) = (
+                &shared.options,
+                shared.options.config.timeouts.write_timeout,
+            );
+            let due = shared.runtime.now() + options.connect_timeout;
             let connecting = until(&*shared.runtime, due, shared.connect.connect());
             let link = match connecting.await {
                 Some(link) => link.map_err(HttpError::Connect)?,
@@ -189,13 +192,13 @@ impl Service<()> for Connector {
             let line = Line::new(&shared.runtime);
             let io = HyperIo::new(link.io, Wire::new(Arc::clone(&line), permit));
             let (sender, conn) = Builder::new()
-                .max_header_size(options.header_bytes_max)
-                .max_buf_size(BUFFER_BYTES_MAX.max(options.header_bytes_max))
+                .max_header_size(options.max_header_bytes)
+                .max_buf_size(MAX_BUFFER_BYTES.max(options.max_header_bytes))
                 .handshake(io)
                 .await
                 .map_err(|error| HttpError::Unsent(io::Error::other(error)))?;
             let alarm = Alarm::new(&shared.runtime);
-            let task = run(conn, Arc::clone(&line), alarm, write_time_max);
+            let task = run(conn, Arc::clone(&line), alarm, write_timeout);
             shared.runtime.spawn(Box::pin(task));
             Ok(Conn { sender, line })
         })
@@ -207,7 +210,7 @@ async fn run(
     conn: Connection<HyperIo<Wire>, Body>,
     line: Arc<Line>,
     mut alarm: Alarm,
-    write_time_max: Option<Duration>,
+    write_timeout: Option<Duration>,
 ) {
     let mut conn = pin!(conn);
     poll_fn(|cx| {
@@ -215,7 +218,7 @@ async fn run(
             if conn.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            ready!(alarm.poll_over(line.due(write_time_max, cx), cx));
+            ready!(alarm.poll_over(line.due(write_timeout, cx), cx));
             if !line.end_idle() {
                 return Poll::Ready(());
             }
@@ -280,8 +283,8 @@ impl<C: Exchange> Leased<C> {
     async fn exchange(
         mut self,
         request: Request<Body>,
-        bytes_max: usize,
-        idle_time_max: Duration,
+        max_bytes: usize,
+        idle_timeout: Duration,
     ) -> Attempt {
         let response = match self.conn.call(request).await {
             Ok(response) => response,
@@ -290,9 +293,9 @@ impl<C: Exchange> Leased<C> {
         let text = |name| response.headers().get(name)?.to_str().ok();
         let said = text(KEEP_ALIVE).and_then(idle_time_said);
         let closes = text(CONNECTION).is_some_and(|text| text.eq_ignore_ascii_case("close"));
-        let read = read(response, bytes_max).await?;
+        let read = read(response, max_bytes).await?;
         if !closes {
-            let span = said.map_or(idle_time_max, |span| span.min(idle_time_max));
+            let span = said.map_or(idle_timeout, |span| span.min(idle_timeout));
             self.line.rest(span);
         }
         Ok(Some(read))
@@ -358,23 +361,23 @@ fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, HttpError> {
     Ok(map)
 }
 
-async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<HttpResponse, HttpError> {
+async fn read(response: Response<Incoming>, max_bytes: usize) -> Result<HttpResponse, HttpError> {
     let (parts, mut incoming) = response.into_parts();
     let location = parts.headers.get(LOCATION);
     let mut response = HttpResponse::new(parts.status.as_u16(), Vec::new());
     response.location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into());
     response.headers = parts.headers.into();
     let declared = incoming.size_hint().lower();
-    if declared > bytes_max as u64 {
-        return Err(response.too_large(bytes_max));
+    if declared > max_bytes as u64 {
+        return Err(response.too_large(max_bytes));
     }
     while let Some(frame) = incoming.frame().await {
         // Trailers say nothing that is asked for.
         let Ok(data) = frame.map_err(lost)?.into_data() else {
             continue;
         };
-        if response.body.len() + data.len() > bytes_max {
-            return Err(response.too_large(bytes_max));
+        if response.body.len() + data.len() > max_bytes {
+            return Err(response.too_large(max_bytes));
         }
         response.body.extend_from_slice(&data);
     }

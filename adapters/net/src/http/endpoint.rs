@@ -20,10 +20,10 @@ use hyper::header::HeaderValue;
 use hyper::{Request, Response, StatusCode, Version};
 
 use super::exchange::{exchange, peer};
-use super::options::HttpOptions;
+use super::options::HttpConfig;
 use super::phases::Phases;
 use crate::context::Context;
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::runtime::{SharedRuntime, within};
 use crate::service::Service;
 
@@ -37,25 +37,25 @@ pub struct Endpoint<S> {
 }
 
 struct Shared<S> {
-    options: HttpOptions,
+    options: HttpConfig,
     service: Arc<S>,
     runtime: SharedRuntime,
     /// The options of an exchange.
-    exchange: Options,
+    exchange: ConnectionConfig,
 }
 
 impl<S: Service> Endpoint<S> {
     /// Puts `service` behind HTTP. To it every request is a connection of its own, on which it can
     /// answer but not call: [`SendError::NoPush`](antiphon::SendError::NoPush). Its handlers run
     /// until all that the request asked is answered, and are dropped if the client is gone before,
-    /// or has ended its direction and the configuration's `drain_time_max` is over. `service` may
+    /// or has ended its direction and the configuration's `drain_timeout` is over. `service` may
     /// be an `Arc` of one that others share.
-    pub fn new(options: impl Into<HttpOptions>, service: S, runtime: SharedRuntime) -> Self {
+    pub fn new(options: impl Into<HttpConfig>, service: S, runtime: SharedRuntime) -> Self {
         let options = options.into();
         let mut exchange = options.options.clone();
         exchange.config = exchange.config.for_server_exchange();
         // What wrote the request takes the reply, and has a time of its own for that.
-        exchange.config.write_time_max = None;
+        exchange.config.timeouts.write_timeout = None;
         Self {
             shared: Arc::new(Shared {
                 exchange,
@@ -67,7 +67,7 @@ impl<S: Service> Endpoint<S> {
     }
 
     /// The options it was made with.
-    pub fn options(&self) -> &HttpOptions {
+    pub fn options(&self) -> &HttpConfig {
         &self.shared.options
     }
 
@@ -94,7 +94,7 @@ impl<S: Service> Endpoint<S> {
         }
         let target = seen.target.as_deref();
         let head = fields.head(method, target.unwrap_or_default());
-        let HttpOptions { options, rules } = self.options();
+        let HttpConfig { options, rules } = self.options();
         let verdict = match target {
             Some(_) => rules.judge(&options.config, &head),
             None => rules.judge_routed(&options.config, &head),
@@ -102,7 +102,7 @@ impl<S: Service> Endpoint<S> {
         if let Verdict::Answer(answer) = verdict {
             return answer;
         }
-        let body = match body.len() > options.config.message_bytes_max {
+        let body = match body.len() > options.config.limits.max_message_bytes {
             true => Body::TooLarge(body.len() as u64),
             false => Body::Whole(body),
         };
@@ -164,18 +164,18 @@ impl<S: Service> Endpoint<S> {
             fields.require_host();
         }
         let head = fields.head(parts.method.as_str(), target);
-        let HttpOptions { options, rules } = self.options();
+        let HttpConfig { options, rules } = self.options();
         let body = match rules.judge(&options.config, &head) {
             Verdict::Answer(answer) => return response(answer),
             Verdict::TooLarge(bytes) => Body::TooLarge(bytes),
             Verdict::Serve => {
-                let mut body = pin!(read(incoming, options.config.message_bytes_max));
+                let mut body = pin!(read(incoming, options.config.limits.max_message_bytes));
                 let body = poll_fn(|cx| match body.as_mut().poll(cx) {
                     // What had come in before the end has been read.
                     Poll::Pending if phases.has_ended() => Poll::Ready(Body::Broken),
                     polled => polled,
                 });
-                let body = within(&**self.runtime(), rules.body_time_max, body).await;
+                let body = within(&**self.runtime(), rules.body_timeout, body).await;
                 body.unwrap_or(Body::Late)
             }
         };
@@ -217,7 +217,7 @@ enum Body<B> {
 }
 
 /// Reads a body whole, and never holds more of it than has come in.
-async fn read(mut body: Incoming, bytes_max: usize) -> Body<Vec<u8>> {
+async fn read(mut body: Incoming, max_bytes: usize) -> Body<Vec<u8>> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
@@ -228,7 +228,7 @@ async fn read(mut body: Incoming, bytes_max: usize) -> Body<Vec<u8>> {
             continue;
         };
         let bytes = whole.len() + data.len();
-        if bytes > bytes_max {
+        if bytes > max_bytes {
             return Body::TooLarge(bytes as u64);
         }
         whole.extend_from_slice(&data);

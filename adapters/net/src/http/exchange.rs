@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 
 use crate::context::Context;
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::session::{Brought, Moved, Next, Sent, Session, Work};
 use antiphon::{Closed, Input};
 
@@ -22,7 +22,7 @@ use crate::runtime::{SharedRuntime, Timer};
 use crate::service::Service;
 
 /// Makes the peer that the handlers of an exchange are shown.
-pub(super) fn peer(options: &Options, context: Context, runtime: &SharedRuntime) -> Peer {
+pub(super) fn peer(options: &ConnectionConfig, context: Context, runtime: &SharedRuntime) -> Peer {
     let mut options = options.clone();
     options.config.connection = context.connection;
     let session = Session::new(options, context, Arc::clone(runtime));
@@ -73,7 +73,9 @@ impl Exchange {
                 is_drained: true,
                 // The reply is kept until the exchange ends.
                 sent: Sent::Nothing,
-                requests: self.handlers.requests(self.session.options().handlers_max),
+                requests: self
+                    .handlers
+                    .requests(self.session.options().max_running_requests),
             };
             let (work, reply) = (&mut self.work, &mut self.reply);
             let next = self.session.turn(moved, work, reply, cx.waker());

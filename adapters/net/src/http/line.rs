@@ -31,7 +31,7 @@ use crate::runtime::{SharedRuntime, Timer};
 use crate::transport::io::Io;
 
 /// For how long a reset is awaited behind an end.
-const RESET_TIME_MAX: Duration = Duration::from_millis(200);
+const RESET_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How often to check whether the reset has come: a socket that has ended does not say so.
 const RESET_LOOK_INTERVAL: Duration = Duration::from_millis(2);
@@ -128,13 +128,13 @@ impl Line {
     }
 
     /// When the connection's task has to end it, because it is idle or because the server takes no
-    /// output for `write_time_max`.
-    pub(super) fn due(&self, write_time_max: Option<Duration>, cx: &Context<'_>) -> Instant {
+    /// output for `write_timeout`.
+    pub(super) fn due(&self, write_timeout: Option<Duration>, cx: &Context<'_>) -> Instant {
         let mut state = self.lock();
         state.task = Some(cx.waker().clone());
         match (state.stage, state.stuck_since) {
             (Stage::Idle(until), _) => until,
-            (_, Some(since)) => after(since, write_time_max),
+            (_, Some(since)) => after(since, write_timeout),
             _ => Instant::FAR_FUTURE,
         }
     }
@@ -240,7 +240,7 @@ impl Watch for Wire {
             Err(error) if may_be_unread && is_reset(error) => state.stage = Stage::Unread,
             _ if may_be_unread => {
                 drop(state);
-                let until = self.line.runtime.now() + RESET_TIME_MAX;
+                let until = self.line.runtime.now() + RESET_TIMEOUT;
                 return self.poll_reset(cx, io, read, until);
             }
             _ => {}

@@ -24,8 +24,8 @@ mod url;
 mod words;
 
 pub use antiphon::http::{Answer, Cors, HttpRules, RequestHead, StatusScope, Statuses};
-pub use antiphon::http::{MEDIA_TYPE, REDIRECTS_MAX, ReplyError, Verdict};
-pub use caller::{HttpCaller, HttpClientOptions, HttpRequest, HttpResponse};
+pub use antiphon::http::{MAX_REDIRECTS, MEDIA_TYPE, ReplyError, Verdict};
+pub use caller::{HttpCaller, HttpClientConfig, HttpRequest, HttpResponse};
 pub use caller::{OnReply, Started, result_of};
 pub use client::Client;
 #[cfg(all(feature = "tls", any(feature = "tokio", feature = "async-io")))]
@@ -36,7 +36,7 @@ pub use connections::Connections;
 pub use endpoint::Endpoint;
 pub use error::{HttpCallError, HttpError};
 pub use mock::HttpMock;
-pub use options::HttpOptions;
+pub use options::HttpConfig;
 pub use reply::HttpReply;
 pub use send::{HttpSend, Sending};
 pub use url::{HttpScheme, HttpUrl};

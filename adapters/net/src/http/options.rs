@@ -1,31 +1,31 @@
 //! What an HTTP server or client can be told beforehand.
 
-use crate::Options;
+use crate::ConnectionConfig;
 use antiphon::Config;
 use antiphon::http::HttpRules;
 
 /// The protocol, the limits around it, and the rules of HTTP. Made from a [`Config`] or
-/// [`Options`] alone where the defaults will do.
+/// [`ConnectionConfig`] alone where the defaults will do.
 ///
 /// ```
 /// use antiphon::Config;
-/// use antiphon_net::http::HttpOptions;
-/// let mut options = HttpOptions::from(Config::new());
+/// use antiphon_net::http::HttpConfig;
+/// let mut options = HttpConfig::from(Config::new());
 /// options.rules.paths.push("/rpc".into());
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct HttpOptions {
+pub struct HttpConfig {
     /// The protocol, and the limits on what is served. Every request is an exchange of its own:
-    /// limits on a connection, such as `handlers_max`, are limits on a request.
-    pub options: Options,
+    /// limits on a connection, such as `max_running_requests`, are limits on a request.
+    pub options: ConnectionConfig,
     /// Which requests are served, how their replies look, and how slow they may be.
     pub rules: HttpRules,
 }
 
-impl HttpOptions {
+impl HttpConfig {
     /// Takes the default rules.
-    pub fn new(options: impl Into<Options>) -> Self {
+    pub fn new(options: impl Into<ConnectionConfig>) -> Self {
         Self {
             options: options.into(),
             rules: HttpRules::new(),
@@ -40,13 +40,13 @@ impl HttpOptions {
     }
 }
 
-impl From<Options> for HttpOptions {
-    fn from(options: Options) -> Self {
+impl From<ConnectionConfig> for HttpConfig {
+    fn from(options: ConnectionConfig) -> Self {
         Self::new(options)
     }
 }
 
-impl From<Config> for HttpOptions {
+impl From<Config> for HttpConfig {
     fn from(config: Config) -> Self {
         Self::new(config)
     }

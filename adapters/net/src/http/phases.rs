@@ -20,7 +20,7 @@ use antiphon::Instant;
 use antiphon::http::HeadScan;
 
 use super::io::{Watch, after};
-use super::options::HttpOptions;
+use super::options::HttpConfig;
 use crate::runtime::SharedRuntime;
 use crate::transport::io::Io;
 
@@ -29,10 +29,10 @@ use crate::transport::io::Io;
 pub(super) struct Phases {
     state: Mutex<State>,
     runtime: SharedRuntime,
-    header_time_max: Duration,
-    idle_time_max: Duration,
-    write_time_max: Option<Duration>,
-    drain_time_max: Option<Duration>,
+    header_timeout: Duration,
+    idle_timeout: Duration,
+    write_timeout: Option<Duration>,
+    drain_timeout: Option<Duration>,
 }
 
 struct State {
@@ -79,7 +79,7 @@ impl State {
 
 impl Phases {
     /// Makes the state of a connection whose first byte has come.
-    pub(super) fn new(options: &HttpOptions, runtime: &SharedRuntime) -> Arc<Self> {
+    pub(super) fn new(options: &HttpConfig, runtime: &SharedRuntime) -> Arc<Self> {
         let state = State {
             phase: Phase::Head,
             since: runtime.now(),
@@ -88,14 +88,14 @@ impl Phases {
             end: End::Unasked,
             scan: HeadScan::new(),
         };
-        let HttpOptions { options, rules } = options;
+        let HttpConfig { options, rules } = options;
         Arc::new(Self {
             state: Mutex::new(state),
             runtime: runtime.clone(),
-            header_time_max: rules.header_time_max,
-            idle_time_max: rules.idle_time_max,
-            write_time_max: options.config.write_time_max,
-            drain_time_max: options.config.drain_time_max,
+            header_timeout: rules.header_timeout,
+            idle_timeout: rules.idle_timeout,
+            write_timeout: options.config.timeouts.write_timeout,
+            drain_timeout: options.config.timeouts.drain_timeout,
         })
     }
 
@@ -126,13 +126,13 @@ impl Phases {
     pub(super) fn due(&self) -> Instant {
         let state = self.lock();
         let end = state.ended_at.filter(|_| state.end == End::Hidden);
-        let end = end.map_or(Instant::FAR_FUTURE, |at| after(at, self.drain_time_max));
+        let end = end.map_or(Instant::FAR_FUTURE, |at| after(at, self.drain_timeout));
         if let Some(since) = state.stuck_since {
-            return end.min(after(since, self.write_time_max));
+            return end.min(after(since, self.write_timeout));
         }
         match state.phase {
-            Phase::Waiting => state.since + self.idle_time_max,
-            Phase::Head => state.since + self.header_time_max,
+            Phase::Waiting => state.since + self.idle_timeout,
+            Phase::Head => state.since + self.header_timeout,
             Phase::Serving | Phase::Replying => end,
         }
     }
@@ -142,7 +142,7 @@ impl Phases {
     pub(super) fn shows_end(&self) -> bool {
         let now = self.runtime.now();
         let mut state = self.lock();
-        let is_late = |at| after(at, self.drain_time_max) <= now;
+        let is_late = |at| after(at, self.drain_timeout) <= now;
         let is_over = !state.is_at_work() || state.ended_at.is_some_and(is_late);
         let shows = state.end == End::Hidden && is_over;
         if shows {

@@ -19,6 +19,6 @@ pub struct HttpReply {
     /// The headers.
     pub headers: Headers,
     /// In a failure, the first 512 bytes of the body as text, control characters escaped. Empty for
-    /// [`on_reply`](super::HttpClientOptions::on_reply).
+    /// [`on_reply`](super::HttpClientConfig::on_reply).
     pub text: String,
 }

@@ -12,7 +12,7 @@ pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpErro
 /// What sends requests: [`Connections`](super::Connections) of this crate, or any HTTP client that
 /// a program has already. A dozen lines with most of them: post `request.body` to `request.url`
 /// with `request.content_type` and `request.headers`, follow no redirect, take any status, and
-/// refuse a body of more than `request.reply_bytes_max` bytes.
+/// refuse a body of more than `request.max_reply_bytes` bytes.
 ///
 /// A future that is dropped is a request that is given up.
 pub trait HttpSend: Send + Sync + 'static {

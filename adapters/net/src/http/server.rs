@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use antiphon::NoRoom;
+use antiphon::LimitReached;
 use antiphon::http::HttpRules;
 use antiphon::session::Report;
 use hyper::Request;
@@ -28,24 +28,24 @@ use crate::transport::io::Io;
 use crate::transport::link::Link;
 
 /// The most bytes of a body that hyper holds at once, and the least it can be told.
-const BUFFER_BYTES_MAX: usize = 64 * 1024;
+const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// How long a connection beyond the limit may take to ask, to be told that it is refused.
-const REFUSAL_TIME_MAX: Duration = Duration::from_secs(1);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How many reads are made after the end before other tasks get their turn.
-const READS_MAX: u32 = 16;
+const MAX_READS: u32 = 16;
 
 impl<S: Service> Protocol for Endpoint<S> {
     fn serve(&self, link: Link, ending: Ending, _: &SharedRuntime) -> Task {
         Box::pin(serve_connection(self.clone(), link, ending, false))
     }
 
-    fn refuse(&self, link: Link, why: NoRoom, runtime: &SharedRuntime) -> Option<Task> {
-        self.report(&link.context, Report::NoRoom(why));
+    fn refuse(&self, link: Link, why: LimitReached, runtime: &SharedRuntime) -> Option<Task> {
+        self.report(&link.context, Report::LimitReached(why));
         let serving = serve_connection(self.clone(), link, Ending::never(), true);
         let runtime = runtime.clone();
-        let due = runtime.now() + REFUSAL_TIME_MAX + self.options().options.linger;
+        let due = runtime.now() + REFUSAL_TIMEOUT + self.options().options.linger;
         Some(Box::pin(async move {
             // How it ends makes no difference any more.
             until(&*runtime, due, serving).await;
@@ -64,7 +64,7 @@ async fn serve_connection<S: Service>(
 ) {
     let Link { mut io, context } = link;
     let (runtime, options) = (endpoint.runtime(), endpoint.options());
-    let due = runtime.now() + options.rules.first_byte_time_max;
+    let due = runtime.now() + options.rules.first_byte_timeout;
     let first = ending.unless(End::No, first_byte(&mut *io));
     // An end without a word needs none in return.
     let Some(Some(Some(first))) = until(&**runtime, due, first).await else {
@@ -124,9 +124,9 @@ async fn serve_connection<S: Service>(
 fn builder(rules: &HttpRules) -> Builder {
     let mut builder = Builder::new();
     builder
-        .max_headers(rules.headers_max)
-        .max_header_size(rules.header_bytes_max)
-        .max_buf_size(BUFFER_BYTES_MAX.max(rules.header_bytes_max))
+        .max_headers(rules.max_headers)
+        .max_header_size(rules.max_header_bytes)
+        .max_buf_size(MAX_BUFFER_BYTES.max(rules.max_header_bytes))
         // The phases keep the time.
         .header_read_timeout(None);
     builder
@@ -147,7 +147,7 @@ async fn linger(mut io: Box<dyn Io>) {
     }
     let mut ignored = [0; 1024];
     poll_fn(|cx| {
-        for _ in 0..READS_MAX {
+        for _ in 0..MAX_READS {
             if !matches!(ready!(io.poll_read(cx, &mut ignored)), Ok(1..)) {
                 return Poll::Ready(());
             }

@@ -1,11 +1,11 @@
 //! What the other side said, as text for a log.
 
 /// How much of a body is told in a failure.
-pub(crate) const TEXT_BYTES_MAX: usize = 512;
+pub(crate) const MAX_TEXT_BYTES: usize = 512;
 
 /// The beginning of a body, as text for a log.
 pub(crate) fn first_bytes(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]);
+    let text = String::from_utf8_lossy(&body[..body.len().min(MAX_TEXT_BYTES)]);
     let shown = text.trim().chars().flat_map(|letter| {
         let escaped = letter.is_control().then(|| letter.escape_debug());
         let plain = (!letter.is_control()).then_some(letter);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use antiphon::{Admission, AdmissionLimits, NoRoom, Place};
+use antiphon::{ConnectionLimiter, ConnectionLimits, LimitReached, Place};
 
 use super::ending::{End, Ending, Told};
 
@@ -19,18 +19,18 @@ pub(super) struct Connections {
 #[derive(Debug)]
 struct Inside {
     open: HashMap<u32, (Arc<Told>, Place<IpAddr>)>,
-    admission: Admission<IpAddr>,
+    admission: ConnectionLimiter<IpAddr>,
     has_stopped_listening: bool,
     watchers: Vec<Waker>,
 }
 
 impl Connections {
-    pub(super) fn new(limits: AdmissionLimits) -> Self {
+    pub(super) fn new(limits: ConnectionLimits) -> Self {
         Self {
             listening: Arc::default(),
             inside: Mutex::new(Inside {
                 open: HashMap::new(),
-                admission: Admission::new(limits),
+                admission: ConnectionLimiter::new(limits),
                 has_stopped_listening: false,
                 watchers: Vec::new(),
             }),
@@ -57,7 +57,7 @@ impl Connections {
         self: &Arc<Self>,
         number: u32,
         address: Option<IpAddr>,
-    ) -> Result<(Entered, Ending), NoRoom> {
+    ) -> Result<(Entered, Ending), LimitReached> {
         let mut inside = self.lock();
         let place = inside.admission.enter(address)?;
         let told = Arc::default();

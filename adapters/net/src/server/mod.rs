@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::task::ready;
 use std::time::Duration;
 
-use antiphon::{AdmissionLimits, NoRoom, address_key};
+use antiphon::{ConnectionLimits, LimitReached, address_key};
 
 use crate::context::Context;
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::runtime::{SharedRuntime, Task, until};
 use crate::service::Service;
 use crate::transport::link::{Arrived, Link, Listen};
@@ -36,25 +36,25 @@ use refused::OnRefused;
 pub use running::Running;
 
 /// How many connections a server has at once, if nothing else is said.
-const CONNECTIONS_MAX_DEFAULT: usize = 10_240;
+const DEFAULT_MAX_CONNECTIONS: usize = 10_240;
 
 /// How long a handshake may take, if nothing else is said.
-const HANDSHAKE_TIME_MAX_DEFAULT: Duration = Duration::from_secs(10);
+const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long to wait after the system refused to accept, for it may have no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How many connections beyond the limit are told so at once; further ones are closed without a
 /// word. Each costs a few KiB for a second or two.
-const REFUSALS_MAX: usize = 64;
+const MAX_REFUSALS: usize = 64;
 
 /// A server that listens and has not begun.
 #[must_use = "nothing is served before it is started"]
 pub struct Server<L = Link> {
     listener: Box<dyn Listen<L>>,
     runtime: SharedRuntime,
-    limits: AdmissionLimits,
-    handshake_time_max: Duration,
+    limits: ConnectionLimits,
+    handshake_timeout: Duration,
     secure: Option<Arc<dyn Secure<L>>>,
     on_refused: OnRefused,
     /// Held by the tasks that tell a connection that it is refused.
@@ -68,13 +68,13 @@ impl<L: Arrived> Server<L> {
     }
 
     pub(crate) fn from_boxed(listener: Box<dyn Listen<L>>, runtime: SharedRuntime) -> Self {
-        let mut limits = AdmissionLimits::new();
-        limits.connections_max = CONNECTIONS_MAX_DEFAULT;
+        let mut limits = ConnectionLimits::new();
+        limits.max_connections = DEFAULT_MAX_CONNECTIONS;
         Self {
             listener,
             runtime,
             limits,
-            handshake_time_max: HANDSHAKE_TIME_MAX_DEFAULT,
+            handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
             secure: None,
             on_refused: OnRefused::default(),
             refusals: Arc::default(),
@@ -83,8 +83,8 @@ impl<L: Arrived> Server<L> {
 
     /// Sets another limit on connections at once. Further ones are closed as soon as
     /// they are made; over HTTP without TLS they are answered 503. Default 10 240.
-    pub fn with_connections_max(mut self, connections_max: usize) -> Self {
-        self.limits.connections_max = connections_max;
+    pub fn max_connections(mut self, max_connections: usize) -> Self {
+        self.limits.max_connections = max_connections;
         self
     }
 
@@ -92,14 +92,17 @@ impl<L: Arrived> Server<L> {
     /// an IPv4 address, or the network of an IPv6 one ([`address_key`]). Connections whose address
     /// is not known, as on a Unix socket, count only in all. Default none: behind a proxy all come
     /// from one address.
-    pub fn with_connections_per_address_max(mut self, per_address_max: usize) -> Self {
-        self.limits.per_key_max = per_address_max;
+    pub fn max_connections_per_address(mut self, max_per_address: usize) -> Self {
+        self.limits.max_per_key = max_per_address;
         self
     }
 
     /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
     /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
-    pub fn on_refused(mut self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+    pub fn on_refused(
+        mut self,
+        report: impl Fn(&Context, LimitReached) + Send + Sync + 'static,
+    ) -> Self {
         self.on_refused = OnRefused::new(report);
         self
     }
@@ -111,8 +114,8 @@ impl<L: Arrived> Server<L> {
     }
 
     /// Sets another deadline for the handshake.
-    pub fn with_handshake_time_max(mut self, handshake_time_max: Duration) -> Self {
-        self.handshake_time_max = handshake_time_max;
+    pub fn handshake_timeout(mut self, handshake_timeout: Duration) -> Self {
+        self.handshake_timeout = handshake_timeout;
         self
     }
 
@@ -175,14 +178,14 @@ impl<L: Arrived> Server<L> {
     }
 
     /// Lets go of a connection beyond the limit, and tells of it.
-    fn refuse(&self, mut link: L, why: NoRoom, protocol: &dyn Protocol<L>) {
+    fn refuse(&self, mut link: L, why: LimitReached, protocol: &dyn Protocol<L>) {
         self.on_refused.tell(link.context_mut(), why);
         let refusal = protocol.refuse(link, why, &self.runtime);
         // A handshake first would cost more than the refusal is worth.
         let Some(refusal) = refusal.filter(|_| self.secure.is_none()) else {
             return;
         };
-        if Arc::strong_count(&self.refusals) <= REFUSALS_MAX {
+        if Arc::strong_count(&self.refusals) <= MAX_REFUSALS {
             let counted = Arc::clone(&self.refusals);
             self.runtime.spawn(Box::pin(async move {
                 let _counted = counted;
@@ -200,7 +203,7 @@ impl<L: Arrived> Server<L> {
         protocol: Arc<dyn Protocol<L>>,
     ) -> impl Future<Output = ()> + Send + use<L> {
         let (runtime, secure) = (Arc::clone(&self.runtime), self.secure.clone());
-        let due = runtime.now() + self.handshake_time_max;
+        let due = runtime.now() + self.handshake_timeout;
         async move {
             let _entered = entered;
             let link = match secure {
@@ -224,7 +227,7 @@ impl Server {
     /// served by what `make` gives for it, which may be an `Arc` of one service for all.
     pub fn start<S: Service>(
         self,
-        options: impl Into<Options>,
+        options: impl Into<ConnectionConfig>,
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
     ) -> Running {
         self.start_protocol(Plain {

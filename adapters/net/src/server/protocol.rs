@@ -6,12 +6,12 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use antiphon::{CloseReason, Closed, NoRoom};
+use antiphon::{CloseReason, Closed, LimitReached};
 
 use super::ending::{End, Ending};
 use crate::context::Context;
 use crate::driver::drive;
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::peer::Peer;
 use crate::runtime::{SharedRuntime, Task};
 use crate::service::Service;
@@ -33,7 +33,7 @@ pub trait Protocol<L = Link>: Send + Sync + 'static {
 
     /// Tells the other side of a connection beyond the limit that it is not served, within a
     /// second or two. None closes it without a word, as plain messages do.
-    fn refuse(&self, link: L, why: NoRoom, runtime: &SharedRuntime) -> Option<Task> {
+    fn refuse(&self, link: L, why: LimitReached, runtime: &SharedRuntime) -> Option<Task> {
         let _ = (link, why, runtime);
         None
     }
@@ -41,7 +41,7 @@ pub trait Protocol<L = Link>: Send + Sync + 'static {
 
 /// Messages straight on the stream.
 pub(super) struct Plain<F> {
-    pub(super) options: Options,
+    pub(super) options: ConnectionConfig,
     pub(super) make: F,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use antiphon::NoRoom;
+use antiphon::LimitReached;
 
 use crate::context::Context;
 
@@ -13,16 +13,16 @@ use crate::context::Context;
 #[derive(Clone, Default)]
 pub struct OnRefused(Option<Arc<RefusedFn>>);
 
-type RefusedFn = dyn Fn(&Context, NoRoom) + Send + Sync;
+type RefusedFn = dyn Fn(&Context, LimitReached) + Send + Sync;
 
 impl OnRefused {
     /// Tells `report`, for logs and counts. It runs where the server accepts: briefly.
-    pub fn new(report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+    pub fn new(report: impl Fn(&Context, LimitReached) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(report)))
     }
 
     /// Tells of one refused connection. A panic of the report costs nothing but that report.
-    pub fn tell(&self, context: &Context, why: NoRoom) {
+    pub fn tell(&self, context: &Context, why: LimitReached) {
         if let Some(report) = &self.0 {
             // It has been printed; the server goes on.
             let _ = catch_unwind(AssertUnwindSafe(|| report(context, why)));

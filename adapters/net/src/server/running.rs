@@ -13,7 +13,7 @@ use super::ending::End;
 use crate::runtime::SharedRuntime;
 
 /// How long connections that were told to end at once may take to write what is queued.
-const FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that is running. Dropping it stops it.
 #[must_use = "dropping it stops the server"]
@@ -42,7 +42,7 @@ impl Running {
     /// `grace`; that then has 5 s to write what is queued. Says whether all had ended by
     /// themselves.
     pub async fn shutdown(self, grace: Duration) -> bool {
-        let mut shutdown = Shutdown::new(FLUSH_TIME_MAX);
+        let mut shutdown = Shutdown::new(FLUSH_TIMEOUT);
         shutdown.begin(self.runtime.now(), grace);
         let mut timer = self.runtime.timer();
         poll_fn(|cx| {

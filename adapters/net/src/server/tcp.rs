@@ -5,12 +5,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use antiphon::NoRoom;
+use antiphon::LimitReached;
 use socket2::SockRef;
 
 use super::{Protocol, Running, Secure, Server};
 use crate::context::Context;
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::runtime::{SharedRuntime, current};
 use crate::service::Service;
 use crate::transport::socket::OnAccept;
@@ -80,19 +80,22 @@ impl TcpServer {
 
     /// Sets another limit on connections at once. Further ones are closed as soon as
     /// they are made; over HTTP without TLS they are answered 503. Default 10 240.
-    pub fn with_connections_max(self, connections_max: usize) -> Self {
-        self.map(|server| server.with_connections_max(connections_max))
+    pub fn max_connections(self, max_connections: usize) -> Self {
+        self.map(|server| server.max_connections(max_connections))
     }
 
     /// Sets a limit on connections at once from one address: an IPv4 address, or the
     /// network of an IPv6 one. Default none, for behind a proxy all come from one address.
-    pub fn with_connections_per_address_max(self, per_address_max: usize) -> Self {
-        self.map(|server| server.with_connections_per_address_max(per_address_max))
+    pub fn max_connections_per_address(self, max_per_address: usize) -> Self {
+        self.map(|server| server.max_connections_per_address(max_per_address))
     }
 
     /// Tells `report` of every connection that is refused at a limit, for logs and counts. It runs
     /// where the server accepts: briefly. Over HTTP the service has a report of it as well.
-    pub fn on_refused(self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+    pub fn on_refused(
+        self,
+        report: impl Fn(&Context, LimitReached) + Send + Sync + 'static,
+    ) -> Self {
         self.map(|server| server.on_refused(report))
     }
 
@@ -102,8 +105,8 @@ impl TcpServer {
     }
 
     /// Sets another deadline for the handshake.
-    pub fn with_handshake_time_max(self, handshake_time_max: Duration) -> Self {
-        self.map(|server| server.with_handshake_time_max(handshake_time_max))
+    pub fn handshake_timeout(self, handshake_timeout: Duration) -> Self {
+        self.map(|server| server.handshake_timeout(handshake_timeout))
     }
 
     /// Has `hook` see each socket that is accepted, before anything is said on it: to set an option
@@ -130,7 +133,7 @@ impl TcpServer {
     /// served by what `make` gives for it, which may be an `Arc` of one service for all.
     pub fn start<S: Service>(
         self,
-        options: impl Into<Options>,
+        options: impl Into<ConnectionConfig>,
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
     ) -> Running {
         self.server.start(options, make)
@@ -140,7 +143,7 @@ impl TcpServer {
     #[cfg(feature = "http")]
     pub fn start_http(
         self,
-        options: impl Into<crate::http::HttpOptions>,
+        options: impl Into<crate::http::HttpConfig>,
         service: impl Service,
     ) -> Running {
         self.start_protocol(crate::http::endpoint(options, service))

@@ -4,11 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::task::{Context as TaskContext, Poll};
 
-use antiphon::NoRoom;
+use antiphon::LimitReached;
 
 use super::{Protocol, Running, Server};
 use crate::context::Context;
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::runtime::current;
 use crate::service::Service;
 use crate::transport::link::{Link, Listen};
@@ -35,13 +35,16 @@ impl UnixServer {
 
     /// Sets another limit on connections at once. Further ones are closed as soon as
     /// they are made. Default 10 240.
-    pub fn with_connections_max(self, connections_max: usize) -> Self {
-        Self(self.0.with_connections_max(connections_max))
+    pub fn max_connections(self, max_connections: usize) -> Self {
+        Self(self.0.max_connections(max_connections))
     }
 
     /// Tells `report` of every connection that is refused at the limit, for logs and counts. It
     /// runs where the server accepts: briefly.
-    pub fn on_refused(self, report: impl Fn(&Context, NoRoom) + Send + Sync + 'static) -> Self {
+    pub fn on_refused(
+        self,
+        report: impl Fn(&Context, LimitReached) + Send + Sync + 'static,
+    ) -> Self {
         Self(self.0.on_refused(report))
     }
 
@@ -49,7 +52,7 @@ impl UnixServer {
     /// served by what `make` gives for it, which may be an `Arc` of one service for all.
     pub fn start<S: Service>(
         self,
-        options: impl Into<Options>,
+        options: impl Into<ConnectionConfig>,
         make: impl Fn(&Context) -> S + Send + Sync + 'static,
     ) -> Running {
         self.0.start(options, make)

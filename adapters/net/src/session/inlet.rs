@@ -37,7 +37,7 @@ impl Receiver for Session {
 /// whether another thread has read costs as much as several calls, so the reading thread checks
 /// less often while others read again and again.
 const UNREAD_TIME_MIN: Duration = Duration::from_millis(2);
-const UNREAD_TIME_MAX: Duration = Duration::from_millis(8);
+const UNREAD_TIMEOUT: Duration = Duration::from_millis(8);
 
 /// How far ahead a deadline must be for a thread to read instead of sleeping: then it does not
 /// matter that a read takes longer than it is told to, and that the clock is some milliseconds
@@ -148,7 +148,7 @@ impl Session {
             let is_still = state.reading.others == others;
             is_unread = is_still && self.now() >= until;
             if !is_still {
-                span = (2 * span).min(UNREAD_TIME_MAX);
+                span = (2 * span).min(UNREAD_TIMEOUT);
             }
         }
     }

@@ -17,7 +17,7 @@ const DRAINED_BYTES: usize = 512;
 const DRAINED_READS: u32 = 2;
 
 /// For how long a peer that never stops writing can postpone a deadline.
-const FLOOD_TIME_MAX: Duration = Duration::from_secs(1);
+const FLOOD_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Session {
     /// Notes that something came in.
@@ -50,7 +50,7 @@ impl Session {
             reads,
             drained: 0,
             quiet_at: now + QUIET_TIME,
-            until: now + FLOOD_TIME_MAX,
+            until: now + FLOOD_TIMEOUT,
         });
         let is_quiet = now >= due.quiet_at && (due.reads == reads || now >= due.until);
         if due.drained >= DRAINED_READS || is_quiet {

@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 
-use antiphon::session::{Phase, RequestReport, Settled};
+use antiphon::session::{Phase, RequestDetails, Settled};
 use antiphon::{CallId, Closed, Instant, OwnedOutcome, RequestKey};
 use smallvec::SmallVec;
 
@@ -60,7 +60,7 @@ pub struct State {
     /// What the writer is to go on with, of a write that a caller began; otherwise empty.
     pub(super) left_over: Vec<u8>,
     /// The request whose handler panicked last, until that is reported.
-    pub(super) panicked: Option<RequestReport>,
+    pub(super) panicked: Option<RequestDetails>,
     /// The phase for which everything that waits has been woken.
     pub(super) seen: Phase,
     /// Whether reading was paused when the turn before this one ended.
@@ -155,7 +155,7 @@ impl State {
     }
 
     /// Remembers what a panic has taken along, until it is reported.
-    pub(crate) fn note_panicked(&mut self, request: Option<RequestReport>) {
+    pub(crate) fn note_panicked(&mut self, request: Option<RequestDetails>) {
         self.panicked = request;
     }
 

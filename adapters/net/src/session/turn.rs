@@ -12,7 +12,7 @@ use super::{Session, Sleeper, State, Work};
 use crate::transport::child_output::ChildExited;
 
 /// The most work that is taken from a session at once.
-const WORK_MAX: usize = 128;
+const MAX_WORK: usize = 128;
 
 /// What has come in since the turn before.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ impl State {
             }
             return;
         };
-        while work.len() < WORK_MAX {
+        while work.len() < MAX_WORK {
             let Some(next) = self.conn.poll_work(requests > 0) else {
                 break;
             };

@@ -22,10 +22,10 @@ use crate::transport::io::Io;
 use crate::transport::link::Link;
 use crate::transport::tcp::Address;
 
-const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much of what comes after a failed handshake is read, in bytes.
-const LEFT_BYTES_MAX: usize = 256 * 1024;
+const MAX_LEFT_BYTES: usize = 256 * 1024;
 
 /// Connects to a TLS server by TCP, and checks that its certificate is for `name`, a host's name or
 /// address. The connection and the handshake may each take 10 s. Small messages are not delayed
@@ -51,7 +51,7 @@ pub async fn client(link: Link, name: &str, config: Arc<ClientConfig>) -> io::Re
     let name = server_name(name)?;
     let shaken = TlsConnector::from(config).connect(name, Below(link.io));
     let runtime = current();
-    let until_at = runtime.now() + HANDSHAKE_TIME_MAX;
+    let until_at = runtime.now() + HANDSHAKE_TIMEOUT;
     let stream = until(&*runtime, until_at, shaken).await;
     let stream = stream.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
     let stream = stream.map_err(explain)?;
@@ -201,7 +201,7 @@ impl<T: Io> Io for TlsIo<T> {
 async fn let_go(mut io: Box<dyn Io>) {
     // The other side has been told all that it can be.
     let _ = poll_fn(|cx| io.poll_close(cx)).await;
-    let (mut ignored, mut left) = ([0; 1024], LEFT_BYTES_MAX);
+    let (mut ignored, mut left) = ([0; 1024], MAX_LEFT_BYTES);
     while let Ok(n @ 1..) = poll_fn(|cx| io.poll_read(cx, &mut ignored)).await {
         left = left.saturating_sub(n);
         if left == 0 {

@@ -13,7 +13,7 @@ use crate::runtime::{SharedRuntime, sleep_until};
 use crate::service::Service;
 use crate::transport::later::Later;
 use crate::transport::link::Link;
-use crate::transport::process::{ChildOptions, Process};
+use crate::transport::process::{ChildConfig, Process};
 
 /// A running child process and the connection to it.
 ///
@@ -35,13 +35,13 @@ impl Child {
     /// The command cannot be started; the error names it.
     pub fn spawn(
         command: Command,
-        options: impl Into<ChildOptions>,
+        options: impl Into<ChildConfig>,
         service: impl Service,
         runtime: &SharedRuntime,
     ) -> io::Result<Self> {
         let options = options.into();
         let (process, stdout, stdin) =
-            Process::spawn(command, options.stderr_bytes_max, options.on_stderr)?;
+            Process::spawn(command, options.max_stderr_bytes, options.on_stderr)?;
         let link = Link::from_blocking(stdout, stdin);
         let (peer, driver) = drive(link, options.options, Arc::new(service), runtime);
         // How it ends is told to the service, and by the peer.

@@ -25,7 +25,7 @@ use crate::transport::later::Later;
 
 /// How long after the end of its output a child may take to exit and still be told of. It closes
 /// its output when it exits, some moments before its status is there.
-const EXIT_TIME_MAX: Duration = Duration::from_millis(50);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The standard output of a child. After its exit reading fails with [`ChildExited`]. Where the
 /// system has no way to wait for both, it ends with the pipe.
@@ -81,7 +81,7 @@ impl Read for ChildOutput {
         if n > 0 || buf.is_empty() {
             return Ok(n);
         }
-        match wait_for_exit(&self.child, EXIT_TIME_MAX) {
+        match wait_for_exit(&self.child, EXIT_TIMEOUT) {
             Ok(Some(status)) => Err(io::Error::new(
                 ErrorKind::UnexpectedEof,
                 ChildExited(status),

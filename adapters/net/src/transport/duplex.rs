@@ -18,10 +18,10 @@ pub struct Duplex {
     writer: Writer,
 }
 
-/// Two ends of a stream, with room for `bytes_max` bytes (at least one) each way.
-pub fn duplex(bytes_max: usize) -> (Duplex, Duplex) {
-    let (near_reader, far_writer) = pipe(bytes_max.max(1));
-    let (far_reader, near_writer) = pipe(bytes_max.max(1));
+/// Two ends of a stream, with room for `max_bytes` bytes (at least one) each way.
+pub fn duplex(max_bytes: usize) -> (Duplex, Duplex) {
+    let (near_reader, far_writer) = pipe(max_bytes.max(1));
+    let (far_reader, near_writer) = pipe(max_bytes.max(1));
     let end = |reader, writer| Duplex { reader, writer };
     (end(near_reader, near_writer), end(far_reader, far_writer))
 }

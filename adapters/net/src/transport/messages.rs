@@ -47,9 +47,9 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue with room for `messages_max` messages, at least one.
-    pub fn new(messages_max: usize) -> Self {
-        let (sender, receiver) = bounded(messages_max.max(1));
+    /// An empty queue with room for `max_messages` messages, at least one.
+    pub fn new(max_messages: usize) -> Self {
+        let (sender, receiver) = bounded(max_messages.max(1));
         Self { sender, receiver }
     }
 

@@ -12,47 +12,47 @@ use std::time::Duration;
 
 use antiphon::Config;
 
-use crate::options::Options;
+use crate::options::ConnectionConfig;
 use crate::transport::child_output::{ChildOutput, lock, wait_for_exit};
 
 /// How much of the child's log is kept, if nothing else is said.
-const STDERR_BYTES_MAX_DEFAULT: usize = 64 << 10;
+const DEFAULT_MAX_STDERR_BYTES: usize = 64 << 10;
 
 /// Sees the child's standard error as it comes, in pieces of any size.
 type OnStderr = Box<dyn FnMut(&[u8]) + Send>;
 
-/// How to speak to a child process. Made from [`Options`] or a [`Config`](antiphon::Config).
+/// How to speak to a child process. Made from [`ConnectionConfig`] or a [`Config`](antiphon::Config).
 #[non_exhaustive]
-pub struct ChildOptions {
+pub struct ChildConfig {
     /// The connection.
-    pub options: Options,
+    pub options: ConnectionConfig,
     /// How many of the last bytes of the child's standard error are kept. Default 64 KiB.
-    pub stderr_bytes_max: usize,
+    pub max_stderr_bytes: usize,
     /// Sees the child's standard error as it comes, in pieces of any size. Default none.
     pub on_stderr: Option<OnStderr>,
 }
 
-impl From<Options> for ChildOptions {
-    fn from(options: Options) -> Self {
+impl From<ConnectionConfig> for ChildConfig {
+    fn from(options: ConnectionConfig) -> Self {
         Self {
             options,
-            stderr_bytes_max: STDERR_BYTES_MAX_DEFAULT,
+            max_stderr_bytes: DEFAULT_MAX_STDERR_BYTES,
             on_stderr: None,
         }
     }
 }
 
-impl From<Config> for ChildOptions {
+impl From<Config> for ChildConfig {
     fn from(config: Config) -> Self {
-        Options::from(config).into()
+        ConnectionConfig::from(config).into()
     }
 }
 
-impl fmt::Debug for ChildOptions {
+impl fmt::Debug for ChildConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildOptions")
+        f.debug_struct("ChildConfig")
             .field("options", &self.options)
-            .field("stderr_bytes_max", &self.stderr_bytes_max)
+            .field("max_stderr_bytes", &self.max_stderr_bytes)
             .finish_non_exhaustive()
     }
 }
@@ -72,7 +72,7 @@ impl Process {
     /// The command cannot be started; the error names it. Or the system refused a thread.
     pub fn spawn(
         mut command: Command,
-        stderr_bytes_max: usize,
+        max_stderr_bytes: usize,
         on_stderr: Option<OnStderr>,
     ) -> io::Result<(Self, ChildOutput, ChildStdin)> {
         command.stdin(Stdio::piped());
@@ -94,7 +94,7 @@ impl Process {
         let kept = Arc::clone(&process.stderr);
         thread::Builder::new()
             .name("antiphon-stderr".into())
-            .spawn(move || drain_stderr(stderr, &kept, stderr_bytes_max, on_stderr))?;
+            .spawn(move || drain_stderr(stderr, &kept, max_stderr_bytes, on_stderr))?;
         let stdout = ChildOutput::new(stdout, &process.child)?;
         Ok((process, stdout, stdin))
     }
@@ -147,7 +147,7 @@ impl fmt::Debug for Process {
 fn drain_stderr(
     mut stderr: ChildStderr,
     kept: &Mutex<VecDeque<u8>>,
-    bytes_max: usize,
+    max_bytes: usize,
     mut on_stderr: Option<OnStderr>,
 ) {
     let mut piece = [0; 8 << 10];
@@ -164,8 +164,8 @@ fn drain_stderr(
             }
         }
         let mut kept = lock(kept);
-        kept.extend(&read[n.saturating_sub(bytes_max)..]);
-        let excess = kept.len().saturating_sub(bytes_max);
+        kept.extend(&read[n.saturating_sub(max_bytes)..]);
+        let excess = kept.len().saturating_sub(max_bytes);
         kept.drain(..excess);
     }
 }

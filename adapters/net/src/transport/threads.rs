@@ -16,7 +16,7 @@ use super::link::Link;
 use super::stdio::{stdin, stdout_unbuffered};
 
 /// How much is read or taken to be written at once.
-const PIECE_BYTES_MAX: usize = 64 * 1024;
+const MAX_PIECE_BYTES: usize = 64 * 1024;
 
 impl Link {
     /// A reader and a writer that block, on threads of the `blocking` crate: it has 500, unless the
@@ -48,9 +48,9 @@ fn on_threads(
     awaits_end: bool,
 ) -> impl Io {
     FuturesPair {
-        reader: Unblock::with_capacity(PIECE_BYTES_MAX, reader),
+        reader: Unblock::with_capacity(MAX_PIECE_BYTES, reader),
         // What a write leaves when it is interrupted is lost in `Unblock`.
-        writer: Some(Unblock::with_capacity(PIECE_BYTES_MAX, Whole(writer))),
+        writer: Some(Unblock::with_capacity(MAX_PIECE_BYTES, Whole(writer))),
         awaits_end,
     }
 }

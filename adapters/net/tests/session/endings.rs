@@ -63,7 +63,7 @@ fn a_peer_that_can_be_neither_written_to_nor_read_is_not_awaited() {
 #[test]
 fn output_that_is_thrown_away_wakes_whoever_keeps_time() {
     let mut config = Config::new();
-    config.drain_time_max = Some(Duration::from_secs(1_000_000));
+    config.timeouts.drain_timeout = Some(Duration::from_secs(1_000_000));
     let side = Side::new(config);
     side.session.output_failed(io::ErrorKind::BrokenPipe.into());
     side.notify("n");
@@ -235,8 +235,11 @@ fn whoever_waits_for_a_batch_that_was_polled_to_its_end_gets_nothing_of_another(
 #[test]
 fn a_connection_that_an_answer_ends_tells_so_at_once() {
     let mut config = Config::new();
-    (config.outbox_bytes_max, config.outbox_bytes_soft) = (4096, 2048);
-    config.batch_reply_bytes_max = 4096;
+    (
+        config.limits.max_outbox_bytes,
+        config.limits.soft_max_outbox_bytes,
+    ) = (4096, 2048);
+    config.limits.max_batch_reply_bytes = 4096;
     let side = Side::new(config);
     for n in 0..4 {
         side.hear(&format!("[{},{}]", request(2 * n), request(2 * n + 1)));

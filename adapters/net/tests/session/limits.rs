@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use antiphon::session::Report;
 use antiphon::{CancelStyle, Config, SendError};
 
-use antiphon_net::{CallError, Next, Options, Pool, WhenFull, Work, block_on};
+use antiphon_net::{CallError, ConnectionConfig, Next, Pool, WhenFull, Work, block_on};
 
 use super::support::{LONG, Side, request};
 
@@ -36,8 +36,8 @@ fn waiting(side: &Side) -> Vec<String> {
 // OBS-10 SEC-10
 #[test]
 fn messages_beyond_their_number_are_dropped_and_counted_where_they_stood() {
-    let mut options = Options::from(Config::new());
-    options.queue_messages_max = 2;
+    let mut options = ConnectionConfig::from(Config::new());
+    options.max_queued_messages = 2;
     options.when_full = WhenFull::Drop;
     let side = Side::new(options);
     for _ in 0..5 {
@@ -57,8 +57,8 @@ fn messages_beyond_their_number_are_dropped_and_counted_where_they_stood() {
 // SEC-10 SEC-11
 #[test]
 fn messages_beyond_their_bytes_are_dropped_and_one_always_fits() {
-    let mut options = Options::from(Config::new());
-    options.queue_bytes_max = 500;
+    let mut options = ConnectionConfig::from(Config::new());
+    options.max_queued_bytes = 500;
     options.when_full = WhenFull::Drop;
     let side = Side::new(options);
     side.hear(&note(&"x".repeat(1000)));
@@ -77,8 +77,8 @@ fn messages_beyond_their_bytes_are_dropped_and_one_always_fits() {
 // SEC-10 SEC-11
 #[test]
 fn requests_beyond_their_bytes_are_busy_until_others_are_answered() {
-    let mut options = Options::from(Config::new());
-    options.queue_bytes_max = 2 * request(1).len();
+    let mut options = ConnectionConfig::from(Config::new());
+    options.max_queued_bytes = 2 * request(1).len();
     options.when_full = WhenFull::Drop;
     let side = Side::new(options);
     for id in 1..=3 {
@@ -105,9 +105,9 @@ fn requests_beyond_their_bytes_are_busy_until_others_are_answered() {
 // CAN-09
 #[test]
 fn a_request_that_is_cancelled_while_it_waits_never_begins() {
-    let mut options = Options::from(Config::lsp().with_framing(antiphon::Framing::Newline));
-    options.config.cancel_send = CancelStyle::Lsp;
-    options.queue_bytes_max = request(1).len();
+    let mut options = ConnectionConfig::from(Config::lsp().framing(antiphon::Framing::Newline));
+    options.config.dialect.cancel_send = CancelStyle::Lsp;
+    options.max_queued_bytes = request(1).len();
     options.when_full = WhenFull::Drop;
     let side = Side::new(options);
     side.hear(&request(1));
@@ -127,7 +127,7 @@ fn a_request_that_is_cancelled_while_it_waits_never_begins() {
 #[test]
 fn whoever_waits_for_room_waits_until_the_deadline() {
     let mut config = Config::new();
-    config.outbox_bytes_soft = 10;
+    config.limits.soft_max_outbox_bytes = 10;
     let side = Side::new(config);
     side.notify("fills the output");
     let (done, is_done) = mpsc::channel();
@@ -173,7 +173,7 @@ fn so_many_jobs_run_so_many_wait_and_threads_without_work_end() {
 fn what_stays_behind_when_a_part_is_written_has_its_time_from_then_on() {
     let mut config = Config::new();
     config.framing = antiphon::Framing::Messages;
-    config.write_time_max = Some(Duration::from_secs(60));
+    config.timeouts.write_timeout = Some(Duration::from_secs(60));
     let side = Side::new(config);
     side.notify("a");
     side.notify("b");
@@ -205,9 +205,9 @@ fn what_is_due_ends_only_in_a_turn_that_has_read_all() {
 #[test]
 fn a_message_that_has_begun_is_not_late_while_nothing_is_read() {
     let mut config = Config::new();
-    config.frame_time_max = Some(Duration::from_secs(1));
-    let mut options = Options::from(config);
-    options.queue_messages_max = 2;
+    config.timeouts.message_timeout = Some(Duration::from_secs(1));
+    let mut options = ConnectionConfig::from(config);
+    options.max_queued_messages = 2;
     let side = Side::new(options);
     side.hear(&note(""));
     assert!(side.may_read());
@@ -232,8 +232,8 @@ fn a_message_that_has_begun_is_not_late_while_nothing_is_read() {
 // USE-02
 #[test]
 fn opening_a_call_has_reading_go_on_up_to_twice_the_limits() {
-    let mut options = Options::from(Config::new());
-    options.queue_messages_max = 2;
+    let mut options = ConnectionConfig::from(Config::new());
+    options.max_queued_messages = 2;
     let side = Side::new(options);
     side.hear(&note(""));
     side.hear(&note(""));

@@ -5,14 +5,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    CloseReason, Instant, LinkState, OwnedOutcome, ReconnectStrategy, Resends, SendError,
+    CloseReason, ConnectionState, Instant, OwnedOutcome, ReconnectStrategy, Resends, SendError,
 };
-use antiphon_net::{CallError, ClientOptions, Peer, Roster, is_sent_again};
+use antiphon_net::{CallError, Peer, ReconnectConfig, Roster, is_sent_again};
 
 use super::support::Side;
 
-fn roster(change: impl FnOnce(&mut ClientOptions)) -> Arc<Roster> {
-    let mut options = ClientOptions::default();
+fn roster(change: impl FnOnce(&mut ReconnectConfig)) -> Arc<Roster> {
+    let mut options = ReconnectConfig::default();
     change(&mut options);
     Arc::new(Roster::new(options).unwrap())
 }
@@ -33,7 +33,7 @@ fn a_call_goes_to_an_open_connection_with_the_fewest_calls() {
     }
     assert!((0..5).all(|_| is(roster.pick(), &closed)));
     closed.peer().close(CloseReason::Done);
-    assert_eq!(roster.states()[2], LinkState::Closing);
+    assert_eq!(roster.states()[2], ConnectionState::Closing);
     assert!((0..5).all(|_| is(roster.pick(), &free)));
 }
 
@@ -43,7 +43,7 @@ fn only_so_many_new_calls_wait_for_a_connection_and_repeated_ones_always() {
     let none = roster(|_| {});
     assert!(none.wait(false).is_err());
     assert!(none.wait(true).is_ok());
-    let two = roster(|options| options.waiting_max = 2);
+    let two = roster(|options| options.max_waiting_calls = 2);
     let (one, again) = (two.wait(false), two.wait(true));
     assert!(one.is_ok() && again.is_ok());
     assert!(two.wait(false).is_err());
@@ -58,7 +58,7 @@ fn nobody_waits_any_more_when_the_last_attempt_has_failed() {
         options.connections = 2;
         options.reconnect = ReconnectStrategy::Fixed {
             delay: Duration::from_secs(1),
-            attempts_max: 1,
+            max_attempts: 1,
         };
     });
     let waiting = roster.wait(true).unwrap();
@@ -116,8 +116,8 @@ fn a_call_is_sent_again_only_if_that_does_no_harm() {
         );
     }
     // What brings every server down is not sent for ever.
-    let mut options = ClientOptions::default();
-    options.resends_max = 2;
+    let mut options = ReconnectConfig::default();
+    options.max_resends = 2;
     let mut resends = Roster::new(options).unwrap().resends();
     let again = [(); 4].map(|()| is_sent_again(&mut resends, &Ok(OwnedOutcome::Aborted), true));
     assert_eq!(again, [true, true, false, false]);

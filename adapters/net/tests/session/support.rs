@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use antiphon::{Closed, Config, Instant, SendError};
 use antiphon_net::{
-    BatchBuilder, Brought, Moved, Next, Options, Peer, PendingBatch, PendingCall, Request,
+    BatchBuilder, Brought, ConnectionConfig, Moved, Next, Peer, PendingBatch, PendingCall, Request,
     Responder, Sent, Session, SharedRuntime, Work, block_on,
 };
 
@@ -26,7 +26,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    pub(crate) fn new(options: impl Into<Options>) -> Self {
+    pub(crate) fn new(options: impl Into<ConnectionConfig>) -> Self {
         let clock = Arc::new(Hand::default());
         let shared: SharedRuntime = clock.clone();
         let session = Session::new(options.into(), antiphon_net::Context::new(), shared);

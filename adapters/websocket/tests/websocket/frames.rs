@@ -2,7 +2,7 @@
 
 use antiphon::BinaryMessages;
 use antiphon::session::{Layer as _, LayerEvent};
-use antiphon_websocket::{WebSocketEnd, WebSocketOptions};
+use antiphon_websocket::{WebSocketConfig, WebSocketEnd};
 
 use super::support::{
     BINARY, CLOSE, FIN, PING, PONG, TEXT, answer, client, close, config, end, expect_fault, feed,
@@ -123,7 +123,7 @@ fn a_binary_message_closes_with_1003_before_any_of_it_is_read() {
 #[test]
 fn binary_messages_can_be_ignored() {
     let mut config = config();
-    config.binary = BinaryMessages::Ignore;
+    config.dialect.binary = BinaryMessages::Ignore;
     let mut bytes = frame(FIN | BINARY, b"\xff\xfe", true);
     bytes.extend(frame(BINARY, &[0xff; 5000], true));
     bytes.extend(frame(FIN | PING, b"p", true));
@@ -131,7 +131,7 @@ fn binary_messages_can_be_ignored() {
     bytes.extend(frame(FIN, &[0xff; 5000], true));
     bytes.extend(text("[1]"));
     for split in 0..=bytes.len() {
-        let mut server = open_server(WebSocketOptions::server(), &config);
+        let mut server = open_server(WebSocketConfig::server(), &config);
         let mut events = feed(&mut server, &bytes[..split]);
         events.extend(feed(&mut server, &bytes[split..]));
         assert_eq!(messages(&events), ["[1]"], "{split}");
@@ -143,19 +143,19 @@ fn binary_messages_can_be_ignored() {
 #[test]
 fn binary_messages_can_be_taken_as_text() {
     let mut config = config();
-    config.binary = BinaryMessages::AsText;
+    config.dialect.binary = BinaryMessages::AsText;
     let mut bytes = frame(FIN | BINARY, "[\"ä\"]".as_bytes(), true);
     bytes.extend(frame(BINARY, b"[\"\xc3", true));
     bytes.extend(frame(FIN | PING, b"p", true));
     bytes.extend(frame(FIN, b"\xa4\"]", true));
     bytes.extend(text("[1]"));
     for split in 0..=bytes.len() {
-        let mut server = open_server(WebSocketOptions::server(), &config);
+        let mut server = open_server(WebSocketConfig::server(), &config);
         let mut events = feed(&mut server, &bytes[..split]);
         events.extend(feed(&mut server, &bytes[split..]));
         assert_eq!(messages(&events), ["[\"ä\"]", "[\"ä\"]", "[1]"], "{split}");
     }
-    let mut server = open_server(WebSocketOptions::server(), &config);
+    let mut server = open_server(WebSocketConfig::server(), &config);
     let mut answer = Vec::new();
     assert!(server.send(b"[]", &mut answer));
     assert_eq!(sent(&answer)[0].text(), "[]");
@@ -165,8 +165,8 @@ fn binary_messages_can_be_taken_as_text() {
 #[test]
 fn a_client_takes_binary_messages_as_text_too() {
     let mut config = config();
-    config.binary = BinaryMessages::AsText;
-    let mut client = make(WebSocketOptions::client("ws://a/").unwrap(), &config);
+    config.dialect.binary = BinaryMessages::AsText;
+    let mut client = make(WebSocketConfig::client("ws://a/").unwrap(), &config);
     let request = String::from_utf8(output(&mut client)).unwrap();
     feed(&mut client, answer(&request, "").as_bytes());
     let events = feed(&mut client, &frame(FIN | BINARY, b"[1]", false));
@@ -178,8 +178,8 @@ fn a_client_takes_binary_messages_as_text_too() {
 #[test]
 fn a_binary_message_taken_as_text_must_be_utf_8() {
     let mut config = config();
-    config.binary = BinaryMessages::AsText;
-    let open = || open_server(WebSocketOptions::server(), &config);
+    config.dialect.binary = BinaryMessages::AsText;
+    let open = || open_server(WebSocketConfig::server(), &config);
     expect_fault(open(), &frame(FIN | BINARY, b"[\xff]", true), 1007);
     let mut bytes = frame(BINARY, b"[\xc3", true);
     bytes.extend(frame(FIN, b"]", true));

@@ -3,7 +3,7 @@
 
 use antiphon::BinaryMessages;
 use antiphon::session::LayerEvent;
-use antiphon_websocket::{WebSocket, WebSocketOptions};
+use antiphon_websocket::{WebSocket, WebSocketConfig};
 
 use super::support::{close, config, ended_as, feed, frame, make, open_server, output, text};
 
@@ -18,8 +18,8 @@ impl Random {
         (self.0 % n as u64) as usize
     }
 
-    fn bytes(&mut self, len_max: usize) -> Vec<u8> {
-        let len = self.below(len_max);
+    fn bytes(&mut self, max_len: usize) -> Vec<u8> {
+        let len = self.below(max_len);
         (0..len).map(|_| self.below(256) as u8).collect()
     }
 
@@ -76,16 +76,16 @@ fn all(websocket: &mut WebSocket, pieces: &[&[u8]]) -> (String, Vec<u8>) {
 #[test]
 fn frames_at_random_give_the_same_however_they_are_split() {
     let mut small = config();
-    small.message_bytes_max = 5000;
+    small.limits.max_message_bytes = 5000;
     for seed in 1..3000_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        small.binary = match random.below(3) {
+        small.dialect.binary = match random.below(3) {
             0 => BinaryMessages::Ignore,
             1 => BinaryMessages::AsText,
             _ => BinaryMessages::Close,
         };
         let bytes = random.frames();
-        let mut server = open_server(WebSocketOptions::server(), &small);
+        let mut server = open_server(WebSocketConfig::server(), &small);
         let whole = all(&mut server, &[&bytes]);
         let (a, b) = (random.below(bytes.len()), random.below(bytes.len()));
         let pieces = [
@@ -93,7 +93,7 @@ fn frames_at_random_give_the_same_however_they_are_split() {
             &bytes[a.min(b)..a.max(b)],
             &bytes[a.max(b)..],
         ];
-        let mut server = open_server(WebSocketOptions::server(), &small);
+        let mut server = open_server(WebSocketConfig::server(), &small);
         assert_eq!(all(&mut server, &pieces), whole, "seed {seed}");
     }
 }
@@ -105,8 +105,8 @@ fn bytes_at_random_open_nothing() {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut bytes = random.bytes(400);
         bytes.extend(b"\r\n\r\n");
-        let client = WebSocketOptions::client("ws://a/").unwrap();
-        for options in [WebSocketOptions::server(), client] {
+        let client = WebSocketConfig::client("ws://a/").unwrap();
+        for options in [WebSocketConfig::server(), client] {
             let mut websocket = make(options, &config());
             output(&mut websocket);
             let (told, _) = all(&mut websocket, &[&bytes, &text("[]")]);

@@ -2,7 +2,7 @@
 
 use antiphon::session::{Handshake, Layer as _, LayerEvent};
 use antiphon::websocket::Subprotocol;
-use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketOptions};
+use antiphon_websocket::{WebSocket, WebSocketConfig, WebSocketEnd};
 
 use super::support::{
     ACCEPT, REQUEST, answer, config, end, feed, make, messages, output, sent, text, value,
@@ -16,7 +16,7 @@ fn opened(events: &[LayerEvent]) -> &Handshake {
 }
 
 /// A server's status line and headers for `request`.
-fn answered(options: WebSocketOptions, request: &str) -> (u16, String) {
+fn answered(options: WebSocketConfig, request: &str) -> (u16, String) {
     let mut server = make(options, &config());
     let events = feed(&mut server, request.as_bytes());
     let out = String::from_utf8(output(&mut server)).unwrap();
@@ -39,8 +39,8 @@ fn answered(options: WebSocketOptions, request: &str) -> (u16, String) {
     (status, out)
 }
 
-fn server() -> WebSocketOptions {
-    WebSocketOptions::server()
+fn server() -> WebSocketConfig {
+    WebSocketConfig::server()
 }
 
 // WSK-01
@@ -243,7 +243,7 @@ fn the_subprotocol_is_selected_only_if_offered() {
 }
 
 fn client(subprotocol: Subprotocol) -> (WebSocket, String) {
-    let mut options = WebSocketOptions::client("ws://a.example:81/rpc?v=2").unwrap();
+    let mut options = WebSocketConfig::client("ws://a.example:81/rpc?v=2").unwrap();
     options.rules.subprotocol = subprotocol;
     let options = options
         .with_header("authorization", "Bearer s3cret")
@@ -284,7 +284,7 @@ fn a_client_asks_as_the_standard_says_with_its_own_headers() {
 // WSK-14
 #[test]
 fn headers_that_cannot_be_sent_are_refused() {
-    let client = || WebSocketOptions::client("ws://a/").unwrap();
+    let client = || WebSocketConfig::client("ws://a/").unwrap();
     for (name, value) in [
         ("x y", "v"),
         ("", "v"),

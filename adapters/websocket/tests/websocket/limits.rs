@@ -3,23 +3,23 @@
 use antiphon::BinaryMessages;
 use antiphon::Config;
 use antiphon::session::{Layer as _, LayerEvent};
-use antiphon_websocket::{WebSocket, WebSocketOptions};
+use antiphon_websocket::{WebSocket, WebSocketConfig};
 
 use super::support::{
     BINARY, FIN, PING, PONG, TEXT, close, config, end, expect_fault, feed, frame, header, messages,
     open_server, output, sent, server, text,
 };
 
-fn small(message_bytes_max: usize) -> WebSocket {
+fn small(max_message_bytes: usize) -> WebSocket {
     let mut config = config();
-    config.message_bytes_max = message_bytes_max;
-    open_server(WebSocketOptions::server(), &config)
+    config.limits.max_message_bytes = max_message_bytes;
+    open_server(WebSocketConfig::server(), &config)
 }
 
 // WSK-05
 #[test]
 fn a_message_of_the_default_limit_is_taken() {
-    assert_eq!(Config::new().message_bytes_max, 1_048_576);
+    assert_eq!(Config::new().limits.max_message_bytes, 1_048_576);
     let message = "x".repeat(1_048_576);
     let mut server = server();
     assert_eq!(messages(&feed(&mut server, &text(&message))), [message]);
@@ -64,8 +64,8 @@ fn a_message_over_the_limit_is_told_before_it_is_read_and_closed_after_an_answer
 #[test]
 fn an_ignored_message_has_the_same_limit() {
     let mut config = config();
-    config.binary = BinaryMessages::Ignore;
-    let mut server = open_server(WebSocketOptions::server(), &config);
+    config.dialect.binary = BinaryMessages::Ignore;
+    let mut server = open_server(WebSocketConfig::server(), &config);
     let events = feed(&mut server, &header(FIN | BINARY, 1_048_577, true));
     assert!(matches!(events[..], [LayerEvent::Oversize(1_048_577)]));
 }

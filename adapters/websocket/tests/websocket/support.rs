@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use antiphon::session::{Layer as _, LayerEnd, LayerEvent};
 use antiphon::{Config, Instant};
-use antiphon_websocket::{WebSocket, WebSocketEnd, WebSocketOptions};
+use antiphon_websocket::{WebSocket, WebSocketConfig, WebSocketEnd};
 
 /// The request of RFC 6455 clause 1.2, and the answer that goes with its key.
 pub(crate) const REQUEST: &str = "GET /chat?x=1 HTTP/1.1\r\nHost: server.example.com\r\n\
@@ -124,12 +124,12 @@ pub(crate) fn config() -> Config {
     Config::new().for_websocket()
 }
 
-pub(crate) fn make(options: WebSocketOptions, config: &Config) -> WebSocket {
+pub(crate) fn make(options: WebSocketConfig, config: &Config) -> WebSocket {
     WebSocket::new(Arc::new(options), config, Instant::ZERO).unwrap()
 }
 
 /// A server after its handshake.
-pub(crate) fn open_server(options: WebSocketOptions, config: &Config) -> WebSocket {
+pub(crate) fn open_server(options: WebSocketConfig, config: &Config) -> WebSocket {
     let mut server = make(options, config);
     let events = feed(&mut server, REQUEST.as_bytes());
     assert!(matches!(&events[..], [LayerEvent::Opened(_)]));
@@ -138,12 +138,12 @@ pub(crate) fn open_server(options: WebSocketOptions, config: &Config) -> WebSock
 }
 
 pub(crate) fn server() -> WebSocket {
-    open_server(WebSocketOptions::server(), &config())
+    open_server(WebSocketConfig::server(), &config())
 }
 
 /// A client after its handshake.
 pub(crate) fn client() -> WebSocket {
-    let mut client = make(WebSocketOptions::client("ws://a/").unwrap(), &config());
+    let mut client = make(WebSocketConfig::client("ws://a/").unwrap(), &config());
     let request = String::from_utf8(output(&mut client)).unwrap();
     let events = feed(&mut client, answer(&request, "").as_bytes());
     assert!(matches!(&events[..], [LayerEvent::Opened(_)]));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use antiphon::Instant;
 use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::websocket::CloseCode;
-use antiphon_websocket::{WebSocketEnd, WebSocketOptions};
+use antiphon_websocket::{WebSocketConfig, WebSocketEnd};
 
 use super::support::{
     FIN, PING, PONG, REQUEST, TEXT, answer, at, client, close, config, end, feed, frame, header,
@@ -52,9 +52,9 @@ fn a_pong_or_anything_else_proves_that_the_peer_lives() {
 // CON-07
 #[test]
 fn keep_alive_can_be_switched_off() {
-    let mut options = WebSocketOptions::server();
+    let mut options = WebSocketConfig::server();
     options.rules.keep_alive.ping_interval = None;
-    options.rules.keep_alive.connect_time_max = None;
+    options.rules.keep_alive.connect_timeout = None;
     let mut server = make(options, &config());
     assert_eq!(server.poll_timeout(), None);
     feed(&mut server, REQUEST.as_bytes());
@@ -64,7 +64,7 @@ fn keep_alive_can_be_switched_off() {
 // CON-07 SEC-10
 #[test]
 fn a_handshake_that_drips_is_given_up() {
-    let mut server = make(WebSocketOptions::server(), &config());
+    let mut server = make(WebSocketConfig::server(), &config());
     assert_eq!(server.poll_timeout(), Some(at(10_000)));
     for (n, byte) in REQUEST.as_bytes()[..100].iter().enumerate() {
         server.handle_timeout(at(n as u64 * 99));
@@ -75,7 +75,7 @@ fn a_handshake_that_drips_is_given_up() {
     assert!(output(&mut server).starts_with(b"HTTP/1.1 408 "));
     assert!(server.is_over());
 
-    let mut client = make(WebSocketOptions::client("ws://a/").unwrap(), &config());
+    let mut client = make(WebSocketConfig::client("ws://a/").unwrap(), &config());
     output(&mut client);
     let events = turn(&mut client, at(10_000));
     assert_eq!(end(&events), WebSocketEnd::HandshakeTimedOut);
@@ -138,8 +138,8 @@ fn each_message_has_its_own_time() {
 #[test]
 fn messages_that_are_ignored_have_their_own_time_too() {
     let mut config = config();
-    config.binary = antiphon::BinaryMessages::Ignore;
-    let mut server = super::support::open_server(WebSocketOptions::server(), &config);
+    config.dialect.binary = antiphon::BinaryMessages::Ignore;
+    let mut server = super::support::open_server(WebSocketConfig::server(), &config);
     for second in 0..10 {
         server.handle_timeout(at(second * 20_000));
         let mut bytes = if second > 0 {
@@ -169,7 +169,7 @@ fn a_close_that_is_not_answered_is_given_up() {
 // CON-01 CON-10
 #[test]
 fn every_state_ends_once_and_holds_no_deadline_after() {
-    let connecting = || make(WebSocketOptions::server(), &config());
+    let connecting = || make(WebSocketConfig::server(), &config());
     let closing = || {
         let mut server = server();
         server.close_with(CloseCode::NORMAL, "");
@@ -199,7 +199,7 @@ fn every_state_ends_once_and_holds_no_deadline_after() {
 // WSK-11
 #[test]
 fn a_heartbeat_without_a_span_is_sent_once_a_turn() {
-    let mut options = WebSocketOptions::client("ws://a/").unwrap();
+    let mut options = WebSocketConfig::client("ws://a/").unwrap();
     options.rules.heartbeat = Some(Duration::ZERO);
     let mut client = make(options, &config());
     let request = String::from_utf8(output(&mut client)).unwrap();

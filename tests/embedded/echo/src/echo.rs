@@ -6,14 +6,14 @@ use crate::board;
 use antiphon::{Connection, ErrorObject, Event, Input, Instant, Settings};
 
 /// The largest message, and the whole of the input buffer.
-pub const MESSAGE_BYTES_MAX: usize = 1024;
+pub const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// Answers whatever comes in, for ever.
 pub fn serve<S: Settings>(mut conn: Connection<Infallible, S>) -> ! {
-    let mut buffer = [0; MESSAGE_BYTES_MAX + 64];
+    let mut buffer = [0; MAX_MESSAGE_BYTES + 64];
     let mut filled = 0;
     loop {
-        // A buffer of `input_bytes_max` is never full without progress.
+        // A buffer of `max_input_bytes` is never full without progress.
         while let (Some(slot), Some(byte)) = (buffer.get_mut(filled), board::receive()) {
             *slot = byte;
             filled += 1;

@@ -10,20 +10,20 @@ mod board;
 mod echo;
 
 use antiphon::{CancelStyle, Config, Connection, FixedConfig};
-use echo::MESSAGE_BYTES_MAX;
+use echo::MAX_MESSAGE_BYTES;
 
 struct Least;
 
 impl FixedConfig for Least {
     const CONFIG: Config = {
         let mut config = Config::new();
-        config.message_bytes_max = MESSAGE_BYTES_MAX;
-        config.batches = false;
-        config.cancel_receive = CancelStyle::None;
-        config.requests_max = 4;
-        config.id_bytes_max = 64;
-        config.outbox_bytes_soft = 1024;
-        config.outbox_bytes_max = 4096;
+        config.limits.max_message_bytes = MAX_MESSAGE_BYTES;
+        config.dialect.batches = false;
+        config.dialect.cancel_receive = CancelStyle::None;
+        config.limits.max_open_requests = 4;
+        config.limits.max_id_bytes = 64;
+        config.limits.soft_max_outbox_bytes = 1024;
+        config.limits.max_outbox_bytes = 4096;
         config
     };
 }

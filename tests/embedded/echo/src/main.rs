@@ -9,18 +9,18 @@ mod board;
 mod echo;
 
 use antiphon::{Config, Connection};
-use echo::MESSAGE_BYTES_MAX;
+use echo::MAX_MESSAGE_BYTES;
 
 fn config() -> Config {
     let mut config = Config::new();
-    config.message_bytes_max = MESSAGE_BYTES_MAX;
-    config.batch_items_max = 4;
-    config.batch_reply_bytes_max = 1024;
-    config.requests_max = 4;
-    config.calls_max = 4;
-    config.id_bytes_max = 64;
-    config.outbox_bytes_soft = 1024;
-    config.outbox_bytes_max = 4096;
+    config.limits.max_message_bytes = MAX_MESSAGE_BYTES;
+    config.limits.max_batch_items = 4;
+    config.limits.max_batch_reply_bytes = 1024;
+    config.limits.max_open_requests = 4;
+    config.limits.max_open_calls = 4;
+    config.limits.max_id_bytes = 64;
+    config.limits.soft_max_outbox_bytes = 1024;
+    config.limits.max_outbox_bytes = 4096;
     config
 }
 

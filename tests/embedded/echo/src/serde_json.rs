@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// The largest message, and the whole of the input buffer.
-const MESSAGE_BYTES_MAX: usize = 1024;
+const MAX_MESSAGE_BYTES: usize = 1024;
 
 #[derive(Deserialize)]
 struct Request<'a> {
@@ -64,7 +64,7 @@ fn answer(line: &[u8]) -> Option<Reply<'_>> {
 }
 
 fn run() -> ! {
-    let mut buffer = [0; MESSAGE_BYTES_MAX + 64];
+    let mut buffer = [0; MAX_MESSAGE_BYTES + 64];
     let mut filled = 0;
     loop {
         let Some(byte) = board::receive() else {

@@ -115,7 +115,7 @@ unsafe impl Sync for Cell {}
 
 const fn config() -> Config {
     let mut config = Config::new();
-    config.message_bytes_max = INPUT_BYTES - 96;
+    config.limits.max_message_bytes = INPUT_BYTES - 96;
     config
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use antiphon::{CloseReason, Config, ErrorObject, Json, OwnedJson, OwnedNotification};
 use antiphon_blocking::{
-    CALL_TIMEOUT_DEFAULT, Link, Peer, Report, Request, Responder, Service, serve,
+    DEFAULT_CALL_TIMEOUT, Link, Peer, Report, Request, Responder, Service, serve,
 };
 use antiphon_peer::log::write_line;
 use serde::{Deserialize, Serialize};
@@ -155,7 +155,7 @@ impl Server {
         let called = peer.call_then(
             "workspace/configuration",
             params.as_json(),
-            Some(CALL_TIMEOUT_DEFAULT),
+            Some(DEFAULT_CALL_TIMEOUT),
             move |outcome| {
                 let message = match outcome {
                     antiphon::OwnedOutcome::Ok(result) => format!("configuration: {result}"),

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 /// The revisions whose handshake is spoken here, the newest first.
 const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 /// How long `ask` waits for the client, who may have to ask a person.
-const ASK_TIME_MAX: Duration = Duration::from_secs(300);
+const ASK_TIMEOUT: Duration = Duration::from_secs(300);
 /// Limits of the tool `progress`.
-const STEPS_MAX: u64 = 10_000;
-const DELAY_MAX: u64 = 60_000;
+const MAX_STEPS: u64 = 10_000;
+const MAX_DELAY: u64 = 60_000;
 
 const TOOLS: &str = r#"{"tools":[
 {"name":"echo","description":"Gives its text back.","inputSchema":{"type":"object",
@@ -154,7 +154,7 @@ impl Server {
                     .get("_meta")
                     .and_then(|meta| meta.get("progressToken"));
                 let wanted = read::<Progress>(arguments.or(Json::parse_str("{}").ok()));
-                match wanted.filter(|p| p.steps <= STEPS_MAX && p.delay_ms <= DELAY_MAX) {
+                match wanted.filter(|p| p.steps <= MAX_STEPS && p.delay_ms <= MAX_DELAY) {
                     Some(wanted) => run_progress(wanted, token, reply),
                     None => answer_failure(reply, "steps and delayMs must be small numbers"),
                 }
@@ -191,7 +191,7 @@ impl Server {
             return answer_failure(reply, "the client cannot be asked anything");
         };
         let params = params.as_ref().map(OwnedJson::as_json);
-        let called = peer.call_then(method, params, Some(ASK_TIME_MAX), |outcome| {
+        let called = peer.call_then(method, params, Some(ASK_TIMEOUT), |outcome| {
             let answered = match outcome {
                 OwnedOutcome::Ok(result) => answer_text(reply, result.as_str()),
                 OwnedOutcome::Err(error) => answer_failure(reply, &error.to_string()),

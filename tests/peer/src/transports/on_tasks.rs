@@ -13,12 +13,12 @@ macro_rules! transports {
             use crate::tls::Tls;
             use crate::transports::{Place, Web, http_client, web_error};
             use antiphon::Closed;
-            use antiphon_net::{Child, ChildOptions, Options, Running, SharedRuntime};
+            use antiphon_net::{Child, ChildConfig, ConnectionConfig, Running, SharedRuntime};
             use std::io;
             use std::process::Command;
             use std::sync::Arc;
-            use $adapter::http::{self, HttpOptions};
-            use $adapter::websocket::{self, WebSocketOptions};
+            use $adapter::http::{self, HttpConfig};
+            use $adapter::websocket::{self, WebSocketConfig};
             use $adapter::{Link, TcpServer, connect, tls};
 
             fn service(contract: Contract) -> Arc<Tasks> {
@@ -28,7 +28,7 @@ macro_rules! transports {
             pub(in crate::transports) async fn listen(
                 place: &Place,
                 tls: &Tls,
-                options: Options,
+                options: ConnectionConfig,
                 contract: Contract,
             ) -> io::Result<(String, Running)> {
                 let service = service(contract);
@@ -52,7 +52,7 @@ macro_rules! transports {
             async fn listen_web(
                 web: &Web,
                 tls: &Tls,
-                options: Options,
+                options: ConnectionConfig,
                 service: Arc<Tasks>,
             ) -> io::Result<(String, Running)> {
                 let mut server = TcpServer::bind(web.address.as_str()).await?;
@@ -61,13 +61,13 @@ macro_rules! transports {
                 }
                 let address = server.local_addr().to_string();
                 if web.is_http {
-                    let mut options = HttpOptions::from(options);
+                    let mut options = HttpConfig::from(options);
                     options.rules.paths.push(web.path.clone());
                     options.rules.origins.clone_from(&web.origins);
                     options.rules.cors = (!web.origins.is_empty()).then(http::Cors::new);
                     return Ok((address, server.start_http(options, service)));
                 }
-                let mut route = WebSocketOptions::server();
+                let mut route = WebSocketConfig::server();
                 route.rules.paths.push(web.path.clone());
                 route.rules.origins.clone_from(&web.origins);
                 let options = options.with_websocket(route);
@@ -75,7 +75,7 @@ macro_rules! transports {
             }
 
             pub(in crate::transports) async fn serve_stdio(
-                options: Options,
+                options: ConnectionConfig,
                 contract: Contract,
             ) -> io::Result<Closed> {
                 $adapter::serve_stdio(options, service(contract)).await
@@ -84,7 +84,7 @@ macro_rules! transports {
             pub(in crate::transports) async fn reach(
                 place: &Place,
                 tls: &Tls,
-                options: Options,
+                options: ConnectionConfig,
                 desk: Desk,
                 executor: Executor,
             ) -> io::Result<Box<dyn Caller>> {
@@ -105,7 +105,7 @@ macro_rules! transports {
                         }));
                     }
                     Place::Web(web) => {
-                        let there = WebSocketOptions::client(&web.url())?;
+                        let there = WebSocketConfig::client(&web.url())?;
                         let address = web.address.as_str();
                         let link = match web.is_tls {
                             true => tls::connect(address, web.host(), tls.client()?).await?,
@@ -122,7 +122,7 @@ macro_rules! transports {
 
             pub(in crate::transports) fn start(
                 command: Command,
-                options: ChildOptions,
+                options: ChildConfig,
                 desk: Desk,
             ) -> io::Result<(Child, SharedRuntime)> {
                 Ok(($adapter::spawn(command, options, desk)?, $current()))

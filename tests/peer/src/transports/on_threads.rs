@@ -2,18 +2,20 @@
 
 use std::io;
 
-use antiphon_blocking::http::{Client, HttpOptions};
-use antiphon_blocking::websocket::{self, WebSocketOptions};
+use antiphon_blocking::http::{Client, HttpConfig};
+use antiphon_blocking::websocket::{self, WebSocketConfig};
 use antiphon_blocking::{Link, TcpServer, connect, http, tls};
 
-use super::{Contract, Desk, Options, Place, Running, Threads, Tls, Web, http_client, web_error};
+use super::{
+    ConnectionConfig, Contract, Desk, Place, Running, Threads, Tls, Web, http_client, web_error,
+};
 use crate::caller::Caller;
 use crate::over_http::HttpThreads;
 
 pub(super) fn listen(
     place: &Place,
     tls: &Tls,
-    options: Options,
+    options: ConnectionConfig,
     contract: Contract,
 ) -> io::Result<(String, Running)> {
     let service = Threads(contract);
@@ -38,7 +40,7 @@ pub(super) fn listen(
 fn listen_web(
     web: &Web,
     tls: &Tls,
-    options: Options,
+    options: ConnectionConfig,
     service: Threads,
 ) -> io::Result<(String, Running)> {
     let mut server = TcpServer::bind(web.address.as_str())?;
@@ -47,14 +49,14 @@ fn listen_web(
     }
     let address = server.local_addr()?.to_string();
     if web.is_http {
-        let mut options = HttpOptions::from(options);
+        let mut options = HttpConfig::from(options);
         options.rules.paths.push(web.path.clone());
         options.rules.origins.clone_from(&web.origins);
         options.rules.cors = (!web.origins.is_empty()).then(http::Cors::new);
         let running = server.start_http(options, move |_| service.clone())?;
         return Ok((address, Running::Threads(running)));
     }
-    let mut route = WebSocketOptions::server();
+    let mut route = WebSocketConfig::server();
     route.rules.paths.push(web.path.clone());
     route.rules.origins.clone_from(&web.origins);
     let running = server.start(options.with_websocket(route), move |_| service.clone())?;
@@ -64,7 +66,7 @@ fn listen_web(
 pub(super) fn reach(
     place: &Place,
     tls: &Tls,
-    options: Options,
+    options: ConnectionConfig,
     desk: Desk,
 ) -> io::Result<Box<dyn Caller>> {
     let link = match place {
@@ -76,7 +78,7 @@ pub(super) fn reach(
             return Ok(Box::new(HttpThreads(client)));
         }
         Place::Web(web) => {
-            let there = WebSocketOptions::client(&web.url())?;
+            let there = WebSocketConfig::client(&web.url())?;
             let link = match web.is_tls {
                 true => tls::connect(web.address.as_str(), web.host(), tls.client()?)?,
                 false => Link::tcp(web.address.as_str())?,
@@ -88,7 +90,7 @@ pub(super) fn reach(
     Ok(Box::new(connect(link, options, desk)?))
 }
 
-fn reach_http(web: &Web, tls: &Tls, options: &Options) -> io::Result<Client> {
+fn reach_http(web: &Web, tls: &Tls, options: &ConnectionConfig) -> io::Result<Client> {
     let options = http_client(options);
     if !web.is_tls {
         return http::connect(&web.url(), options).map_err(web_error);

@@ -16,7 +16,7 @@ pub const BOUND_NANOS: u64 = 20_000_000_000;
 const TICK_NANOS: u64 = 50_000_000;
 
 /// And within so many turns.
-const TURNS_MAX: usize = 20_000;
+const MAX_TURNS: usize = 20_000;
 
 /// How a link is brought to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl World {
         let (start, mut turns) = (self.now, 0);
         loop {
             turns += 1;
-            check.that(turns < TURNS_MAX, || "turns without end".into())?;
+            check.that(turns < MAX_TURNS, || "turns without end".into())?;
             let mut has_moved = false;
             for link in 0..self.links.len() {
                 for at in [0, 1] {

@@ -36,7 +36,7 @@ pub(super) fn frame(kind: u8, text: &[u8], into: &mut Vec<u8>) {
 pub(super) struct Frames {
     pending: Vec<u8>,
     out: Vec<u8>,
-    message_bytes_max: usize,
+    max_message_bytes: usize,
     now: Instant,
     due: Instant,
     is_due: bool,
@@ -50,13 +50,13 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn new(message_bytes_max: usize, now: Instant) -> Self {
+    pub(super) fn new(max_message_bytes: usize, now: Instant) -> Self {
         let mut out = Vec::new();
         frame(HELLO, b"", &mut out);
         Self {
             pending: Vec::new(),
             out,
-            message_bytes_max,
+            max_message_bytes,
             now,
             due: now + OPEN_TIME,
             is_due: false,
@@ -121,7 +121,7 @@ impl Layer for Frames {
                 self.due = self.now + BEAT_TIME;
                 Some(LayerEvent::Opened(Handshake::new()))
             }
-            MESSAGE if self.is_open && len > self.message_bytes_max => {
+            MESSAGE if self.is_open && len > self.max_message_bytes => {
                 Some(LayerEvent::Oversize(len as u64))
             }
             MESSAGE if self.is_open => {

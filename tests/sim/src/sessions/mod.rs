@@ -32,7 +32,7 @@ pub const SEEDS_ENFORCED: u64 = 2000;
 
 /// How a seed is run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct ConnectionConfig {
     /// So many steps instead of as many as the seed says.
     pub steps: Option<u64>,
     /// Kinds of step that are left out, by bit.
@@ -80,7 +80,7 @@ fn at_step(steps: u64) {
 ///
 /// # Errors
 /// The invariant that broke, and where.
-pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
+pub fn run(seed: u64, options: ConnectionConfig) -> Result<Report, Failure> {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(seed, options);
         if options.plant == Some(Plant::Leftover) {
@@ -114,9 +114,12 @@ pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
 }
 
 /// Makes a failing run small: fewer kinds of step, fewer steps, the same check broken.
-pub fn shrink(failure: &Failure, options: Options) -> (Options, Failure) {
+pub fn shrink(failure: &Failure, options: ConnectionConfig) -> (ConnectionConfig, Failure) {
     let (mut best, mut least) = (options, failure.clone());
-    let mut attempt = |candidate: Options, best: &mut Options| match run(failure.seed, candidate) {
+    let mut attempt = |candidate: ConnectionConfig, best: &mut ConnectionConfig| match run(
+        failure.seed,
+        candidate,
+    ) {
         Err(found) if found.broken.check == failure.broken.check => {
             (*best, least) = (candidate, found);
             true
@@ -131,7 +134,7 @@ pub fn shrink(failure: &Failure, options: Options) -> (Options, Failure) {
     let (mut low, mut high) = (0, failure.step);
     while low < high {
         let middle = low + (high - low) / 2;
-        let candidate = Options {
+        let candidate = ConnectionConfig {
             steps: Some(middle),
             ..best
         };
@@ -144,7 +147,7 @@ pub fn shrink(failure: &Failure, options: Options) -> (Options, Failure) {
 }
 
 /// The command that runs a seed again, just so.
-pub fn command(seed: u64, options: Options) -> String {
+pub fn command(seed: u64, options: ConnectionConfig) -> String {
     let mut command = format!("cargo run --release -p antiphon-sim -- --sessions --seed {seed}");
     if let Some(steps) = options.steps {
         command += &format!(" --steps {steps}");

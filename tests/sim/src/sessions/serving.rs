@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use antiphon::session::{Report, Session, StrayReport, Ticket, Work};
+use antiphon::session::{Report, Session, Ticket, UnmatchedDetails, Work};
 use antiphon::{ErrorObject, RequestKey};
 
 use super::book::Ending;
@@ -13,7 +13,7 @@ use crate::rng::Rng;
 use crate::skim;
 
 /// How many requests a shell serves at once.
-const HANDLERS_MAX: usize = 4;
+const MAX_HANDLERS: usize = 4;
 
 /// What a handler is going to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Side {
         if self.is_serving {
             return Ok(false);
         }
-        let may_begin = self.running.len() < HANDLERS_MAX;
+        let may_begin = self.running.len() < MAX_HANDLERS;
         let asked = may_begin || self.plant == Some(Plant::PlaceInvented);
         let mut seen = self.poll_work(asked)?;
         let is_notification = matches!(seen, Seen::Notification(Some(_)));
@@ -299,10 +299,10 @@ fn name_of_report(report: &Report) -> &'static str {
     match report {
         Report::Malformed { .. } => "report: malformed",
         Report::Refused { .. } => "report: refused",
-        Report::Stray { kind, .. } => match kind {
-            StrayReport::Late(_) => "report: stray, late",
-            StrayReport::Unknown(_) => "report: stray, unknown",
-            StrayReport::NullId(_) => "report: stray, null id",
+        Report::UnmatchedResponse { kind, .. } => match kind {
+            UnmatchedDetails::Late(_) => "report: stray, late",
+            UnmatchedDetails::Unknown(_) => "report: stray, unknown",
+            UnmatchedDetails::NullId(_) => "report: stray, null id",
             _ => "report: stray, cancel",
         },
         Report::QueueFull(_) => "report: queue full",

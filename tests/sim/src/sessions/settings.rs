@@ -10,10 +10,10 @@ use super::pipe::WireKind;
 use crate::rng::Rng;
 
 /// The most bytes that one read brings.
-pub(super) const READ_BYTES_MAX: usize = 1500;
+pub(super) const MAX_READ_BYTES: usize = 1500;
 /// No notification is shorter.
 pub(super) const NOTIFICATION_BYTES_MIN: usize = 40;
-pub(super) const MESSAGE_BYTES_MAX: usize = 600;
+pub(super) const MAX_MESSAGE_BYTES: usize = 600;
 
 /// What both ends of a link agree on.
 #[derive(Clone, Copy, Debug)]
@@ -60,20 +60,20 @@ impl Settings {
             WireKind::Stream(framing) => framing,
             WireKind::Messages | WireKind::Layered => Framing::Messages,
         };
-        (config.cancel_send, config.cancel_receive) = (self.cancels, self.cancels);
-        config.cancel_answer = self.answer;
-        config.cancel_on_timeout = rng.chance(50);
-        config.message_bytes_max = MESSAGE_BYTES_MAX;
-        config.calls_max = rng.size(2, 16);
-        config.requests_max = rng.size(2, 10);
-        config.batch_items_max = 6;
-        config.batch_reply_bytes_max = 1000;
-        config.id_bytes_max = 40;
-        config.outbox_bytes_soft = rng.size(100, 2000);
-        config.outbox_bytes_max = rng.size(2000, 8000);
-        config.frame_time_max = rng.chance(50).then(|| millis(rng.within(300, 3000)));
-        config.write_time_max = rng.chance(70).then(|| millis(rng.within(300, 3000)));
-        config.drain_time_max = Some(millis(rng.within(500, 3000)));
+        (config.dialect.cancel_send, config.dialect.cancel_receive) = (self.cancels, self.cancels);
+        config.dialect.cancel_answer = self.answer;
+        config.dialect.cancel_on_timeout = rng.chance(50);
+        config.limits.max_message_bytes = MAX_MESSAGE_BYTES;
+        config.limits.max_open_calls = rng.size(2, 16);
+        config.limits.max_open_requests = rng.size(2, 10);
+        config.limits.max_batch_items = 6;
+        config.limits.max_batch_reply_bytes = 1000;
+        config.limits.max_id_bytes = 40;
+        config.limits.soft_max_outbox_bytes = rng.size(100, 2000);
+        config.limits.max_outbox_bytes = rng.size(2000, 8000);
+        config.timeouts.message_timeout = rng.chance(50).then(|| millis(rng.within(300, 3000)));
+        config.timeouts.write_timeout = rng.chance(70).then(|| millis(rng.within(300, 3000)));
+        config.timeouts.drain_timeout = Some(millis(rng.within(500, 3000)));
         let mut session = SessionConfig::from(config);
         session.max_queued_messages = rng.size(1, 12);
         session.max_queued_bytes = rng.size(60, 1500);
@@ -89,7 +89,7 @@ impl Settings {
         let wire = match self.wire {
             WireKind::Stream(_) => Wire::Stream,
             WireKind::Messages => Wire::Messages,
-            WireKind::Layered => Wire::Layered(Box::new(Frames::new(MESSAGE_BYTES_MAX, now))),
+            WireKind::Layered => Wire::Layered(Box::new(Frames::new(MAX_MESSAGE_BYTES, now))),
         };
         Session::new(config, wire, now)
     }
@@ -97,15 +97,16 @@ impl Settings {
 
 /// What a session of these limits may hold. A message is counted with what is around it: twice its
 /// bytes, for a text may be copied while it grows, and some hundred for each piece of work.
-pub(super) fn memory_bytes_max(config: &SessionConfig) -> isize {
+pub(super) fn max_memory_bytes(config: &SessionConfig) -> isize {
     const WORK_BYTES: usize = 600;
     let core = config.config.memory_bytes_max_for::<u64>();
-    let input = 3 * config.config.input_bytes_max() + 3 * READ_BYTES_MAX;
+    let input = 3 * config.config.max_input_bytes() + 3 * MAX_READ_BYTES;
     // Twice the limits while a call is open, and what the last read has brought.
-    let messages = 2 * config.max_queued_messages + READ_BYTES_MAX / 3;
-    let bytes = 2 * config.max_queued_bytes + 2 * READ_BYTES_MAX;
-    let requests = 2 * config.config.requests_max;
-    let queue = (messages + requests + config.config.calls_max) * WORK_BYTES + 2 * bytes;
+    let messages = 2 * config.max_queued_messages + MAX_READ_BYTES / 3;
+    let bytes = 2 * config.max_queued_bytes + 2 * MAX_READ_BYTES;
+    let requests = 2 * config.config.limits.max_open_requests;
+    let queue =
+        (messages + requests + config.config.limits.max_open_calls) * WORK_BYTES + 2 * bytes;
     // The layer's pending input and output, and what a session is made of.
-    (core + input + queue + 4 * READ_BYTES_MAX + 16_384) as isize
+    (core + input + queue + 4 * MAX_READ_BYTES + 16_384) as isize
 }

@@ -13,7 +13,7 @@ use super::counts::Counts;
 use super::pipe::WireKind;
 use super::plant::Plant;
 use super::serving::{Plan, Running};
-use super::settings::{NOTIFICATION_BYTES_MIN, READ_BYTES_MAX, Settings, memory_bytes_max};
+use super::settings::{MAX_READ_BYTES, NOTIFICATION_BYTES_MIN, Settings, max_memory_bytes};
 use crate::memory::measured;
 use crate::rng::Rng;
 
@@ -42,7 +42,7 @@ pub(super) struct Side {
     pub(super) written: u64,
     pub(super) marks: Vec<u64>,
     pub(super) live: isize,
-    pub(super) live_max: isize,
+    pub(super) max_live: isize,
     pub(super) scratch: Vec<u8>,
 }
 
@@ -50,9 +50,9 @@ impl Side {
     pub(super) fn new(settings: &Settings, rng: &mut Rng, plant: Option<Plant>) -> Self {
         let config = settings.config(rng);
         let (when_full, max_queued_messages) = (config.when_full, config.max_queued_messages);
-        let mut live_max = memory_bytes_max(&config);
+        let mut max_live = max_memory_bytes(&config);
         if plant == Some(Plant::LimitsLess) {
-            live_max = 3000;
+            max_live = 3000;
         }
         let (session, live, _) = measured(|| settings.session(config, Instant::ZERO));
         let phase = session.phase();
@@ -83,7 +83,7 @@ impl Side {
             written: 0,
             marks: Vec::new(),
             live,
-            live_max,
+            max_live,
             scratch: Vec::with_capacity(128 * 1024),
         }
     }
@@ -159,7 +159,7 @@ impl Side {
         self.check_phase()?;
         self.check_drain()?;
         self.check_queue()?;
-        let (live, most) = (self.live, self.live_max);
+        let (live, most) = (self.live, self.max_live);
         Check::MemoryBounded.that(live <= most, || format!("{live} bytes, not {most}"))?;
         let may_read = self.session.may_read() && !self.is_planted_pause();
         if !may_read {
@@ -193,7 +193,7 @@ impl Side {
             return Ok(());
         }
         let most = match self.session.calls_open() > 0 || is_last {
-            true => 2 * self.max_queued_messages + READ_BYTES_MAX / NOTIFICATION_BYTES_MIN,
+            true => 2 * self.max_queued_messages + MAX_READ_BYTES / NOTIFICATION_BYTES_MIN,
             // One that was just handed out is not in the book yet.
             false => self.max_queued_messages,
         };

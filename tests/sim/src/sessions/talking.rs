@@ -10,7 +10,7 @@ use super::book::{Ending, Open};
 use super::checks::{Broken, Check, Checked};
 use super::pipe::{End, Pipe, WireKind};
 use super::plant::Plant;
-use super::settings::READ_BYTES_MAX;
+use super::settings::MAX_READ_BYTES;
 use super::side::{Side, reset};
 use crate::memory::measured;
 use crate::rng::Rng;
@@ -170,10 +170,10 @@ impl Side {
         let most = match rng.below(4) {
             0 => 1,
             1 => rng.size(1, 40),
-            _ => READ_BYTES_MAX,
+            _ => MAX_READ_BYTES,
         };
         if let Some(bytes) = pipe.take(most) {
-            if most < READ_BYTES_MAX {
+            if most < MAX_READ_BYTES {
                 self.counts.add("fault: split read");
             }
             self.present(now)?;

@@ -6,9 +6,9 @@ use super::counts::Counts;
 use super::pipe::{End, Pipe, WireKind};
 use super::plant::Plant;
 use super::serving::{Plan, Wish};
-use super::settings::{MESSAGE_BYTES_MAX, Settings};
+use super::settings::{MAX_MESSAGE_BYTES, Settings};
 use super::side::{Side, reset};
-use super::{Options, layer};
+use super::{ConnectionConfig, layer};
 use crate::rng::Rng;
 use crate::trace::Trace;
 
@@ -44,7 +44,7 @@ pub(super) struct World {
     pub(super) steps: u64,
     relays: Vec<Relay>,
     next_number: u64,
-    options: Options,
+    options: ConnectionConfig,
     off: u64,
 }
 
@@ -91,7 +91,7 @@ enum Kind {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, options: Options) -> Self {
+    pub(super) fn new(seed: u64, options: ConnectionConfig) -> Self {
         let mut rng = Rng::new(seed, 0x5e55_1085);
         let links = match rng.chance(60) {
             true => 1,
@@ -282,7 +282,7 @@ impl World {
         }
         let long = format!(
             r#"{{"jsonrpc":"2.0","method":"{}"}}"#,
-            "x".repeat(MESSAGE_BYTES_MAX)
+            "x".repeat(MAX_MESSAGE_BYTES)
         );
         let is_stream = matches!(settings.wire, WireKind::Stream(_));
         let texts = [

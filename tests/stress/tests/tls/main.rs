@@ -291,7 +291,7 @@ fn a_handshake_that_is_never_finished_ends_at_its_deadline() {
     let (_, identity) = good();
     for kind in SERVERS {
         let config = server(identity.clone(), ANY);
-        let serving = Serving::with_time_max(kind, config, Duration::from_millis(50));
+        let serving = Serving::with_timeout(kind, config, Duration::from_millis(50));
         for first in [&b""[..], b"\x16\x03\x01\x02"] {
             raw::waits_for_the_end(serving.address, first);
             assert_eq!(
@@ -315,7 +315,7 @@ fn silent_clients_hold_up_neither_others_nor_the_end() {
     for kind in SERVERS {
         // Nobody waits for a handshake here.
         let config = server(identity.clone(), ANY);
-        let mut serving = Serving::with_time_max(kind, config, 20 * LONG);
+        let mut serving = Serving::with_timeout(kind, config, 20 * LONG);
         let silent: Vec<_> = (0..3).map(|_| raw::silent(serving.address)).collect();
         let config = authority.client(None);
         let caller = Caller::new(Kind::Tokio, serving.address, NAME, config).unwrap();

@@ -9,8 +9,8 @@ use std::time::Duration;
 use antiphon::Config;
 use antiphon_async_std::{Executor, Futures};
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
-use antiphon_net::websocket::WebSocketOptions;
-use antiphon_net::{CallError, Context, Options, Peer, Request, Responder, Service};
+use antiphon_net::websocket::WebSocketConfig;
+use antiphon_net::{CallError, ConnectionConfig, Context, Peer, Request, Responder, Service};
 use antiphon_stress::LONG;
 
 /// An adapter under test.
@@ -28,10 +28,10 @@ pub(crate) const SERVERS: [Kind; 3] = [Kind::Blocking, Kind::Tokio, Kind::Smol];
 /// What calls.
 pub(crate) const CLIENTS: [Kind; 4] = [Kind::Blocking, Kind::Tokio, Kind::Smol, Kind::AsyncStd];
 
-pub(crate) fn options() -> Options {
+pub(crate) fn options() -> ConnectionConfig {
     let mut config = Config::new();
-    config.message_bytes_max = 4 << 20;
-    Options::from(config)
+    config.limits.max_message_bytes = 4 << 20;
+    ConnectionConfig::from(config)
 }
 
 fn runtime() -> Arc<tokio::runtime::Runtime> {
@@ -81,20 +81,25 @@ enum Running {
 
 impl Serving {
     pub(crate) fn new(kind: Kind, config: Arc<ServerConfig>) -> Self {
-        Self::with_time_max(kind, config, LONG)
+        Self::with_timeout(kind, config, LONG)
     }
 
-    pub(crate) fn with_time_max(kind: Kind, config: Arc<ServerConfig>, time_max: Duration) -> Self {
-        Self::start(kind, config, time_max, options())
+    pub(crate) fn with_timeout(kind: Kind, config: Arc<ServerConfig>, timeout: Duration) -> Self {
+        Self::start(kind, config, timeout, options())
     }
 
     /// A server of `wss`.
     pub(crate) fn of_websocket(kind: Kind, config: Arc<ServerConfig>) -> Self {
-        let route = WebSocketOptions::server();
+        let route = WebSocketConfig::server();
         Self::start(kind, config, LONG, options().with_websocket(route))
     }
 
-    fn start(kind: Kind, config: Arc<ServerConfig>, time_max: Duration, options: Options) -> Self {
+    fn start(
+        kind: Kind,
+        config: Arc<ServerConfig>,
+        timeout: Duration,
+        options: ConnectionConfig,
+    ) -> Self {
         let (tell, failures) = channel();
         let tell = Mutex::new(tell);
         let on_failure = move |context: &Context, error: &io::Error| {
@@ -110,7 +115,7 @@ impl Serving {
             Kind::Blocking => {
                 let acceptor = antiphon_blocking::tls::Acceptor::new(config)
                     .on_failure(on_failure)
-                    .with_handshake_time_max(time_max);
+                    .handshake_timeout(timeout);
                 let server = antiphon_blocking::TcpServer::bind("127.0.0.1:0").unwrap();
                 let server = server.with_tls(acceptor);
                 let address = server.local_addr().unwrap();
@@ -123,9 +128,7 @@ impl Serving {
                 let acceptor = antiphon_tokio::tls::Acceptor::new(config).on_failure(on_failure);
                 let server = antiphon_tokio::TcpServer::bind("127.0.0.1:0");
                 let server = runtime.block_on(server).unwrap();
-                let server = server
-                    .with_secure(acceptor)
-                    .with_handshake_time_max(time_max);
+                let server = server.with_secure(acceptor).handshake_timeout(timeout);
                 let address = server.local_addr();
                 let running = server.start(options, |_| Answers);
                 (address, Running::Tokio(running, Arc::clone(&runtime)))
@@ -135,9 +138,7 @@ impl Serving {
                     antiphon_async_std::tls::Acceptor::new(config).on_failure(on_failure);
                 let server = antiphon_async_std::TcpServer::bind("127.0.0.1:0");
                 let server = async_io::block_on(server).unwrap();
-                let server = server
-                    .with_secure(acceptor)
-                    .with_handshake_time_max(time_max);
+                let server = server.with_secure(acceptor).handshake_timeout(timeout);
                 let address = server.local_addr();
                 (address, Running::Smol(server.start(options, |_| Answers)))
             }
@@ -207,7 +208,7 @@ impl Caller {
         url: &str,
         config: Arc<ClientConfig>,
     ) -> io::Result<Self> {
-        let there = WebSocketOptions::client(url)?;
+        let there = WebSocketConfig::client(url)?;
         match kind {
             Kind::Blocking => {
                 let peer =

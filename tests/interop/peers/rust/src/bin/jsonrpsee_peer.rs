@@ -22,7 +22,7 @@ use jsonrpsee_ws_client::WsClientBuilder;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-const TIME_MAX: Duration = Duration::from_secs(25);
+const TIMEOUT: Duration = Duration::from_secs(25);
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Failure> {
     match words[..] {
         ["server"] => serve().await,
         ["client", kind, url, ref points @ ..] => {
-            tokio::time::timeout(TIME_MAX, run(kind, url, points)).await??;
+            tokio::time::timeout(TIMEOUT, run(kind, url, points)).await??;
             println!("ok");
             Ok(())
         }

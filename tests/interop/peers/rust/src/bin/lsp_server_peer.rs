@@ -21,7 +21,7 @@ use lsp_server::{
 };
 use serde_json::{Value, json};
 
-const TIME_MAX: Duration = Duration::from_secs(25);
+const TIMEOUT: Duration = Duration::from_secs(25);
 const CANCEL: &str = "$/cancelRequest";
 
 type Failure = Box<dyn std::error::Error>;
@@ -37,7 +37,7 @@ fn main() -> Result<(), Failure> {
         return Err("usage: lsp_server_peer server | client POINTS… -- COMMAND ARGS…".into());
     };
     thread::spawn(|| {
-        thread::sleep(TIME_MAX);
+        thread::sleep(TIMEOUT);
         eprintln!("timed out");
         process::exit(1);
     });

@@ -28,7 +28,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-const TIME_MAX: Duration = Duration::from_secs(25);
+const TIMEOUT: Duration = Duration::from_secs(25);
 
 type Failure = Box<dyn std::error::Error>;
 type Session = RunningService<RoleClient, Editor>;
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Failure> {
             _ => Err("usage: rmcp_peer server | client COMMAND ARGS…".into()),
         }
     };
-    tokio::time::timeout(TIME_MAX, work).await?
+    tokio::time::timeout(TIMEOUT, work).await?
 }
 
 /// What the client answers and keeps.
