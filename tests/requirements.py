@@ -4,6 +4,8 @@
     tests/requirements.py OUTPUT…    checks the map against the output of the test runs that are
                                      given; a file that does not exist stands for no run
     tests/requirements.py --propose  writes the map anew from the comments above the tests
+    tests/requirements.py --book     writes docs/requirements.md: each id, what it asks for in a line
+                                     (tests/requirements-words.txt) and its tests
     tests/requirements.py --ids CATALOGUE
                                      checks that the map has the ids of the catalogue, and no others
 
@@ -12,7 +14,8 @@ The ids stand in a comment line right above a test: `// MSG-07 SER-04` above `fn
 above a case in tests/interop, the member `ids` of a vector in tests/vectors. An id is held when a test names it, pending otherwise.
 
 The check fails when a named test does not exist or did not run, when an id is missing, unknown or
-there twice, and when fewer ids are held than the header says: the number may only grow.
+there twice, when fewer ids are held than the header says (the number may only grow), and when
+docs/requirements.md is not what --book would write.
 
 Exit code 0: all is well. 1: something is wrong. 2: wrong usage.
 """
@@ -25,6 +28,24 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAP = ROOT / "tests" / "requirements.txt"
+WORDS = ROOT / "tests" / "requirements-words.txt"
+BOOK = ROOT / "docs" / "requirements.md"
+BOOK_HEAD = """# Requirements
+
+Made by `tests/requirements.py --book`: change `tests/requirements-words.txt` or the comments above the tests instead.
+
+Every requirement that tests, code and documents cite by its id, in one line, with the tests that hold it. {held} of {all} have
+tests; the others belong to parts that are not there yet.
+
+How to find a test by its name:
+
+| name | stands in |
+|---|---|
+| `a_name_like_this` | a Rust test: `grep -rn 'fn NAME' src tests adapters fuzz` |
+| `messages: a title` | the vector or script of that title in `tests/vectors/messages.jsonl` or `tests/scripts/messages.txt` |
+| `suite/push: a title` | the script of that title in `tests/suite/scripts` or `tests/regressions/wire` |
+| `interop: a title` | a case of that title in `tests/interop`; `*` stands for what it computes |
+"""
 # How many ids each chapter of the catalogue has, in its order.
 CHAPTERS = {
     "ARC": 25, "MSG": 29, "ONE": 12, "SER": 15, "ERR": 13, "CLI": 31, "SRV": 35, "INT": 12,
@@ -172,6 +193,36 @@ def read_map(tests):
     return floor or 0, lines, faults
 
 
+def read_words():
+    """The title of each chapter and the line of each id, and what is wrong with them."""
+    titles, words, faults = {}, {}, []
+    for line in WORDS.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        if chapter := re.fullmatch(r"\[([A-Z]{3})\] (.+)", line):
+            titles[chapter[1]] = chapter[2]
+            continue
+        id, gap, text = line.partition("  ")
+        if not gap or not ID.fullmatch(id) or id in words or not text.endswith("."):
+            faults.append(f"{WORDS.name} has a line that cannot stand there: {line}")
+        words[id] = text
+    if list(words) != all_ids() or list(titles) != list(CHAPTERS):
+        faults.append(f"{WORDS.name} has not exactly the ids and chapters of the catalogue, in their order")
+    return titles, words, faults
+
+
+def book(lines):
+    """The page about requirements, and what is wrong with what it is made of."""
+    titles, words, faults = read_words()
+    page = BOOK_HEAD.format(held=sum(1 for names in lines.values() if names), all=len(all_ids()))
+    for id in all_ids():
+        if id.endswith("-01"):
+            page += f"\n## {id[:3]}: {titles.get(id[:3], '')}\n"
+        names = ", ".join(f"`` {name} ``" if "`" in name else f"`{name}`" for name in lines.get(id, []))
+        page += f"\n### {id}\n\n{words.get(id, '')}\n\n{'Tests: ' + names if names else 'No test yet.'}\n"
+    return page, faults
+
+
 def ran(outputs):
     """The names of the tests that passed, and the kinds of run that were seen."""
     names, kinds = set(), set()
@@ -231,6 +282,10 @@ def check(outputs):
                 faults.append(f"{id} does not list {name}: run tests/requirements.py --propose")
     if held > floor:
         faults.append(f"{held} ids are held, and the header says {floor}: raise it")
+    page, wrong = book(lines)
+    faults += wrong
+    if not BOOK.exists() or BOOK.read_text() != page:
+        faults.append(f"{BOOK.relative_to(ROOT)} is stale: run tests/requirements.py --book")
     return faults, held
 
 
@@ -240,6 +295,12 @@ def main(arguments):
         faults, held = propose(before)
         if held < before:
             faults.append(f"{held} ids are held, and {before} were")
+    elif arguments == ["--book"]:
+        _, lines, faults = read_map(existing())
+        page, wrong = book(lines)
+        BOOK.write_text(page)
+        faults += wrong
+        held = sum(1 for names in lines.values() if names)
     elif len(arguments) == 2 and arguments[0] == "--ids":
         try:
             text = pathlib.Path(arguments[1]).read_text()
