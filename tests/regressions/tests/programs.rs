@@ -426,7 +426,11 @@ fn the_proxy_ends_on_non_blocking_streams() {
 fn a_program_or_an_example_prints_with_a_macro_that_panics() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = vec![root.join("README.md")];
-    let mut folders = vec![root.join("examples"), root.join("tests/peer/src")];
+    let mut folders = vec![
+        root.join("docs"),
+        root.join("examples"),
+        root.join("tests/peer/src"),
+    ];
     for adapter in std::fs::read_dir(root.join("adapters")).unwrap() {
         let adapter = adapter.unwrap().path();
         folders.extend([adapter.join("src"), adapter.join("examples")]);

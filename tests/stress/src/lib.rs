@@ -17,11 +17,6 @@ use antiphon_net::{SharedRuntime, until};
 use antiphon_tokio::Tokio;
 pub use echo::{echo, echo_on_threads};
 
-/// The examples of README, compiled as they stand there.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
-
 /// No test waits longer for anything.
 pub const LONG: Duration = Duration::from_secs(30);
 

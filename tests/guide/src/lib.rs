@@ -1,0 +1,38 @@
+//! The code of README, of the pages in `docs` and of the guide, compiled and run as it stands there.
+//!
+//! Each page is the documentation of an empty module, so its code blocks are documentation tests.
+//! `tests/links.py` wants every page here, those without code too.
+
+/// The pages that a newcomer reads first.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+}
+
+/// The guide, in the order of its summary.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/src/introduction.md")]
+    mod introduction {}
+    #[doc = include_str!("../../../docs/guide/src/first-call.md")]
+    mod first_call {}
+    #[doc = include_str!("../../../docs/guide/src/serving.md")]
+    mod serving {}
+    #[doc = include_str!("../../../docs/guide/src/dialects.md")]
+    mod dialects {}
+    #[doc = include_str!("../../../docs/guide/src/lsp.md")]
+    mod lsp {}
+    #[doc = include_str!("../../../docs/guide/src/mcp.md")]
+    mod mcp {}
+    #[doc = include_str!("../../../docs/guide/src/ethereum.md")]
+    mod ethereum {}
+    #[doc = include_str!("../../../docs/guide/src/embedding.md")]
+    mod embedding {}
+    #[doc = include_str!("../../../docs/guide/src/adapter.md")]
+    mod adapter {}
+    #[doc = include_str!("../../../docs/guide/src/limits.md")]
+    mod limits {}
+    #[doc = include_str!("../../../docs/guide/src/coming-from.md")]
+    mod coming_from {}
+}
