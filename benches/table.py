@@ -4,7 +4,7 @@
 usage: table.py [--only ROWS] [--keep]
 
 --only ROWS   some of them: 1,3,15-17
---keep        writes the table into README.md as well
+--keep        writes the table into docs/performance.md as well
 
 Builds and runs the programs of benches/ and tests/embedded/, other software beside ours in the same run. A figure is the
 middle of its rounds; one whose middle half spreads by more than 10 % is measured again, and if that does not help it is
@@ -26,7 +26,7 @@ import sys
 import rows
 import sources
 
-README = sources.HERE.parent / "README.md"
+PAGE = sources.HERE.parent / "docs" / "performance.md"
 MARKS = ("<!-- benches/table.py: begin -->\n", "<!-- benches/table.py: end -->\n")
 MAX_SPREAD = 0.10
 ATTEMPTS = 3
@@ -158,9 +158,9 @@ def where():
 
 
 def keep(lines):
-    before, rest = README.read_text().split(MARKS[0])
+    before, rest = PAGE.read_text().split(MARKS[0])
     _, after = rest.split(MARKS[1])
-    README.write_text(before + MARKS[0] + "\n".join(lines) + "\n" + MARKS[1] + after)
+    PAGE.write_text(before + MARKS[0] + "\n".join(lines) + "\n" + MARKS[1] + after)
 
 
 def numbers(text):

@@ -273,5 +273,10 @@ fn every_deviation_of_the_catalogue_has_a_test_of_its_name() {
     let tested = tested();
     let without: Vec<&&str> = listed.iter().filter(|id| !tested.contains(**id)).collect();
     assert!(without.is_empty(), "no test is named after {without:?}");
+    let design = fs::read_to_string(root().join("docs/design.md")).expect("the design notes");
+    for line in list.lines().filter(|line| !line.starts_with('#')) {
+        let row = format!("| {} |", line.replace("  ", " | "));
+        assert!(design.contains(&row), "docs/design.md has no row {row}");
+    }
     println!("{} deviations, each with a test of its name", listed.len());
 }

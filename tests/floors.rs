@@ -383,6 +383,8 @@ fn the_repository_has_its_rooms() {
         "proptest-regressions",
         "benches",
         "adapters",
+        "docs",
+        "docs/guide/book.toml",
         "README.md",
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(room);

@@ -8,6 +8,20 @@
 mod pages {
     #[doc = include_str!("../../../README.md")]
     mod readme {}
+    #[doc = include_str!("../../../docs/architecture.md")]
+    mod architecture {}
+    #[doc = include_str!("../../../docs/design.md")]
+    mod design {}
+    #[doc = include_str!("../../../docs/dialects.md")]
+    mod dialects {}
+    #[doc = include_str!("../../../docs/guarantees.md")]
+    mod guarantees {}
+    #[doc = include_str!("../../../docs/limits.md")]
+    mod limits {}
+    #[doc = include_str!("../../../docs/performance.md")]
+    mod performance {}
+    #[doc = include_str!("../../../docs/requirements.md")]
+    mod requirements {}
 }
 
 /// The guide, in the order of its summary.
