@@ -5,7 +5,8 @@
     tests/links.py --self-test   tries that on small pages made for it
 
 It also wants each page of README, docs and the guide to be run by tests/guide, each page of the guide to be in its
-summary, and no fewer links than LINKS_MIN. Ends with `N passed, M failed`; exits with 1 if something is wrong.
+summary, and no fewer links and pieces of Rust than there were. Ends with `N passed, M failed`; exits with 1 if something
+is wrong.
 """
 
 import pathlib
@@ -15,8 +16,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# How many relative links there are at least: the number may only grow.
+# How many relative links, and pieces of Rust that are run as tests, there are at least: these may only grow.
 LINKS_MIN = 64
+RUST_MIN = 27
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]*)\)|^ *\[[^\]]+\]: +(\S+)", re.M)
 IS_ELSEWHERE = re.compile(r"[a-z]+:")
 FENCE = re.compile(r"^ *(```+|~~~+).*?^ *\1 *$", re.M | re.S)
@@ -59,17 +61,21 @@ def faults(root, pages):
 
 
 def left_out(root, pages):
-    """Pages that no test runs, and pages of the guide that are not in its summary."""
+    """Pages that no test runs, pages of the guide that are not in its summary, and too little Rust in them."""
     guide = "docs/guide/src/"
     run = (root / "tests/guide/src/lib.rs").read_text()
     summary = (root / guide / "SUMMARY.md").read_text()
+    pieces = 0
     for page in pages:
         if page == guide + "SUMMARY.md" or page != "README.md" and not page.startswith("docs/"):
             continue
+        pieces += len(re.findall("^```rust", (root / page).read_text(encoding="utf-8"), re.M))
         if f'include_str!("../../../{page}")' not in run:
             yield f"{page}: tests/guide/src/lib.rs does not include it"
         if page.startswith(guide) and f"({page[len(guide):]})" not in summary:
             yield f"{page}: it is not in the guide's summary"
+    if pieces < RUST_MIN:
+        yield f"there are {pieces} pieces of Rust, and there were {RUST_MIN}"
 
 
 def main():
