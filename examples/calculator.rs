@@ -15,23 +15,16 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use antiphon::{Closed, Config, ErrorObject, Json, OwnedNotification, codes};
-use antiphon_blocking::{Peer, Report, Request, Responder, Service, TcpServer, serve_stdio};
+use antiphon_blocking::{
+    Answer, OwnedError, Peer, Report, Request, Service, TcpServer, serve_stdio,
+};
 use serde::Deserialize;
 
 struct Calculator;
 
 impl Service for Calculator {
-    fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
-        let answered = match calculate(request.method(), request.params()) {
-            Ok(result) => reply.ok(&result),
-            Err(error) => reply.err(&error),
-        };
-        if let Err(error) = answered {
-            log(format_args!(
-                "calculator: {} was not answered: {error}",
-                request.method()
-            ));
-        }
+    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        Ok(calculate(request.method(), request.raw_params())?.into())
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {

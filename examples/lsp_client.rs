@@ -18,7 +18,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use antiphon::{Config, Json, OwnedJson, OwnedNotification};
-use antiphon_blocking::{Child, Peer, Report, Request, Responder, Service};
+use antiphon_blocking::{Answer, Child, OwnedError, Peer, Report, Request, Service};
 use serde::Serialize;
 use serde_json::json;
 
@@ -36,25 +36,23 @@ struct Editor {
 }
 
 impl Service for Editor {
-    fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
+    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
         let method = request.method();
-        said("server", "asks", method, shown(request.params()));
-        let answered = match method {
+        said("server", "asks", method, shown(request.raw_params()));
+        let answer = match method {
             "workspace/configuration" => {
-                let items = request.params().and_then(|params| params.get("items"));
+                let items = request.raw_params().and_then(|params| params.get("items"));
                 let nothing = vec![(); items.map_or(0, |items| items.elements().count())];
-                reply.ok(&nothing)
+                Ok(nothing.into())
             }
             "client/registerCapability"
             | "client/unregisterCapability"
             | "window/workDoneProgress/create"
-            | "workspace/diagnostic/refresh" => reply.ok(()),
-            _ => reply.unknown_method(method),
+            | "workspace/diagnostic/refresh" => Ok(().into()),
+            _ => Err(request.unknown_method()),
         };
-        match answered {
-            Ok(()) => said("client", "answers", method, ""),
-            Err(error) => said("client", "fails to answer", method, error),
-        }
+        said("client", "answers", method, "");
+        answer
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
@@ -159,10 +157,10 @@ fn converse(child: &Child, found: &Receiver<OwnedJson>) -> Result<(), Box<dyn st
     }
 
     said("client", "asks", "shutdown", "");
-    let done = peer.call_raw("shutdown", (), Some(PATIENCE))?;
+    let done = peer.call("shutdown", ()).timeout(PATIENCE).raw().wait()?;
     said("server", "answers", "shutdown", done);
     said("client", "tells", "exit", "");
-    peer.notify("exit", ())?;
+    peer.notify("exit", ()).wait()?;
     match child.wait(PATIENCE)? {
         Some(status) if status.success() => {
             print(format_args!("server exits    with {status}"));
@@ -180,7 +178,10 @@ fn ask(
 ) -> Result<OwnedJson, Box<dyn std::error::Error>> {
     said("client", "asks", method, OwnedJson::from_value(params)?);
     let result = peer
-        .call_raw(method, params, Some(PATIENCE))
+        .call(method, params)
+        .timeout(PATIENCE)
+        .raw()
+        .wait()
         .map_err(|error| format!("{method}: {error}"))?;
     said("server", "answers", method, &result);
     Ok(result)
@@ -192,7 +193,7 @@ fn tell(
     params: &impl Serialize,
 ) -> Result<(), Box<dyn std::error::Error>> {
     said("client", "tells", method, OwnedJson::from_value(params)?);
-    Ok(peer.notify(method, params)?)
+    Ok(peer.notify(method, params).wait()?)
 }
 
 /// What this editor can do, chosen so that servers have something to ask.

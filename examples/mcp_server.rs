@@ -15,8 +15,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use antiphon::{Config, ErrorObject, Json, McpRevision, SendError, codes};
-use antiphon_blocking::{Peer, Report, Request, Responder, Service, serve_stdio};
+use antiphon::{Config, ErrorObject, Json, McpRevision, codes};
+use antiphon_blocking::{Answer, OwnedError, Peer, Report, Request, Service, serve_stdio};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -52,19 +52,13 @@ fn tools() -> Value {
 struct Tools;
 
 impl Service for Tools {
-    fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
-        let answered = match request.method() {
-            "initialize" => reply.ok(&initialize(request.params())),
-            "ping" => reply.ok(&json!({})),
-            "tools/list" => reply.ok(&tools()),
-            "tools/call" => call(&request, reply),
-            other => reply.unknown_method(other),
-        };
-        if let Err(error) = answered {
-            log(format_args!(
-                "mcp: {} was not answered: {error}",
-                request.method()
-            ));
+    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        match request.method() {
+            "initialize" => Ok(initialize(request.raw_params()).into()),
+            "ping" => Ok(json!({}).into()),
+            "tools/list" => Ok(tools().into()),
+            "tools/call" => call(request),
+            _ => Err(request.unknown_method()),
         }
     }
 
@@ -85,33 +79,28 @@ fn initialize(params: Option<Json<'_>>) -> Value {
     })
 }
 
-fn call(request: &Request, reply: Responder) -> Result<(), SendError> {
-    let params = request.params();
+fn call(request: &mut Request) -> Result<Answer, OwnedError> {
+    let params = request.raw_params();
     let name = params.and_then(|params| params.get("name")?.as_string());
-    let Some(name) = name.map(|name| name.to_cow_lossy().into_owned()) else {
-        return reply.err(&ErrorObject::invalid_params());
-    };
+    let name = name.ok_or_else(ErrorObject::invalid_params)?.to_cow_lossy();
     let arguments = params.and_then(|params| params.get("arguments"));
     match &*name {
         "add" => match checked(&name, arguments, |add: &Add| (add.a + add.b).is_finite()) {
-            Some(add) => say(reply, &(add.a + add.b).to_string(), false),
-            None => say(reply, "add wants the numbers a and b", true),
+            Some(add) => Ok(text(&(add.a + add.b).to_string())),
+            None => Ok(failure("add wants the numbers a and b")),
         },
         "wait" => match checked(&name, arguments, |wait: &Wait| {
             wait.milliseconds <= MAX_WAIT
         }) {
-            Some(wait) => {
-                reply.spawn(move |reply| rest(&wait, reply));
-                Ok(())
-            }
-            None => say(reply, "wait wants milliseconds, at most 60000", true),
+            Some(wait) => Ok(request.spawn(move |request| rest(&wait, request))),
+            None => Ok(failure("wait wants milliseconds, at most 60000")),
         },
         other => {
             log(format_args!(
                 "mcp: audit: {other:?} was called and is no tool"
             ));
             let text = format!("Unknown tool: {other}");
-            reply.err(&ErrorObject::new(codes::INVALID_PARAMS, text))
+            Err(OwnedError::new(codes::INVALID_PARAMS, text))
         }
     }
 }
@@ -134,21 +123,22 @@ fn checked<A: DeserializeOwned>(
     good
 }
 
-fn rest(wait: &Wait, reply: Responder) {
+fn rest(wait: &Wait, request: &mut Request) -> Result<Answer, OwnedError> {
     let span = Duration::from_millis(wait.milliseconds);
-    let answered = match reply.wait_cancelled(span) {
+    if request.cancellation().wait(span) {
         // The dialect wants no answer; this lets the request go.
-        true => reply.cancelled(),
-        false => say(reply, "waited", false),
-    };
-    if let Err(error) = answered {
-        log(format_args!("mcp: wait was not answered: {error}"));
+        return Err(ErrorObject::request_cancelled().into());
     }
+    Ok(text("waited"))
 }
 
-/// A tool's result. What goes wrong in a tool is told to the model, not to the protocol.
-fn say(reply: Responder, text: &str, is_error: bool) -> Result<(), SendError> {
-    reply.ok(&json!({"content": [{"type": "text", "text": text}], "isError": is_error}))
+fn text(text: &str) -> Answer {
+    json!({"content": [{"type": "text", "text": text}], "isError": false}).into()
+}
+
+/// What goes wrong in a tool is told to the model, not to the protocol.
+fn failure(text: &str) -> Answer {
+    json!({"content": [{"type": "text", "text": text}], "isError": true}).into()
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -102,6 +102,7 @@ mod json;
 mod keepalive;
 mod lifecycle;
 mod message;
+mod method;
 mod outbox;
 mod owned;
 mod presets;
@@ -142,6 +143,7 @@ pub use json::{
 pub use keepalive::{KeepAlive, KeepAliveAction, KeepAliveConfig};
 pub use lifecycle::{ConnectionState, Lifecycle, Sending};
 pub use message::MethodName;
+pub use method::Method;
 pub use owned::{OwnedInvalid, OwnedNotification, OwnedOutcome, OwnedRequest};
 pub use presets::{AcpVersion, McpRevision};
 pub use reader::{Message, Messages, ReadError, Reader};

@@ -56,6 +56,8 @@ const HOUSE: [Room; 35] = [
         "message",
         &["config", "encode", "error_object", "event", "id"],
     ),
+    // A name and types, for adapters.
+    room(1, "method", &[]),
     room(2, "outbox", &[]),
     room(2, "input", &[]),
     room(2, "deadlines", &[]),

@@ -14,10 +14,8 @@ use std::time::Duration;
 use antiphon::{
     CancelStyle, CloseReason, Closed, Config, Framing, OwnedNotification, OwnedOutcome,
 };
-use antiphon_net::{
-    CallError, Driver, Link, ConnectionConfig, Peer, PendingCall, Report, Request, Responder, Service,
-    SharedRuntime, UnmatchedDetails, drive_on,
-};
+use antiphon::OwnedError;
+use antiphon_net::{CallError, Driver, Link, ConnectionConfig, Peer, PendingCall, Report, Request, Service, SharedRuntime, UnmatchedDetails, drive_on, Answer};
 
 use crate::bytes::Bytes;
 use alone::Alone;
@@ -133,8 +131,9 @@ impl Wake for Flag {
 struct Echo(Shared<Notes>);
 
 impl Service for Echo {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        let params = request.params().expect("it has params");
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+ let reply = request.defer();
+        let params = request.raw_params().expect("it has params");
         let (serial, how): (u64, u8) = params.decode().expect("two numbers");
         let line = format!("{} {}", request.method(), params.as_str());
         with(&self.0, |notes| notes.told.requests.push(line));
@@ -154,7 +153,8 @@ impl Service for Echo {
         };
         // After an end nobody waits for the answer.
         drop(given);
-    }
+ Ok(Answer::deferred())
+}
 
     async fn notification(&self, _: &Peer, told: OwnedNotification) {
         let params = told.params().map(|params| params.as_str().to_string());
@@ -349,7 +349,7 @@ impl World {
             notes.acts.push(Act::Call { tag, deadline })
         });
         let params = [tag];
-        let mut start = Box::pin(peer.start_call("ask", &params, timeout));
+        let mut start = Box::pin(peer.call("ask", &params).timeout(timeout).start());
         match start.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(call)) => drop(self.calls.insert(tag, call)),
             Poll::Ready(Err(CallError::Rejected(error))) => panic!("{error}"),

@@ -22,6 +22,6 @@ mod tests;
 pub use exchange::{BrokenReply, ClientExchange, MAX_REDIRECTS, ReplyError, redirect};
 pub use fields::{Fields, HeadScan};
 pub use opening::{Opening, opening};
-pub use rules::{Answer, Cors, HttpRules, MEDIA_TYPE, RequestHead, Verdict};
+pub use rules::{Cors, HttpAnswer, HttpRules, MEDIA_TYPE, RequestHead, Verdict};
 pub use serverless::handle;
 pub use statuses::{StatusScope, Statuses};

@@ -160,13 +160,13 @@ pub enum Verdict {
     /// [`HttpRules::too_large`].
     TooLarge(u64),
     /// This is the answer; its body is not wanted.
-    Answer(Answer),
+    Answer(HttpAnswer),
 }
 
 /// A reply, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct HttpAnswer {
     /// The status.
     pub status: u16,
     /// Names in lower case, and values. The length of the body is not among them.
@@ -175,7 +175,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpAnswer {
     fn new(status: u16) -> Self {
         Self {
             status,
@@ -253,7 +253,7 @@ impl HttpRules {
     /// JSON and must be named.
     pub fn judge(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
         if head.fault.is_none() && !self.paths.is_empty() && !self.is_served(head.target) {
-            return Verdict::Answer(Answer::text(404, "nothing is served at this path\n"));
+            return Verdict::Answer(HttpAnswer::text(404, "nothing is served at this path\n"));
         }
         self.judge_routed(config, head)
     }
@@ -262,31 +262,31 @@ impl HttpRules {
     /// has judged the path.
     pub fn judge_routed(&self, config: &Config, head: &RequestHead<'_>) -> Verdict {
         if let Some(fault) = head.fault {
-            let reply = Answer::text(400, &[fault, "\n"].concat());
+            let reply = HttpAnswer::text(400, &[fault, "\n"].concat());
             return Verdict::Answer(reply.with("connection", "close"));
         }
         if !lets_in(&self.origins, self.origin_required, head.origins) {
-            return Verdict::Answer(Answer::text(403, "this origin is not let in\n"));
+            return Verdict::Answer(HttpAnswer::text(403, "this origin is not let in\n"));
         }
         if head.method != "POST" {
             return Verdict::Answer(self.other_method(head));
         }
         if head.transfer_coding.is_some() {
             // RFC 9112 clause 6.1. Where the next request would begin is not known.
-            let reply = Answer::text(501, "only the transfer coding chunked is understood\n");
+            let reply = HttpAnswer::text(501, "only the transfer coding chunked is understood\n");
             let reply = reply.with("connection", "close");
             return Verdict::Answer(self.permit(head, reply));
         }
         if head.content_coding.is_some() {
             // RFC 9110 clauses 8.4 and 12.5.3: what would be right is named.
-            let reply = Answer::text(415, "the body must not be encoded\n");
+            let reply = HttpAnswer::text(415, "the body must not be encoded\n");
             let reply = reply.with("accept-encoding", "identity");
             return Verdict::Answer(self.permit(head, reply));
         }
         let is_from_browser = head.names_fetch_site || !head.origins.is_empty();
         let is_typed = head.content_type.map_or(!is_from_browser, is_json);
         if !is_typed {
-            let reply = Answer::text(415, "the body must be application/json in UTF-8\n");
+            let reply = HttpAnswer::text(415, "the body must be application/json in UTF-8\n");
             return Verdict::Answer(self.permit(head, reply));
         }
         match head.content_length {
@@ -298,46 +298,48 @@ impl HttpRules {
     }
 
     /// The reply to a message that was served; none where none is owed.
-    pub fn reply(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> Answer {
+    pub fn reply(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> HttpAnswer {
         let reply = match reply {
-            None => Answer::new(self.no_reply_status),
-            Some(body) => Answer::new(self.error_statuses.of(&body)).with_body(MEDIA_TYPE, body),
+            None => HttpAnswer::new(self.no_reply_status),
+            Some(body) => {
+                HttpAnswer::new(self.error_statuses.of(&body)).with_body(MEDIA_TYPE, body)
+            }
         };
         self.permit(head, reply)
     }
 
     /// The reply to a body over the limit, with what the connection answered.
-    pub fn too_large(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> Answer {
+    pub fn too_large(&self, head: &RequestHead<'_>, reply: Option<Vec<u8>>) -> HttpAnswer {
         let body = reply.unwrap_or_default();
-        let reply = Answer::new(413).with_body(MEDIA_TYPE, body);
+        let reply = HttpAnswer::new(413).with_body(MEDIA_TYPE, body);
         self.permit(head, reply)
     }
 
     /// The reply to a body that did not come in time.
-    pub fn timed_out(&self, head: &RequestHead<'_>) -> Answer {
-        let reply = Answer::text(408, "the body did not come in time\n");
+    pub fn timed_out(&self, head: &RequestHead<'_>) -> HttpAnswer {
+        let reply = HttpAnswer::text(408, "the body did not come in time\n");
         self.permit(head, reply)
     }
 
     /// The reply to a body that was cut short or is not encoded as it says.
-    pub fn broken(&self, head: &RequestHead<'_>) -> Answer {
-        let reply = Answer::text(400, "the body is broken\n");
+    pub fn broken(&self, head: &RequestHead<'_>) -> HttpAnswer {
+        let reply = HttpAnswer::text(400, "the body is broken\n");
         self.permit(head, reply)
     }
 
     /// The reply to a request on a connection beyond the server's limit.
-    pub fn no_room(&self) -> Answer {
-        Answer::text(503, "too many connections are open\n").with("connection", "close")
+    pub fn no_room(&self) -> HttpAnswer {
+        HttpAnswer::text(503, "too many connections are open\n").with("connection", "close")
     }
 
-    fn other_method(&self, head: &RequestHead<'_>) -> Answer {
+    fn other_method(&self, head: &RequestHead<'_>) -> HttpAnswer {
         let Some(cors) = self.cors.as_ref() else {
             return refuse_method(head, "POST");
         };
         if head.method != "OPTIONS" {
             return self.permit(head, refuse_method(head, "POST, OPTIONS"));
         }
-        let answer = Answer::new(204)
+        let answer = HttpAnswer::new(204)
             .with("access-control-allow-methods", "POST")
             .with("access-control-allow-headers", cors.headers.join(", "))
             .with("access-control-max-age", cors.max_age.as_secs().to_string());
@@ -345,7 +347,7 @@ impl HttpRules {
     }
 
     /// Lets the script that asked see the answer, if it may.
-    fn permit(&self, head: &RequestHead<'_>, answer: Answer) -> Answer {
+    fn permit(&self, head: &RequestHead<'_>, answer: HttpAnswer) -> HttpAnswer {
         let Some(cors) = &self.cors else {
             return answer;
         };
@@ -365,10 +367,10 @@ impl HttpRules {
     }
 }
 
-fn refuse_method(head: &RequestHead<'_>, allowed: &'static str) -> Answer {
+fn refuse_method(head: &RequestHead<'_>, allowed: &'static str) -> HttpAnswer {
     let answer = match head.method {
-        "HEAD" => Answer::new(405),
-        _ => Answer::text(405, "messages are sent by POST\n"),
+        "HEAD" => HttpAnswer::new(405),
+        _ => HttpAnswer::text(405, "messages are sent by POST\n"),
     };
     answer.with("allow", allowed)
 }

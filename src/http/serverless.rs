@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use serde::Serialize;
 
-use super::rules::{Answer, HttpRules, RequestHead, Verdict};
+use super::rules::{HttpAnswer, HttpRules, RequestHead, Verdict};
 use crate::answer::{Incoming, answer};
 use crate::config::Config;
 use crate::error_object::OwnedError;
@@ -34,7 +34,7 @@ pub fn handle<R, E, F>(
     head: &RequestHead<'_>,
     body: Option<&[u8]>,
     handler: F,
-) -> Answer
+) -> HttpAnswer
 where
     R: Serialize,
     E: Into<OwnedError>,
@@ -53,7 +53,7 @@ where
 }
 
 /// What most hosts want of a reply: its body as text.
-impl Answer {
+impl HttpAnswer {
     /// The body as text; none if it is empty.
     pub fn body_text(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.body);

@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{
-    Answer, ClientExchange, Cors, Fields, HttpRules, MAX_REDIRECTS, ReplyError, RequestHead,
+    ClientExchange, Cors, Fields, HttpAnswer, HttpRules, MAX_REDIRECTS, ReplyError, RequestHead,
     Statuses, Verdict, handle, redirect,
 };
 use crate::config::Config;
@@ -18,7 +18,7 @@ fn head(method: &'static str, target: &'static str) -> RequestHead<'static> {
     }
 }
 
-fn refused(rules: &HttpRules, head: &RequestHead<'_>) -> Answer {
+fn refused(rules: &HttpRules, head: &RequestHead<'_>) -> HttpAnswer {
     match rules.judge(&Config::new(), head) {
         Verdict::Answer(reply) => reply,
         other => panic!("{head:?}: {other:?}"),
@@ -257,7 +257,7 @@ fn cross_origin_headers_are_sent_only_where_they_are_configured() {
     preflight.origins = &["https://app.example"];
     let mut post = RequestHead::new("POST", "/");
     post.origins = preflight.origins;
-    let is_silent = |reply: &Answer| {
+    let is_silent = |reply: &HttpAnswer| {
         let mut names = reply.headers.iter().map(|(name, _)| name);
         names.all(|name| !name.starts_with("access-control"))
     };

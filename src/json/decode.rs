@@ -83,6 +83,7 @@ fn is_followed_by_colon(text: &[u8], end: usize) -> bool {
 ///
 /// `Display` is safe to send to a peer: it names no types or fields of the program and quotes
 /// nothing of the value. [`detail`](Self::detail) is for local logs.
+#[derive(Clone)]
 pub struct DecodeError {
     kind: DecodeErrorKind,
     detail: Box<str>,

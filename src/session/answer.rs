@@ -7,7 +7,8 @@ use crate::connection::{Connection, Rejected, SendError};
 use crate::encode::Payload;
 use crate::error_object::ErrorObject;
 use crate::event::Closed;
-use crate::id::{ReplyToken, RequestKey};
+use crate::id::{OwnedId, ReplyToken, RequestKey};
+use crate::json::DecodeError;
 use crate::time::Instant;
 
 impl<W> Session<W> {
@@ -137,14 +138,35 @@ impl<W> Session<W> {
             return Ok(());
         }
         if let Some(method) = method {
-            self.abandon(Ticket {
+            let ticket = Ticket {
                 token,
                 bytes,
                 method,
                 begun,
-            });
+            };
+            self.refuse_answer(ticket, error.clone());
         }
         Err(error)
+    }
+
+    /// Answers *internal error* for a handler whose answer cannot be sent because of `error`, and
+    /// reports that.
+    pub fn refuse_answer(&mut self, ticket: Ticket, error: SendError) {
+        if let Some(about) = self.answer_for(ticket) {
+            self.report(Report::AnswerRefused(about, error));
+        }
+    }
+
+    /// Reports that the params of a request are not what its handler takes.
+    pub fn report_invalid_params(&mut self, ticket: &Ticket, error: DecodeError) {
+        if let Some(about) = self.about(ticket.key(), &ticket.method, ticket.begun) {
+            self.report(Report::InvalidParams(about, error));
+        }
+    }
+
+    /// The id of an open request, as the peer wrote it. `None` once no answer is awaited.
+    pub fn request_id(&self, request: RequestKey) -> Option<OwnedId> {
+        self.conn.request_id(request).map(Into::into)
     }
 
     /// Answers for a handler that gave no answer, as [`abandon`](Self::abandon) does, but makes no

@@ -8,11 +8,13 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::admission::LimitReached;
+use crate::connection::SendError;
 use crate::event::{
     LATE, Malformed, MalformedCause, NULL_ID, OVER_LIMIT, Refused, RefusedCause, STRAY_CANCEL,
     UNKNOWN, UnmatchedKind, UnmatchedResponse,
 };
 use crate::id::OwnedId;
+use crate::json::DecodeError;
 use crate::owned::OwnedOutcome;
 
 /// The most bytes of a malformed message that a report keeps.
@@ -90,6 +92,12 @@ pub enum Report {
     NoCapacity(RequestDetails),
     /// A handler gave its request up without an answer. It has been answered *internal error*.
     Unanswered(RequestDetails),
+    /// The params of a request were not what its handler takes. The peer was told only that they
+    /// are invalid.
+    InvalidParams(RequestDetails, DecodeError),
+    /// A handler's answer could not be sent, for this reason. The request has been answered
+    /// *internal error*.
+    AnswerRefused(RequestDetails, SendError),
     /// A handler panicked. Its request, if it served one, has been answered *internal error*.
     Panicked(Option<RequestDetails>),
     /// The session was closed, because twice as much waits for the service as may, while a call of
@@ -248,6 +256,10 @@ impl fmt::Display for Report {
                 write!(f, "a request was refused, because the service has no capacity: {request}")
             }
             Self::Unanswered(request) => write!(f, "a handler gave no answer: {request}"),
+            Self::InvalidParams(request, error) => write!(f, "invalid params: {}: {request}", error.detail()),
+            Self::AnswerRefused(request, error) => {
+                write!(f, "an answer could not be sent: {error}: {request}")
+            }
             Self::Panicked(None) => f.write_str("the service panicked"),
             Self::Panicked(Some(request)) => write!(f, "the service panicked: {request}"),
             Self::QueueOverflow => f.write_str(

@@ -27,7 +27,10 @@ const fn last(path: &'static str) -> &'static str {
     while at > 0 && (bytes[at - 1] == b'_' || bytes[at - 1].is_ascii_alphanumeric()) {
         at -= 1;
     }
-    path.split_at(at).1
+    match core::str::from_utf8(bytes.split_at(at).1) {
+        Ok(name) => name,
+        Err(_) => path,
+    }
 }
 
 macro_rules! choice {

@@ -6,27 +6,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_async_std::http::{Client, HttpCallError, connect};
-use antiphon_async_std::{Peer, Request, Responder, Running, Service, TcpServer};
+use antiphon_async_std::CallError;
+use antiphon_async_std::http::{HttpClient, connect};
+use antiphon_async_std::{Answer, OwnedError, Peer, Request, Running, Service, TcpServer};
 
 struct Echo;
 
 impl Service for Echo {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        let answered = match (request.method(), request.params()) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
+        let answered = match (request.method(), request.raw_params()) {
             ("echo", Some(params)) => reply.ok(params),
             ("wait", _) => {
-                antiphon_async_std::cancelled(&reply).await;
+                reply.cancellation().await;
                 reply.cancelled()
             }
             (other, _) => reply.unknown_method(other),
         };
         // A client that is gone awaits no answer.
         drop(answered);
+        Ok(Answer::deferred())
     }
 }
 
-async fn served() -> (Running, Client) {
+async fn served() -> (Running, HttpClient) {
     let server = TcpServer::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/", server.local_addr());
     // The end of a client's direction is not the end of its interest: the server waits for so long.
@@ -57,8 +60,8 @@ fn calls_go_over_two_connections_at_most() {
             .expect_err("no such method");
         assert_eq!(unknown.remote().map(|error| error.code()), Some(-32601));
         let short = Some(Duration::from_millis(50));
-        let late = client.call_timeout::<()>("wait", (), short).await;
-        assert!(matches!(late, Err(HttpCallError::Http(_))), "{late:?}");
+        let late = client.call::<()>("wait", ()).timeout(short).await;
+        assert!(matches!(late, Err(CallError::Http(_))), "{late:?}");
         client.notify("told", ()).await.expect("it is taken");
         assert!(running.shutdown(Duration::from_secs(10)).await);
         assert!(client.call::<()>("echo", ()).await.is_err());

@@ -1,16 +1,18 @@
 //! Sockets on smol and async-std: how they are made, and that nothing is left of them.
 
 use antiphon::Config;
-use antiphon_async_std::{Link, Peer, Request, Responder, Service, TcpServer, connect};
+use antiphon_async_std::{Answer, Link, OwnedError, Peer, Request, Service, TcpServer, connect};
 
 /// Tells the address of the other side.
 struct Who;
 
 impl Service for Who {
-    async fn request(&self, peer: &Peer, _: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let address = peer.context().peer_addr;
         let answered = reply.ok(&address.map(|address| address.to_string()));
         answered.expect("the other side waits");
+        Ok(Answer::deferred())
     }
 }
 

@@ -18,7 +18,7 @@ use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::websocket::CloseCode;
 use antiphon::{Config, IdScheme, Instant, OwnedError, OwnedNotification, OwnedOutcome};
 use antiphon_blocking::websocket::WebSocketConfig;
-use antiphon_blocking::{ConnectionConfig, Peer, Request, Responder, Running, Service, TcpServer};
+use antiphon_blocking::{Answer, ConnectionConfig, Peer, Request, Running, Service, TcpServer};
 use antiphon_net::websocket::WebSocket;
 use serde::{Deserialize, Serialize};
 
@@ -42,28 +42,22 @@ struct Account {
 }
 
 impl Service for Account {
-    fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
-        let payment = request.params().and_then(|params| params.decode().ok());
-        let answered = match (request.method(), payment) {
-            ("balance", _) => reply.ok(&self.balance),
-            ("pay", Some(Payment { amount })) if amount <= self.balance => {
-                self.balance -= amount;
-                reply.ok(&self.balance)
-            }
-            ("pay", Some(Payment { amount: required })) => {
-                let balance = self.balance;
-                let error = OwnedError::new(-32001, "Insufficient funds")
-                    .with_data(&Shortage { balance, required });
-                match error {
-                    Ok(error) => reply.err(&error.as_error()),
-                    // Two numbers have a JSON form; dropped, it answers an internal error.
-                    Err(_) => return,
+    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        match request.method() {
+            "balance" => Ok(self.balance.into()),
+            "pay" => {
+                let Payment { amount } = request.params()?;
+                if amount > self.balance {
+                    let (balance, required) = (self.balance, amount);
+                    let error = OwnedError::new(-32001, "Insufficient funds");
+                    let shortage = Shortage { balance, required };
+                    // Two numbers have a JSON form.
+                    return Err(error.clone().with_data(&shortage).unwrap_or(error));
                 }
+                self.balance -= amount;
+                Ok(self.balance.into())
             }
-            (other, _) => reply.unknown_method(other),
-        };
-        if let Err(error) = answered {
-            log(format_args!("not answered: {error}"));
+            _ => Err(request.unknown_method()),
         }
     }
 
@@ -73,13 +67,17 @@ impl Service for Account {
         }
         // Both sides may ask. What comes of it is told in turn.
         let asking = peer.clone();
-        let asked = peer.call_then("refresh", &("balance",), Some(PATIENCE), move |outcome| {
-            let is_done = matches!(&outcome, OwnedOutcome::Ok(done) if done.as_str() == "true");
-            let told = asking.notify("refreshed", &(is_done,));
-            if let Err(error) = told {
-                log(format_args!("not told: {error}"));
-            }
-        });
+        let asked = peer
+            .call("refresh", &("balance",))
+            .timeout(PATIENCE)
+            .then(move |outcome| {
+                let is_done = matches!(&outcome, OwnedOutcome::Ok(done) if done.as_str() == "true");
+                let told = asking.notify("refreshed", &(is_done,)).wait();
+                if let Err(error) = told {
+                    log(format_args!("not told: {error}"));
+                }
+            })
+            .wait();
         if let Err(refused) = asked {
             log(format_args!("not asked: {:?}", refused.error));
         }

@@ -26,10 +26,10 @@ use std::thread;
 
 use antiphon::{Closed, Framing, Instant};
 use antiphon_net::{
-    ConnectionConfig, Report, Request, Session, Sleeper, Tag, Timer, Work, block_on, unless_broken,
+    ConnectionConfig, Inbox, Peer, Report, Request, Session, Sleeper, Tag, Timer, Work, block_on,
+    unless_broken,
 };
 
-use crate::peer::Peer;
 use crate::service::Service;
 use crate::threads::{Threads, is, move_bytes, start};
 use crate::transport::link::{HangUp, Link};
@@ -84,6 +84,20 @@ pub fn connect(
     Ok(peer)
 }
 
+/// Runs a connection in the background whose messages the program pulls, by
+/// [`recv`](Inbox::recv)`().wait()`: for a main loop of its own, beside a [`Service`] that is
+/// called.
+///
+/// # Errors
+/// The system refused a thread.
+pub fn inbox(
+    link: impl Into<Link>,
+    options: impl Into<ConnectionConfig>,
+) -> io::Result<(Peer, Inbox)> {
+    let (service, inbox) = Inbox::new();
+    Ok((connect(link, options, service)?, inbox))
+}
+
 /// Prepares a connection: the handle to its other side, and the driver that runs it, on whatever
 /// thread the caller likes.
 pub fn drive(
@@ -110,7 +124,7 @@ pub fn drive(
         awaits_end: false,
         timer: session.runtime().timer(),
     };
-    (Peer(antiphon_net::Peer::owning(session)), driver)
+    (Peer::owning(session), driver)
 }
 
 /// Runs one connection: a future that starts its threads, keeps time and watches over the end.
@@ -257,7 +271,7 @@ impl fmt::Debug for Driver {
 
 /// Runs the service thread: does the session's work in order until the connection is closed.
 fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
-    let peer = Peer(antiphon_net::Peer::unowned(Arc::clone(session)));
+    let peer = Peer::unowned(Arc::clone(session));
     loop {
         match next_work(session) {
             Next::Work(work) => {
@@ -279,7 +293,7 @@ fn serve_on(session: &Arc<Session>, mut service: Box<dyn Service>) {
 fn guarded(service: &mut dyn Service, peer: &Peer, method: impl FnOnce(&mut dyn Service)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
         // A report that panics itself is not reported again.
-        let request = peer.0.session().take_panicked();
+        let request = peer.session().take_panicked();
         let report = || service.report(peer, Report::Panicked(request));
         let _ = catch_unwind(AssertUnwindSafe(report));
     }
@@ -322,8 +336,10 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
     match work {
         Work::Opened => service.opened(peer),
         Work::Request(message, ticket) => {
-            let (request, reply) = Request::new(session, message, ticket);
-            service.request(peer, request, reply);
+            let mut request = Request::new(session, message, ticket);
+            let answer = service.request(peer, &mut request);
+            // A connection that has closed in the meantime awaits no answer.
+            let _ = request.answer(answer);
         }
         Work::Notification(notification) => service.notification(peer, notification),
         Work::Cancelled(key, reason) => {

@@ -7,20 +7,19 @@
 //! sides of a connection are equal: a client may serve, and a server may call.
 //!
 //! ```
-//! use antiphon_blocking::{Config, ErrorObject, Link, Peer, Request, Responder, Service, TcpServer};
+//! use antiphon_blocking::{Answer, Config, Link, OwnedError, Peer, Request, Service, TcpServer};
 //!
 //! struct Adder;
 //!
 //! impl Service for Adder {
-//!     fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
-//!         let numbers = request.params().map(|params| params.decode::<(f64, f64)>());
-//!         let answered = match (request.method(), numbers) {
-//!             ("add", Some(Ok((a, b)))) => reply.ok(&(a + b)),
-//!             ("add", _) => reply.err(&ErrorObject::invalid_params()),
-//!             (other, _) => reply.unknown_method(other),
-//!         };
-//!         // A connection that has closed meanwhile takes no answer.
-//!         drop(answered);
+//!     fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+//!         match request.method() {
+//!             "add" => {
+//!                 let (a, b): (f64, f64) = request.params()?;
+//!                 Ok((a + b).into())
+//!             }
+//!             _ => Err(request.unknown_method()),
+//!         }
 //!     }
 //! }
 //!
@@ -29,7 +28,7 @@
 //! let running = server.start(Config::new(), |_| Adder)?;
 //!
 //! let peer = antiphon_blocking::connect(Link::tcp(address)?, Config::new(), ())?;
-//! let sum: f64 = peer.call("add", &(10, 5))?;
+//! let sum: f64 = peer.call("add", &(10, 5)).wait()?;
 //! assert_eq!(sum, 15.0);
 //! running.stop();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -44,12 +43,10 @@
 //! bounded [`Pool`].
 #![forbid(unsafe_code)]
 
-mod call;
 mod client;
 mod driver;
 #[cfg(feature = "http")]
 pub mod http;
-mod peer;
 mod server;
 mod service;
 mod threads;
@@ -61,14 +58,13 @@ pub mod websocket;
 
 pub use antiphon::*;
 pub use antiphon_net::{
-    BatchBuilder, CallError, CallRefused, ChildConfig, ConnectionChange, ConnectionConfig, Context,
-    DEFAULT_CALL_TIMEOUT, NoConnection, Pool, ReconnectConfig, Report, Request, Responder,
-    UnmatchedDetails, WhenFull, to_error,
+    Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
+    ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Inbox, InboxEvent,
+    NoConnection, Peer, PendingBatch, PendingCall, Pool, ReconnectConfig, ReconnectingClient,
+    Report, Request, Responder, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
-pub use call::PendingCall;
-pub use client::Client;
-pub use driver::{Driver, connect, drive, serve, serve_stdio};
-pub use peer::Peer;
+pub use client::reconnect;
+pub use driver::{Driver, connect, drive, inbox, serve, serve_stdio};
 pub use server::listen::TcpServer;
 #[cfg(unix)]
 pub use server::listen::UnixServer;

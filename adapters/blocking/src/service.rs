@@ -1,16 +1,14 @@
 //! What serves: the [`Service`] that a program writes.
 
-use antiphon::{Closed, Json, OwnedNotification, RequestKey};
-use antiphon_net::{Report, Request, Responder};
-
-use crate::peer::Peer;
+use antiphon::{Closed, Json, OwnedError, OwnedNotification, RequestKey};
+use antiphon_net::{Answer, InboxEvent, Peer, Report, Request, ToInbox, block_on};
 
 /// What answers the peer.
 ///
 /// The methods are called on one thread per connection, in the order in which the messages came
 /// in. A method that blocks holds up the messages behind it, but neither the answers to our own
 /// calls nor time nor output: a handler may call the peer and wait. Long work belongs in
-/// [`Responder::spawn`].
+/// [`Request::spawn`].
 ///
 /// A panic in any of them is caught: the request is answered *internal error* and the service is
 /// used on. `()` is the service that knows no method.
@@ -21,11 +19,11 @@ pub trait Service: Send + 'static {
         let _ = peer;
     }
 
-    /// The peer asks something.
-    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+    /// The peer asks something. What this returns is the answer, unless the request was
+    /// [deferred](Request::defer). An error is sent as it is; other errors become one by `From`.
+    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
         let _ = peer;
-        // A connection that has closed in the meantime awaits no answer.
-        let _ = reply.unknown_method(request.method());
+        Err(request.unknown_method())
     }
 
     /// The peer tells something.
@@ -53,3 +51,22 @@ pub trait Service: Send + 'static {
 }
 
 impl Service for () {}
+
+impl Service for ToInbox {
+    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        block_on(self.put(InboxEvent::Request(request.detach())));
+        Ok(Answer::deferred())
+    }
+
+    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+        block_on(self.put(InboxEvent::Notification(notification)));
+    }
+
+    fn report(&mut self, _: &Peer, report: Report) {
+        self.put_report(report);
+    }
+
+    fn closed(&mut self, _: &Peer, why: Closed) {
+        self.close(why);
+    }
+}

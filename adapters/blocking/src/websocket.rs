@@ -1,19 +1,18 @@
 //! A client of a WebSocket. A server needs nothing more than its options.
 //!
 //! ```
-//! use antiphon::{Config, ErrorObject};
+//! use antiphon::{Config, OwnedError};
 //! use antiphon_blocking::websocket::{WebSocketConfig, connect};
-//! use antiphon_blocking::{ConnectionConfig, Peer, Request, Responder, Service, TcpServer};
+//! use antiphon_blocking::{Answer, ConnectionConfig, Peer, Request, Service, TcpServer};
 //!
 //! struct Who;
 //!
 //! impl Service for Who {
-//!     fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
-//!         // A connection that has closed in the meantime awaits no answer.
-//!         let _ = match request.method() {
-//!             "who" => reply.ok(&peer.context().cookie("name")),
-//!             other => reply.unknown_method(other),
-//!         };
+//!     fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+//!         match request.method() {
+//!             "who" => Ok(peer.context().cookie("name").into()),
+//!             _ => Err(request.unknown_method()),
+//!         }
 //!     }
 //! }
 //!
@@ -27,20 +26,18 @@
 //! // The client: a URL, and what else its request is to have.
 //! let there = WebSocketConfig::client(&url)?.with_header("cookie", "name=Ada")?;
 //! let peer = connect(there, Config::new(), ())?;
-//! let name: String = peer.call("who", ())?;
+//! let name: String = peer.call("who", ()).wait()?;
 //! assert_eq!(name, "Ada");
 //! # running.stop();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use std::io;
-use std::time::Duration;
 
-use antiphon_net::ConnectionConfig;
 pub use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd, WebSocketUrl};
+use antiphon_net::{ConnectionConfig, Peer};
 
 use crate::driver;
-use crate::peer::Peer;
 use crate::service::Service;
 use crate::transport::link::Link;
 
@@ -93,6 +90,6 @@ pub fn open(
 ) -> io::Result<Peer> {
     let peer = driver::connect(link, options.into().with_websocket(websocket), service)?;
     // The handshake has a deadline of its own.
-    peer.wait_open(Duration::MAX)?;
+    peer.opened().wait()?;
     Ok(peer)
 }

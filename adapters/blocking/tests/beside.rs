@@ -51,7 +51,7 @@ fn calls_from_many_threads_all_get_their_answers() {
                 let peer = peer.clone();
                 thread::spawn(move || {
                     for round in 0..500 {
-                        peer.call::<u64>("m", ()).unwrap();
+                        peer.call::<u64>("m", ()).wait().unwrap();
                         // Pauses of all lengths, so that everybody comes to read.
                         if round % 50 == caller {
                             thread::sleep(Duration::from_millis(round / 40));
@@ -83,11 +83,11 @@ fn whoever_reads_the_end_for_himself_is_told_of_it() {
                 thread::sleep(Duration::from_millis(1));
                 writer.write_all(begun.as_bytes()).unwrap();
             });
-            peer.call::<u64>("m", ()).unwrap();
-            let ended = peer.call::<u64>("m", ()).unwrap_err();
+            peer.call::<u64>("m", ()).wait().unwrap();
+            let ended = peer.call::<u64>("m", ()).wait().unwrap_err();
             assert!(matches!(ended, CallError::Closed), "{ended}");
             far.join().unwrap();
-            assert!(peer.wait_closed(SOON).is_some());
+            assert!(peer.wait_closed(SOON).wait().is_some());
         }
     });
 }
@@ -105,7 +105,7 @@ fn what_comes_after_an_answer_is_read_though_nobody_waits() {
         thread::spawn(move || answer(reader, other, ""));
         for _ in 0..50 {
             for _ in 0..3 {
-                peer.call::<u64>("m", ()).unwrap();
+                peer.call::<u64>("m", ()).wait().unwrap();
             }
             let line = b"{\"jsonrpc\":\"2.0\",\"method\":\"news\"}\n";
             writer.write_all(line).unwrap();
@@ -129,11 +129,11 @@ fn a_handler_that_takes_long_is_told_of_its_cancel_at_once() {
                     "quick" => reply.ok(&1).unwrap(),
                     // The service's own thread waits, and reads for itself.
                     "back" => reply
-                        .ok(&peer.call::<[u8; 1]>("echo", &[7]).unwrap())
+                        .ok(&peer.call::<[u8; 1]>("echo", &[7]).wait().unwrap())
                         .unwrap(),
                     _ => {
                         told.send("begun").unwrap();
-                        assert!(reply.wait_cancelled(LONG));
+                        assert!(reply.cancellation().wait(LONG));
                         told.send("cancelled").unwrap();
                         let _ = reply.cancelled();
                     }
@@ -145,9 +145,9 @@ fn a_handler_that_takes_long_is_told_of_its_cancel_at_once() {
         let link = Link::tcp(address).unwrap();
         let peer = connect(link, config, Scripted::new(echo).0).unwrap();
         for _ in 0..20 {
-            assert_eq!(peer.call::<u64>("quick", ()).unwrap(), 1);
-            assert_eq!(peer.call::<[u8; 1]>("back", ()).unwrap(), [7]);
-            let long = peer.start_call("long", (), Some(LONG)).unwrap();
+            assert_eq!(peer.call::<u64>("quick", ()).wait().unwrap(), 1);
+            assert_eq!(peer.call::<[u8; 1]>("back", ()).wait().unwrap(), [7]);
+            let long = peer.call("long", ()).timeout(LONG).start().wait().unwrap();
             assert_eq!(tells.recv_timeout(SOON).unwrap(), "begun");
             drop(long);
             assert_eq!(tells.recv_timeout(SOON).unwrap(), "cancelled");
@@ -164,7 +164,7 @@ fn a_call_ends_in_time_though_its_thread_reads() {
             // One that is answered, after which the callers read.
             let calling = {
                 let peer = peer.clone();
-                thread::spawn(move || peer.call::<u64>("m", ()))
+                thread::spawn(move || peer.call::<u64>("m", ()).wait())
             };
             while !line.contains("\"m\"") {
                 line.clear();
@@ -175,7 +175,7 @@ fn a_call_ends_in_time_though_its_thread_reads() {
             assert_eq!(calling.join().unwrap().unwrap(), 1);
             let (before, span) = (Instant::now(), Duration::from_millis(span));
             line.clear();
-            let timed = peer.call_timeout::<u64>("timed", (), Some(span));
+            let timed = peer.call::<u64>("timed", ()).timeout(span).wait();
             assert!(matches!(timed, Err(CallError::TimedOut)), "{timed:?}");
             assert!(before.elapsed() >= span && before.elapsed() < span + SOON);
         }
@@ -191,7 +191,11 @@ fn a_peer_that_does_not_read_holds_up_no_caller_and_gets_everything_in_order() {
         // Until the output is full; each call waits by itself, so that it may write by itself.
         loop {
             let timeout = Some(Duration::from_millis(20));
-            match peer.call_timeout::<()>("m", &(begun, &text), timeout) {
+            match peer
+                .call::<()>("m", &(begun, &text))
+                .timeout(timeout)
+                .wait()
+            {
                 Err(CallError::TimedOut) => begun += 1,
                 Err(CallError::Rejected(SendError::Full)) => break,
                 other => panic!("{other:?}"),

@@ -31,7 +31,7 @@ fn a_child_is_spoken_to_over_its_standard_input_and_output() {
         let child = Child::spawn(Command::new("cat"), Config::lsp(), Scripted::new(echo).0);
         let child = child.unwrap();
         let text = "ü".repeat(300_000);
-        let back: (String,) = child.peer().call("echo", &[&text]).unwrap();
+        let back: (String,) = child.peer().call("echo", &[&text]).wait().unwrap();
         assert_eq!(back.0, text);
         let status = child.close(LONG).unwrap();
         assert!(status.success());
@@ -48,7 +48,10 @@ fn ten_mebibytes_of_log_do_not_block_a_child_and_its_end_is_kept() {
         options.on_stderr = Some(Box::new(move |piece| seen.send(piece.len()).unwrap()));
         let child = Child::spawn(shell(script), options, Scripted::new(echo).0).unwrap();
         // `cat` runs only once all of the log has been taken.
-        assert_eq!(child.peer().call::<[u8; 1]>("echo", &[1]).unwrap(), [1]);
+        assert_eq!(
+            child.peer().call::<[u8; 1]>("echo", &[1]).wait().unwrap(),
+            [1]
+        );
         let mut total = 0;
         while total < 10_485_763 {
             total += pieces.recv_timeout(LONG).unwrap();
@@ -82,14 +85,14 @@ fn a_child_is_killed_and_reaped_when_its_handle_is_dropped() {
         let (id, peer) = (child.id(), child.peer().clone());
         assert!(exists(id));
         assert_eq!(child.wait(Duration::from_millis(5)).unwrap(), None);
-        let call = peer.start_call("m", (), None).unwrap();
+        let call = peer.call("m", ()).no_timeout().start().wait().unwrap();
         drop(child);
         assert!(!exists(id));
         assert!(matches!(
             call.wait::<()>(),
             Err(CallError::Closed | CallError::Unsent)
         ));
-        peer.wait_closed(LONG).unwrap();
+        peer.wait_closed(LONG).wait().unwrap();
     });
 }
 
@@ -99,10 +102,13 @@ fn the_exit_status_of_a_child_is_told_and_its_calls_fail() {
     within(LONG, || {
         let (service, log) = Scripted::new(echo);
         let child = Child::spawn(shell("read line; exit 7"), Config::new(), service).unwrap();
-        let called = child.peer().call::<()>("m", ());
+        let called = child.peer().call::<()>("m", ()).wait();
         assert!(matches!(called, Err(CallError::Closed)), "{called:?}");
         assert_eq!(child.wait(LONG).unwrap().unwrap().code(), Some(7));
-        assert_eq!(child.peer().wait_closed(LONG), Some(Closed::EndOfInput));
+        assert_eq!(
+            child.peer().wait_closed(LONG).wait(),
+            Some(Closed::EndOfInput)
+        );
         // Told again as often as asked.
         assert_eq!(child.close(LONG).unwrap().code(), Some(7));
         assert!(matches!(
@@ -135,7 +141,10 @@ fn a_child_that_prints_what_is_no_message_is_told_of_and_lives_on() {
         };
         assert_eq!(text, b"Starting...");
         assert_eq!(answered, Some(-32700));
-        assert_eq!(child.peer().call::<[u8; 1]>("echo", &[1]).unwrap(), [1]);
+        assert_eq!(
+            child.peer().call::<[u8; 1]>("echo", &[1]).wait().unwrap(),
+            [1]
+        );
     });
 }
 

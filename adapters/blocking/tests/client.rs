@@ -9,11 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, ConnectionState, ReconnectStrategy};
-use antiphon_blocking::{CallError, Client, Link, ReconnectConfig};
+use antiphon_blocking::{CallError, Link, ReconnectConfig, ReconnectingClient, reconnect};
 use support::{ByHand, LONG, within};
 
 /// A client, and the other ends of its connections. It connects as often as it is let.
-fn client(max_waiting_calls: usize) -> (Client, mpsc::Sender<()>, Receiver<ByHand>) {
+fn client(max_waiting_calls: usize) -> (ReconnectingClient, mpsc::Sender<()>, Receiver<ByHand>) {
     let (made, accepted) = mpsc::channel();
     let (letting, lets) = mpsc::channel::<()>();
     let lets = Mutex::new(lets);
@@ -30,7 +30,7 @@ fn client(max_waiting_calls: usize) -> (Client, mpsc::Sender<()>, Receiver<ByHan
         delay: Duration::from_millis(1),
         max_attempts: 3,
     };
-    let client = Client::start(connect, options, Config::new(), || ()).unwrap();
+    let client = reconnect(connect, options, Config::new(), || ()).unwrap();
     (client, letting, accepted)
 }
 
@@ -50,11 +50,14 @@ fn only_a_call_that_may_be_done_twice_is_sent_again() {
                 .unwrap();
             (hand, accepted)
         });
-        client.wait_open(LONG).unwrap();
-        let once = client.call::<()>("once", ());
+        client.wait_open(LONG).wait().unwrap();
+        let once = client.call::<()>("once", ()).wait();
         assert!(matches!(once, Err(CallError::Closed)), "{once:?}");
-        client.wait_open(LONG).unwrap();
-        assert_eq!(client.call_idempotent::<u32>("again", ()).unwrap(), 7);
+        client.wait_open(LONG).wait().unwrap();
+        assert_eq!(
+            client.call::<u32>("again", ()).idempotent().wait().unwrap(),
+            7
+        );
         let (_hand, accepted) = serving.join().unwrap();
         assert!(accepted.try_recv().is_err());
     });
@@ -65,12 +68,12 @@ fn only_a_call_that_may_be_done_twice_is_sent_again() {
 fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
     within(LONG, || {
         let (client, letting, accepted) = client(0);
-        let refused = client.call::<()>("m", ());
+        let refused = client.call::<()>("m", ()).wait();
         assert!(matches!(refused, Err(CallError::Unsent)), "{refused:?}");
         assert_eq!(client.states(), [ConnectionState::Connecting]);
         letting.send(()).unwrap();
         let hand = Arc::new(Mutex::new(accepted.recv().unwrap()));
-        assert!(client.wait_open(LONG).is_ok());
+        assert!(client.wait_open(LONG).wait().is_ok());
         drop(hand);
     });
 }

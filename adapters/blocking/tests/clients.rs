@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Config, SendError};
-use antiphon_blocking::{CallError, Client, Link, ReconnectConfig};
+use antiphon_blocking::{CallError, Link, ReconnectConfig, reconnect};
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -16,17 +16,17 @@ fn a_call_after_the_close_fails_at_once_though_another_is_still_awaited() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let connect = move || Link::tcp(address);
-    let client = Client::start(connect, ReconnectConfig::default(), Config::new(), || ()).unwrap();
+    let client = reconnect(connect, ReconnectConfig::default(), Config::new(), || ()).unwrap();
     // The server lets it in, and never answers.
     let _silent = listener.accept().unwrap();
-    let peer = client.wait_open(LONG).unwrap();
-    let _awaited = peer.start_call("m", (), None).unwrap();
+    let peer = client.wait_open(LONG).wait().unwrap();
+    let _awaited = peer.call("m", ()).no_timeout().start().wait().unwrap();
     client.close();
     let (told, tell) = mpsc::channel();
     thread::spawn(move || {
         let hour = Duration::from_secs(3600);
         // Nobody listens any more if this test has failed by then.
-        let _ = told.send(client.call_raw("late", (), hour, false).map(drop));
+        let _ = told.send(client.call("late", ()).timeout(hour).raw().wait().map(drop));
     });
     let ended = tell.recv_timeout(LONG).expect("the call fails at once");
     assert!(

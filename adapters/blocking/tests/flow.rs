@@ -42,7 +42,7 @@ fn two_sides_that_both_write_more_than_the_pipes_hold_do_not_block_each_other() 
                 thread::spawn(move || {
                     for m in 0..20 {
                         let sent = (n, m, text.as_str());
-                        let back: (u32, u32, String) = peer.call("echo", &sent).unwrap();
+                        let back: (u32, u32, String) = peer.call("echo", &sent).wait().unwrap();
                         assert_eq!((back.0, back.1, back.2.as_str()), sent);
                     }
                 })
@@ -76,10 +76,10 @@ fn notifications_both_ways_beyond_every_buffer_all_arrive_in_order() {
         };
         let (left, right) = (side(left), side(right));
         let other = thread::spawn(move || {
-            (0..5000).for_each(|n| right.notify("n", &[n]).unwrap());
+            (0..5000).for_each(|n| right.notify("n", &[n]).wait().unwrap());
             right
         });
-        (0..5000).for_each(|n| left.notify("n", &[n]).unwrap());
+        (0..5000).for_each(|n| left.notify("n", &[n]).wait().unwrap());
         let _right = other.join().unwrap();
         heard.recv().unwrap();
         heard.recv().unwrap();
@@ -96,20 +96,23 @@ fn a_peer_that_stops_reading_costs_only_what_is_said_to_it() {
         let (service, log) = Scripted::new(echo);
         let peer = connect(link, hasty(config), service).unwrap();
         let waiting = peer
-            .start_call("early", (), Some(Duration::from_millis(50)))
+            .call("early", ())
+            .timeout(Duration::from_millis(50))
+            .start()
+            .wait()
             .unwrap();
         let text = ["x".repeat(200)];
         // One write is under way and blocked, the next messages fill the queue.
-        peer.notify("n", &text).unwrap();
+        peer.notify("n", &text).wait().unwrap();
         hand.reader.get_ref().wait_until_full();
-        peer.notify("n", &text).unwrap();
+        peer.notify("n", &text).wait().unwrap();
         assert_eq!(peer.try_notify("n", &text), Err(SendError::Full));
         let short = Some(Duration::from_millis(10));
-        let called = peer.call_timeout::<()>("m", (), short);
+        let called = peer.call::<()>("m", ()).timeout(short).wait();
         assert!(matches!(called, Err(CallError::Rejected(SendError::Full))));
         // Time goes on although the writer is blocked.
         assert_eq!(waiting.wait_outcome(), OwnedOutcome::TimedOut);
-        assert!(peer.flush(Duration::from_millis(1)).is_err());
+        assert!(peer.flush(Duration::from_millis(1)).wait().is_err());
         // And in the end the peer is given up.
         let Report::Transport(fault) = log.report() else {
             panic!("no fault");
@@ -117,10 +120,10 @@ fn a_peer_that_stops_reading_costs_only_what_is_said_to_it() {
         let error = to_error(&fault);
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
         // The core keeps the same span for what is still queued; whichever comes first says so.
-        let why = peer.wait_closed(LONG).unwrap();
+        let why = peer.wait_closed(LONG).wait().unwrap();
         let by_core = Closed::Failed(ConnectionError::WriteTimedOut);
         assert!(why == by_core || why == Closed::Local(CloseReason::TransportFailed));
-        assert_eq!(peer.notify("n", ()), Err(SendError::Closed));
+        assert_eq!(peer.notify("n", ()).wait(), Err(SendError::Closed));
         drop(hand);
     });
 }
@@ -133,7 +136,7 @@ fn a_peer_that_never_answers_costs_a_timeout_and_its_late_answer_is_reported() {
         let (service, log) = Scripted::new(echo);
         let peer = connect(link, Config::new(), service).unwrap();
         let short = Some(Duration::from_millis(5));
-        let called = peer.call_timeout::<()>("m", (), short);
+        let called = peer.call::<()>("m", ()).timeout(short).wait();
         assert!(matches!(called, Err(CallError::TimedOut)));
         hand.hear();
         hand.say(r#"{"jsonrpc":"2.0","result":1,"id":1}"#);
@@ -151,7 +154,7 @@ fn a_peer_that_never_answers_costs_a_timeout_and_its_late_answer_is_reported() {
             hand.say(r#"{"jsonrpc":"2.0","result":[2],"id":2}"#);
             hand
         });
-        assert_eq!(peer.call::<[u8; 1]>("m", ()).unwrap(), [2]);
+        assert_eq!(peer.call::<[u8; 1]>("m", ()).wait().unwrap(), [2]);
         answering.join().unwrap();
     });
 }
@@ -176,16 +179,16 @@ fn answers_time_and_output_go_on_while_the_service_does_not_return() {
         inside.recv().unwrap();
         let calling = {
             let peer = peer.clone();
-            thread::spawn(move || peer.call::<u8>("m", ()))
+            thread::spawn(move || peer.call::<u8>("m", ()).wait())
         };
         hand.hear();
         hand.say(r#"{"jsonrpc":"2.0","result":3,"id":1}"#);
         assert_eq!(calling.join().unwrap().unwrap(), 3);
         let short = Some(Duration::from_millis(5));
-        let called = peer.call_timeout::<()>("m", (), short);
+        let called = peer.call::<()>("m", ()).timeout(short).wait();
         assert!(matches!(called, Err(CallError::TimedOut)));
         peer.close(CloseReason::Done);
-        let why = peer.wait_closed(LONG);
+        let why = peer.wait_closed(LONG).wait();
         assert_eq!(why, Some(Closed::Local(CloseReason::Done)));
         drop(release);
     });
@@ -200,10 +203,11 @@ fn sixty_four_handlers_that_all_call_back_at_once_are_all_answered() {
         let (service, _log) = Scripted::new(move |_, request, reply| {
             let together = Arc::clone(&together);
             reply.spawn(move |reply| {
-                let [n]: [u64; 1] = request.params().unwrap().decode().unwrap();
+                let [n]: [u64; 1] = request.raw_params().unwrap().decode().unwrap();
                 together.wait();
                 let back: [u64; 1] = antiphon_blocking::Peer::of(&reply)
                     .call("echo", &[n])
+                    .wait()
                     .unwrap();
                 reply.ok(&back[0]).unwrap();
             });
@@ -211,7 +215,14 @@ fn sixty_four_handlers_that_all_call_back_at_once_are_all_answered() {
         let _server = connect(left, Config::new(), service).unwrap();
         let client = connect(right, Config::new(), Scripted::new(echo).0).unwrap();
         let calls: Vec<_> = (0..64_u64)
-            .map(|n| client.start_call("ask", &[n], Some(LONG)).unwrap())
+            .map(|n| {
+                client
+                    .call("ask", &[n])
+                    .timeout(LONG)
+                    .start()
+                    .wait()
+                    .unwrap()
+            })
             .collect();
         for (n, call) in calls.into_iter().enumerate() {
             assert_eq!(call.wait::<u64>().unwrap(), n as u64);
@@ -232,7 +243,7 @@ fn a_flood_beyond_the_limit_is_refused_and_our_own_answers_still_flow() {
         for n in 0..1000 {
             hand.say(&format!(r#"{{"jsonrpc":"2.0","method":"m","id":{n}}}"#));
         }
-        let call = peer.start_call("ours", (), Some(LONG)).unwrap();
+        let call = peer.call("ours", ()).timeout(LONG).start().wait().unwrap();
         // The answer stands behind the flood.
         hand.say(r#"{"jsonrpc":"2.0","result":5,"id":1}"#);
         assert_eq!(call.wait::<u8>().unwrap(), 5);
@@ -284,7 +295,7 @@ fn a_service_too_slow_for_its_notifications_is_told_how_many_it_missed() {
             hand.say(r#"{"jsonrpc":"2.0","method":"n"}"#);
         }
         // A call and its answer show that all before it was read.
-        let call = peer.start_call("ours", (), Some(LONG)).unwrap();
+        let call = peer.call("ours", ()).timeout(LONG).start().wait().unwrap();
         hand.say(r#"{"jsonrpc":"2.0","result":5,"id":1}"#);
         call.wait::<u8>().unwrap();
         release.send(()).unwrap();
@@ -338,7 +349,7 @@ fn what_a_handler_tells_comes_before_its_result_and_is_served_before_it() {
         let (left, right) = duplex(100);
         let (service, _log) = Scripted::new(|peer, _, reply| {
             for n in 0..100 {
-                peer.notify("tick", &[n]).unwrap();
+                peer.notify("tick", &[n]).wait().unwrap();
             }
             reply.ok(&100).unwrap();
         });
@@ -351,10 +362,13 @@ fn what_a_handler_tells_comes_before_its_result_and_is_served_before_it() {
         });
         let client = connect(right, Config::new(), service).unwrap();
         client
-            .call_then("emit", (), Some(LONG), move |outcome| {
+            .call("emit", ())
+            .timeout(LONG)
+            .then(move |outcome| {
                 assert!(matches!(outcome, OwnedOutcome::Ok(n) if n.as_str() == "100"));
                 ends.send(1000).unwrap();
             })
+            .wait()
             .unwrap();
         let expected = (0..100).chain([1000]);
         assert!(expected.eq(seen.iter().take(101)));
@@ -397,9 +411,9 @@ fn a_cancel_reaches_a_request_that_waits_and_one_that_runs() {
         let (service, log) = Scripted::new(move |_, request, reply| {
             assert_eq!(request.method(), "runs");
             assert!(!reply.is_cancelled());
-            assert!(!reply.wait_cancelled(Duration::ZERO));
+            assert!(!reply.cancellation().wait(Duration::ZERO));
             entered.send(reply.key()).unwrap();
-            assert!(reply.wait_cancelled(LONG));
+            assert!(reply.cancellation().wait(LONG));
             assert!(reply.is_cancelled());
             reply.cancelled().unwrap();
         });
@@ -437,7 +451,7 @@ fn a_cancel_keeps_what_waits_in_the_same_batch_from_ever_starting() {
             entered.send(method.to_owned()).unwrap();
             assert_ne!(method, "waits");
             if method == "runs" {
-                assert!(reply.wait_cancelled(LONG));
+                assert!(reply.cancellation().wait(LONG));
             }
             reply.ok(method).unwrap();
         });
@@ -523,8 +537,8 @@ fn giving_a_pending_call_up_tells_the_peer_and_settles_nothing_else() {
         config.dialect.cancel_send = CancelStyle::Lsp;
         let (link, mut hand) = ByHand::pair(1000);
         let peer = connect(link, config, ()).unwrap();
-        let dropped = peer.start_call("m", (), None).unwrap();
-        let mut kept = peer.start_call("m", (), None).unwrap();
+        let dropped = peer.call("m", ()).no_timeout().start().wait().unwrap();
+        let mut kept = peer.call("m", ()).no_timeout().start().wait().unwrap();
         hand.hear();
         hand.hear();
         drop(dropped);
@@ -542,7 +556,7 @@ fn giving_a_pending_call_up_tells_the_peer_and_settles_nothing_else() {
         assert!(matches!(kept.poll_outcome(LONG), Some(OwnedOutcome::Ok(_))));
         // It has settled: nothing is left to cancel.
         drop(kept);
-        peer.notify("end", ()).unwrap();
+        peer.notify("end", ()).wait().unwrap();
         assert!(hand.hear().contains("end"));
     });
 }
@@ -563,27 +577,31 @@ fn a_batch_is_one_message_and_every_outcome_is_fetched_by_its_handle() {
             hand
         });
         let ((sum, name, lost), mut outcomes) = peer
-            .batch_timeout(Some(Duration::from_millis(300)), |batch| {
+            .batch(|batch| {
                 batch.notify("note", ())?;
                 let sum = batch.call::<i32>("add", &(1, 2))?;
                 let name = batch.call::<String>("name", ())?;
                 Ok((sum, name, batch.call::<()>("lost", ())?))
             })
+            .timeout(Duration::from_millis(300))
+            .wait()
             .unwrap();
         let _hand = answering.join().unwrap();
         assert_eq!(outcomes.fetch(sum).unwrap(), 3);
         assert_eq!(outcomes.fetch(name).unwrap_err().to_string(), "no (1)");
         assert_eq!(outcomes.take(lost.call()), Some(OwnedOutcome::TimedOut));
         // One that is refused leaves no trace, and an empty one is none.
-        let refused = peer.batch(|batch| {
-            batch.call::<()>("m", ())?;
-            batch.call::<()>("m", &7)
-        });
+        let refused = peer
+            .batch(|batch| {
+                batch.call::<()>("m", ())?;
+                batch.call::<()>("m", &7)
+            })
+            .wait();
         assert!(matches!(
             refused,
             Err(CallError::Rejected(SendError::ParamsScalar))
         ));
-        let empty = peer.batch(|_| Ok(()));
+        let empty = peer.batch(|_| Ok(())).wait();
         assert!(matches!(
             empty,
             Err(CallError::Rejected(SendError::BatchEmpty))
@@ -600,7 +618,7 @@ fn every_way_for_a_call_to_fail_is_an_error_of_its_own() {
         let mut next = 0;
         let mut call = |answer: &str| {
             next += 1;
-            let call = peer.start_call("m", (), Some(LONG)).unwrap();
+            let call = peer.call("m", ()).timeout(LONG).start().wait().unwrap();
             hand.hear();
             hand.say(&format!(r#"{{"jsonrpc":"2.0",{answer},"id":{next}}}"#));
             call.wait::<u8>().unwrap_err()
@@ -614,17 +632,17 @@ fn every_way_for_a_call_to_fail_is_an_error_of_its_own() {
             call(r#""result":1,"error":2"#),
             CallError::Invalid(_)
         ));
-        let blank = peer.call::<()>("", ());
+        let blank = peer.call::<()>("", ()).wait();
         assert!(matches!(
             blank,
             Err(CallError::Rejected(SendError::BlankMethod))
         ));
-        let open = peer.start_call("m", (), None).unwrap();
+        let open = peer.call("m", ()).no_timeout().start().wait().unwrap();
         hand.hear();
         drop(hand);
-        let lost = open.wait_raw().unwrap_err();
+        let lost = CallError::of(open.wait_outcome()).unwrap_err();
         assert!(matches!(lost, CallError::Closed) && lost.is_closed());
-        let late = peer.call::<()>("m", ()).unwrap_err();
+        let late = peer.call::<()>("m", ()).wait().unwrap_err();
         assert!(matches!(late, CallError::Rejected(SendError::Closed)) && late.is_closed());
     });
 }
@@ -655,7 +673,7 @@ fn a_peer_that_asks_and_does_not_read_is_cut_off_at_the_hard_limit() {
         let why = Closed::Failed(ConnectionError::OutboxFull);
         assert_eq!(peer.closed(), Some(why));
         drop(hand);
-        assert_eq!(peer.wait_closed(LONG), Some(why));
+        assert_eq!(peer.wait_closed(LONG).wait(), Some(why));
     });
 }
 
@@ -683,12 +701,12 @@ fn a_transport_that_panics_ends_the_connection_and_nothing_else() {
     within(LONG, || {
         let reading = connect((Panics, io::sink()), hasty(Config::new()), ()).unwrap();
         let ended = Some(Closed::Local(CloseReason::TransportFailed));
-        assert_eq!(reading.wait_closed(LONG), ended);
+        assert_eq!(reading.wait_closed(LONG).wait(), ended);
         let (silent, _open) = support::pipe(1);
         let writing = connect((silent, Panics), hasty(Config::new()), ()).unwrap();
-        let call = writing.call::<()>("m", ()).unwrap_err();
+        let call = writing.call::<()>("m", ()).wait().unwrap_err();
         assert!(call.is_closed());
-        assert_eq!(writing.wait_closed(LONG), ended);
+        assert_eq!(writing.wait_closed(LONG).wait(), ended);
         assert!(writing.transport_error().is_some());
     });
 }
@@ -702,7 +720,10 @@ fn what_a_deadline_makes_be_said_is_written_though_nothing_else_happens() {
         config.dialect.cancel_send = CancelStyle::Lsp;
         config.dialect.cancel_on_timeout = true;
         let peer = connect(link, config, ()).unwrap();
-        let slow = peer.call_timeout::<()>("slow", (), Some(Duration::from_millis(10)));
+        let slow = peer
+            .call::<()>("slow", ())
+            .timeout(Duration::from_millis(10))
+            .wait();
         assert!(matches!(slow, Err(CallError::TimedOut)));
         assert!(hand.hear().contains("slow"));
         assert!(hand.hear().contains("$/cancelRequest"));

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use antiphon::{Config, ErrorObject, OwnedNotification, OwnedOutcome};
 use antiphon_blocking::http::{
-    Client, HttpCallError, HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse,
-    HttpSend, ReplyError, connect,
+    HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse, HttpSend, ReplyError,
+    connect, with_send,
 };
 use antiphon_blocking::{
-    CallError, ConnectionConfig, Peer, Pool, Report, Request, Responder, Service, TcpServer,
+    Answer, CallError, ConnectionConfig, OwnedError, Peer, Pool, Report, Request, Service,
+    TcpServer,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -42,15 +43,16 @@ impl Echo {
 }
 
 impl Service for Echo {
-    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let answered = match request.method() {
-            "echo" => match request.params() {
+            "echo" => match request.raw_params() {
                 Some(params) => reply.ok(params),
                 None => reply.err(&ErrorObject::invalid_params()),
             },
             "wait" => {
                 self.tell("waiting");
-                let is_cancelled = reply.wait_cancelled(LONG);
+                let is_cancelled = reply.cancellation().wait(LONG);
                 self.tell(format!("cancelled {is_cancelled}"));
                 reply.cancelled()
             }
@@ -66,6 +68,7 @@ impl Service for Echo {
         };
         // A client that is gone awaits no answer.
         drop(answered);
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
@@ -90,9 +93,9 @@ fn served(
     (running.expect("a thread"), url)
 }
 
-fn http_error(error: HttpCallError) -> HttpError {
+fn http_error(error: CallError) -> HttpError {
     match error {
-        HttpCallError::Http(error) => error,
+        CallError::Http(error) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -106,21 +109,22 @@ fn calls_notifications_and_batches_are_posts() {
     assert_eq!(
         client
             .call::<(u32, String)>("echo", &(1, "é"))
+            .wait()
             .expect("an answer"),
         (1, "é".into())
     );
-    let refused = client.call::<()>("echo", ()).expect_err("no params");
+    let refused = client.call::<()>("echo", ()).wait().expect_err("no params");
     assert_eq!(refused.remote().map(|error| error.code()), Some(-32602));
-    let panicked = client.call::<()>("panic", ()).expect_err("a panic");
+    let panicked = client.call::<()>("panic", ()).wait().expect_err("a panic");
     assert_eq!(panicked.remote().map(|error| error.code()), Some(-32603));
     let report = told.recv_timeout(LONG).expect("a report");
     assert!(
         report.starts_with("report the service panicked: panic (id 3) after "),
         "{report}"
     );
-    client.notify("log", ()).expect("it is taken");
+    client.notify("log", ()).wait().expect("it is taken");
     assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("log"));
-    client.notify("panic", ()).expect("it is taken");
+    client.notify("panic", ()).wait().expect("it is taken");
     assert_eq!(
         told.recv_timeout(LONG).as_deref(),
         Ok("report the service panicked")
@@ -131,18 +135,19 @@ fn calls_notifications_and_batches_are_posts() {
             batch.notify("log", ())?;
             Ok((one, batch.call::<()>("nobody", ())?))
         })
+        .wait()
         .expect("a reply");
     assert_eq!(outcomes.fetch(one).expect("a result"), [1]);
     assert!(matches!(
         outcomes.take(unknown.call()),
         Some(OwnedOutcome::Err(_))
     ));
-    let pushed: String = client.call("push", ()).expect("an answer");
+    let pushed: String = client.call("push", ()).wait().expect("an answer");
     assert_eq!(pushed, "Err(NoPush)");
-    let (target, thread): (String, String) = client.call("where", ()).expect("an answer");
+    let (target, thread): (String, String) = client.call("where", ()).wait().expect("an answer");
     assert_eq!((&*target, &*thread), ("/rpc", "antiphon-work"));
     let large = "x".repeat(1_000_000);
-    let back: (String,) = client.call("echo", &(&*large,)).expect("an answer");
+    let back: (String,) = client.call("echo", &(&*large,)).wait().expect("an answer");
     assert_eq!(back.0, large);
     assert_eq!(running.connections(), 1);
 }
@@ -157,7 +162,7 @@ fn threads_share_two_connections_and_a_closed_client_refuses() {
             let client = &client;
             scope.spawn(move || {
                 for k in 0..25 {
-                    let back = client.call::<(u32, u32)>("echo", &(n, k));
+                    let back = client.call::<(u32, u32)>("echo", &(n, k)).wait();
                     assert_eq!(back.expect("an answer"), (n, k));
                 }
             });
@@ -168,7 +173,12 @@ fn threads_share_two_connections_and_a_closed_client_refuses() {
         }
     });
     client.close();
-    let closed = http_error(client.call::<()>("echo", ()).expect_err("it is closed"));
+    let closed = http_error(
+        client
+            .call::<()>("echo", ())
+            .wait()
+            .expect_err("it is closed"),
+    );
     assert!(matches!(closed, HttpError::Closed));
 }
 
@@ -185,21 +195,25 @@ fn a_handler_that_blocks_stops_nothing_else() {
         let blocked: Vec<_> = (0..3)
             .map(|_| {
                 let client = client();
-                scope.spawn(move || client.call::<u32>("block", ()))
+                scope.spawn(move || client.call::<u32>("block", ()).wait())
             })
             .collect();
         for _ in 0..3 {
             assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("blocking"));
         }
         assert_eq!(
-            client().call::<[u32; 1]>("echo", &[7]).expect("an answer"),
+            client()
+                .call::<[u32; 1]>("echo", &[7])
+                .wait()
+                .expect("an answer"),
             [7]
         );
-        let last = scope.spawn(|| client().call::<u32>("block", ()));
+        let last = scope.spawn(|| client().call::<u32>("block", ()).wait());
         assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("blocking"));
         // Nobody is left who could run it.
         let busy = client()
             .call::<()>("echo", &[7])
+            .wait()
             .expect_err("no thread is free");
         assert_eq!(busy.remote().map(|error| error.code()), Some(-32002));
         drop(held);
@@ -220,7 +234,9 @@ fn a_call_that_times_out_is_cancelled_at_the_server() {
     let client = connect(&url, Config::new()).expect("a client");
     let short = Some(Duration::from_millis(100));
     let late = client
-        .call_timeout::<()>("wait", (), short)
+        .call::<()>("wait", ())
+        .timeout(short)
+        .wait()
         .expect_err("nobody answers");
     assert!(matches!(http_error(late), HttpError::TimedOut));
     assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("waiting"));
@@ -236,14 +252,19 @@ fn a_server_ends_in_good_order_or_at_once() {
     let (running, url) = served(Config::new(), echo);
     let client = connect(&url, Config::new()).expect("a client");
     thread::scope(|scope| {
-        let calling = scope.spawn(|| client.call::<u32>("block", ()));
+        let calling = scope.spawn(|| client.call::<u32>("block", ()).wait());
         assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("blocking"));
         let ending = scope.spawn(|| running.shutdown(LONG));
         drop(held);
         assert_eq!(calling.join().expect("no panic").expect("an answer"), 1);
         assert!(ending.join().expect("no panic"));
     });
-    let refused = http_error(client.call::<()>("echo", ()).expect_err("nobody listens"));
+    let refused = http_error(
+        client
+            .call::<()>("echo", ())
+            .wait()
+            .expect_err("nobody listens"),
+    );
     assert!(matches!(refused, HttpError::Connect(_)), "{refused:?}");
     assert!(refused.is_unsent());
 
@@ -251,7 +272,7 @@ fn a_server_ends_in_good_order_or_at_once() {
     let (running, url) = served(Config::new(), echo);
     let client = connect(&url, Config::new()).expect("a client");
     thread::scope(|scope| {
-        let calling = scope.spawn(|| client.call::<u32>("wait", ()));
+        let calling = scope.spawn(|| client.call::<u32>("wait", ()).wait());
         assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("waiting"));
         running.stop();
         let lost = http_error(
@@ -315,7 +336,7 @@ fn what_came_back_decides_how_a_call_ends() {
     let mut config = Config::new();
     config.limits.max_message_bytes = 1000;
     let client = connect(&url, config).expect("a client");
-    let call = || client.call::<u32>("m", ());
+    let call = || client.call::<u32>("m", ()).wait();
     let refused = call().expect_err("an error");
     assert_eq!(
         refused.remote().map(|error| error.code()),
@@ -327,10 +348,7 @@ fn what_came_back_decides_how_a_call_ends() {
         Some(503)
     );
     let missing = call().expect_err("no reply");
-    assert!(
-        matches!(missing, HttpCallError::Call(CallError::Missing)),
-        "{missing:?}"
-    );
+    assert!(matches!(missing, CallError::Missing), "{missing:?}");
     assert_eq!(call().expect("it is redirected"), 4);
     for status in [302, 308] {
         assert_eq!(
@@ -365,10 +383,11 @@ fn a_reply_of_unknown_length_is_cut_off_at_the_limit() {
         let (url, _) = scripted(Box::leak(Box::new([reply])));
         let called = connect(&url, config)
             .expect("a client")
-            .call::<u32>("m", ());
+            .call::<u32>("m", ())
+            .wait();
         match called {
             Ok(four) => assert!(is_taken && four == 4),
-            Err(HttpCallError::Http(HttpError::Reply(ReplyError::TooLarge { .. }, _))) => {
+            Err(CallError::Http(HttpError::Reply(ReplyError::TooLarge { .. }, _))) => {
                 assert!(!is_taken);
             }
             Err(other) => panic!("{other:?}"),
@@ -389,7 +408,12 @@ fn everything_that_waits_has_a_deadline() {
         // One is not answered, the others wait for its place.
         let calls: Vec<_> = (0..4)
             .map(|_| {
-                scope.spawn(|| client.call_timeout::<()>("m", (), Some(Duration::from_millis(200))))
+                scope.spawn(|| {
+                    client
+                        .call::<()>("m", ())
+                        .timeout(Duration::from_millis(200))
+                        .wait()
+                })
             })
             .collect();
         for call in calls {
@@ -421,14 +445,13 @@ impl HttpSend for Foreign {
 // HTP-05 TRN-08 D-34 TST-01 TST-19
 #[test]
 fn d_34_any_client_can_be_plugged_in_and_is_not_closed() {
-    let client = Client::with_send("https://test/rpc", Config::new(), Foreign).expect("a client");
-    assert_eq!(client.call::<u32>("m", ()).expect("an answer"), 1);
+    let client = with_send("https://test/rpc", Config::new(), Foreign).expect("a client");
+    assert_eq!(client.call::<u32>("m", ()).wait().expect("an answer"), 1);
     let mock = Arc::new(HttpMock::new());
-    let client =
-        Client::with_send("http://test/", Config::new(), Arc::clone(&mock)).expect("a client");
-    client.notify("n", ()).expect("it is taken");
+    let client = with_send("http://test/", Config::new(), Arc::clone(&mock)).expect("a client");
+    client.notify("n", ()).wait().expect("it is taken");
     client.close();
-    assert!(client.notify("n", ()).is_err() && client.is_closed());
+    assert!(client.notify("n", ()).wait().is_err() && client.is_closed());
     assert!(mock.is_connected());
     assert_eq!(mock.sent_bodies(), [r#"{"jsonrpc":"2.0","method":"n"}"#]);
     assert!(matches!(

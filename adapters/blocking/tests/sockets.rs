@@ -19,13 +19,13 @@ fn both_sides_of_a_tcp_connection_call_each_other() {
         let address = server.local_addr().unwrap();
         let make = |_| {
             Scripted::new(|_, request, reply| {
-                let text = request.params().unwrap().to_owned_json();
+                let text = request.raw_params().unwrap().to_owned_json();
                 reply.spawn(move |reply| {
-                    let back = antiphon_blocking::Peer::of(&reply).call_raw(
-                        "echo",
-                        text.as_json(),
-                        Some(LONG),
-                    );
+                    let back = antiphon_blocking::Peer::of(&reply)
+                        .call("echo", text.as_json())
+                        .timeout(LONG)
+                        .raw()
+                        .wait();
                     reply.ok(back.unwrap().as_json()).unwrap();
                 });
             })
@@ -40,13 +40,13 @@ fn both_sides_of_a_tcp_connection_call_each_other() {
             .collect();
         for (n, client) in clients.iter().enumerate() {
             let text = "ä".repeat(200_000);
-            let (number, back): (usize, String) = client.call("ask", &(n, &text)).unwrap();
+            let (number, back): (usize, String) = client.call("ask", &(n, &text)).wait().unwrap();
             assert_eq!((number, back), (n, text));
         }
         assert_eq!(running.connections(), 4);
         running.stop();
         for client in clients {
-            assert_eq!(client.wait_closed(LONG), Some(Closed::EndOfInput));
+            assert_eq!(client.wait_closed(LONG).wait(), Some(Closed::EndOfInput));
         }
         assert!(TcpStream::connect(address).is_err());
     });
@@ -79,7 +79,7 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
                             let text = "x".repeat(8_000_000);
                             return reply.ok(&text).unwrap();
                         }
-                        if reply.wait_cancelled(Duration::from_millis(span)) {
+                        if reply.cancellation().wait(Duration::from_millis(span)) {
                             return drop(reply.cancelled());
                         }
                         reply.ok(&1).unwrap();
@@ -94,16 +94,26 @@ fn a_shutdown_lets_what_has_begun_finish_and_waits_no_longer() {
 
         let (running, address, _) = server();
         let client = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
-        let call = client.start_call("short", (), Some(LONG)).unwrap();
+        let call = client
+            .call("short", ())
+            .timeout(LONG)
+            .start()
+            .wait()
+            .unwrap();
         begins.recv().unwrap();
         assert!(running.shutdown(LONG), "it ended by itself");
         assert_eq!(call.wait::<u8>().unwrap(), 1);
-        assert!(client.wait_closed(LONG).is_some());
+        assert!(client.wait_closed(LONG).wait().is_some());
         assert!(TcpStream::connect(address).is_err());
 
         let (running, address, _) = server();
         let client = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
-        let call = client.start_call("long", (), Some(LONG)).unwrap();
+        let call = client
+            .call("long", ())
+            .timeout(LONG)
+            .start()
+            .wait()
+            .unwrap();
         begins.recv().unwrap();
         assert!(!running.shutdown(Duration::from_millis(50)), "it was ended");
         assert!(call.wait::<u8>().is_err());
@@ -142,17 +152,17 @@ fn one_address_takes_only_its_places() {
             .start(Config::new(), |_| Scripted::new(echo).0)
             .unwrap();
         let first = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
-        assert_eq!(first.call::<[u8; 1]>("echo", &[1]).unwrap(), [1]);
+        assert_eq!(first.call::<[u8; 1]>("echo", &[1]).wait().unwrap(), [1]);
         let mut second = TcpStream::connect(address).unwrap();
         second.set_read_timeout(Some(LONG)).unwrap();
         assert!(matches!(second.read(&mut [0]), Ok(0) | Err(_)));
         first.close(CloseReason::Done);
-        first.wait_closed(LONG).unwrap();
+        first.wait_closed(LONG).wait().unwrap();
         while running.connections() > 0 {
             std::thread::yield_now();
         }
         let third = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
-        assert_eq!(third.call::<[u8; 1]>("echo", &[3]).unwrap(), [3]);
+        assert_eq!(third.call::<[u8; 1]>("echo", &[3]).wait().unwrap(), [3]);
     });
 }
 
@@ -179,19 +189,19 @@ fn a_connection_beyond_the_limit_is_closed_and_one_that_ends_makes_room() {
         };
         let running = server.start(Config::new(), make).unwrap();
         let first = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
-        assert_eq!(first.call::<[u8; 1]>("echo", &[1]).unwrap(), [1]);
+        assert_eq!(first.call::<[u8; 1]>("echo", &[1]).wait().unwrap(), [1]);
         let mut second = TcpStream::connect(address).unwrap();
         second.set_read_timeout(Some(LONG)).unwrap();
         assert!(matches!(second.read(&mut [0]), Ok(0) | Err(_)));
         first.close(CloseReason::Done);
-        first.wait_closed(LONG).unwrap();
+        first.wait_closed(LONG).wait().unwrap();
         ends.recv().unwrap().rest();
         // The place is free as soon as the server has seen the end.
         while running.connections() > 0 {
             std::thread::yield_now();
         }
         let third = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
-        assert_eq!(third.call::<[u8; 1]>("echo", &[3]).unwrap(), [3]);
+        assert_eq!(third.call::<[u8; 1]>("echo", &[3]).wait().unwrap(), [3]);
     });
 }
 
@@ -286,7 +296,7 @@ mod unix {
                 .unwrap();
             let link = Link::unix(folder.socket()).unwrap();
             let peer = connect(link, Config::new(), ()).unwrap();
-            assert_eq!(peer.call::<[u8; 1]>("echo", &[1]).unwrap(), [1]);
+            assert_eq!(peer.call::<[u8; 1]>("echo", &[1]).wait().unwrap(), [1]);
             running.stop();
             assert!(!folder.socket().exists());
             assert!(Link::unix(folder.socket()).is_err());
@@ -310,7 +320,7 @@ mod unix {
                 .unwrap();
             let link = Link::unix(folder.socket()).unwrap();
             let peer = connect(link, Config::new(), ()).unwrap();
-            assert_eq!(peer.call::<[u8; 1]>("echo", &[2]).unwrap(), [2]);
+            assert_eq!(peer.call::<[u8; 1]>("echo", &[2]).wait().unwrap(), [2]);
         });
     }
 

@@ -130,7 +130,7 @@ fn what_is_interrupted_is_done_again() {
         let near = connect(near, Config::new(), ()).unwrap();
         let _far = connect(far, Config::new(), Scripted::new(echo).0).unwrap();
         for n in 0..10 {
-            assert_eq!(near.call::<(u32,)>("echo", &(n,)).unwrap(), (n,));
+            assert_eq!(near.call::<(u32,)>("echo", &(n,)).wait().unwrap(), (n,));
         }
         assert!(near.transport_error().is_none());
     });
@@ -165,7 +165,7 @@ fn a_peer_that_does_not_end_its_stream_is_awaited_for_the_linger() {
         let (link, hand) = ByHand::pair(1000);
         let peer: Peer = connect(link, hasty(), ()).unwrap();
         peer.close(CloseReason::Done);
-        assert!(peer.wait_closed(LONG / 2).is_some());
+        assert!(peer.wait_closed(LONG / 2).wait().is_some());
         drop(hand);
     });
 }

@@ -1,331 +1,284 @@
-//! A call under way, and how calls end.
+//! A call or a batch that is being made: what is said about it first, and then its end.
 //!
-//! A call that is dropped is given up. A caller that waits is told how its call ended, even if the
-//! connection is dropped. Every way to end without a result is told from every other.
+//! Nothing is sent before the call is awaited, waited for or started. One that is dropped is
+//! given up.
 
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use antiphon::session::Fault;
-use antiphon::{
-    CallId, Collector, DecodeError, OwnedError, OwnedInvalid, OwnedJson, OwnedOutcome, SendError,
-};
-use serde::de::DeserializeOwned;
+use antiphon::{Collector, OwnedJson, OwnedOutcome, SendError};
 
-use crate::fault::to_error;
-use crate::session::{Session, Then};
-use crate::slot::{CallSlot, Slot, give_back};
+use crate::batch::BatchBuilder;
+use crate::call_error::CallError;
+use crate::pending::{PendingBatch, PendingCall};
+use crate::runtime::threads::block_on;
+use crate::session::Session;
+use crate::text::Text;
+use crate::wait::{Later, Wait};
 
-/// A call that waits for its answer: a future of its outcome. Dropping it cancels the call.
-#[must_use = "dropping a pending call cancels it"]
-pub struct PendingCall {
-    session: Arc<Session>,
-    call: CallId,
-    /// `None` once the outcome has been given.
-    slot: Option<CallSlot>,
+/// How long a call waits for its answer, and a notification for room, if nothing else is said.
+pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a call says.
+pub(crate) struct CallRequest<'c> {
+    pub(crate) method: &'c str,
+    pub(crate) params: Result<Text, SendError>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) is_idempotent: bool,
 }
 
-impl PendingCall {
-    pub(crate) fn new(session: Arc<Session>, call: CallId, slot: CallSlot) -> Self {
-        Self {
-            session,
-            call,
-            slot: Some(slot),
+/// What calls are made by: a peer, or a client that has peers or sends requests.
+pub(crate) trait MakeCall: Sync {
+    fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome>;
+
+    fn begin_batch(
+        &self,
+        batch: BatchBuilder,
+        timeout: Option<Duration>,
+    ) -> Begun<'_, PendingBatch, Collector>;
+
+    /// The connection, where a thread that waits may read and write for itself.
+    fn session(&self) -> Option<&Session> {
+        None
+    }
+}
+
+/// A call or batch under way, in order of its life; or one whose end is all there is to know.
+pub(crate) enum Begun<'c, P, O> {
+    Starting(Wait<'c, Result<P, SendError>>),
+    Pending(P),
+    Other(Later<'c, Result<O, CallError>>),
+}
+
+impl<P: Future<Output = O> + Unpin, O> Begun<'_, P, O> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<O, CallError>> {
+        if let Self::Starting(starting) = self {
+            *self = Self::Pending(ready!(Pin::new(starting).poll(cx))?);
         }
-    }
-
-    /// Names the call.
-    pub fn id(&self) -> CallId {
-        self.call
-    }
-
-    /// The connection that it goes over.
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
-
-    /// Whether the outcome has been given.
-    pub fn is_over(&self) -> bool {
-        self.slot.is_none()
-    }
-
-    /// Waits for the result.
-    ///
-    /// # Errors
-    /// How the call ended instead.
-    pub async fn result<R: DeserializeOwned>(self) -> Result<R, CallError> {
-        CallError::decoded(self.await)
-    }
-
-    /// Moves the deadline to `timeout` from now, for a peer that reports progress.
-    ///
-    /// # Errors
-    /// [`SendError::NotOpen`] if the call has settled.
-    pub fn extend(&self, timeout: Option<Duration>) -> Result<(), SendError> {
-        self.session.extend(self.call, timeout)
-    }
-
-    /// Gives the call up and tells the peer, if the dialect does. The same as dropping it.
-    pub fn cancel(self) {}
-}
-
-/// The end of the call, whatever it is. It is given once.
-impl Future for PendingCall {
-    type Output = OwnedOutcome;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedOutcome> {
-        let Some(slot) = &self.slot else {
-            return Poll::Pending;
-        };
-        let outcome = ready!(slot.poll(cx.waker()));
-        if let Some(slot) = self.slot.take() {
-            give_back(slot);
-        }
-        Poll::Ready(outcome)
-    }
-}
-
-impl Drop for PendingCall {
-    fn drop(&mut self) {
-        if self.slot.is_some() {
-            self.session.cancel(self.call);
+        match self {
+            Self::Pending(pending) => Pin::new(pending).poll(cx).map(Ok),
+            Self::Other(other) => other.as_mut().poll(cx),
+            Self::Starting(_) => Poll::Pending,
         }
     }
 }
 
-impl fmt::Debug for PendingCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PendingCall({})", self.call.number())
-    }
+/// A call: awaited by tasks, or [`wait`](Self::wait)ed for on a thread.
+///
+/// ```no_run
+/// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
+/// use std::time::Duration;
+///
+/// let sum: f64 = peer.call("add", &(10, 5)).await?;
+/// let slow: String = peer.call("slow", ()).timeout(Duration::from_secs(300)).await?;
+/// let text = peer.call("any", ()).raw().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is sent before it is awaited, waited for or started"]
+pub struct Call<'p, R, C> {
+    maker: &'p C,
+    /// `None` once it has begun.
+    request: Option<CallRequest<'p>>,
+    begun: Option<Begun<'p, PendingCall, OwnedOutcome>>,
+    decode: fn(OwnedOutcome) -> Result<R, CallError>,
 }
 
-/// A batch that waits for its answers: a future of all outcomes. Dropping it cancels the calls that
-/// have none.
-#[must_use = "dropping a pending batch cancels its calls"]
-pub struct PendingBatch {
-    session: Arc<Session>,
-    calls: Arc<[CallId]>,
-    /// `None` once the outcomes have been given.
-    slot: Option<Arc<Slot<Collector>>>,
-}
-
-impl PendingBatch {
+impl<'p, R, C> Call<'p, R, C> {
     pub(crate) fn new(
-        session: Arc<Session>,
-        calls: Arc<[CallId]>,
-        slot: Arc<Slot<Collector>>,
+        maker: &'p C,
+        method: &'p str,
+        params: Result<Text, SendError>,
+        decode: fn(OwnedOutcome) -> Result<R, CallError>,
     ) -> Self {
-        Self {
-            session,
-            calls,
-            slot: Some(slot),
-        }
-    }
-}
-
-/// All outcomes. They are given once.
-impl Future for PendingBatch {
-    type Output = Collector;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Collector> {
-        let Some(slot) = &self.slot else {
-            return Poll::Pending;
+        let request = CallRequest {
+            method,
+            params,
+            timeout: Some(DEFAULT_CALL_TIMEOUT),
+            is_idempotent: false,
         };
-        let outcomes = ready!(slot.poll(cx.waker()));
-        self.slot = None;
-        Poll::Ready(outcomes)
+        Self {
+            maker,
+            request: Some(request),
+            begun: None,
+            decode,
+        }
+    }
+
+    /// Waits for the answer so long, from the beginning of the call on. Default 30 s.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        if let Some(request) = &mut self.request {
+            request.timeout = timeout.into();
+        }
+        self
+    }
+
+    /// Waits for ever.
+    pub fn no_timeout(self) -> Self {
+        self.timeout(None)
+    }
+
+    /// Says that the call may be repeated: a client that reconnects sends it again if its
+    /// connection ends before the answer. On a single connection this means nothing.
+    pub fn idempotent(mut self) -> Self {
+        if let Some(request) = &mut self.request {
+            request.is_idempotent = true;
+        }
+        self
+    }
+
+    /// What is to be sent, for a maker that sends it otherwise.
+    pub(crate) fn into_parts(self) -> (&'p C, Option<CallRequest<'p>>) {
+        (self.maker, self.request)
     }
 }
 
-impl Drop for PendingBatch {
-    fn drop(&mut self) {
-        if self.slot.is_some() {
-            for call in &*self.calls {
-                // One that has settled is not open any more.
-                self.session.cancel(*call);
-            }
+impl<C> Call<'_, OwnedJson, C> {
+    /// Gives the result as the peer wrote it, without decoding it.
+    pub fn raw(mut self) -> Self {
+        self.decode = CallError::of;
+        self
+    }
+}
+
+#[expect(private_bounds, reason = "there are no other makers of calls")]
+impl<R, C: MakeCall> Call<'_, R, C> {
+    /// Lets this thread wait for the end of the call.
+    ///
+    /// # Errors
+    /// How the call ended instead: see [`CallError`].
+    pub fn wait(self) -> Result<R, CallError> {
+        match self.maker.session() {
+            Some(session) => session.wait_for(self),
+            None => block_on(self),
         }
     }
 }
 
-impl fmt::Debug for PendingBatch {
+/// Nothing in it is pinned in place.
+impl<R, C> Unpin for Call<'_, R, C> {}
+
+impl<R, C: MakeCall> Future for Call<'_, R, C> {
+    type Output = Result<R, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(request) = this.request.take() {
+            this.begun = Some(this.maker.begin(request));
+        }
+        match &mut this.begun {
+            Some(begun) => {
+                let outcome = ready!(begun.poll(cx));
+                this.begun = None;
+                Poll::Ready(outcome.and_then(this.decode))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<R, C> fmt::Debug for Call<'_, R, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingBatch")
-            .field("is_settled", &self.slot.is_none())
+        let method = self.request.as_ref().map(|request| request.method);
+        f.debug_struct("Call")
+            .field("method", &method)
             .finish_non_exhaustive()
     }
 }
 
-/// How a call ended without a result.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum CallError {
-    /// The peer answered with an error object; [`OwnedError::as_error`] tells its kind.
-    Remote(OwnedError),
-    /// There was no answer in time. The peer may still be working.
-    TimedOut,
-    /// The connection ended first. The peer may or may not have acted.
-    Closed,
-    /// No byte of the call left this side: repeating it is safe.
-    Unsent,
-    /// The peer left this call out of its answer.
-    Missing,
-    /// The peer's answer breaks the rules. It holds the first bytes of what the peer said.
-    Invalid(OwnedInvalid),
-    /// The result is not of the type asked for.
-    Decode(DecodeError),
-    /// The call was refused here: a limit, a closed connection, params without a JSON form.
-    Rejected(SendError),
-    /// A client that keeps its connections has none, and none opened while the call waited. No byte
-    /// of the call left this side.
-    NoConnection(NoConnection),
+type BatchParts<'p, H, C> = (
+    &'p C,
+    Result<(H, BatchBuilder), SendError>,
+    Option<Duration>,
+);
+
+/// Several calls and notifications that are sent as one message: awaited by tasks, or
+/// [`wait`](Self::wait)ed for on a thread. Gives the handles that its builder gave, and the
+/// outcomes that they fetch.
+#[must_use = "nothing is sent before it is awaited, waited for or started"]
+pub struct BatchCall<'p, H, C> {
+    maker: &'p C,
+    /// `None` once it has begun.
+    built: Option<Result<(H, BatchBuilder), SendError>>,
+    timeout: Option<Duration>,
+    begun: Option<(H, Begun<'p, PendingBatch, Collector>)>,
 }
 
-impl CallError {
-    /// Gives the result, or how the call ended instead.
+impl<'p, H, C> BatchCall<'p, H, C> {
+    pub(crate) fn new(
+        maker: &'p C,
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+    ) -> Self {
+        Self {
+            maker,
+            built: Some(BatchBuilder::build(build)),
+            timeout: Some(DEFAULT_CALL_TIMEOUT),
+            begun: None,
+        }
+    }
+
+    /// Waits for ever.
+    pub fn no_timeout(self) -> Self {
+        self.timeout(None)
+    }
+
+    /// What is to be sent, for a maker that sends it otherwise.
+    pub(crate) fn into_parts(self) -> BatchParts<'p, H, C> {
+        let built = self.built.unwrap_or(Err(SendError::NotOpen));
+        (self.maker, built, self.timeout)
+    }
+
+    /// Waits for all answers so long. Default 30 s.
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+}
+
+#[expect(private_bounds, reason = "there are no other makers of calls")]
+impl<H, C: MakeCall> BatchCall<'_, H, C> {
+    /// Lets this thread wait for all outcomes.
     ///
     /// # Errors
-    /// How the call ended instead.
-    pub fn of(outcome: OwnedOutcome) -> Result<OwnedJson, Self> {
-        match outcome {
-            OwnedOutcome::Ok(result) => Ok(result),
-            other => Err(Self::instead(other)),
+    /// The batch was refused. How each of its calls ended is told by the [`Collector`].
+    pub fn wait(self) -> Result<(H, Collector), CallError> {
+        match self.maker.session() {
+            Some(session) => session.wait_for(self),
+            None => block_on(self),
         }
-    }
-
-    /// Decodes a result, or gives how the call ended instead. Reads the result where it lies, for
-    /// to move it costs as much as to read it.
-    ///
-    /// # Errors
-    /// How the call ended instead, or [`Decode`](Self::Decode).
-    #[inline]
-    pub fn decoded<R: DeserializeOwned>(outcome: OwnedOutcome) -> Result<R, Self> {
-        match &outcome {
-            OwnedOutcome::Ok(result) => result.as_json().decode().map_err(Self::Decode),
-            _ => Err(Self::instead(outcome)),
-        }
-    }
-
-    /// Gives the error that stands for an outcome that is no result.
-    #[cold]
-    fn instead(outcome: OwnedOutcome) -> Self {
-        match outcome {
-            OwnedOutcome::Err(error) => Self::Remote(error),
-            OwnedOutcome::Invalid(invalid) => Self::Invalid(invalid),
-            OwnedOutcome::TimedOut => Self::TimedOut,
-            OwnedOutcome::Missing => Self::Missing,
-            OwnedOutcome::Unsent => Self::Unsent,
-            // A later core may add other outcomes; they are ends without an answer, too.
-            _ => Self::Closed,
-        }
-    }
-
-    /// Whether there is no connection any more.
-    pub fn is_closed(&self) -> bool {
-        matches!(
-            self,
-            Self::Closed | Self::Unsent | Self::Rejected(SendError::Closed) | Self::NoConnection(_)
-        )
     }
 }
 
-impl fmt::Display for CallError {
+/// Nothing in it is pinned in place.
+impl<H, C> Unpin for BatchCall<'_, H, C> {}
+
+impl<H, C: MakeCall> Future for BatchCall<'_, H, C> {
+    type Output = Result<(H, Collector), CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(built) = this.built.take() {
+            let (handles, batch) = built?;
+            let begun = this.maker.begin_batch(batch, this.timeout);
+            this.begun = Some((handles, begun));
+        }
+        let Some((_, begun)) = &mut this.begun else {
+            return Poll::Pending;
+        };
+        let outcomes = ready!(begun.poll(cx));
+        let handles = this.begun.take().map(|(handles, _)| handles);
+        match (outcomes, handles) {
+            (Ok(outcomes), Some(handles)) => Poll::Ready(Ok((handles, outcomes))),
+            (Err(error), _) => Poll::Ready(Err(error)),
+            (_, None) => Poll::Pending,
+        }
+    }
+}
+
+impl<H, C> fmt::Debug for BatchCall<'_, H, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Remote(error) => error.fmt(f),
-            Self::TimedOut => f.write_str("there was no answer in time"),
-            Self::Closed => f.write_str("the connection ended before the answer came"),
-            Self::Unsent => f.write_str("the connection ended before the call was sent"),
-            Self::Missing => f.write_str("the peer left the call out of its answer"),
-            Self::Invalid(invalid) => write!(f, "the answer is not valid: {invalid}"),
-            Self::Decode(error) => write!(f, "the result is not what was expected: {error}"),
-            Self::Rejected(error) => error.fmt(f),
-            Self::NoConnection(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CallError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            // Its text is this one's already.
-            Self::NoConnection(error) => error.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<SendError> for CallError {
-    fn from(error: SendError) -> Self {
-        Self::Rejected(error)
-    }
-}
-
-/// A call that was refused, with what was to run at its end.
-pub struct CallRefused {
-    /// Why it was refused.
-    pub error: SendError,
-    /// The function that was handed over, not run.
-    pub then: Then,
-}
-
-impl fmt::Debug for CallRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CallRefused({:?})", self.error)
-    }
-}
-
-impl fmt::Display for CallRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl std::error::Error for CallRefused {}
-
-/// No connection is open, and a call or a caller of `wait_open` has waited in vain. Nothing of a
-/// call has left this side.
-#[derive(Clone, Debug)]
-pub struct NoConnection {
-    pub(crate) is_final: bool,
-    pub(crate) last_error: Option<Fault>,
-}
-
-impl NoConnection {
-    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was
-    /// over.
-    pub fn is_final(&self) -> bool {
-        self.is_final
-    }
-
-    /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
-    /// still under way. For a refused WebSocket handshake the text names the HTTP status.
-    pub fn last_error(&self) -> Option<io::Error> {
-        self.last_error.as_ref().map(to_error)
-    }
-}
-
-impl fmt::Display for NoConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.is_final {
-            true => "there is no connection, and no further attempt at one",
-            false => "no connection was open in time",
-        })?;
-        match &self.last_error {
-            Some(error) => write!(f, "; the last error: {error}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Its source is the last error.
-impl std::error::Error for NoConnection {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.last_error.as_ref().map(|error| error.as_error() as _)
+        f.debug_struct("BatchCall").finish_non_exhaustive()
     }
 }

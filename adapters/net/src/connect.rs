@@ -9,9 +9,10 @@ use std::time::Duration;
 use antiphon::Closed;
 
 use crate::client::roster::ReconnectConfig;
-use crate::client::{Client, Connect};
+use crate::client::{Connect, ReconnectingClient};
 use crate::driver::{Driver, drive as drive_on};
 use crate::fault::unless_broken;
+use crate::inbox::Inbox;
 use crate::options::ConnectionConfig;
 use crate::peer::Peer;
 use crate::runtime::{current, until};
@@ -121,6 +122,42 @@ pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl S
     peer
 }
 
+/// Runs a connection in the background whose messages the program pulls: for a main loop of its
+/// own, beside a [`Service`] that is called.
+///
+/// ```
+/// use antiphon::Config;
+/// use antiphon_net::{InboxEvent, Link, connect, inbox};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (near, far) = Link::pair();
+/// let client = connect(near, Config::new(), ());
+/// let (_peer, mut inbox) = inbox(far, Config::new());
+/// let call = client.call("ping", ()).start().await?;
+/// while let Some(event) = inbox.recv().await {
+///     match event {
+///         InboxEvent::Request(request) => {
+///             request.answer(Ok("pong".into()))?;
+///             break;
+///         }
+///         other => println!("{other:?}"),
+///     }
+/// }
+/// assert_eq!(call.result::<String>().await?, "pong");
+/// # Ok(()) }
+/// ```
+///
+/// # Panics
+/// There is no runtime here: see [`current`].
+pub fn inbox(link: Link, options: impl Into<ConnectionConfig>) -> (Peer, Inbox) {
+    let (service, inbox) = Inbox::new();
+    let mut options = options.into();
+    // One after the other, in order.
+    options.max_running_requests = 1;
+    (connect(link, options, service), inbox)
+}
+
 /// Starts `command` and speaks to it over its standard input and output. `service` answers what it
 /// asks.
 ///
@@ -143,7 +180,7 @@ pub fn spawn(
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use antiphon::{Config, ReconnectStrategy};
-/// use antiphon_net::{ReconnectConfig, Link, keep};
+/// use antiphon_net::{ReconnectConfig, Link, reconnect};
 /// use std::time::Duration;
 ///
 /// let mut client = ReconnectConfig::default();
@@ -151,9 +188,9 @@ pub fn spawn(
 /// let connect = || -> antiphon_net::Connecting {
 ///     Box::pin(async { Ok(Link::tcp("127.0.0.1:7777").await?) })
 /// };
-/// let client = keep(connect, client, Config::new(), ())?;
+/// let client = reconnect(connect, client, Config::new(), ())?;
 /// client.wait_open(Duration::from_secs(5)).await?;
-/// let sum: f64 = client.call_idempotent("add", &(1, 2)).await?;
+/// let sum: f64 = client.call("add", &(1, 2)).idempotent().await?;
 /// # Ok(()) }
 /// ```
 ///
@@ -162,11 +199,11 @@ pub fn spawn(
 ///
 /// # Panics
 /// There is no runtime here: see [`current`].
-pub fn keep(
+pub fn reconnect(
     connect: impl Connect,
     client: ReconnectConfig,
     options: impl Into<ConnectionConfig>,
     service: impl Service,
-) -> Result<Client, antiphon::InvalidStrategy> {
-    Client::start(connect, client, options.into(), service, &current())
+) -> Result<ReconnectingClient, antiphon::InvalidStrategy> {
+    ReconnectingClient::start(connect, client, options.into(), service, &current())
 }

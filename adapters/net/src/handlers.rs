@@ -17,7 +17,7 @@ use antiphon::{Closed, RequestKey};
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::peer::Peer;
-use crate::request::{Request, Responder};
+use crate::request::Request;
 use crate::runtime::Task;
 use crate::service::Service;
 use crate::session::{Session, Tag, Work};
@@ -59,7 +59,7 @@ impl Future for Handler {
 
 /// A [`Service`] without its type, and the peer that it is shown.
 trait Serve: Send {
-    fn request(&self, request: Request, reply: Responder) -> Task;
+    fn request(&self, request: Request) -> Task;
     /// Does any work but a request. Gives the handler that must end before anything else begins, if
     /// there is one.
     fn serve(&self, work: Work) -> Option<Task>;
@@ -76,9 +76,13 @@ struct Sides<S> {
 struct Serving<S>(Arc<Sides<S>>);
 
 impl<S: Service> Serve for Serving<S> {
-    fn request(&self, request: Request, reply: Responder) -> Task {
+    fn request(&self, mut request: Request) -> Task {
         let sides = Arc::clone(&self.0);
-        Box::pin(async move { sides.service.request(&sides.peer, request, reply).await })
+        Box::pin(async move {
+            let answer = sides.service.request(&sides.peer, &mut request).await;
+            // A connection that has closed in the meantime awaits no answer.
+            let _ = request.answer(answer);
+        })
     }
 
     fn serve(&self, work: Work) -> Option<Task> {
@@ -168,8 +172,7 @@ impl Handlers {
                 let Err(ticket) = session.give_back(ticket) else {
                     return;
                 };
-                let (request, reply) = Request::new(session, message, ticket);
-                return self.begin_request(cx, request, reply);
+                return self.begin_request(cx, Request::new(session, message, ticket));
             }
             Work::Cancelled(key, _) => Some(key),
             _ => None,
@@ -209,11 +212,11 @@ impl Handlers {
         }
     }
 
-    fn begin_request(&mut self, cx: &mut Context<'_>, request: Request, reply: Responder) {
-        let key = reply.key();
+    fn begin_request(&mut self, cx: &mut Context<'_>, request: Request) {
+        let key = request.key();
         let service = &self.service;
         let begin = || {
-            let mut task = service.request(request, reply);
+            let mut task = service.request(request);
             // Most handlers are through at once and need no place among the others.
             task.as_mut().poll(cx).is_pending().then_some(task)
         };

@@ -12,8 +12,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod answer;
 mod batch;
 mod call;
+mod call_error;
+mod cancellation;
 mod client;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 mod connect;
@@ -23,11 +26,14 @@ mod fault;
 mod handlers;
 #[cfg(feature = "http")]
 pub mod http;
+mod inbox;
 mod line;
 mod options;
 mod peer;
+mod pending;
 mod pool;
 mod request;
+mod responder;
 mod runtime;
 mod server;
 mod service;
@@ -37,25 +43,32 @@ mod text;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod transport;
+mod wait;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
+pub use answer::Answer;
 pub use antiphon::session::{Report, RequestDetails, UnmatchedDetails, WhenFull};
 pub use batch::BatchBuilder;
-pub use call::{CallError, CallRefused, NoConnection, PendingBatch, PendingCall};
+pub use call::{BatchCall, Call, DEFAULT_CALL_TIMEOUT};
+pub use call_error::{CallError, CallRefused, NoConnection};
+pub use cancellation::Cancellation;
 pub use client::roster::{
     ConnectionChange, OnChange, ReconnectConfig, Roster, Waiting, is_sent_again, lost_because,
 };
-pub use client::{Client, Connect, Driven, Making};
+pub use client::{Connect, Driven, Making, ReconnectingClient};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
-pub use connect::{connect, drive, keep, serve, serve_stdio, spawn};
+pub use connect::{connect, drive, inbox, reconnect, serve, serve_stdio, spawn};
 pub use context::{Context, Headers};
 pub use driver::{Driver, drive as drive_on, drive_session};
 pub use fault::{to_error, unless_broken};
+pub use inbox::{Inbox, InboxEvent, ToInbox};
 pub use options::ConnectionConfig;
-pub use peer::{DEFAULT_CALL_TIMEOUT, Peer};
+pub use peer::Peer;
+pub use pending::{PendingBatch, PendingCall};
 pub use pool::{Job, Pool};
-pub use request::{Request, Responder, cancelled};
+pub use request::Request;
+pub use responder::Responder;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;
 #[cfg(feature = "async-io")]
@@ -92,3 +105,4 @@ pub use transport::stdio::{Stdin, stdin, stdout_unbuffered};
 pub use transport::tcp::{Address, TcpSocket};
 #[cfg(unix)]
 pub use transport::unix::{UnixPath, bind_unix};
+pub use wait::Wait;

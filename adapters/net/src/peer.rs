@@ -11,22 +11,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antiphon::{
-    CallId, CloseReason, Closed, Collector, Instant, OwnedJson, OwnedOutcome, Payload, SendError,
+    CallId, CloseReason, Closed, Collector, Instant, Method, OwnedJson, OwnedOutcome, Payload,
+    SendError,
 };
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::batch::BatchBuilder;
-use crate::call::{CallError, CallRefused, PendingBatch, PendingCall};
+use crate::call::{BatchCall, Begun, Call, CallRequest, DEFAULT_CALL_TIMEOUT, MakeCall};
+use crate::call_error::{CallError, CallRefused};
 use crate::context::Context;
 use crate::line::InLine;
-use crate::request::Responder;
+use crate::pending::{PendingBatch, PendingCall};
+use crate::responder::Responder;
 use crate::runtime::until;
-use crate::session::{Session, State, Tag};
+use crate::session::{Session, State, Tag, Then};
 use crate::slot::{Gathering, call_slot};
 use crate::text::Text;
-
-/// How long a call waits for its answer, and a notification for room, if nothing else is said.
-pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+use crate::wait::Wait;
 
 /// The other side of a connection. Clones are the same peer; any task may use one.
 ///
@@ -89,120 +91,61 @@ impl Peer {
         self.session.context()
     }
 
-    /// Calls a method and waits for its result, at most 30 s.
+    /// Calls a method: await what it gives, or [`wait`](Call::wait) on a thread. It waits at most
+    /// 30 s unless its [`timeout`](Call::timeout) is set. Dropping it gives the call up.
     ///
     /// `params` is anything that antiphon takes as a payload: a reference to a value, JSON text,
-    /// or `()` for none. Dropping the future cancels the call.
-    ///
-    /// # Errors
-    /// How the call ended instead: see [`CallError`].
-    pub async fn call<R: DeserializeOwned>(
-        &self,
-        method: &str,
+    /// or `()` for none.
+    pub fn call<'p, R: DeserializeOwned>(
+        &'p self,
+        method: &'p str,
         params: impl Payload,
-    ) -> Result<R, CallError> {
-        self.call_timeout(method, params, Some(DEFAULT_CALL_TIMEOUT))
-            .await
+    ) -> Call<'p, R, Self> {
+        Call::new(self, method, Text::of(params), CallError::decoded)
     }
 
-    /// Calls a method and waits for its result until `timeout` has passed; `None` waits for ever.
+    /// Calls a method that is described by a type.
     ///
-    /// # Errors
-    /// As [`call`](Self::call).
-    pub async fn call_timeout<R: DeserializeOwned>(
-        &self,
-        method: &str,
-        params: impl Payload,
-        timeout: Option<Duration>,
-    ) -> Result<R, CallError> {
-        let call = self.start_call(method, params, timeout).await?;
-        call.result().await
-    }
-
-    /// Calls a method and gives its result as the peer wrote it, without decoding it. Waits until
-    /// `timeout` has passed; `None` waits for ever.
+    /// ```no_run
+    /// use antiphon::Method;
     ///
-    /// # Errors
-    /// As [`call`](Self::call).
-    pub async fn call_raw(
-        &self,
-        method: &str,
-        params: impl Payload,
-        timeout: Option<Duration>,
-    ) -> Result<OwnedJson, CallError> {
-        let call = self.start_call(method, params, timeout).await?;
-        CallError::of(call.await)
-    }
-
-    /// Begins a call and does not wait for its result. Dropping what it gives cancels the call.
+    /// enum Add {}
     ///
-    /// # Errors
-    /// [`CallError::Rejected`] if the call was refused, after waiting for room if the output was
-    /// full.
-    pub async fn start_call(
-        &self,
-        method: &str,
-        params: impl Payload,
-        timeout: Option<Duration>,
-    ) -> Result<PendingCall, CallError> {
-        let (params, deadline) = (Text::of(params)?, self.deadline(timeout));
-        let slot = call_slot();
-        let send = |state: &mut State| {
-            let tag = Tag::Once(Arc::clone(&slot));
-            let sent = state.conn.call(method, params.all(), due(deadline), tag);
-            sent.map_err(|rejected| rejected.error)
-        };
-        let call = self.with_room(deadline, send).await?;
-        Ok(PendingCall::new(Arc::clone(&self.session), call, slot))
-    }
-
-    /// Begins a call and runs `then` when it ends, with the service's other work and in its order:
-    /// what the peer sent before its answer has then been served, unless that waits for others to
-    /// end. For relays, which keep no task for a call. [`cancel`](Self::cancel) drops `then` unrun.
+    /// impl Method for Add {
+    ///     const NAME: &str = "add";
+    ///     type Params = (f64, f64);
+    ///     type Result = f64;
+    ///     type Error = ();
+    /// }
     ///
-    /// # Errors
-    /// Gives `then` back with the reason.
-    pub async fn call_then(
-        &self,
-        method: &str,
-        params: impl Payload,
-        timeout: Option<Duration>,
-        then: impl FnOnce(OwnedOutcome) + Send + 'static,
-    ) -> Result<CallId, CallRefused> {
-        let mut then: Option<Tag> = Some(Tag::Then(Box::new(then)));
-        let sent = async {
-            let (params, deadline) = (Text::of(params)?, self.deadline(timeout));
-            let send = |state: &mut State| {
-                // It is put back whenever the call is refused.
-                let tag = then.take().ok_or(SendError::NotOpen)?;
-                let conn = &mut state.conn;
-                let sent = conn.call_in_order(method, params.all(), due(deadline), tag);
-                sent.map_err(|rejected| {
-                    then = Some(rejected.value);
-                    rejected.error
-                })
-            };
-            self.with_room(deadline, send).await
-        };
-        let sent = sent.await;
-        sent.map_err(|error| CallRefused {
-            error,
-            then: match then {
-                Some(Tag::Then(then)) => then,
-                _ => Box::new(drop),
-            },
-        })
+    /// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
+    /// assert_eq!(peer.send::<Add>(&(10.0, 5.0)).await?, 15.0);
+    /// # Ok(()) }
+    /// ```
+    pub fn send<M>(&self, params: &M::Params) -> Call<'_, M::Result, Self>
+    where
+        M: Method<Params: Serialize, Result: DeserializeOwned>,
+    {
+        self.call(M::NAME, params)
     }
 
     /// Tells the peer something. If the output is full it waits for room, at most 30 s.
     ///
     /// # Errors
     /// [`SendError::Full`] if there is no room by then; otherwise what is wrong with it.
-    pub async fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        let params = Text::of(params)?;
+    pub fn notify<'p>(
+        &'p self,
+        method: &'p str,
+        params: impl Payload,
+    ) -> Wait<'p, Result<(), SendError>> {
+        let params = match Text::of(params) {
+            Ok(params) => params,
+            Err(error) => return Wait::known(Some(&self.session), Err(error)),
+        };
         let deadline = self.deadline(Some(DEFAULT_CALL_TIMEOUT));
-        self.with_room(deadline, |state| state.conn.notify(method, params.all()))
-            .await
+        self.in_turn(deadline, move |state| {
+            state.conn.notify(method, params.all())
+        })
     }
 
     /// Tells the peer something, and fails instead of waiting if the output is full.
@@ -216,9 +159,10 @@ impl Peer {
         place.try_send(&mut |state| state.conn.notify(method, params.all()))
     }
 
-    /// Sends several calls and notifications as one message, and waits at most 30 s for all their
-    /// outcomes. `build` gives back the handles by which the outcomes are fetched. Dropping the
-    /// future cancels the calls that are still open.
+    /// Sends several calls and notifications as one message: await what it gives, or
+    /// [`wait`](BatchCall::wait) on a thread. `build` gives back the handles by which the outcomes
+    /// are fetched; no lock is held while it runs. Dropping the batch gives up the calls that are
+    /// still open.
     ///
     /// ```no_run
     /// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
@@ -230,46 +174,78 @@ impl Peer {
     /// let name = outcomes.fetch(name);
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    /// [`CallError::Rejected`] if `build` or the connection refused. How each call ended is told
-    /// by the [`Collector`].
-    pub async fn batch<H>(
+    pub fn batch<H>(
         &self,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
-    ) -> Result<(H, Collector), CallError> {
-        self.batch_timeout(Some(DEFAULT_CALL_TIMEOUT), build).await
+    ) -> BatchCall<'_, H, Self> {
+        BatchCall::new(self, build)
     }
 
-    /// Sends several calls and notifications as one message, and waits for all their outcomes until
-    /// `timeout` has passed; `None` waits for ever.
-    ///
-    /// # Errors
-    /// As [`batch`](Self::batch).
-    pub async fn batch_timeout<H>(
-        &self,
-        timeout: Option<Duration>,
-        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
-    ) -> Result<(H, Collector), CallError> {
-        let (handles, pending) = self.start_batch(timeout, build).await?;
-        Ok((handles, pending.await))
+    /// Sends a call in its turn.
+    pub(crate) fn start<'p>(
+        &'p self,
+        call: Option<CallRequest<'p>>,
+    ) -> Wait<'p, Result<PendingCall, SendError>> {
+        let call = call.ok_or(SendError::NotOpen);
+        let parts = call.and_then(|call| Ok((call.method, call.params?, call.timeout)));
+        let (method, params, timeout) = match parts {
+            Ok(parts) => parts,
+            Err(error) => return Wait::known(Some(&self.session), Err(error)),
+        };
+        let (deadline, slot) = (self.deadline(timeout), call_slot());
+        self.in_turn(deadline, move |state| {
+            let tag = Tag::Once(Arc::clone(&slot));
+            let sent = state.conn.call(method, params.all(), due(deadline), tag);
+            let call = sent.map_err(|rejected| rejected.error)?;
+            let (session, slot) = (Arc::clone(&self.session), Arc::clone(&slot));
+            Ok(PendingCall::new(session, call, slot))
+        })
     }
 
-    /// Sends a batch, and gives what waits for the outcomes. Dropping that cancels the calls that
-    /// are still open.
-    ///
-    /// # Errors
-    /// As [`batch`](Self::batch).
-    pub async fn start_batch<H>(
+    /// Sends a call in its turn, and has `then` run at its end.
+    pub(crate) fn start_then<'p>(
+        &'p self,
+        call: Option<CallRequest<'p>>,
+        then: Then,
+    ) -> Wait<'p, Result<CallId, CallRefused>> {
+        Wait::on(Some(&self.session), async move {
+            let mut then = Some(Tag::Then(then));
+            let sent = async {
+                let call = call.ok_or(SendError::NotOpen)?;
+                let (params, deadline) = (call.params?, self.deadline(call.timeout));
+                let send = |state: &mut State| {
+                    // It is put back whenever the call is refused.
+                    let tag = then.take().ok_or(SendError::NotOpen)?;
+                    let (conn, params) = (&mut state.conn, params.all());
+                    let sent = conn.call_in_order(call.method, params, due(deadline), tag);
+                    sent.map_err(|rejected| {
+                        then = Some(rejected.value);
+                        rejected.error
+                    })
+                };
+                self.with_room(deadline, send).await
+            };
+            let sent = sent.await;
+            sent.map_err(|error| CallRefused {
+                error,
+                then: match then {
+                    Some(Tag::Then(then)) => then,
+                    _ => Box::new(drop),
+                },
+            })
+        })
+    }
+
+    /// Sends a batch in its turn.
+    pub(crate) fn start_batch(
         &self,
+        batch: BatchBuilder,
         timeout: Option<Duration>,
-        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
-    ) -> Result<(H, PendingBatch), CallError> {
+    ) -> Wait<'_, Result<PendingBatch, SendError>> {
         let deadline = self.deadline(timeout);
-        let (handles, batch) = BatchBuilder::build(build)?;
         let number = batch.number();
         let gathering = Gathering::new(number, batch.calls());
-        let send = |state: &mut State| {
+        self.in_turn(deadline, move |state| {
             let mut sending = state.conn.batch(due(deadline));
             let mut calls = Vec::new();
             for item in batch.items() {
@@ -287,12 +263,9 @@ impl Peer {
             if !calls.is_empty() {
                 state.batches.push((number, Arc::clone(&calls)));
             }
-            Ok(calls)
-        };
-        let calls = self.with_room(deadline, send).await?;
-        let slot = Arc::clone(gathering.all());
-        let session = Arc::clone(&self.session);
-        Ok((handles, PendingBatch::new(session, calls, slot)))
+            let (session, slot) = (Arc::clone(&self.session), Arc::clone(gathering.all()));
+            Ok(PendingBatch::new(session, calls, slot))
+        })
     }
 
     /// Waits until messages can be exchanged: at once on a plain stream, after the handshake of a
@@ -300,8 +273,8 @@ impl Peer {
     ///
     /// # Errors
     /// Why that will not be.
-    pub async fn opened(&self) -> io::Result<()> {
-        self.wait(State::opened).await
+    pub fn opened(&self) -> Wait<'_, io::Result<()>> {
+        Wait::on(Some(&self.session), self.until(State::opened))
     }
 
     /// Tells the peer that a call is no longer wanted, and goes on waiting for its answer.
@@ -324,12 +297,14 @@ impl Peer {
     /// # Errors
     /// [`TimedOut`](io::ErrorKind::TimedOut) if that takes longer than `timeout`;
     /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if it will never be.
-    pub async fn flush(&self, timeout: Duration) -> io::Result<()> {
+    pub fn flush(&self, timeout: Duration) -> Wait<'_, io::Result<()>> {
         let deadline = self.deadline(Some(timeout));
         let mark = self.session.lock().conn.transmit_queued();
-        let written = self.wait(|state| state.written_to(mark));
-        let written = until(self.session.runtime(), deadline, written).await;
-        written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+        Wait::on(Some(&self.session), async move {
+            let written = self.until(move |state| state.written_to(mark));
+            let written = until(self.session.runtime(), deadline, written).await;
+            written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+        })
     }
 
     /// Ends the conversation in good order: nothing new is taken from either side, and the
@@ -347,10 +322,11 @@ impl Peer {
 
     /// Waits until the connection is over and its transport let go. `None` if that takes longer
     /// than `timeout`.
-    pub async fn wait_closed(&self, timeout: Duration) -> Option<Closed> {
+    pub fn wait_closed(&self, timeout: Duration) -> Wait<'_, Option<Closed>> {
         let deadline = self.deadline(Some(timeout));
-        let finished = self.wait(|state| state.finished());
-        until(self.session.runtime(), deadline, finished).await
+        let finished = self.until(|state| state.finished());
+        let ended = until(self.session.runtime(), deadline, finished);
+        Wait::on(Some(&self.session), ended)
     }
 
     /// Why the connection takes nothing more in; `None` while it does.
@@ -374,8 +350,21 @@ impl Peer {
     }
 
     /// Waits until `look` finds something, and gives that.
-    async fn wait<R>(&self, look: impl Fn(&mut State) -> Option<R>) -> R {
+    async fn until<R>(&self, look: impl Fn(&mut State) -> Option<R>) -> R {
         poll_fn(|cx| self.session.poll_until(cx.waker(), &look)).await
+    }
+
+    /// Does `send` at once, or as soon as it is not refused for want of room.
+    fn in_turn<'p, R: Send + 'p>(
+        &'p self,
+        deadline: Instant,
+        mut send: impl FnMut(&mut State) -> Result<R, SendError> + Send + 'p,
+    ) -> Wait<'p, Result<R, SendError>> {
+        let session = Some(&*self.session);
+        match InLine::new(&self.session).try_send(&mut send) {
+            Err(SendError::Full) => Wait::on(session, self.with_room(deadline, send)),
+            sent => Wait::known(session, sent),
+        }
     }
 
     /// Does `send` as soon as it is not refused for want of room, at `deadline` at the latest.
@@ -388,6 +377,67 @@ impl Peer {
         let sent = poll_fn(|cx| place.poll_send(cx.waker(), &mut send));
         let sent = until(self.session.runtime(), deadline, sent).await;
         sent.unwrap_or(Err(SendError::Full))
+    }
+}
+
+impl<'p> Call<'p, OwnedJson, Peer> {
+    /// Sends the call, after waiting for room if the output is full, and gives what waits for its
+    /// end. Dropping that cancels the call.
+    ///
+    /// # Errors
+    /// The call was refused.
+    pub fn start(self) -> Wait<'p, Result<PendingCall, SendError>> {
+        let (peer, request) = self.into_parts();
+        peer.start(request)
+    }
+
+    /// Sends the call, after waiting for room if the output is full, and runs `then` when it ends,
+    /// with the service's other work and in its order: what the peer sent before its answer has
+    /// then been served, unless that waits for others to end. For relays, which keep no task for a
+    /// call. [`Peer::cancel`] drops `then` unrun.
+    ///
+    /// # Errors
+    /// Gives `then` back with the reason.
+    pub fn then(
+        self,
+        then: impl FnOnce(OwnedOutcome) + Send + 'static,
+    ) -> Wait<'p, Result<CallId, CallRefused>> {
+        let (peer, request) = self.into_parts();
+        peer.start_then(request, Box::new(then))
+    }
+}
+
+impl<'p, H: Send + 'p> BatchCall<'p, H, Peer> {
+    /// Sends the batch, after waiting for room if the output is full, and gives what waits for the
+    /// outcomes. Dropping that cancels the calls that have none.
+    ///
+    /// # Errors
+    /// The batch was refused.
+    pub fn start(self) -> Wait<'p, Result<(H, PendingBatch), SendError>> {
+        let (peer, built, timeout) = self.into_parts();
+        Wait::on(Some(&peer.session), async move {
+            let (handles, batch) = built?;
+            let pending = peer.start_batch(batch, timeout).await?;
+            Ok((handles, pending))
+        })
+    }
+}
+
+impl MakeCall for Peer {
+    fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
+        Begun::Starting(self.start(Some(call)))
+    }
+
+    fn begin_batch(
+        &self,
+        batch: BatchBuilder,
+        timeout: Option<Duration>,
+    ) -> Begun<'_, PendingBatch, Collector> {
+        Begun::Starting(self.start_batch(batch, timeout))
+    }
+
+    fn session(&self) -> Option<&Session> {
+        Some(&self.session)
     }
 }
 

@@ -3,10 +3,11 @@
 use std::future::{Future, ready};
 
 use antiphon::session::Report;
-use antiphon::{Closed, OwnedJson, OwnedNotification, RequestKey};
+use antiphon::{Closed, OwnedError, OwnedJson, OwnedNotification, RequestKey};
 
+use crate::answer::Answer;
 use crate::peer::Peer;
-use crate::request::{Request, Responder};
+use crate::request::Request;
 
 /// What answers the peer. One service may serve any number of connections.
 ///
@@ -18,22 +19,22 @@ use crate::request::{Request, Responder};
 /// our own calls wait for none of them, so a handler may call the peer and wait.
 ///
 /// All of a connection's handlers run on the connection's task. One that computes for long or
-/// blocks its thread would hold up that connection, and belongs in [`Responder::spawn`], on a
+/// blocks its thread would hold up that connection, and belongs in [`Request::spawn`], on a
 /// thread of the connection's [`Pool`](crate::Pool):
 ///
 /// ```
-/// use antiphon_net::{Peer, Request, Responder, Service};
+/// use antiphon_net::{Answer, Peer, Request, Service};
+/// use antiphon::OwnedError;
 ///
 /// struct Slow;
 ///
 /// impl Service for Slow {
-///     async fn request(&self, _: &Peer, _: Request, reply: Responder) {
-///         reply.spawn(move |reply| {
+///     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+///         Ok(request.spawn(|_| {
 ///             // Any blocking work; the answer goes out when it is done.
 ///             let sum: u64 = (0..1_000_000).sum();
-///             // A connection that has closed meanwhile takes no answer.
-///             drop(reply.ok(&sum));
-///         });
+///             Ok(sum.into())
+///         }))
 ///     }
 /// }
 /// ```
@@ -50,17 +51,15 @@ pub trait Service: Send + Sync + 'static {
         ready(())
     }
 
-    /// The peer asks something.
+    /// The peer asks something. What this returns is the answer, unless the request was
+    /// [deferred](Request::defer). An error is sent as it is; other errors become one by `From`.
     fn request(
         &self,
         peer: &Peer,
-        request: Request,
-        reply: Responder,
-    ) -> impl Future<Output = ()> + Send {
+        request: &mut Request,
+    ) -> impl Future<Output = Result<Answer, OwnedError>> + Send {
         let _ = peer;
-        // A connection that has closed in the meantime awaits no answer.
-        let _ = reply.unknown_method(request.method());
-        ready(())
+        ready(Err(request.unknown_method()))
     }
 
     /// The peer tells something.
@@ -73,10 +72,10 @@ pub trait Service: Send + Sync + 'static {
         ready(())
     }
 
-    /// The peer gave up a request that has begun; [`cancelled`](crate::cancelled) says so too, and
-    /// at once. Afterwards the handler's future is dropped, and with it the right to answer, which
-    /// then answers as the dialect says. A handler that has handed its [`Responder`] on, to
-    /// [`spawn`](Responder::spawn) or to a task of its own, leaves the answer to that. A request
+    /// The peer gave up a request that has begun; its [`cancellation`](Request::cancellation) says so
+    /// too, and at once. Afterwards the handler's future is dropped, and with it the right to answer, which
+    /// then answers as the dialect says. A handler that has handed its [`Responder`](crate::Responder) on, to
+    /// `spawn` or to a task of its own, leaves the answer to that. A request
     /// that had not begun never reaches the service.
     fn cancelled(&self, peer: &Peer, request: RequestKey, reason: Option<OwnedJson>) {
         let _ = (peer, request, reason);
@@ -104,10 +103,9 @@ impl<S: Service> Service for std::sync::Arc<S> {
     fn request(
         &self,
         peer: &Peer,
-        request: Request,
-        reply: Responder,
-    ) -> impl Future<Output = ()> + Send {
-        (**self).request(peer, request, reply)
+        request: &mut Request,
+    ) -> impl Future<Output = Result<Answer, OwnedError>> + Send {
+        (**self).request(peer, request)
     }
 
     fn notification(

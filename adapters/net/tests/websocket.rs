@@ -66,7 +66,7 @@ impl Side {
     }
 
     fn call(&self, method: &str) -> PendingCall {
-        block_on(self.peer().start_call(method, (), None)).unwrap()
+        block_on(self.peer().call(method, ()).no_timeout().start()).unwrap()
     }
 
     fn receive(&self, bytes: &[u8]) {
@@ -106,7 +106,11 @@ impl Side {
 
     fn request(&self) -> (Request, Responder) {
         match self.work() {
-            Some(Work::Request(message, ticket)) => Request::new(&self.session, message, ticket),
+            Some(Work::Request(message, ticket)) => {
+                let mut request = Request::new(&self.session, message, ticket);
+                let reply = request.defer();
+                (request, reply)
+            }
             other => panic!("no request but {other:?}"),
         }
     }

@@ -6,20 +6,21 @@
 //! equal: a client may serve, and a server may call.
 //!
 //! ```
-//! use antiphon_smol::{Config, ErrorObject, Link, Peer, Request, Responder, Service, TcpServer, connect};
+//! use antiphon_smol::{
+//!     Answer, Config, Link, OwnedError, Peer, Request, Service, TcpServer, connect,
+//! };
 //!
 //! struct Adder;
 //!
 //! impl Service for Adder {
-//!     async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-//!         let numbers = request.params().map(|params| params.decode::<(f64, f64)>());
-//!         let answered = match (request.method(), numbers) {
-//!             ("add", Some(Ok((a, b)))) => reply.ok(&(a + b)),
-//!             ("add", _) => reply.err(&ErrorObject::invalid_params()),
-//!             (other, _) => reply.unknown_method(other),
-//!         };
-//!         // A connection that has closed meanwhile takes no answer.
-//!         drop(answered);
+//!     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+//!         match request.method() {
+//!             "add" => {
+//!                 let (a, b): (f64, f64) = request.params()?;
+//!                 Ok((a + b).into())
+//!             }
+//!             _ => Err(request.unknown_method()),
+//!         }
 //!     }
 //! }
 //!
@@ -46,10 +47,12 @@ pub use antiphon_net::tls;
 #[cfg(feature = "websocket")]
 pub use antiphon_net::websocket;
 pub use antiphon_net::{
-    BatchBuilder, CallError, Child, ChildConfig, Client, Connect, Connecting, ConnectionChange,
-    ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Driver, Link, Listen, Messages, NoConnection,
-    Peer, PendingCall, Pool, Protocol, Queue, QueueTransport, ReconnectConfig, Report, Request,
-    Responder, Running, Secure, Server, Service, TcpServer, UnmatchedDetails, WhenFull, cancelled,
-    connect, drive, keep, serve, serve_stdio, spawn, to_error,
+    Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
+    ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context,
+    DEFAULT_CALL_TIMEOUT, Driver, Inbox, InboxEvent, Link, Listen, Messages, NoConnection, Peer,
+    PendingBatch, PendingCall, Pool, Protocol, Queue, QueueTransport, ReconnectConfig,
+    ReconnectingClient, Report, Request, Responder, Running, Secure, Server, Service, TcpServer,
+    UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve, serve_stdio, spawn,
+    to_error,
 };
 pub use antiphon_net::{Executor, Futures, set_executor};

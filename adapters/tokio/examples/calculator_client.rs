@@ -14,17 +14,18 @@ use std::fmt;
 use std::io::{self, Write};
 
 use antiphon::{Config, FetchError, OwnedOutcome};
-use antiphon_tokio::http::{Client, HttpCallError, connect};
+use antiphon_tokio::CallError;
+use antiphon_tokio::http::{HttpClient, connect};
 
 /// The stub of the service: its methods, written by hand.
-struct Calculator(Client);
+struct Calculator(HttpClient);
 
 impl Calculator {
-    async fn add(&self, a: f64, b: f64) -> Result<f64, HttpCallError> {
+    async fn add(&self, a: f64, b: f64) -> Result<f64, CallError> {
         self.0.call("add", &(a, b)).await
     }
 
-    async fn divide(&self, a: f64, b: f64) -> Result<f64, HttpCallError> {
+    async fn divide(&self, a: f64, b: f64) -> Result<f64, CallError> {
         self.0.call("divide", &(a, b)).await
     }
 }

@@ -18,23 +18,16 @@ use std::io::{self, Write};
 use antiphon::http::HttpRules;
 use antiphon::{Config, ErrorObject, Json, OwnedNotification, codes};
 use antiphon_tokio::http::HttpConfig;
-use antiphon_tokio::{ConnectionConfig, Peer, Report, Request, Responder, Service, TcpServer};
+use antiphon_tokio::{
+    Answer, ConnectionConfig, OwnedError, Peer, Report, Request, Service, TcpServer,
+};
 use serde::Deserialize;
 
 struct Calculator;
 
 impl Service for Calculator {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        let answered = match calculate(request.method(), request.params()) {
-            Ok(result) => reply.ok(&result),
-            Err(error) => reply.err(&error),
-        };
-        if let Err(error) = answered {
-            log(format_args!(
-                "calculator: {} was not answered: {error}",
-                request.method()
-            ));
-        }
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        Ok(calculate(request.method(), request.raw_params())?.into())
     }
 
     async fn notification(&self, _: &Peer, notification: OwnedNotification) {

@@ -18,20 +18,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use antiphon::http::HttpRules;
 use antiphon::{Config, ErrorObject, Json, OwnedNotification, SendError, V1NullId};
 use antiphon_tokio::http::HttpConfig;
-use antiphon_tokio::{Peer, Request, Responder, Service, TcpServer};
+use antiphon_tokio::{Answer, OwnedError, Peer, Request, Responder, Service, TcpServer};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 struct Endpoint;
 
 impl Service for Endpoint {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        let (method, params) = (request.method(), request.params());
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
+        let (method, params) = (request.method(), request.raw_params());
         if let Err(error) = answer(method, params, reply) {
             log(format_args!(
                 "dual_version: {method} was not answered: {error}"
             ));
         }
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &Peer, notification: OwnedNotification) {

@@ -6,7 +6,7 @@
 
 use antiphon::Config;
 use antiphon_tokio::http::{Endpoint, endpoint};
-use antiphon_tokio::{Context, Peer, Request, Responder, Service};
+use antiphon_tokio::{Answer, Context, OwnedError, Peer, Request, Service};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
@@ -19,7 +19,8 @@ use std::io::{self, Write};
 struct Ping;
 
 impl Service for Ping {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let answered = match request.method() {
             "ping" => reply.ok("pong"),
             other => reply.unknown_method(other),
@@ -30,6 +31,7 @@ impl Service for Ping {
                 request.method()
             ));
         }
+        Ok(Answer::deferred())
     }
 }
 

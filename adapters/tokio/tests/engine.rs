@@ -18,8 +18,8 @@ use antiphon_net::{
     Connecting, ConnectionConfig, Duplex, Handshake, Io, Link, Listen, Secure, Server, duplex,
 };
 use antiphon_tokio::{
-    CallError, Client, Driver, Peer, ReconnectConfig, Request, Responder, Service, TcpServer,
-    Tokio, cancelled, drive,
+    Answer, CallError, Driver, OwnedError, Peer, ReconnectConfig, ReconnectingClient, Request,
+    Service, TcpServer, Tokio, drive,
 };
 use support::{Memory, Raw};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -39,16 +39,18 @@ fn spawn(io: impl Io, options: impl Into<ConnectionConfig>, service: impl Servic
 struct Slow;
 
 impl Service for Slow {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let answered = match request.method() {
-            "echo" => reply.ok(request.params()),
+            "echo" => reply.ok(request.raw_params()),
             _ => {
-                cancelled(&reply).await;
+                reply.cancellation().await;
                 reply.cancelled()
             }
         };
         // A connection that has closed meanwhile takes no answer.
         drop(answered);
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &Peer, _: OwnedNotification) {
@@ -155,7 +157,7 @@ async fn a_driver_that_is_dropped_leaves_nobody_waiting() {
     let link = antiphon_tokio::Link::new(near);
     let (peer, driver) = drive(link, Config::new(), Slow);
     let mut driver = Box::pin(driver);
-    let call = peer.start_call("m", (), None).await.unwrap();
+    let call = peer.call("m", ()).no_timeout().start().await.unwrap();
     let waiting = tokio::spawn(async move { CallError::of(call.await) });
     poll_fn(|cx| {
         assert!(driver.as_mut().poll(cx).is_pending());
@@ -187,7 +189,7 @@ async fn a_connection_runs_beside_what_uses_it_and_goes_on_afterwards() {
     }
     // A deadline wakes it, too.
     let start = Instant::now();
-    let late = peer.call_timeout::<()>("wait", (), Some(SECOND));
+    let late = peer.call::<()>("wait", ()).timeout(SECOND);
     let late = driver.run_until(late).await;
     assert!(matches!(late, Err(CallError::TimedOut)), "{late:?}");
     assert_eq!(start.elapsed(), SECOND);
@@ -258,17 +260,19 @@ async fn a_batch_that_is_dropped_gives_its_calls_up() {
     let near = spawn(near, config, ());
     let _far = spawn(far, Config::new(), Slow);
     let open = || near.session().lock().conn.calls_open();
-    let batch = near.batch_timeout(None, |batch| {
-        batch.call::<()>("wait", ())?;
-        batch.call::<()>("wait", ())
-    });
+    let batch = near
+        .batch(|batch| {
+            batch.call::<()>("wait", ())?;
+            batch.call::<()>("wait", ())
+        })
+        .no_timeout();
     assert!(timeout(SECOND, batch).await.is_err());
     assert_eq!(open(), 0);
     // One that has come to its end gives nothing up.
     let batch = near.batch(|batch| batch.call::<(u8,)>("echo", &(1,)));
     let (one, mut outcomes) = batch.await.unwrap();
     assert_eq!(outcomes.fetch(one).unwrap(), (1,));
-    drop(near.start_call("wait", (), None).await.unwrap());
+    drop(near.call("wait", ()).no_timeout().start().await.unwrap());
     assert_eq!(open(), 0);
 }
 
@@ -283,11 +287,13 @@ async fn whoever_waits_for_room_waits_until_the_deadline() {
     peer.notify("fills the output", ()).await.unwrap();
     peer.notify("fills the output", ()).await.unwrap();
     let start = Instant::now();
-    let called = peer.call_timeout::<()>("m", (), Some(5 * SECOND));
+    let called = peer.call::<()>("m", ()).timeout(5 * SECOND);
     let called = timeout(LONG, called).await.expect("an end");
     assert!(matches!(called, Err(CallError::Rejected(SendError::Full))));
     assert_eq!(start.elapsed(), 5 * SECOND);
-    let batch = peer.batch_timeout(Some(5 * SECOND), |batch| batch.notify("n", ()));
+    let batch = peer
+        .batch(|batch| batch.notify("n", ()))
+        .timeout(5 * SECOND);
     let batch = timeout(LONG, batch).await.expect("an end");
     assert!(matches!(batch, Err(CallError::Rejected(SendError::Full))));
     assert_eq!(start.elapsed(), 10 * SECOND);
@@ -441,7 +447,9 @@ async fn a_listener_that_fails_is_tried_again_after_a_pause() {
 }
 
 /// A client, and the other ends of its connections.
-fn client(change: impl FnOnce(&mut ReconnectConfig)) -> (Client, UnboundedReceiver<Duplex>) {
+fn client(
+    change: impl FnOnce(&mut ReconnectConfig),
+) -> (ReconnectingClient, UnboundedReceiver<Duplex>) {
     let (made, accepted) = unbounded_channel();
     let connect = move || -> Connecting {
         let (near, far) = duplex(4096);
@@ -456,7 +464,7 @@ fn client(change: impl FnOnce(&mut ReconnectConfig)) -> (Client, UnboundedReceiv
         max_attempts: 3,
     };
     change(&mut options);
-    let client = Client::start(
+    let client = ReconnectingClient::start(
         connect,
         options,
         Config::new().into(),
@@ -491,7 +499,7 @@ async fn only_a_call_that_may_be_done_twice_is_sent_again() {
         client.wait_open(LONG).await.unwrap();
         let once = client.call::<()>("once", ()).await;
         client.wait_open(LONG).await.unwrap();
-        (once, client.call_idempotent::<u32>("again", ()).await)
+        (once, client.call::<u32>("again", ()).idempotent().await)
     };
     let (_server, (once, again)) = tokio::join!(serving, calling);
     assert!(matches!(once, Err(CallError::Closed)), "{once:?}");
@@ -503,9 +511,11 @@ async fn only_a_call_that_may_be_done_twice_is_sent_again() {
 struct Again;
 
 impl Service for Again {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         assert_eq!(request.method(), "again");
         reply.ok(&7).unwrap();
+        Ok(Answer::deferred())
     }
 }
 
@@ -544,7 +554,7 @@ async fn an_attempt_to_connect_has_a_deadline() {
         delay: SECOND,
         max_attempts: 1,
     };
-    let client = Client::start(
+    let client = ReconnectingClient::start(
         connect,
         options,
         Config::new().into(),
@@ -568,11 +578,13 @@ async fn an_attempt_to_connect_has_a_deadline() {
 struct Who;
 
 impl Service for Who {
-    async fn request(&self, peer: &Peer, _: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let address = peer.context().peer_addr;
         reply
             .ok(&address.map(|address| address.to_string()))
             .unwrap();
+        Ok(Answer::deferred())
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use antiphon::{Config, OwnedOutcome};
 use antiphon_net::{Connecting, Io, Link, duplex};
 use antiphon_tokio::http::{
-    Client, Connections, HttpCallError, HttpClientConfig, HttpError, HttpMock, HttpRequest,
-    HttpResponse, HttpSend, ReplyError, Sending, endpoint,
+    Connections, HttpClient, HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse,
+    HttpSend, ReplyError, Sending, endpoint,
 };
 use antiphon_tokio::{CallError, TcpServer, Tokio};
 use support::{Echo, Memory, Raw};
@@ -38,9 +38,9 @@ fn connector() -> (
 }
 
 /// A client, and the raw ends of its connections.
-fn raw_client(options: impl Into<HttpClientConfig>) -> (Client, UnboundedReceiver<Link>) {
+fn raw_client(options: impl Into<HttpClientConfig>) -> (HttpClient, UnboundedReceiver<Link>) {
     let (connect, accepted) = connector();
-    let client = Client::new(URL, options, connect, Tokio::current()).expect("a client");
+    let client = HttpClient::new(URL, options, connect, Tokio::current()).expect("a client");
     (client, accepted)
 }
 
@@ -58,9 +58,9 @@ fn result(id: u32) -> String {
     format!(r#"{{"jsonrpc":"2.0","result":{id},"id":{id}}}"#)
 }
 
-fn http_error(error: HttpCallError) -> HttpError {
+fn http_error(error: CallError) -> HttpError {
     match error {
-        HttpCallError::Http(error) => error,
+        CallError::Http(error) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -101,7 +101,7 @@ async fn a_call_is_a_post_of_json_with_the_headers_asked_for() {
     for name in ["bad name", "x\r\ny", ""] {
         let mut options = HttpClientConfig::from(Config::new());
         options.headers.push((name.into(), "x".into()));
-        let refused = Client::new(URL, options, connector().0, Tokio::current());
+        let refused = HttpClient::new(URL, options, connector().0, Tokio::current());
         assert!(matches!(refused, Err(HttpError::Header(_))), "{name:?}");
     }
 }
@@ -111,7 +111,7 @@ async fn a_call_is_a_post_of_json_with_the_headers_asked_for() {
 async fn what_came_back_decides_how_a_call_ends() {
     let mock = Arc::new(HttpMock::new());
     let client =
-        Client::with_send(URL, Config::new(), Arc::clone(&mock), Tokio::current()).unwrap();
+        HttpClient::with_send(URL, Config::new(), Arc::clone(&mock), Tokio::current()).unwrap();
     assert!(mock.is_connected());
 
     mock.reply(200, &result(1));
@@ -119,7 +119,7 @@ async fn what_came_back_decides_how_a_call_ends() {
     // Ids go on, and what is not answered is missing.
     mock.no_reply();
     let missing = client.call::<u32>("a", ()).await.unwrap_err();
-    assert!(matches!(missing, HttpCallError::Call(CallError::Missing)));
+    assert!(matches!(missing, CallError::Missing));
     mock.reply(
         404,
         r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"?"},"id":3}"#,
@@ -141,7 +141,7 @@ async fn what_came_back_decides_how_a_call_ends() {
     ));
     mock.reply(200, &result(6));
     let decode = client.call::<String>("a", ()).await.unwrap_err();
-    assert!(matches!(decode, HttpCallError::Call(CallError::Decode(_))));
+    assert!(matches!(decode, CallError::Decode(_)));
 
     client.notify("n", ()).await.unwrap();
     mock.reply(500, "");
@@ -166,7 +166,7 @@ async fn what_came_back_decides_how_a_call_ends() {
 async fn a_batch_is_one_request_and_its_handles_stay_good() {
     let mock = Arc::new(HttpMock::new());
     let client =
-        Client::with_send(URL, Config::new(), Arc::clone(&mock), Tokio::current()).unwrap();
+        HttpClient::with_send(URL, Config::new(), Arc::clone(&mock), Tokio::current()).unwrap();
     let two = result(2);
     mock.reply(
         200,
@@ -203,8 +203,9 @@ async fn a_batch_is_one_request_and_its_handles_stay_good() {
 async fn a_closed_client_sends_nothing_and_closes_nothing_that_was_lent() {
     let mock = Arc::new(HttpMock::new());
     let client =
-        Client::with_send(URL, Config::new(), Arc::clone(&mock), Tokio::current()).unwrap();
-    let other = Client::with_send(URL, Config::new(), Arc::clone(&mock), Tokio::current()).unwrap();
+        HttpClient::with_send(URL, Config::new(), Arc::clone(&mock), Tokio::current()).unwrap();
+    let other =
+        HttpClient::with_send(URL, Config::new(), Arc::clone(&mock), Tokio::current()).unwrap();
     client.close();
     assert!(client.is_closed() && client.clone().is_closed());
     assert!(matches!(
@@ -255,12 +256,14 @@ async fn any_client_can_be_plugged_in_and_has_to_keep_the_deadline() {
     let foreign = Arc::new(Foreign(AtomicUsize::new(0)));
     let mut options = HttpClientConfig::from(Config::new());
     options.headers.push(("x".into(), "y".into()));
-    let client = Client::with_send(URL, options, Arc::clone(&foreign), Tokio::current()).unwrap();
+    let client =
+        HttpClient::with_send(URL, options, Arc::clone(&foreign), Tokio::current()).unwrap();
     assert_eq!(client.call::<u32>("a", ()).await.unwrap(), 1);
     let start = Instant::now();
     let short = Some(Duration::from_secs(5));
     let late = client
-        .call_timeout::<u32>("a", (), short)
+        .call::<u32>("a", ())
+        .timeout(short)
         .await
         .unwrap_err();
     assert!(matches!(http_error(late), HttpError::TimedOut));
@@ -276,7 +279,7 @@ async fn any_client_can_be_plugged_in_and_has_to_keep_the_deadline() {
 async fn everything_that_waits_has_a_deadline() {
     // Nobody answers an attempt to connect.
     let connect = || -> Connecting { Box::pin(std::future::pending()) };
-    let client = Client::new(URL, Config::new(), connect, Tokio::current()).unwrap();
+    let client = HttpClient::new(URL, Config::new(), connect, Tokio::current()).unwrap();
     let start = Instant::now();
     let failed = http_error(client.call::<()>("a", ()).await.unwrap_err());
     let HttpError::Connect(error) = failed else {
@@ -473,11 +476,13 @@ async fn a_call_that_is_given_up_frees_its_connection_for_the_next_in_line() {
     let connections = Connections::new(&options, connect, Tokio::current()).unwrap();
     let connections = Arc::new(connections);
     let client =
-        Client::with_send(URL, options, Arc::clone(&connections), Tokio::current()).unwrap();
+        HttpClient::with_send(URL, options, Arc::clone(&connections), Tokio::current()).unwrap();
     let short = Some(Duration::from_secs(1));
-    let first = client.call_timeout::<u32>("a", (), short);
+    let first = client.call::<u32>("a", ()).timeout(short);
     // Two wait in line; the one in front gives up there.
-    let second = client.call_timeout::<u32>("b", (), Some(Duration::from_millis(500)));
+    let second = client
+        .call::<u32>("b", ())
+        .timeout(Duration::from_millis(500));
     let third = client.call::<u32>("c", ());
     let serving = async {
         let mut server = accept(&mut accepted).await;
@@ -538,7 +543,7 @@ async fn a_task_that_is_dropped_leaves_no_call_waiting() {
     let mut options = HttpClientConfig::from(Config::new());
     options.max_connections = 1;
     let (connect, mut accepted) = connector();
-    let client = Client::new(URL, options.clone(), connect, Arc::clone(&held) as _).unwrap();
+    let client = HttpClient::new(URL, options.clone(), connect, Arc::clone(&held) as _).unwrap();
     // The server has read the first call; the second waits in line, and goes over a new connection.
     let serving = async {
         let mut server = accept(&mut accepted).await;
@@ -564,7 +569,7 @@ async fn a_task_that_is_dropped_leaves_no_call_waiting() {
         tasks: None,
     });
     let (connect, mut accepted) = connector();
-    let client = Client::new(URL, options, connect, nothing).unwrap();
+    let client = HttpClient::new(URL, options, connect, nothing).unwrap();
     let failed = http_error(client.call::<u32>("a", ()).await.unwrap_err());
     assert!(matches!(failed, HttpError::Unsent(_)) && failed.is_unsent());
     let attempts = std::iter::from_fn(|| accepted.try_recv().ok()).count();
@@ -601,7 +606,7 @@ async fn a_thousand_calls_at_once_go_over_two_connections() {
     };
     let server = antiphon_net::Server::new(listener, Tokio::current());
     let _running = server.start_protocol(endpoint(Config::new(), Echo::new().0));
-    let client = Client::new(URL, Config::new(), connect, Tokio::current()).unwrap();
+    let client = HttpClient::new(URL, Config::new(), connect, Tokio::current()).unwrap();
     let calls: Vec<_> = (0..1000_u32)
         .map(|n| {
             let client = client.clone();
@@ -645,7 +650,7 @@ async fn client_and_server_talk_over_real_sockets() {
     assert_eq!(large.0.len(), 1_000_000);
     running.stop();
     let failed = client.call::<()>("echo", ()).await.unwrap_err();
-    assert!(matches!(failed, HttpCallError::Http(_)), "{failed:?}");
+    assert!(matches!(failed, CallError::Http(_)), "{failed:?}");
     let refused = antiphon_tokio::http::connect("https://localhost/", Config::new());
     assert!(matches!(refused, Err(HttpError::Url(_))));
 }

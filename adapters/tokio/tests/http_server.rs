@@ -10,7 +10,7 @@ use std::time::Duration;
 use antiphon::{Config, http::HttpRules};
 use antiphon_net::Duplex;
 use antiphon_tokio::http::{Cors, HttpConfig, endpoint};
-use antiphon_tokio::{ConnectionConfig, Peer, Request, Responder, Service};
+use antiphon_tokio::{Answer, ConnectionConfig, OwnedError, Peer, Request, Service};
 use support::{Echo, Raw, Served, call, post};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -95,7 +95,8 @@ async fn a_post_is_answered_with_its_reply_or_with_no_content() {
 struct Keeper(Mutex<Vec<(Peer, Request)>>);
 
 impl Service for Keeper {
-    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let own: Vec<_> = ["x-a", "x-b"]
             .into_iter()
             .filter_map(|name| peer.context().header(name))
@@ -103,8 +104,12 @@ impl Service for Keeper {
         let target = peer.context().target.as_deref();
         reply.ok(&(own, target)).unwrap();
         if request.method() == "keep" {
-            self.0.lock().unwrap().push((peer.clone(), request));
+            self.0
+                .lock()
+                .unwrap()
+                .push((peer.clone(), request.detach()));
         }
+        Ok(Answer::deferred())
     }
 }
 
@@ -424,10 +429,12 @@ async fn a_client_that_is_slow_is_cut_after_the_stated_time() {
 struct Slow;
 
 impl Service for Slow {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        let seconds: (u64,) = request.params().unwrap().decode().unwrap();
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
+        let seconds: (u64,) = request.raw_params().unwrap().decode().unwrap();
         sleep(Duration::from_secs(seconds.0)).await;
         reply.ok(&"x".repeat(10_000)).unwrap();
+        Ok(Answer::deferred())
     }
 }
 

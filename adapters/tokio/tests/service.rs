@@ -8,7 +8,7 @@ use std::time::Duration;
 use antiphon::{CancelStyle, CloseReason, Config, OwnedNotification, RequestKey};
 use antiphon_net::{ConnectionConfig, duplex};
 use antiphon_tokio::{
-    CallError, Link, Peer, Report, Request, Responder, Service, cancelled, connect,
+    Answer, CallError, Link, OwnedError, Peer, Report, Request, Responder, Service, connect,
 };
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout};
@@ -32,12 +32,13 @@ impl Told {
 }
 
 impl Service for Told {
-    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         self.running.fetch_add(1, Ordering::SeqCst);
         self.tell(request.method());
         let answered = match request.method() {
             "wait" => {
-                cancelled(&reply).await;
+                reply.cancellation().await;
                 reply.cancelled()
             }
             "panic" => {
@@ -57,6 +58,7 @@ impl Service for Told {
         self.running.fetch_sub(1, Ordering::SeqCst);
         // A connection that has closed meanwhile takes no answer.
         drop(answered);
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &Peer, notification: OwnedNotification) {
@@ -106,9 +108,14 @@ async fn a_request_that_waits_for_others_is_given_up_unseen() {
     options.max_running_requests = 1;
     let (service, mut hears, _) = told();
     let (near, _far) = pair(options, service);
-    let first = near.start_call("wait", (), None).await.unwrap();
-    let second = near.start_call("never seen", (), None).await.unwrap();
-    let third = near.start_call("third", (), None).await.unwrap();
+    let first = near.call("wait", ()).no_timeout().start().await.unwrap();
+    let second = near
+        .call("never seen", ())
+        .no_timeout()
+        .start()
+        .await
+        .unwrap();
+    let third = near.call("third", ()).no_timeout().start().await.unwrap();
     // All three have been read.
     sleep(SECOND).await;
     near.ask_cancel(second.id()).unwrap();
@@ -198,11 +205,11 @@ async fn a_notification_whose_handler_panics_is_told_of_and_the_next_is_served()
 async fn a_request_that_was_handed_on_is_cancelled_with_its_connection() {
     let (service, _, mut takes) = told();
     let (near, _far) = pair(Config::new(), service);
-    let call = near.start_call("hand on", (), None).await.unwrap();
+    let call = near.call("hand on", ()).no_timeout().start().await.unwrap();
     let reply = takes.recv().await.unwrap();
     assert!(!reply.is_cancelled());
     near.close(antiphon::CloseReason::Done);
-    timeout(LONG, cancelled(&reply)).await.expect("the end");
+    timeout(LONG, reply.cancellation()).await.expect("the end");
     assert!(matches!(CallError::of(call.await), Err(CallError::Closed)));
 }
 

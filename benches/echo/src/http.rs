@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use antiphon::Config;
 use antiphon::http::HttpRules;
-use antiphon_tokio::http::{Client, HttpClientConfig, HttpConfig, connect};
+use antiphon_tokio::http::{HttpClient, HttpClientConfig, HttpConfig, connect};
 use antiphon_tokio::{Running, TcpServer};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -163,7 +163,7 @@ async fn post(
 
 struct Asking<R> {
     runtime: Runtime,
-    client: Client,
+    client: HttpClient,
     /// The server, which stops when this is dropped.
     _running: R,
 }
@@ -220,7 +220,7 @@ impl<R> Lane for Asking<R> {
     }
 }
 
-async fn batch(client: &Client) -> Outcome<()> {
+async fn batch(client: &HttpClient) -> Outcome<()> {
     let batch = client.batch(|batch| {
         let call = |_| batch.call::<String>("echo", &(WORD,));
         (0..BATCH).map(call).collect::<Result<Vec<_>, _>>()

@@ -33,7 +33,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_tokio::{Peer, Request, Responder, Service};
+use antiphon_tokio::{Peer, Request, Responder, Service, Answer, OwnedError};
 
 use load::{Kind, Pace, kind};
 use recorder::{Recorder, Writes};
@@ -84,15 +84,19 @@ impl Timed {
 }
 
 impl Service for Timed {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+ let reply = request.defer();
         self.answer(&request, reply);
-    }
+ Ok(Answer::deferred())
+}
 }
 
 impl antiphon_blocking::Service for Timed {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+    fn request(&mut self, _: &antiphon_blocking::Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+ let reply = request.defer();
         self.answer(&request, reply);
-    }
+ Ok(Answer::deferred())
+}
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -185,7 +185,7 @@ impl<R> Threads<R> {
     fn many(&self) -> Outcome<()> {
         let begin = |_| {
             self.peer
-                .start_call("echo", &(WORD,), Some(DEFAULT_CALL_TIMEOUT))
+                .call("echo", &(WORD,)).timeout(DEFAULT_CALL_TIMEOUT).start()
         };
         let calls = (0..MANY).map(begin).collect::<Result<Vec<_>, _>>()?;
         for call in calls {
@@ -389,7 +389,7 @@ fn share(began: Instant, rounds: usize, times: &mut Vec<Duration>) {
 async fn many(peer: &Peer) -> Outcome<()> {
     let mut calls = Vec::with_capacity(MANY);
     for _ in 0..MANY {
-        let call = peer.start_call("echo", &(WORD,), Some(DEFAULT_CALL_TIMEOUT));
+        let call = peer.call("echo", &(WORD,)).timeout(DEFAULT_CALL_TIMEOUT).start();
         calls.push(call.await?);
     }
     for call in calls {

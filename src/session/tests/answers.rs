@@ -61,7 +61,7 @@ fn a_result_that_is_refused_is_answered_internal_error() {
     let refused = session.respond(ticket, &keys);
     assert!(matches!(refused, Err(SendError::Encode(_))), "{refused:?}");
     assert!(output(&mut session).contains("-32603"));
-    assert!(work(&mut session)[0].starts_with("report: a handler gave no answer"));
+    assert!(work(&mut session)[0].starts_with("report: an answer could not be sent"));
 }
 
 #[test]

@@ -69,7 +69,7 @@ impl Contract {
     /// # Panics
     /// `crash` does.
     pub fn begin(&self, request: &Request, reply: Responder) -> Begun {
-        let params = request.params();
+        let params = request.raw_params();
         let waiting = match request.method() {
             "sleep" => sleep(params),
             "callback" => call_back(params),
@@ -84,7 +84,7 @@ impl Contract {
     }
 
     fn answer(&self, request: &Request, reply: Responder) -> Result<(), SendError> {
-        let params = request.params();
+        let params = request.raw_params();
         match request.method() {
             "subtract" => answer_number(reply, params.and_then(subtract)),
             "sum" => answer_number(reply, params.and_then(sum)),

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use antiphon::OwnedError;
 use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
 use antiphon_net::{
-    CallError, DEFAULT_CALL_TIMEOUT, Peer, PendingCall, Report, Request, Responder, Service,
-    SharedRuntime, cancelled, sleep_until, until,
+    Answer, CallError, DEFAULT_CALL_TIMEOUT, Peer, PendingCall, Report, Request, Responder,
+    Service, SharedRuntime, cancelled, sleep_until, until,
 };
 
 use crate::caller::{
@@ -35,7 +36,7 @@ impl Tasks {
         match waiting {
             Waiting::Sleep(span) => {
                 let until_at = self.runtime.now() + span;
-                let is_cancelled = until(&*self.runtime, until_at, cancelled(&reply)).await;
+                let is_cancelled = until(&*self.runtime, until_at, reply.cancellation()).await;
                 let answered = match is_cancelled {
                     Some(()) => reply.cancelled(),
                     None => reply.ok("slept"),
@@ -45,7 +46,10 @@ impl Tasks {
             }
             Waiting::CallBack(method, params) => {
                 let params = params.as_ref().map(|params| params.as_json());
-                let call = peer.start_call(&method, params, Some(DEFAULT_CALL_TIMEOUT));
+                let call = peer
+                    .call(&method, params)
+                    .timeout(DEFAULT_CALL_TIMEOUT)
+                    .start();
                 let outcome = match call.await {
                     Ok(call) => call.await,
                     Err(CallError::Rejected(error)) => return Err(error),
@@ -74,7 +78,8 @@ impl Tasks {
 }
 
 impl Service for Tasks {
-    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let answered = match self.contract.begin(&request, reply) {
             Begun::Answered(answered) => answered,
             Begun::Waits(reply, waiting) => self.wait(peer, reply, waiting).await,
@@ -82,6 +87,7 @@ impl Service for Tasks {
         if let Err(error) = answered {
             say_unanswered(request.method(), &error);
         }
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &Peer, notification: OwnedNotification) {
@@ -95,8 +101,10 @@ impl Service for Tasks {
 
 /// What serves on the client's side: fixed answers.
 impl Service for Desk {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         self.answer(&request, reply);
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &Peer, notification: OwnedNotification) {
@@ -155,7 +163,7 @@ impl TaskCaller {
         params: Option<Json<'_>>,
         timeout: Duration,
     ) -> Result<PendingCall, Refusal> {
-        let call = self.peer.start_call(method, params, Some(timeout));
+        let call = self.peer.call(method, params).timeout(timeout).start();
         Ok(call.await?)
     }
 
@@ -200,7 +208,9 @@ impl Caller for TaskCaller {
         side_by_side(items, |item, then| {
             let call = self
                 .peer
-                .call_then(&item.method, item.params, Some(timeout), then);
+                .call(&item.method, item.params)
+                .timeout(timeout)
+                .then(then);
             let called = self.executor.block_on(call);
             called.map(drop).map_err(|refused| refused.error)
         })
@@ -211,9 +221,7 @@ impl Caller for TaskCaller {
     }
 
     fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
-        let sent = self
-            .peer
-            .batch_timeout(Some(timeout), |batch| fill(batch, items));
+        let sent = self.peer.batch(|batch| fill(batch, items)).timeout(timeout);
         Ok(outcomes_of(self.executor.block_on(sent)?))
     }
 

@@ -5,7 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
-use antiphon_blocking::{DEFAULT_CALL_TIMEOUT, Peer, Report, Request, Responder, Service};
+use antiphon_blocking::{
+    Answer, DEFAULT_CALL_TIMEOUT, OwnedError, Peer, Report, Request, Responder, Service,
+};
 
 use crate::caller::{
     Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
@@ -20,7 +22,8 @@ use crate::log::say;
 pub struct Threads(pub Contract);
 
 impl Service for Threads {
-    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let answered = match self.0.begin(&request, reply) {
             Begun::Answered(answered) => answered,
             Begun::Waits(reply, waiting) => wait(peer, reply, waiting),
@@ -28,6 +31,7 @@ impl Service for Threads {
         if let Err(error) = answered {
             say_unanswered(request.method(), &error);
         }
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
@@ -48,10 +52,14 @@ fn wait(peer: &Peer, reply: Responder, waiting: Waiting) -> Result<(), SendError
             let params = params.as_ref().map(|params| params.as_json());
             // Nobody waits on a thread: any number of these can be open. Refused, it drops the
             // responder, which answers.
-            let called = peer.call_then(&method, params, Some(DEFAULT_CALL_TIMEOUT), |outcome| {
-                // A connection that has closed in the meantime awaits no answer.
-                drop(reply.outcome(&outcome));
-            });
+            let called = peer
+                .call(&method, params)
+                .timeout(DEFAULT_CALL_TIMEOUT)
+                .then(|outcome| {
+                    // A connection that has closed in the meantime awaits no answer.
+                    drop(reply.outcome(&outcome));
+                })
+                .wait();
             return called.map(drop).map_err(|refused| refused.error);
         }
     }
@@ -59,7 +67,7 @@ fn wait(peer: &Peer, reply: Responder, waiting: Waiting) -> Result<(), SendError
 }
 
 fn sleep(reply: Responder, span: Duration) {
-    let answered = if reply.wait_cancelled(span) {
+    let answered = if reply.cancellation().wait(span) {
         reply.cancelled()
     } else {
         reply.ok("slept")
@@ -71,7 +79,7 @@ fn sleep(reply: Responder, span: Duration) {
 fn emit(reply: Responder, count: u64) {
     let peer = Peer::of(&reply);
     for i in 0..count {
-        if let Err(error) = peer.notify("tick", &[i]) {
+        if let Err(error) = peer.notify("tick", &[i]).wait() {
             return say(format_args!("tick {i} was not sent: {error}"));
         }
     }
@@ -86,7 +94,7 @@ fn subscribe(reply: Responder) {
     }
     thread::sleep(EVENT_PAUSE);
     for event in events() {
-        if let Err(error) = peer.notify("eth_subscription", event.as_json()) {
+        if let Err(error) = peer.notify("eth_subscription", event.as_json()).wait() {
             return say(format_args!("an event was not sent: {error}"));
         }
     }
@@ -94,8 +102,10 @@ fn subscribe(reply: Responder) {
 
 /// What serves on the client's side: fixed answers.
 impl Service for Desk {
-    fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
+    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         self.answer(&request, reply);
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
@@ -123,10 +133,14 @@ impl Caller for Peer {
     ) -> Result<Called, Refusal> {
         let (done, outcome) = mpsc::channel();
         // By the service's thread, so that notifications before the answer are kept before it.
-        let called = self.call_then(method, params, Some(timeout), move |end| {
-            // Received below, unless it was given up.
-            drop(done.send(end));
-        });
+        let called = self
+            .call(method, params)
+            .timeout(timeout)
+            .then(move |end| {
+                // Received below, unless it was given up.
+                drop(done.send(end));
+            })
+            .wait();
         let call = called.map_err(|refused| refused.error)?;
         if let Some(span) = cancel_after {
             if let Ok(outcome) = outcome.recv_timeout(span) {
@@ -145,7 +159,11 @@ impl Caller for Peer {
 
     fn calls(&self, items: &[Item<'_>], timeout: Duration) -> Result<Sides, Refusal> {
         side_by_side(items, |item, then| {
-            let called = self.call_then(&item.method, item.params, Some(timeout), then);
+            let called = self
+                .call(&item.method, item.params)
+                .timeout(timeout)
+                .then(then)
+                .wait();
             called.map(drop).map_err(|refused| refused.error)
         })
     }
@@ -155,7 +173,10 @@ impl Caller for Peer {
     }
 
     fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
-        let sent = self.batch_timeout(Some(timeout), |batch| fill(batch, items));
+        let sent = self
+            .batch(|batch| fill(batch, items))
+            .timeout(timeout)
+            .wait();
         Ok(outcomes_of(sent?))
     }
 
@@ -165,8 +186,8 @@ impl Caller for Peer {
 
     fn close(&self) {
         // What was sent last is to arrive; a dead transport has nothing to wait for.
-        let _ = self.flush(FLUSH_TIMEOUT);
+        let _ = self.flush(FLUSH_TIMEOUT).wait();
         Peer::close(self, antiphon::CloseReason::Done);
-        self.wait_closed(END_TIMEOUT);
+        self.wait_closed(END_TIMEOUT).wait();
     }
 }

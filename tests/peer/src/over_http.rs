@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use antiphon::{Json, OwnedJson, OwnedOutcome};
 use antiphon_net::CallError;
-use antiphon_net::http::{HttpCallError, HttpError};
+use antiphon_net::http::{CallError, HttpError};
 use antiphon_net::{SharedRuntime, until};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
@@ -18,13 +18,13 @@ use crate::on_tasks::Executor;
 
 /// Calls from the threads that ask.
 #[derive(Debug)]
-pub struct HttpThreads(pub antiphon_blocking::http::Client);
+pub struct HttpThreads(pub antiphon_blocking::http::HttpClient);
 
 /// Calls from a thread that runs the futures itself.
 #[derive(Debug)]
 pub struct HttpTasks {
     /// The client.
-    pub client: antiphon_net::http::Client,
+    pub client: antiphon_net::http::HttpClient,
     /// Its runtime.
     pub runtime: SharedRuntime,
     /// What runs that.
@@ -43,7 +43,7 @@ impl Caller for HttpThreads {
         // To give a call up is to wait for it no longer.
         let patience = cancel_after.map_or(timeout, |span| span.min(timeout));
         let is_given_up = patience < timeout;
-        match called(self.0.call_raw(method, params, Some(patience)))? {
+        match called(self.0.call(method, params).timeout(patience).raw())? {
             Called::Ended(OwnedOutcome::TimedOut) if is_given_up => Ok(Called::GivenUp),
             called => Ok(called),
         }
@@ -56,7 +56,11 @@ impl Caller for HttpThreads {
             for (place, item) in items.iter().enumerate() {
                 let done = done.clone();
                 scope.spawn(move || {
-                    let ended = self.0.call_raw(&item.method, item.params, Some(timeout));
+                    let ended = self
+                        .0
+                        .call(&item.method, item.params)
+                        .timeout(timeout)
+                        .raw();
                     // Received below, unless another was refused.
                     drop(done.send((place, called(ended))));
                 });
@@ -74,9 +78,7 @@ impl Caller for HttpThreads {
     }
 
     fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
-        let sent = self
-            .0
-            .batch_timeout(Some(timeout), |batch| fill(batch, items));
+        let sent = self.0.batch(|batch| fill(batch, items)).timeout(timeout);
         batched(sent.map(outcomes_of), items)
     }
 
@@ -98,7 +100,7 @@ impl Caller for HttpTasks {
         cancel_after: Option<Duration>,
         _: bool,
     ) -> Result<Called, Refusal> {
-        let call = self.client.call_raw(method, params, Some(timeout));
+        let call = self.client.call(method, params).timeout(timeout).raw();
         self.executor.block_on(async {
             let Some(span) = cancel_after else {
                 return called(call.await);
@@ -118,7 +120,9 @@ impl Caller for HttpTasks {
         for (place, item) in items.iter().enumerate() {
             let call = self
                 .client
-                .call_raw(&item.method, item.params, Some(timeout));
+                .call(&item.method, item.params)
+                .timeout(timeout)
+                .raw();
             open.push(async move { (place, called(call.await)) });
         }
         self.executor.block_on(async {
@@ -137,7 +141,8 @@ impl Caller for HttpTasks {
     fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
         let sent = self
             .client
-            .batch_timeout(Some(timeout), |batch| fill(batch, items));
+            .batch(|batch| fill(batch, items))
+            .timeout(timeout);
         batched(self.executor.block_on(sent).map(outcomes_of), items)
     }
 
@@ -150,35 +155,33 @@ impl Caller for HttpTasks {
     }
 }
 
-fn called(ended: Result<OwnedJson, HttpCallError>) -> Result<Called, Refusal> {
+fn called(ended: Result<OwnedJson, CallError>) -> Result<Called, Refusal> {
     Ok(Called::Ended(match ended {
         Ok(result) => OwnedOutcome::Ok(result),
-        Err(HttpCallError::Call(CallError::Remote(error))) => OwnedOutcome::Err(error),
-        Err(HttpCallError::Call(CallError::Invalid(invalid))) => OwnedOutcome::Invalid(invalid),
-        Err(HttpCallError::Call(CallError::Missing)) => OwnedOutcome::Missing,
-        Err(
-            HttpCallError::Call(CallError::TimedOut) | HttpCallError::Http(HttpError::TimedOut),
-        ) => OwnedOutcome::TimedOut,
-        Err(HttpCallError::Call(CallError::Rejected(error))) => return Err(error.into()),
+        Err(CallError::Call(CallError::Remote(error))) => OwnedOutcome::Err(error),
+        Err(CallError::Call(CallError::Invalid(invalid))) => OwnedOutcome::Invalid(invalid),
+        Err(CallError::Missing) => OwnedOutcome::Missing,
+        Err(CallError::TimedOut | CallError::Http(HttpError::TimedOut)) => OwnedOutcome::TimedOut,
+        Err(CallError::Call(CallError::Rejected(error))) => return Err(error.into()),
         Err(error) => return Ok(Called::Failed(error.to_string())),
     }))
 }
 
-fn refusal(error: HttpCallError) -> Refusal {
+fn refusal(error: CallError) -> Refusal {
     match error {
-        HttpCallError::Call(CallError::Rejected(error)) => error.into(),
+        CallError::Call(CallError::Rejected(error)) => error.into(),
         error => Refusal::Failed(error.to_string()),
     }
 }
 
 /// A batch that ended in time, or all of whose calls did not.
 fn batched(
-    ended: Result<Vec<OwnedOutcome>, HttpCallError>,
+    ended: Result<Vec<OwnedOutcome>, CallError>,
     items: &[Item<'_>],
 ) -> Result<Vec<OwnedOutcome>, Refusal> {
     match ended {
         Ok(outcomes) => Ok(outcomes),
-        Err(HttpCallError::Http(HttpError::TimedOut)) => {
+        Err(CallError::Http(HttpError::TimedOut)) => {
             let calls = items.iter().filter(|item| !item.is_notification);
             Ok(calls.map(|_| OwnedOutcome::TimedOut).collect())
         }

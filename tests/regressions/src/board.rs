@@ -8,9 +8,10 @@ use std::task::{Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use antiphon::OwnedError;
 use antiphon::{Closed, OwnedNotification};
 use antiphon_net::sleep_until;
-use antiphon_net::{ConnectionConfig, Request, Responder};
+use antiphon_net::{Answer, ConnectionConfig, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 use crate::raw::Raw;
@@ -101,7 +102,7 @@ impl Board {
             if self.lock().is_open {
                 return true;
             }
-            if reply.wait_cancelled(Duration::from_millis(2)) {
+            if reply.cancellation().wait(Duration::from_millis(2)) {
                 return false;
             }
         }
@@ -117,7 +118,7 @@ impl Board {
 impl Board {
     fn answer_cancelled(&self, reply: Responder) {
         self.note("begun");
-        while !reply.wait_cancelled(LONG) {}
+        while !reply.cancellation().wait(LONG) {}
         self.note(format!("answered: {:?}", reply.cancelled()));
     }
 }
@@ -137,7 +138,12 @@ impl Drop for Watched {
 }
 
 impl antiphon_blocking::Service for Board {
-    fn request(&mut self, peer: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        peer: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let (board, peer) = (self.clone(), peer.clone());
         match request.method() {
             "slow" => reply.spawn(move |reply| {
@@ -158,7 +164,7 @@ impl antiphon_blocking::Service for Board {
             }),
             "then" => {
                 let then = move |_| board.note("settled");
-                let called = peer.call_then("callback", (), None, then);
+                let called = peer.call("callback", ()).no_timeout().then(then);
                 called.expect("there is room");
                 drop(reply.ok(()));
             }
@@ -169,6 +175,7 @@ impl antiphon_blocking::Service for Board {
             "panics" => panic!("it was asked to"),
             other => drop(reply.unknown_method(other)),
         }
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: OwnedNotification) {
@@ -197,7 +204,12 @@ impl antiphon_blocking::Service for Board {
 }
 
 impl antiphon_net::Service for Board {
-    async fn request(&self, peer: &antiphon_net::Peer, request: Request, reply: Responder) {
+    async fn request(
+        &self,
+        peer: &antiphon_net::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         match request.method() {
             "slow" => {
                 self.note("slow");
@@ -220,7 +232,7 @@ impl antiphon_net::Service for Board {
             "then" => {
                 let board = self.clone();
                 let then = move |_| board.note("settled");
-                let called = peer.call_then("callback", (), None, then).await;
+                let called = peer.call("callback", ()).no_timeout().then(then).await;
                 called.expect("there is room");
                 drop(reply.ok(()));
             }
@@ -233,6 +245,7 @@ impl antiphon_net::Service for Board {
             "panics" => panic!("it was asked to"),
             other => drop(reply.unknown_method(other)),
         }
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {

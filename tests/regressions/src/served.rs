@@ -10,9 +10,10 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use antiphon::OwnedError;
 use antiphon::{LimitReached, OwnedNotification};
 use antiphon_net::http::HttpConfig;
-use antiphon_net::{ConnectionConfig, Context, Report, Request, Responder};
+use antiphon_net::{Answer, ConnectionConfig, Context, Report, Request, Responder};
 use antiphon_net::{SharedRuntime, sleep_until};
 use antiphon_stress::{LONG, Rt};
 
@@ -56,7 +57,7 @@ impl Counting {
     fn run(&self, request: &Request, reply: Responder) {
         self.ran.fetch_add(1, Ordering::SeqCst);
         // The peer may be gone.
-        let _ = match request.params() {
+        let _ = match request.raw_params() {
             Some(params) => reply.ok(params),
             None => reply.ok(()),
         };
@@ -79,8 +80,14 @@ impl Counting {
 }
 
 impl antiphon_blocking::Service for Counting {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         self.run(&request, reply);
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, _: &antiphon_blocking::Peer, _: OwnedNotification) {
@@ -93,8 +100,14 @@ impl antiphon_blocking::Service for Counting {
 }
 
 impl antiphon_net::Service for Counting {
-    async fn request(&self, _: &antiphon_net::Peer, request: Request, reply: Responder) {
+    async fn request(
+        &self,
+        _: &antiphon_net::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         self.run(&request, reply);
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &antiphon_net::Peer, _: OwnedNotification) {

@@ -53,7 +53,7 @@ fn call_child(runtime: &str, script: &str) -> u8 {
         None => {
             let child = antiphon_blocking::Child::spawn(shell(script), Config::new(), ());
             let child = child.expect("a child");
-            let called = child.peer().call_timeout("m", (), Some(LONG));
+            let called = child.peer().call("m", ()).timeout(LONG);
             let status = child.wait(LONG).expect("its state");
             say(
                 called,
@@ -65,7 +65,7 @@ fn call_child(runtime: &str, script: &str) -> u8 {
         Some(executor) => executor.block_on(async {
             let spawned = antiphon_net::spawn(shell(script), Config::new(), ());
             let child = spawned.expect("a child");
-            let called = child.peer().call_timeout("m", (), Some(LONG)).await;
+            let called = child.peer().call("m", ()).timeout(LONG).await;
             let status = child.wait(LONG).await.expect("its state");
             say(
                 called,

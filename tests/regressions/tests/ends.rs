@@ -9,8 +9,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use antiphon::OwnedError;
 use antiphon::{CloseReason, Config, Framing, OwnedNotification};
-use antiphon_net::{ConnectionConfig, Request, Responder};
+use antiphon_net::{Answer, ConnectionConfig, Request};
 use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive_on, sleep_until};
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{Executor, Tasks};
@@ -38,9 +39,15 @@ fn as_program() {
 struct Exits;
 
 impl antiphon_blocking::Service for Exits {
-    fn request(&mut self, _: &antiphon_blocking::Peer, _: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         // The client may be gone.
         let _ = reply.ok("ready");
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: OwnedNotification) {
@@ -51,8 +58,14 @@ impl antiphon_blocking::Service for Exits {
 }
 
 impl antiphon_net::Service for Exits {
-    async fn request(&self, _: &antiphon_net::Peer, _: Request, reply: Responder) {
+    async fn request(
+        &self,
+        _: &antiphon_net::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let _ = reply.ok("ready");
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {

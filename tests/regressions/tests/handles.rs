@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use antiphon::OwnedError;
 use antiphon::{Config, McpRevision, ReconnectStrategy, SendError};
-use antiphon_net::{ConnectionConfig, ReconnectConfig, Request, Responder};
+use antiphon_net::{Answer, ConnectionConfig, ReconnectConfig, Request, Responder};
 use antiphon_regressions::{LONG, Rt};
 use futures_util::FutureExt;
 use serde::{Serialize, Serializer};
@@ -67,7 +68,7 @@ fn two_connections_of_one_client_both_had_the_number_0_on_threads() {
         Ok(near)
     };
     let client =
-        antiphon_blocking::Client::start(connect, two_connections(), Config::new(), move || {
+        antiphon_blocking::reconnect(connect, two_connections(), Config::new(), move || {
             Numbers(tell.clone())
         })
         .unwrap();
@@ -93,7 +94,7 @@ fn two_connections_of_one_client_both_had_the_number_0_in_tasks() {
                     Box::pin(ready(io::Result::Ok(antiphon_net::Link::new(near))))
                 };
                 let options = ConnectionConfig::from(Config::new());
-                let client = antiphon_net::Client::start(
+                let client = antiphon_net::ReconnectingClient::start(
                     connect,
                     two_connections(),
                     options,
@@ -201,7 +202,12 @@ fn a_peer_used_while_its_own_params_are_written_hung_the_thread() {
 struct Entangled;
 
 impl antiphon_blocking::Service for Entangled {
-    fn request(&mut self, peer: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        peer: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         match request.method() {
             "answer" => drop(peer.batch(move |_| reply.ok(()))),
             "drop" => drop(peer.batch(move |_| {
@@ -214,6 +220,7 @@ impl antiphon_blocking::Service for Entangled {
                 held.ok(())
             })),
         }
+        Ok(Answer::deferred())
     }
 }
 
@@ -244,7 +251,7 @@ impl Late {
             "slow" => reply.spawn(move |reply| {
                 // Nobody may be looking any more.
                 let _ = tell.send(None);
-                reply.wait_cancelled(LONG);
+                reply.cancellation().wait(LONG);
                 // As above.
                 let _ = tell.send(Some(reply.ok(())));
             }),
@@ -254,20 +261,23 @@ impl Late {
 }
 
 impl antiphon_blocking::Service for Late {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         self.serve(&request, reply);
+        Ok(Answer::deferred())
     }
 }
 
 impl antiphon_net::Service for Late {
-    fn request(
-        &self,
-        _: &antiphon_net::Peer,
-        request: Request,
-        reply: Responder,
-    ) -> impl Future<Output = ()> + Send {
+    fn request(&self, _: &antiphon_net::Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         self.serve(&request, reply);
-        ready(())
+        ready(());
+        Ok(Answer::deferred())
     }
 }
 

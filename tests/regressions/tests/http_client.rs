@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_net::http::{Client, HttpCallError, HttpError};
+use antiphon_net::http::{CallError, HttpClient, HttpError};
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig, ServerConnection, StreamOwned};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use antiphon_stress::certificates::{ANY, Authority, NAME, Validity};
@@ -160,7 +160,7 @@ fn plain(port: u16) -> String {
 }
 
 /// A client on the runtime.
-fn client(rt: Rt, port: u16) -> Client {
+fn client(rt: Rt, port: u16) -> HttpClient {
     match rt {
         Rt::Tokio | Rt::TokioLocal => antiphon_tokio::http::connect(&plain(port), Config::new()),
         Rt::Smol | Rt::AsyncStd => antiphon_async_std::http::connect(&plain(port), Config::new()),
@@ -168,11 +168,11 @@ fn client(rt: Rt, port: u16) -> Client {
     .expect("a client")
 }
 
-fn client_on_threads(port: u16) -> antiphon_blocking::http::Client {
+fn client_on_threads(port: u16) -> antiphon_blocking::http::HttpClient {
     antiphon_blocking::http::connect(&plain(port), Config::new()).expect("a client")
 }
 
-fn client_with_tls(rt: Rt, port: u16, config: Arc<ClientConfig>) -> Client {
+fn client_with_tls(rt: Rt, port: u16, config: Arc<ClientConfig>) -> HttpClient {
     let url = format!("https://{NAME}:{port}/");
     match rt {
         Rt::Tokio | Rt::TokioLocal => {
@@ -197,12 +197,12 @@ fn tls() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
 #[derive(Default)]
 struct Run {
     answers: u64,
-    failed: Option<HttpCallError>,
+    failed: Option<CallError>,
 }
 
 impl Run {
     /// Takes the outcome of the next call. Gives whether to go on.
-    fn take(&mut self, called: Result<u64, HttpCallError>) -> bool {
+    fn take(&mut self, called: Result<u64, CallError>) -> bool {
         match called {
             Ok(result) => {
                 self.answers += 1;
@@ -234,7 +234,7 @@ fn every_call_is_answered(rt: Rt, ending: Ending, is_secure: bool) {
             true => client_with_tls(rt, port, tls_client),
         };
         let mut run = Run::default();
-        while run.take(client.call_timeout("m", (), Some(LONG / 3)).await) {}
+        while run.take(client.call("m", ()).timeout(LONG / 3).await) {}
         run
     });
     run.check(&format!("{rt:?}"), ending, &served);
@@ -252,7 +252,7 @@ fn every_call_is_answered_on_threads(ending: Ending, is_secure: bool) {
         }
     };
     let mut run = Run::default();
-    while run.take(client.call_timeout("m", (), Some(LONG / 3))) {}
+    while run.take(client.call("m", ()).timeout(LONG / 3)) {}
     run.check("threads", ending, &served);
 }
 
@@ -445,7 +445,7 @@ fn an_end_that_the_runtime_had_not_looked_at_cost_a_call(rt: Rt) {
             assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
             // The thread that would notice is kept from it, where there is one only.
             is_done.recv_timeout(LONG).expect("it has ended");
-            let called = client.call_timeout::<u64>("m", (), Some(LONG / 3)).await;
+            let called = client.call::<u64>("m", ()).timeout(LONG / 3).await;
             assert_eq!(called.expect("an answer"), 2, "{rt:?} {then:?}");
         });
     }
@@ -459,7 +459,7 @@ fn an_end_that_the_runtime_had_not_looked_at_cost_a_call_on_threads() {
         let client = client_on_threads(port);
         assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
         is_done.recv_timeout(LONG).expect("it has ended");
-        let called = client.call_timeout::<u64>("m", (), Some(LONG / 3));
+        let called = client.call::<u64>("m", ()).timeout(LONG / 3);
         assert_eq!(called.expect("an answer"), 2, "{then:?}");
     }
 }
@@ -470,7 +470,7 @@ fn an_end_that_came_before_its_reset_cost_a_call(rt: Rt) {
     rt.run(|_| async {
         let client = client(rt, port);
         assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
-        let called = client.call_timeout::<u64>("m", (), Some(LONG / 3)).await;
+        let called = client.call::<u64>("m", ()).timeout(LONG / 3).await;
         assert_eq!(called.expect("an answer"), 2, "{rt:?}");
     });
     assert_eq!(requests.load(Ordering::SeqCst), 2);
@@ -482,7 +482,7 @@ fn an_end_that_came_before_its_reset_cost_a_call_on_threads() {
     let (port, _done, requests) = scripted(Then::EndThenReset);
     let client = client_on_threads(port);
     assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
-    let called = client.call_timeout::<u64>("m", (), Some(LONG / 3));
+    let called = client.call::<u64>("m", ()).timeout(LONG / 3);
     assert_eq!(called.expect("an answer"), 2);
     assert_eq!(requests.load(Ordering::SeqCst), 2);
 }
@@ -495,7 +495,7 @@ fn a_call_that_was_read_is_lost_with_its_connection(rt: Rt) {
         assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 1);
         let lost = client.call::<u64>("m", ()).await.expect_err("no answer");
         assert!(
-            matches!(lost, HttpCallError::Http(HttpError::Lost(_))),
+            matches!(lost, CallError::Http(HttpError::Lost(_))),
             "{rt:?} {lost:?}"
         );
         assert_eq!(client.call::<u64>("m", ()).await.expect("an answer"), 3);
@@ -511,7 +511,7 @@ fn a_call_that_was_read_is_lost_with_its_connection_on_threads() {
     assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
     let lost = client.call::<u64>("m", ()).expect_err("no answer");
     assert!(
-        matches!(lost, HttpCallError::Http(HttpError::Lost(_))),
+        matches!(lost, CallError::Http(HttpError::Lost(_))),
         "{lost:?}"
     );
     assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 3);

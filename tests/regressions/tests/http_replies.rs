@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use antiphon::Config;
-use antiphon_net::http::{HttpCallError, HttpClientConfig};
+use antiphon_net::http::{CallError, HttpClientConfig};
 use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
@@ -46,7 +46,7 @@ type Head = (u16, Option<String>);
 
 /// How a call ended, and the heads that the hook was given.
 struct Ended {
-    result: Result<u64, HttpCallError>,
+    result: Result<u64, CallError>,
     heads: Vec<Head>,
 }
 

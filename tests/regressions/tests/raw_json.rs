@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::mpsc::{Sender, channel};
 
+use antiphon::OwnedError;
 use antiphon::{Config, Connection, DecodeErrorKind, Input, Json, OwnedJson, OwnedNotification};
-use antiphon_net::{Request, Responder};
+use antiphon_net::{Answer, Request, Responder};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as OtherError, StrDeserializer};
@@ -40,8 +41,14 @@ fn answer(reply: Responder) {
 }
 
 impl antiphon_blocking::Service for Told {
-    fn request(&mut self, _: &antiphon_blocking::Peer, _: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         answer(reply);
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, _: &antiphon_blocking::Peer, notification: OwnedNotification) {
@@ -50,8 +57,14 @@ impl antiphon_blocking::Service for Told {
 }
 
 impl antiphon_net::Service for Told {
-    async fn request(&self, _: &antiphon_net::Peer, _: Request, reply: Responder) {
+    async fn request(
+        &self,
+        _: &antiphon_net::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         answer(reply);
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &antiphon_net::Peer, notification: OwnedNotification) {

@@ -8,7 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use antiphon::{Config, ConnectionState, ReconnectStrategy};
-use antiphon_net::{Client, Connecting, ConnectionConfig, ReconnectConfig, SharedRuntime};
+use antiphon_net::{
+    Connecting, ConnectionConfig, ReconnectConfig, ReconnectingClient, SharedRuntime,
+};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// How many attempts follow a failed connection, in every test here.
@@ -82,22 +84,22 @@ fn keep(
     address: SocketAddr,
     keeping: ReconnectConfig,
     options: impl Into<ConnectionConfig>,
-) -> Client {
+) -> ReconnectingClient {
     let connect = move || -> Connecting { Box::pin(antiphon_net::Link::tcp(address)) };
-    Client::start(connect, keeping, options.into(), (), runtime).unwrap()
+    ReconnectingClient::start(connect, keeping, options.into(), (), runtime).unwrap()
 }
 
 fn keep_on_threads(
     address: SocketAddr,
     keeping: ReconnectConfig,
     options: impl Into<ConnectionConfig>,
-) -> antiphon_blocking::Client {
+) -> antiphon_blocking::ReconnectingClient {
     let connect = move || antiphon_blocking::Link::tcp(address);
-    antiphon_blocking::Client::start(connect, keeping, options, || ()).unwrap()
+    antiphon_blocking::ReconnectingClient::start(connect, keeping, options, || ()).unwrap()
 }
 
 /// Waits until the client has given up, and gives what it says then.
-async fn given_up(client: &Client) -> String {
+async fn given_up(client: &ReconnectingClient) -> String {
     for _ in 0..MAX_CONNECTIONS {
         match client.wait_open(LONG).await {
             Ok(peer) => drop(peer.wait_closed(LONG).await.expect("it ends")),
@@ -107,7 +109,7 @@ async fn given_up(client: &Client) -> String {
     panic!("it does not give up");
 }
 
-fn given_up_on_threads(client: &antiphon_blocking::Client) -> String {
+fn given_up_on_threads(client: &antiphon_blocking::ReconnectingClient) -> String {
     for _ in 0..MAX_CONNECTIONS {
         match client.wait_open(LONG) {
             Ok(peer) => drop(peer.wait_closed(LONG).expect("it ends")),

@@ -4,7 +4,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_net::{ConnectionConfig, Pool, Report, Request, Responder, WhenFull};
+use antiphon::OwnedError;
+use antiphon_net::{Answer, ConnectionConfig, Pool, Report, Request, Responder, WhenFull};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// Does wrong what the method says, and passes on what is reported.
@@ -29,8 +30,14 @@ impl Wrong {
 }
 
 impl antiphon_blocking::Service for Wrong {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         self.serve(&request, reply);
+        Ok(Answer::deferred())
     }
 
     fn report(&mut self, _: &antiphon_blocking::Peer, report: Report) {
@@ -40,8 +47,14 @@ impl antiphon_blocking::Service for Wrong {
 }
 
 impl antiphon_net::Service for Wrong {
-    async fn request(&self, _: &antiphon_net::Peer, request: Request, reply: Responder) {
+    async fn request(
+        &self,
+        _: &antiphon_net::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         self.serve(&request, reply);
+        Ok(Answer::deferred())
     }
 
     fn report(&self, _: &antiphon_net::Peer, report: Report) {
@@ -138,10 +151,16 @@ fn nobody_was_told_which_request_was_left_without_an_answer(rt: Rt) {
 struct OnThreads(Sender<Report>);
 
 impl antiphon_blocking::Service for OnThreads {
-    fn request(&mut self, _: &antiphon_blocking::Peer, _: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         reply.spawn(|reply| {
-            reply.wait_cancelled(LONG);
+            reply.cancellation().wait(LONG);
         });
+        Ok(Answer::deferred())
     }
 
     fn report(&mut self, _: &antiphon_blocking::Peer, report: Report) {
@@ -162,7 +181,7 @@ fn nobody_was_told_which_request_was_refused() {
     let (near, far) = Link::pair();
     let _server = connect(far, options, OnThreads(told)).expect("a thread");
     let peer = connect(near, Config::new(), ()).expect("a thread");
-    let _held = peer.start_call("hold", (), Some(LONG)).expect("sent");
+    let _held = peer.call("hold", ()).timeout(LONG).start().expect("sent");
     peer.call::<u8>("one too many", ()).expect_err("busy");
     let report = reports.recv_timeout(LONG).expect("a report");
     let said = report.to_string();

@@ -8,8 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
+use antiphon::OwnedError;
 use antiphon_async_std::websocket::WebSocketConfig;
-use antiphon_net::{Peer, Request, Responder, Service, SharedRuntime};
+use antiphon_net::{Answer, Peer, Request, Service, SharedRuntime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use socket2::SockRef;
 
@@ -17,8 +18,10 @@ use socket2::SockRef;
 struct Yes;
 
 impl Service for Yes {
-    async fn request(&self, _: &Peer, _: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         reply.ok(&true).unwrap();
+        Ok(Answer::deferred())
     }
 }
 
@@ -26,10 +29,11 @@ impl antiphon_blocking::Service for Yes {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        _: antiphon_blocking::Request,
-        reply: antiphon_blocking::Responder,
-    ) {
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         reply.ok(&true).unwrap();
+        Ok(Answer::deferred())
     }
 }
 

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{CloseReason, Config, ErrorObject, FetchError, OwnedNotification};
-use antiphon_blocking::{CallError, Link, Peer, Request, Responder, Service, connect};
+use antiphon_blocking::{Answer, CallError, Link, OwnedError, Peer, Request, Service, connect};
 use antiphon_stress::LONG;
 
 const ROUNDS: u64 = 96;
@@ -50,11 +50,12 @@ type Word = (u64, u64);
 struct Mirror(Random);
 
 impl Service for Mirror {
-    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
-        let word = request.params().and_then(|params| params.decode().ok());
+    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
+        let word = request.raw_params().and_then(|params| params.decode().ok());
         let Some(word): Option<Word> = word else {
             let _ = reply.err(&ErrorObject::invalid_params());
-            return;
+            return Ok(Answer::deferred());
         };
         let pause = self.0.pause(3);
         // What is cut, closed or given up awaits no answer.
@@ -70,7 +71,7 @@ impl Service for Mirror {
             "back" => {
                 let peer = Peer::of(&reply);
                 reply.spawn(move |reply| {
-                    let _ = match peer.call::<Word>("now", &word) {
+                    let _ = match peer.call::<Word>("now", &word).wait() {
                         Ok(word) => reply.ok(&word),
                         Err(_) => reply.err(&ErrorObject::internal_error()),
                     };
@@ -86,6 +87,7 @@ impl Service for Mirror {
                 let _ = reply.ok(&word);
             }
         }
+        Ok(Answer::deferred())
     }
 }
 
@@ -93,8 +95,10 @@ impl Service for Mirror {
 struct Near(Arc<AtomicU64>);
 
 impl Service for Near {
-    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         Mirror(Random(1)).request(peer, request, reply);
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, _: &Peer, _: OwnedNotification) {
@@ -144,10 +148,15 @@ fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<
     let method = methods[random.below(7) as usize];
     let timeout = Some(if is_hasty { random.pause(20) } else { PATIENCE });
     let answer = match random.below(5) {
-        0 | 1 => peer.call_timeout(method, &word, timeout)?,
-        2 => peer.start_call(method, &word, timeout)?.wait()?,
+        0 | 1 => peer.call(method, &word).timeout(timeout).wait()?,
+        2 => peer
+            .call(method, &word)
+            .timeout(timeout)
+            .start()
+            .wait()?
+            .wait()?,
         3 => {
-            let mut pending = peer.start_call(method, &word, timeout)?;
+            let mut pending = peer.call(method, &word).timeout(timeout).start().wait()?;
             if random.below(2) == 0 {
                 thread::sleep(random.pause(1));
                 return Ok(true);
@@ -159,10 +168,13 @@ fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<
             }
         }
         _ => {
-            let (handles, mut outcomes) = peer.batch_timeout(timeout, |batch| {
-                let first = batch.call::<Word>(method, &word)?;
-                Ok([first, batch.call(method, &word)?])
-            })?;
+            let (handles, mut outcomes) = peer
+                .batch(|batch| {
+                    let first = batch.call::<Word>(method, &word)?;
+                    Ok([first, batch.call(method, &word)?])
+                })
+                .timeout(timeout)
+                .wait()?;
             let [first, second] = handles.map(|handle| fetched(outcomes.fetch(handle)));
             assert_eq!(second?, word, "the answer is another call's");
             first?
@@ -221,7 +233,10 @@ fn round(seed: u64, end: End, is_unix: bool, notes: &Arc<AtomicU64>) -> [u64; 4]
     }
     peer.close(CloseReason::Done);
     for peer in [peer, server] {
-        assert!(peer.wait_closed(LONG).is_some(), "{end:?}: it does not end");
+        assert!(
+            peer.wait_closed(LONG).wait().is_some(),
+            "{end:?}: it does not end"
+        );
     }
     ended
 }

@@ -2,17 +2,21 @@
 
 use std::process::Command;
 
+use antiphon::OwnedError;
 use antiphon::http::{Cors, HttpRules, Statuses};
 use antiphon::{Config, ErrorObject};
 use antiphon_net::http::HttpConfig;
-use antiphon_net::{Peer, Request, Responder, Service};
+use antiphon_net::{Answer, Peer, Request, Service};
 use antiphon_tokio::TcpServer;
 
 struct Calculator;
 
 impl Service for Calculator {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-        let numbers = request.params().map(|params| params.decode::<(f64, f64)>());
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
+        let numbers = request
+            .raw_params()
+            .map(|params| params.decode::<(f64, f64)>());
         // Nobody waits for it if the client has gone.
         let _ = match (request.method(), numbers) {
             ("add", Some(Ok((a, b)))) => reply.ok(&(a + b)),
@@ -20,6 +24,7 @@ impl Service for Calculator {
             ("crash", _) => panic!("as asked"),
             (other, _) => reply.unknown_method(other),
         };
+        Ok(Answer::deferred())
     }
 }
 

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use antiphon::OwnedError;
 use antiphon::{Config, ErrorObject, OwnedNotification};
 use antiphon_net::{
-    CallError, ConnectionConfig, Duplex, Io, Link, Peer, Request, Responder, Service,
-    SharedRuntime, drive_on, duplex,
+    Answer, CallError, ConnectionConfig, Duplex, Io, Link, Peer, Request, Service, SharedRuntime,
+    drive_on, duplex,
 };
 use antiphon_stress::{Alloc, Rt, held};
 use futures_util::future::{join, join3};
@@ -123,10 +124,16 @@ impl Io for Cut {
 struct Echo;
 
 impl Service for Echo {
-    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let answered = match request.method() {
-            "echo" => reply.ok(request.params()),
-            "back" => match peer.call_raw("echo", request.params(), None).await {
+            "echo" => reply.ok(request.raw_params()),
+            "back" => match peer
+                .call("echo", request.raw_params())
+                .no_timeout()
+                .raw()
+                .await
+            {
                 Ok(result) => reply.ok(result.as_json()),
                 Err(_) => reply.err(&ErrorObject::internal_error()),
             },
@@ -134,6 +141,7 @@ impl Service for Echo {
         };
         // A connection that is cut awaits no answer.
         let _ = answered;
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, peer: &Peer, _: OwnedNotification) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use antiphon::{Config, ErrorObject, OwnedNotification};
 use antiphon_blocking::{
-    CallError, ConnectionConfig, Link, Peer, Request, Responder, Service, duplex,
+    Answer, CallError, ConnectionConfig, Link, OwnedError, Peer, Request, Service, duplex,
 };
 use antiphon_stress::{Alloc, LONG, held};
 
@@ -82,12 +82,13 @@ impl<W: Write> Write for CutWriter<W> {
 struct Echo;
 
 impl Service for Echo {
-    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let answered = match request.method() {
-            "echo" => reply.ok(request.params()),
+            "echo" => reply.ok(request.raw_params()),
             "back" => match request
                 .params()
-                .map(|params| peer.call_raw("echo", params, None))
+                .map(|params| peer.call("echo", params).no_timeout().raw().wait())
             {
                 Some(Ok(result)) => reply.ok(result.as_json()),
                 _ => reply.err(&ErrorObject::internal_error()),
@@ -96,11 +97,12 @@ impl Service for Echo {
         };
         // A connection that is cut awaits no answer.
         let _ = answered;
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, peer: &Peer, _: OwnedNotification) {
         // As above.
-        let _ = peer.notify("noted", ());
+        let _ = peer.notify("noted", ()).wait();
     }
 }
 
@@ -109,12 +111,12 @@ fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
     let params = [TEXT];
     let mut said = Vec::new();
     for method in ["echo", "back", "nobody"] {
-        let called = peer.call::<[String; 1]>(method, &params);
+        let called = peer.call::<[String; 1]>(method, &params).wait();
         said.push(called.map(|[text]| text));
     }
     // Several at once.
     let begun: Vec<_> = ["back", "echo"]
-        .map(|method| peer.start_call(method, &params, Some(LONG)))
+        .map(|method| peer.call(method, &params).timeout(LONG).start().wait())
         .into_iter()
         .collect();
     for call in begun {
@@ -122,12 +124,14 @@ fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
         said.push(called.map(|[text]| text));
     }
     // It may have been cut; that is what the calls tell.
-    let _ = peer.notify("note", &params);
-    let batch = peer.batch(|batch| {
-        let first = batch.call::<[String; 1]>("echo", &params)?;
-        batch.notify("note", &params)?;
-        Ok((first, batch.call::<[String; 1]>("back", &params)?))
-    });
+    let _ = peer.notify("note", &params).wait();
+    let batch = peer
+        .batch(|batch| {
+            let first = batch.call::<[String; 1]>("echo", &params)?;
+            batch.notify("note", &params)?;
+            Ok((first, batch.call::<[String; 1]>("back", &params)?))
+        })
+        .wait();
     match batch {
         Ok(((first, second), mut outcomes)) => {
             for handle in [first, second] {

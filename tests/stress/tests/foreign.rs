@@ -9,9 +9,10 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
+use antiphon::OwnedError;
 use antiphon::{CloseReason, Config, OwnedNotification};
 use antiphon_net::{
-    ConnectionConfig, Duplex, Io, Link, Peer, Report, Request, Responder, Service, SharedRuntime,
+    Answer, ConnectionConfig, Duplex, Io, Link, Peer, Report, Request, Service, SharedRuntime,
     drive_on, duplex,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
@@ -130,7 +131,8 @@ impl Drop for Talking {
 struct Host(Talker);
 
 impl Service for Host {
-    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let _ = self.0.peer.set(peer.to_unowned());
         let held = OnDrop(self.0.clone());
         self.0.say();
@@ -140,6 +142,7 @@ impl Service for Host {
         };
         assert_eq!(answered.is_err(), request.method() == "bad");
         drop(held);
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, peer: &Peer, _: OwnedNotification) {
@@ -215,7 +218,12 @@ fn a_handler_a_value_and_what_they_drop_may_use_their_connection(rt: Rt) {
                 assert_eq!(called.is_ok(), method == "good");
             }
             // A call that is dropped, with what its caller was to be told.
-            drop(peer.start_call("m", &Value::new(&ours), None).await);
+            drop(
+                peer.call("m", &Value::new(&ours))
+                    .no_timeout()
+                    .start()
+                    .await,
+            );
             end(peer, other).await;
             assert!(ours.said() >= 10, "{}", ours.said());
             assert!(host.0.said() >= 10, "{}", host.0.said());
@@ -302,8 +310,10 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 struct Plain;
 
 impl Service for Plain {
-    async fn request(&self, _: &Peer, _: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         reply.ok(&7).unwrap();
+        Ok(Answer::deferred())
     }
 }
 

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use antiphon::Config;
-use antiphon_net::http::{Client, Endpoint, HttpCallError, HttpError};
+use antiphon::OwnedError;
+use antiphon_net::http::{CallError, Client, Endpoint, HttpError};
 use antiphon_net::tls::TlsFault;
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
-use antiphon_net::{Context, Peer, Request, Responder, Service};
+use antiphon_net::{Answer, Context, Peer, Request, Responder, Service};
 use antiphon_stress::certificates::{ANY, Authority, NAME, TLS12, TLS13, Validity};
 use antiphon_stress::{Rt, on_every_runtime};
 
@@ -21,21 +22,29 @@ fn answer(context: &Context, reply: Responder) {
 }
 
 impl Service for Who {
-    async fn request(&self, peer: &Peer, _: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         answer(peer.context(), reply);
+        Ok(Answer::deferred())
     }
 }
 
 impl antiphon_blocking::Service for Who {
-    fn request(&mut self, peer: &antiphon_blocking::Peer, _: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        peer: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         answer(peer.context(), reply);
+        Ok(Answer::deferred())
     }
 }
 
 /// Why a connection could not be made.
-fn fault(error: HttpCallError) -> Option<TlsFault> {
+fn fault(error: CallError) -> Option<TlsFault> {
     match error {
-        HttpCallError::Http(HttpError::Connect(error)) => TlsFault::of(&error),
+        CallError::Http(HttpError::Connect(error)) => TlsFault::of(&error),
         other => panic!("{other:?}"),
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use antiphon::OwnedError;
 use antiphon::{CloseReason, Closed, Config, OwnedNotification};
 use antiphon_net::{
-    CallError, ConnectionConfig, Driver, Link, Peer, Report, Request, Responder, Service,
+    Answer, CallError, ConnectionConfig, Driver, Link, Peer, Report, Request, Responder, Service,
     SharedRuntime, cancelled, drive_on, duplex, sleep_until,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
@@ -92,13 +93,18 @@ impl Drop for Counted {
 }
 
 impl Service for Server {
-    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
         let answered = match request.method() {
-            "echo" => reply.ok(request.params()),
+            "echo" => reply.ok(request.raw_params()),
             "back" => {
-                let result = peer.call_raw("echo", request.params(), Some(LONG)).await;
+                let result = peer
+                    .call("echo", request.raw_params())
+                    .timeout(LONG)
+                    .raw()
+                    .await;
                 reply.ok(result.unwrap().as_json())
             }
             "panic" => panic!("as asked"),
@@ -108,7 +114,7 @@ impl Service for Server {
                 reply.ok(())
             }
             "wait" => {
-                cancelled(&reply).await;
+                reply.cancellation().await;
                 reply.cancelled()
             }
             "noted" => reply.ok(&self.noted.load(Ordering::SeqCst)),
@@ -123,6 +129,7 @@ impl Service for Server {
         // The connection may have been closed on purpose.
         let _ = answered;
         self.running.fetch_sub(1, Ordering::SeqCst);
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &Peer, _: OwnedNotification) {
@@ -186,7 +193,7 @@ fn a_peer_that_never_answers_costs_each_call_its_timeout(rt: Rt) {
     rt.run(|runtime| async move {
         let (near, far) = pair(&runtime, 4096, server(), server());
         let span = Some(Duration::from_millis(30));
-        let calls = (0..20).map(|_| near.call_timeout::<()>("never", (), span));
+        let calls = (0..20).map(|_| near.call::<()>("never", ()).timeout(span));
         for called in join_all(calls).await {
             assert!(matches!(called, Err(CallError::TimedOut)), "{called:?}");
         }
@@ -224,7 +231,8 @@ fn beyond_the_limit_requests_are_refused_and_answers_still_flow(rt: Rt) {
             server(),
             (options(config), Arc::<Server>::default()),
         );
-        let waiting: Vec<_> = join_all((0..80).map(|_| near.start_call("wait", (), None))).await;
+        let waiting: Vec<_> =
+            join_all((0..80).map(|_| near.call("wait", ()).no_timeout().start())).await;
         let refused = join_all((0..500).map(|_| near.call::<()>("echo", ()))).await;
         for refused in refused {
             let Err(CallError::Remote(error)) = refused else {
@@ -249,7 +257,7 @@ fn handlers_beyond_the_limit_wait_and_so_does_what_came_behind_them(rt: Rt) {
         let (near, _far) = pair(&runtime, 4096, near, (far, Arc::clone(&service)));
         let mut waiting = Vec::new();
         for _ in 0..5 {
-            waiting.push(near.start_call("wait", (), None).await.unwrap());
+            waiting.push(near.call("wait", ()).no_timeout().start().await.unwrap());
         }
         near.notify("note", ()).await.unwrap();
         eventually(&runtime, || service.most.load(Ordering::SeqCst) == 2).await;
@@ -295,7 +303,7 @@ fn a_handler_that_never_returns_is_dropped_with_the_connection(rt: Rt) {
         let dropped = Arc::clone(&service.dropped);
         let far = (options(Config::new()), Arc::clone(&service));
         let (near, far) = pair(&runtime, 4096, server(), far);
-        let calls = join_all((0..10).map(|_| near.start_call("never", (), None))).await;
+        let calls = join_all((0..10).map(|_| near.call("never", ()).no_timeout().start())).await;
         eventually(&runtime, || service.running.load(Ordering::SeqCst) == 10).await;
         far.close(CloseReason::GoingAway);
         for call in calls {
@@ -312,8 +320,10 @@ fn a_handler_that_never_returns_is_dropped_with_the_connection(rt: Rt) {
 struct Hands(std::sync::Mutex<Option<Responder>>);
 
 impl Service for Hands {
-    async fn request(&self, _: &Peer, _: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         *self.0.lock().unwrap() = Some(reply);
+        Ok(Answer::deferred())
     }
 }
 
@@ -325,7 +335,7 @@ fn an_answer_after_the_close_is_refused_and_harmless(rt: Rt) {
         config.timeouts.drain_timeout = Some(Duration::from_millis(50));
         let far = (options(config), Arc::clone(&hands));
         let (near, far) = pair(&runtime, 4096, server(), far);
-        let call = near.start_call("m", (), None).await.unwrap();
+        let call = near.call("m", ()).no_timeout().start().await.unwrap();
         eventually(&runtime, || hands.0.lock().unwrap().is_some()).await;
         near.close(CloseReason::Done);
         assert!(matches!(CallError::of(call.await), Err(CallError::Closed)));
@@ -340,9 +350,10 @@ fn an_answer_after_the_close_is_refused_and_harmless(rt: Rt) {
 struct Blocks(Arc<(std::sync::Mutex<bool>, std::sync::Condvar)>);
 
 impl Service for Blocks {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         if request.method() == "echo" {
-            return drop(reply.ok(request.params()));
+            return drop(reply.ok(request.raw_params()));
         }
         let gate = Arc::clone(&self.0);
         reply.spawn(move |reply| {
@@ -352,6 +363,7 @@ impl Service for Blocks {
             // Nobody waits for it if the test has failed.
             let _ = reply.ok("done");
         });
+        Ok(Answer::deferred())
     }
 }
 
@@ -364,8 +376,10 @@ fn a_handler_that_blocks_its_thread_stops_nobody_else(rt: Rt) {
         let (near, back) = pair(&runtime, 4096, server(), far);
         let other = (options(Config::new()), service);
         let (other, _other_back) = pair(&runtime, 4096, server(), other);
-        let blocked = near.start_call("block", (), None).await.unwrap();
-        let late = near.call_timeout::<()>("block", (), Some(Duration::from_millis(20)));
+        let blocked = near.call("block", ()).no_timeout().start().await.unwrap();
+        let late = near
+            .call::<()>("block", ())
+            .timeout(Duration::from_millis(20));
         assert!(matches!(late.await, Err(CallError::TimedOut)));
         assert_eq!(near.call::<[u8; 1]>("echo", &[1]).await.unwrap(), [1]);
         assert_eq!(back.call::<[u8; 1]>("echo", &[2]).await.unwrap(), [2]);
@@ -380,10 +394,12 @@ fn a_handler_that_blocks_its_thread_stops_nobody_else(rt: Rt) {
 struct Slow(SharedRuntime, Arc<AtomicU64>);
 
 impl Service for Slow {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         sleep(&self.0, Duration::from_millis(20)).await;
         self.1.fetch_add(1, Ordering::SeqCst);
-        reply.ok(request.params()).unwrap();
+        reply.ok(request.raw_params()).unwrap();
+        Ok(Answer::deferred())
     }
 }
 
@@ -425,7 +441,7 @@ fn a_shutdown_under_load_finishes_what_has_begun(rt: Rt) {
         let mut calls = Vec::new();
         for peer in &peers {
             for n in 0..50_u64 {
-                calls.push(peer.start_call("m", &[n], Some(LONG)).await.unwrap());
+                calls.push(peer.call("m", &[n]).timeout(LONG).start().await.unwrap());
             }
         }
         // All that is on its way must have arrived before the shutdown: a last call has.
@@ -491,7 +507,7 @@ fn notifications_before_a_result_arrive_before_it(rt: Rt) {
         // With the service's other work and in its order.
         let (inside, seen) = (Arc::clone(&settled), Arc::clone(&near));
         let then = move |_| inside.store(seen.noted.load(Ordering::SeqCst), Ordering::SeqCst);
-        let called = peer.call_then("emit", (), Some(LONG), then).await;
+        let called = peer.call("emit", ()).timeout(LONG).then(then).await;
         called.unwrap();
         eventually(&runtime, || settled.load(Ordering::SeqCst) == 100).await;
     });
@@ -526,7 +542,7 @@ fn a_cancel_reaches_a_handler_that_waits(rt: Rt) {
         let near = (options(Config::lsp()), ());
         let far = (options(Config::lsp()), Arc::<Server>::default());
         let (near, far) = pair(&runtime, 4096, near, far);
-        let call = near.start_call("wait", (), None).await.unwrap();
+        let call = near.call("wait", ()).no_timeout().start().await.unwrap();
         near.ask_cancel(call.id()).unwrap();
         let Err(CallError::Remote(error)) = CallError::of(call.await) else {
             panic!("it is answered");

@@ -6,9 +6,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use antiphon::OwnedError;
 use antiphon::{Config, IdScheme};
 use antiphon_net::{
-    ConnectionConfig, Link, Messages, Peer, Queue, QueueTransport, Report, Request, Responder,
+    Answer, ConnectionConfig, Link, Messages, Peer, Queue, QueueTransport, Report, Request,
     Service, drive_on,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
@@ -21,9 +22,11 @@ on_every_runtime! {
 struct Echo;
 
 impl Service for Echo {
-    async fn request(&self, _: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         // A connection that has closed in the meantime awaits no answer.
-        let _ = reply.ok(request.params());
+        let _ = reply.ok(request.raw_params());
+        Ok(Answer::deferred())
     }
 }
 
@@ -47,7 +50,7 @@ fn a_call_goes_through_two_queues(rt: Rt) {
         for n in 0..100 {
             assert_eq!(peer.call::<[u64; 1]>("echo", &[n]).await.unwrap(), [n]);
         }
-        let back = peer.call_raw("echo", pretty, Some(LONG)).await.unwrap();
+        let back = peer.call("echo", pretty).timeout(LONG).raw().await.unwrap();
         let text: String = back.as_str().split_whitespace().collect();
         assert_eq!(text, "[1.0,2]", "numbers keep their text");
         let (one, two) = peer
@@ -154,9 +157,15 @@ fn clients_that_share_a_queue_leave_each_others_answers_alone(rt: Rt) {
 struct Threads;
 
 impl antiphon_blocking::Service for Threads {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         // As above.
-        let _ = reply.ok(request.params());
+        let _ = reply.ok(request.raw_params());
+        Ok(Answer::deferred())
     }
 }
 

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use antiphon::{Config, ConnectionState, KeepAliveConfig, ReconnectStrategy};
 use antiphon_blocking::websocket::WebSocketConfig;
-use antiphon_blocking::{CallError, ConnectionConfig, ReconnectConfig, Request, Responder};
+use antiphon_blocking::{
+    Answer, CallError, ConnectionConfig, OwnedError, ReconnectConfig, Request,
+};
 use antiphon_stress::{LONG, Rt};
 
 /// How often each client is cut off.
@@ -30,11 +32,17 @@ type Done = Arc<Mutex<HashMap<u64, u32>>>;
 struct Counter(Done);
 
 impl antiphon_blocking::Service for Counter {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: Request, reply: Responder) {
-        let [n]: [u64; 1] = request.params().unwrap().decode().unwrap();
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
+        let [n]: [u64; 1] = request.raw_params().unwrap().decode().unwrap();
         *self.0.lock().unwrap().entry(n).or_default() += 1;
         // The relay may have cut it off.
         let _ = reply.ok(&n);
+        Ok(Answer::deferred())
     }
 }
 
@@ -303,7 +311,7 @@ fn threads_reconnect(harm: Harm) {
                         let n = numbers.fetch_add(1, Ordering::SeqCst);
                         let is_idempotent = n % 2 == 0;
                         let ended = if is_idempotent {
-                            client.call_idempotent("count", &[n])
+                            client.call("count", &[n]).idempotent()
                         } else {
                             client.call("count", &[n])
                         };
@@ -368,7 +376,7 @@ fn tasks_reconnect(rt: Rt, harm: Harm) {
                     let n = numbers.fetch_add(1, Ordering::SeqCst);
                     let is_idempotent = n % 2 == 0;
                     let ended = if is_idempotent {
-                        client.call_idempotent("count", &[n]).await
+                        client.call("count", &[n]).idempotent().await
                     } else {
                         client.call("count", &[n]).await
                     };

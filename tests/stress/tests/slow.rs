@@ -61,14 +61,15 @@ impl antiphon_net::Service for Echo {
     async fn request(
         &self,
         _: &antiphon_net::Peer,
-        request: antiphon_net::Request,
-        reply: antiphon_net::Responder,
-    ) {
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         // Nobody waits for it if the client has gone.
         let _ = match request.method() {
             "large" => reply.ok("x".repeat(900_000).as_str()),
-            _ => reply.ok(request.params()),
+            _ => reply.ok(request.raw_params()),
         };
+        Ok(Answer::deferred())
     }
 }
 
@@ -231,14 +232,15 @@ impl antiphon_blocking::Service for ThreadEcho {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: antiphon_blocking::Request,
-        reply: antiphon_blocking::Responder,
-    ) {
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         // Nobody waits for it if the client has gone.
         let _ = match request.method() {
             "large" => reply.ok("x".repeat(900_000).as_str()),
-            _ => reply.ok(request.params()),
+            _ => reply.ok(request.raw_params()),
         };
+        Ok(Answer::deferred())
     }
 }
 

@@ -9,9 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::Config;
+use antiphon::OwnedError;
 use antiphon_net::sleep_until;
 use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{ConnectionConfig, Context, Request, Responder};
+use antiphon_net::{Answer, ConnectionConfig, Context, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 /// What runs the side under test.
@@ -36,7 +37,7 @@ fn who(context: &Context, request: &Request, reply: Responder) {
     // The peer may be gone.
     let _ = match request.method() {
         "who" => reply.ok(&(context.target.as_deref(), context.cookie("name"))),
-        "echo" => match request.params() {
+        "echo" => match request.raw_params() {
             Some(params) => reply.ok(params),
             None => reply.ok(()),
         },
@@ -45,14 +46,26 @@ fn who(context: &Context, request: &Request, reply: Responder) {
 }
 
 impl antiphon_blocking::Service for Who {
-    fn request(&mut self, peer: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        peer: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         who(peer.context(), &request, reply);
+        Ok(Answer::deferred())
     }
 }
 
 impl antiphon_net::Service for Who {
-    async fn request(&self, peer: &antiphon_net::Peer, request: Request, reply: Responder) {
+    async fn request(
+        &self,
+        peer: &antiphon_net::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         who(peer.context(), &request, reply);
+        Ok(Answer::deferred())
     }
 }
 

@@ -3,10 +3,10 @@
 #[cfg(feature = "tls")]
 use std::sync::Arc;
 
-use antiphon_net::Connecting;
-use antiphon_net::http::{HttpClientConfig, HttpError, HttpScheme, HttpUrl};
+use antiphon_net::http::{HttpClient, HttpClientConfig, HttpError, HttpScheme, HttpUrl};
+use antiphon_net::{Connecting, Executor, Futures};
 
-use super::client::Client;
+use super::send::{AtOnce, HttpSend};
 use super::tasks::runtime;
 
 /// A client of the server at `url`, which begins with `http://`. Connections are made when they
@@ -15,7 +15,7 @@ use super::tasks::runtime;
 /// # Errors
 /// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used; [`HttpError::Connect`] if
 /// the system refused a thread. For `https://` use `connect_tls` (feature `tls`).
-pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<Client, HttpError> {
+pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpClient, HttpError> {
     client(url, options, HttpScheme::Http, |server| {
         let address = (server.host().to_string(), server.port());
         Box::pin(antiphon_net::Link::tcp(address))
@@ -31,7 +31,7 @@ pub fn connect_tls(
     url: &str,
     options: impl Into<HttpClientConfig>,
     config: Arc<antiphon_net::tls::rustls::ClientConfig>,
-) -> Result<Client, HttpError> {
+) -> Result<HttpClient, HttpError> {
     client(url, options, HttpScheme::Https, move |server| {
         let (host, port) = (server.host().to_string(), server.port());
         let config = Arc::clone(&config);
@@ -42,12 +42,25 @@ pub fn connect_tls(
     })
 }
 
+/// A client of the server at `url` that sends with `send` instead of connections of its own.
+///
+/// # Errors
+/// [`HttpError::Url`] for a URL that cannot be used.
+pub fn with_send(
+    url: &str,
+    options: impl Into<HttpClientConfig>,
+    send: impl HttpSend,
+) -> Result<HttpClient, HttpError> {
+    let clock = Futures::on(Executor::Other(drop));
+    HttpClient::with_send(url, options, AtOnce(send), clock)
+}
+
 fn client(
     url: &str,
     options: impl Into<HttpClientConfig>,
     scheme: HttpScheme,
     connect: impl Fn(&HttpUrl) -> Connecting + Send + Sync + 'static,
-) -> Result<Client, HttpError> {
+) -> Result<HttpClient, HttpError> {
     let runtime = runtime().map_err(HttpError::Connect)?;
-    antiphon_net::http::Client::dial(url, options, scheme, connect, runtime).map(Client)
+    HttpClient::dial(url, options, scheme, connect, runtime)
 }

@@ -5,19 +5,18 @@
 //! [`Pool`](crate::Pool) in its options.
 //!
 //! ```
-//! use antiphon::Config;
-//! use antiphon_blocking::{Peer, Request, Responder, Service, TcpServer, http};
+//! use antiphon_blocking::{
+//!     Answer, Config, OwnedError, Peer, Request, Service, TcpServer, http,
+//! };
 //!
 //! struct Ping;
 //!
 //! impl Service for Ping {
-//!     fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
-//!         let answered = match request.method() {
-//!             "ping" => reply.ok(&"pong"),
-//!             other => reply.unknown_method(other),
-//!         };
-//!         // A connection that has closed meanwhile takes no answer.
-//!         drop(answered);
+//!     fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+//!         match request.method() {
+//!             "ping" => Ok("pong".into()),
+//!             _ => Err(request.unknown_method()),
+//!         }
 //!     }
 //! }
 //!
@@ -26,27 +25,25 @@
 //! let running = server.start_http(Config::new(), |_| Ping)?;
 //!
 //! let client = http::connect(&url, Config::new())?;
-//! assert_eq!(client.call::<String>("ping", ())?, "pong");
+//! assert_eq!(client.call::<String>("ping", ()).wait()?, "pong");
 //! running.stop();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod client;
 mod connect;
 mod send;
 mod server;
 mod service;
 mod tasks;
 
-pub use antiphon::http::{Answer, Cors, HttpRules, ReplyError, StatusScope, Statuses};
+pub use antiphon::http::{Cors, HttpAnswer, HttpRules, ReplyError, StatusScope, Statuses};
 pub use antiphon_net::http::HttpConfig;
 pub use antiphon_net::http::{
-    HttpCallError, HttpClientConfig, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
+    HttpClient, HttpClientConfig, HttpError, HttpMock, HttpReply, HttpRequest, HttpResponse,
     HttpScheme, HttpUrl, OnReply,
 };
-pub use client::Client;
-pub use connect::connect;
 #[cfg(feature = "tls")]
 pub use connect::connect_tls;
+pub use connect::{connect, with_send};
 pub use send::HttpSend;
 pub(crate) use server::start;

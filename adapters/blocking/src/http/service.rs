@@ -5,10 +5,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use antiphon::OwnedNotification;
-use antiphon_net::{Context, Report, Request, Responder};
+use antiphon::{OwnedError, OwnedNotification};
+use antiphon_net::{Answer, Context, Peer, Report, Request};
 
-use crate::peer::Peer;
 use crate::service::Service;
 
 /// Makes a service for every message, and runs it on the pool of the exchange.
@@ -29,25 +28,22 @@ where
     S: Service,
     F: Fn(&Context) -> S + Send + Sync + 'static,
 {
-    async fn request(&self, _: &antiphon_net::Peer, request: Request, reply: Responder) {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
         let make = Arc::clone(&self.make);
-        reply.spawn(move |reply| {
-            let peer = Peer::of(&reply);
-            let mut service = make(peer.context());
-            guarded(&mut service, &peer, |service| {
-                service.request(&peer, request, reply);
-            });
-        });
+        Ok(request.spawn(move |request| {
+            let peer = request.peer();
+            make(peer.context()).request(&peer, request)
+        }))
     }
 
-    async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {
+    async fn notification(&self, peer: &Peer, notification: OwnedNotification) {
         let (make, inside) = (Arc::clone(&self.make), peer.clone());
         // The channel closes with the job, even if a panic ends it or it is never begun.
         let (done, is_done) = async_channel::bounded::<()>(1);
         let pool = peer.session().options().pool.clone();
         let told = pool.run(Box::new(move || {
             let _done = done;
-            let peer = Peer(inside.to_unowned());
+            let peer = inside.to_unowned();
             let mut service = make(peer.context());
             guarded(&mut service, &peer, |service| {
                 service.notification(&peer, notification);
@@ -60,10 +56,10 @@ where
         }
     }
 
-    fn report(&self, peer: &antiphon_net::Peer, report: Report) {
+    fn report(&self, peer: &Peer, report: Report) {
         let (make, inside) = (Arc::clone(&self.make), peer.to_unowned());
         let job = move || {
-            let peer = Peer(inside);
+            let peer = inside;
             make(peer.context()).report(&peer, report);
         };
         // If the pool refuses the job, because too many wait, the report is dropped.
@@ -81,7 +77,7 @@ impl<F> fmt::Debug for OnPool<F> {
 /// then.
 fn guarded<S: Service>(service: &mut S, peer: &Peer, method: impl FnOnce(&mut S)) {
     if catch_unwind(AssertUnwindSafe(|| method(service))).is_err() {
-        let request = peer.0.session().take_panicked();
+        let request = peer.session().take_panicked();
         service.report(peer, Report::Panicked(request));
     }
 }

@@ -150,6 +150,6 @@ where
             (*make)(&link.context)
         };
         let (peer, driver) = drive(link, self.options.clone(), service);
-        Box::pin(serve_until(peer.0, driver, ending))
+        Box::pin(serve_until(peer, driver, ending))
     }
 }

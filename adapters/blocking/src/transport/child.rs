@@ -5,10 +5,9 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use antiphon::CloseReason;
-use antiphon_net::{ChildConfig, Process};
+use antiphon_net::{ChildConfig, Peer, Process};
 
 use crate::driver::connect;
-use crate::peer::Peer;
 use crate::service::Service;
 use crate::transport::link::Link;
 

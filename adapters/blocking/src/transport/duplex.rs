@@ -194,7 +194,7 @@ mod tests {
         let (near, far) = Link::pair();
         let server = thread::spawn(move || crate::serve(far, antiphon::Config::new(), ()));
         let peer = crate::connect(near, antiphon::Config::new(), ()).unwrap();
-        let error = peer.call::<()>("nothing", ()).unwrap_err();
+        let error = peer.call::<()>("nothing", ()).wait().unwrap_err();
         assert!(matches!(error, crate::CallError::Remote(_)), "{error}");
         drop(peer);
         server.join().unwrap().unwrap();

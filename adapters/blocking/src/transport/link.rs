@@ -188,7 +188,7 @@ impl Link {
     /// let receive = move || Ok(answers.recv().ok());
     /// let send = move |message: &[u8]| requests.send(message.to_vec()).map_err(gone);
     /// let peer = connect(Link::messages(receive, send), Config::new(), ())?;
-    /// assert_eq!(peer.call::<i64>("double", &[21])?, 42);
+    /// assert_eq!(peer.call::<i64>("double", &[21]).wait()?, 42);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn messages(

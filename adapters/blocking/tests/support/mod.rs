@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Closed, Json, OwnedNotification, RequestKey};
-use antiphon_blocking::{Link, Peer, Report, Request, Responder, Service};
+use antiphon_blocking::{Answer, Link, OwnedError, Peer, Report, Request, Responder, Service};
 
 /// Longer than anything takes that works.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -253,8 +253,11 @@ impl Service for Scripted {
         self.tell(Told::Opened);
     }
 
-    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let mut request = request.detach();
+        let reply = request.defer();
         (self.on_request)(peer, request, reply);
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
@@ -278,7 +281,7 @@ impl Service for Scripted {
 /// Answers `echo` with its params, anything else as unknown.
 pub(crate) fn echo(_: &Peer, request: Request, reply: Responder) {
     let answered = match request.method() {
-        "echo" => reply.ok(request.params()),
+        "echo" => reply.ok(request.raw_params()),
         other => reply.unknown_method(other),
     };
     answered.unwrap();

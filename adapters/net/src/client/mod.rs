@@ -14,17 +14,26 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use antiphon::{Closed, ConnectionState, Instant, InvalidStrategy, OwnedJson, Payload, SendError};
+use antiphon::{
+    Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method, OwnedOutcome, Payload,
+    SendError,
+};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::CallError;
+use crate::batch::BatchBuilder;
+use crate::call::{BatchCall, Begun, Call, CallRequest, MakeCall};
+use crate::call_error::CallError;
 use crate::driver::drive;
 use crate::options::ConnectionConfig;
-use crate::peer::{DEFAULT_CALL_TIMEOUT, Peer};
+use crate::peer::Peer;
+use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
 use crate::service::Service;
 use crate::session::State;
+use crate::text::Text;
 use crate::transport::link::Connecting;
+use crate::wait::Wait;
 use roster::{ReconnectConfig, Roster, is_sent_again, lost_because};
 
 /// How a connection is made. Any function that gives a [`Connecting`] is one.
@@ -42,7 +51,7 @@ impl<F: Fn() -> Connecting + Send + Sync + 'static> Connect for F {
 /// A client that keeps one or more connections. Clones are the same client; the last one that is
 /// dropped closes it, as [`close`](Self::close) does.
 #[derive(Clone)]
-pub struct Client {
+pub struct ReconnectingClient {
     inner: Arc<Inner>,
 }
 
@@ -57,7 +66,7 @@ impl Drop for Inner {
     }
 }
 
-impl Client {
+impl ReconnectingClient {
     /// Begins to connect, in the background. `service` answers what the server asks, on all
     /// connections.
     ///
@@ -82,14 +91,14 @@ impl Client {
                 Ok((peer, running))
             })
         };
-        Self::keep(make, client, runtime)
+        Self::start_with(make, client, runtime)
     }
 
     /// Like [`start`](Self::start), with connections that `make` makes and runs.
     ///
     /// # Errors
     /// The strategy of `client` makes no sense.
-    pub fn keep(
+    pub fn start_with(
         make: impl Fn(Arc<Roster>) -> Making + Send + Sync + 'static,
         client: ReconnectConfig,
         runtime: &SharedRuntime,
@@ -131,82 +140,87 @@ impl Client {
     /// # Errors
     /// [`CallError::NoConnection`], with the last error, if there will be none, or none in time;
     /// [`CallError::Unsent`] once the client is closed.
-    pub async fn wait_open(&self, timeout: Duration) -> Result<Peer, CallError> {
+    pub fn wait_open(&self, timeout: Duration) -> Wait<'_, Result<Peer, CallError>> {
         let deadline = self.inner.runtime.now() + timeout;
-        self.acquire(true, deadline).await
+        Wait::on(None, self.acquire(true, deadline))
     }
 
-    /// Calls a method and waits for its result, at most 30 s. It is sent again on another
-    /// connection only if no byte of it had left.
+    /// Calls a method over a connection that is open, or waits for one. If the call was not sent
+    /// before its connection ended, or is [idempotent](Call::idempotent), it is sent again over the
+    /// next one, at most [`max_resends`](ReconnectConfig::max_resends) times. It waits at most 30 s
+    /// unless its [`timeout`](Call::timeout) is set.
+    pub fn call<'c, R: DeserializeOwned>(
+        &'c self,
+        method: &'c str,
+        params: impl Payload,
+    ) -> Call<'c, R, Self> {
+        Call::new(self, method, Text::of(params), CallError::decoded)
+    }
+
+    /// Calls a method that is described by a type, as [`Peer::send`](crate::Peer::send).
+    pub fn send<M>(&self, params: &M::Params) -> Call<'_, M::Result, Self>
+    where
+        M: Method<Params: Serialize, Result: DeserializeOwned>,
+    {
+        self.call(M::NAME, params)
+    }
+
+    /// Tells the peer something, over a connection that is open; if its output is full it waits for
+    /// room, at most 30 s.
     ///
     /// # Errors
-    /// How the call ended instead.
-    pub async fn call<R: DeserializeOwned>(
+    /// [`SendError::Closed`] if no connection is open; otherwise what is wrong with it.
+    pub fn notify<'c>(
+        &'c self,
+        method: &'c str,
+        params: impl Payload,
+    ) -> Wait<'c, Result<(), SendError>> {
+        let params = Text::of(params);
+        Wait::on(None, async move {
+            let peer = self.peer().ok_or(SendError::Closed)?;
+            peer.notify(method, params?.all()).await
+        })
+    }
+
+    /// Sends several calls and notifications as one message, over a connection that is open, or
+    /// waits for one. They are not sent again if that connection ends. As [`Peer::batch`].
+    pub fn batch<H>(
         &self,
-        method: &str,
-        params: impl Payload + Copy,
-    ) -> Result<R, CallError> {
-        let raw = self.call_raw(method, params, DEFAULT_CALL_TIMEOUT, false);
-        raw.await?.as_json().decode().map_err(CallError::Decode)
-    }
-
-    /// Calls a method that the server may run twice without harm, and waits for its result, at most
-    /// 30 s. The call is sent again when its connection is lost, at most
-    /// [`max_resends`](ReconnectConfig::max_resends) times.
-    ///
-    /// # Errors
-    /// How the call ended instead.
-    pub async fn call_idempotent<R: DeserializeOwned>(
-        &self,
-        method: &str,
-        params: impl Payload + Copy,
-    ) -> Result<R, CallError> {
-        let raw = self.call_raw(method, params, DEFAULT_CALL_TIMEOUT, true);
-        raw.await?.as_json().decode().map_err(CallError::Decode)
-    }
-
-    /// Calls a method and gives its result as the peer wrote it, without decoding it. `timeout` is
-    /// for all attempts together.
-    ///
-    /// # Errors
-    /// How the call ended instead.
-    pub async fn call_raw(
-        &self,
-        method: &str,
-        params: impl Payload + Copy,
-        timeout: Duration,
-        is_idempotent: bool,
-    ) -> Result<OwnedJson, CallError> {
-        let runtime = &self.inner.runtime;
-        let deadline = runtime.now() + timeout;
-        let mut is_again = false;
-        let mut resends = self.inner.roster.resends();
-        loop {
-            let peer = self.acquire(is_again, deadline).await?;
-            let left = deadline.saturating_since(runtime.now());
-            let ended = match peer.start_call(method, params, Some(left)).await {
-                Ok(call) => Ok(call.await),
-                Err(error) => Err(error),
-            };
-            is_again = is_sent_again(&mut resends, &ended, is_idempotent);
-            if !is_again || runtime.now() >= deadline {
-                return CallError::of(ended?);
-            }
-        }
-    }
-
-    /// Tells the server something, on an open connection.
-    ///
-    /// # Errors
-    /// [`SendError::Closed`] if none is open; otherwise what is wrong with it.
-    pub async fn notify(&self, method: &str, params: impl Payload + Copy) -> Result<(), SendError> {
-        let peer = self.peer().ok_or(SendError::Closed)?;
-        peer.notify(method, params).await
+        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+    ) -> BatchCall<'_, H, Self> {
+        BatchCall::new(self, build)
     }
 
     /// Ends the client in good order: no attempt is made any more, and the connections drain.
     pub fn close(&self) {
         self.inner.roster.close();
+    }
+
+    /// Makes a call until it ends otherwise than by the end of a connection that it may outlive.
+    async fn call_again(&self, call: CallRequest<'_>) -> Result<OwnedOutcome, CallError> {
+        let (params, runtime) = (call.params?, &self.inner.runtime);
+        let deadline = self.deadline(call.timeout);
+        let mut is_again = false;
+        let mut resends = self.inner.roster.resends();
+        loop {
+            let peer = self.acquire(is_again, deadline).await?;
+            let left = call
+                .timeout
+                .map(|_| deadline.saturating_since(runtime.now()));
+            let begun = peer.call(call.method, params.all()).timeout(left).start();
+            let ended = match begun.await {
+                Ok(call) => Ok(call.await),
+                Err(error) => Err(error.into()),
+            };
+            is_again = is_sent_again(&mut resends, &ended, call.is_idempotent);
+            if !is_again || runtime.now() >= deadline {
+                return ended;
+            }
+        }
+    }
+
+    fn deadline(&self, timeout: Option<Duration>) -> Instant {
+        timeout.map_or(Instant::FAR_FUTURE, |span| self.inner.runtime.now() + span)
     }
 
     async fn acquire(&self, is_again: bool, deadline: Instant) -> Result<Peer, CallError> {
@@ -220,9 +234,28 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
+impl MakeCall for ReconnectingClient {
+    fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
+        Begun::Other(Box::pin(self.call_again(call)))
+    }
+
+    fn begin_batch(
+        &self,
+        batch: BatchBuilder,
+        timeout: Option<Duration>,
+    ) -> Begun<'_, PendingBatch, Collector> {
+        Begun::Other(Box::pin(async move {
+            let deadline = self.deadline(timeout);
+            let peer = self.acquire(false, deadline).await?;
+            let left = timeout.map(|_| deadline.saturating_since(self.inner.runtime.now()));
+            Ok(peer.start_batch(batch, left).await?.await)
+        }))
+    }
+}
+
+impl fmt::Debug for ReconnectingClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("ReconnectingClient")
             .field("roster", &self.inner.roster)
             .finish_non_exhaustive()
     }

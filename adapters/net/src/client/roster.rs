@@ -18,7 +18,7 @@ use antiphon::{
     OwnedOutcome, Reconnect, ReconnectStrategy, Resend, Resends, SendError, Sending,
 };
 
-use crate::call::{CallError, NoConnection};
+use crate::call_error::{CallError, NoConnection};
 use crate::fault::{broken, to_error};
 use crate::peer::Peer;
 

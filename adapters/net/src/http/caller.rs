@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use antiphon::http::{ClientExchange, ReplyError, redirect};
-use antiphon::{CallId, Collector, Config, OwnedJson, Payload, SendError};
+use antiphon::{CallId, Collector, Config, Payload, SendError};
 
-use super::error::{HttpCallError, HttpError};
+use super::error::HttpError;
 use super::reply::HttpReply;
 use super::url::HttpUrl;
 use super::words::first_bytes;
 use crate::batch::BatchBuilder;
-use crate::call::CallError;
+use crate::call_error::CallError;
 use crate::context::Headers;
 
 /// What an HTTP client can be told beforehand. Made from a [`Config`] alone where the defaults
@@ -283,11 +283,7 @@ impl HttpCaller {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn call(
-        &self,
-        method: &str,
-        params: impl Payload,
-    ) -> Result<(CallId, Started), HttpCallError> {
+    pub fn call(&self, method: &str, params: impl Payload) -> Result<(CallId, Started), CallError> {
         self.start(|exchange| exchange.call(method, params, None))
     }
 
@@ -295,21 +291,17 @@ impl HttpCaller {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn notify(&self, method: &str, params: impl Payload) -> Result<Started, HttpCallError> {
+    pub fn notify(&self, method: &str, params: impl Payload) -> Result<Started, CallError> {
         let started = self.start(|exchange| exchange.notify(method, params));
         started.map(|((), started)| started)
     }
 
-    /// Begins a batch, filled by `build`.
+    /// Begins a batch.
     ///
     /// # Errors
-    /// Why `build` or the connection refused.
-    pub fn batch<H>(
-        &self,
-        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
-    ) -> Result<(H, Started), HttpCallError> {
-        let (handles, built) = BatchBuilder::build(build)?;
-        self.start(|exchange| {
+    /// What is wrong with it.
+    pub fn batch(&self, built: &BatchBuilder) -> Result<Started, CallError> {
+        let started = self.start(|exchange| {
             let mut batch = exchange.batch();
             for item in built.items() {
                 match item.name {
@@ -320,15 +312,15 @@ impl HttpCaller {
                     None => batch.notify(item.method, item.params)?,
                 }
             }
-            batch.send()?;
-            Ok(handles)
-        })
+            batch.send().map(drop)
+        });
+        started.map(|((), started)| started)
     }
 
     fn start<R>(
         &self,
         fill: impl FnOnce(&mut ClientExchange<Option<CallId>>) -> Result<R, SendError>,
-    ) -> Result<(R, Started), HttpCallError> {
+    ) -> Result<(R, Started), CallError> {
         // A `Serialize` that panics has used no number.
         let mut next_call = self
             .next_call
@@ -357,16 +349,6 @@ impl HttpCaller {
         };
         Ok((filled, started))
     }
-}
-
-/// The result of one call among the outcomes of its exchange.
-///
-/// # Errors
-/// How the call ended instead.
-pub fn result_of(mut outcomes: Collector, call: CallId) -> Result<OwnedJson, HttpCallError> {
-    // The exchange has settled every call it began.
-    let outcome = outcomes.take(call).ok_or(CallError::Missing)?;
-    Ok(CallError::of(outcome)?)
 }
 
 impl fmt::Debug for HttpCaller {

@@ -5,18 +5,24 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::http::{
-    HttpCallError, HttpCaller, HttpClientConfig, HttpError, HttpScheme, HttpUrl, Started, result_of,
-};
-use crate::{BatchBuilder, CallError, DEFAULT_CALL_TIMEOUT};
-use antiphon::{Collector, OwnedJson, Payload, SendError};
+use antiphon::{Collector, Method, OwnedOutcome, Payload, SendError};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::caller::{HttpCaller, HttpClientConfig, Started};
 use super::connections::Connections;
+use super::error::HttpError;
 use super::send::HttpSend;
+use super::url::{HttpScheme, HttpUrl};
+use crate::batch::BatchBuilder;
+use crate::call::{BatchCall, Begun, Call, CallRequest, DEFAULT_CALL_TIMEOUT, MakeCall};
+use crate::call_error::CallError;
 use crate::client::Connect;
+use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::{SharedRuntime, until};
+use crate::text::Text;
 use crate::transport::link::Connecting;
+use crate::wait::Wait;
 
 /// A client of one server over HTTP. Clones are the same client; any task may use one.
 ///
@@ -24,7 +30,7 @@ use crate::transport::link::Connecting;
 /// batch is one request. What is not answered in its reply never will be:
 /// [`CallError::Missing`].
 #[derive(Clone)]
-pub struct Client {
+pub struct HttpClient {
     inner: Arc<Inner>,
 }
 
@@ -35,7 +41,7 @@ struct Inner {
     runtime: SharedRuntime,
 }
 
-impl Client {
+impl HttpClient {
     /// A client that keeps connections of its own to the server at `url`, made by `connect` when
     /// they are first needed.
     ///
@@ -108,70 +114,49 @@ impl Client {
         }
     }
 
-    /// Calls a method and waits for its result, at most 30 s.
+    /// Calls a method: one request, and its reply. It waits at most 30 s, from now to the last byte
+    /// of the reply, unless its [`timeout`](Call::timeout) is set. Dropping it gives the call up.
     ///
     /// `params` is anything that antiphon takes as a payload: a reference to a value, JSON text,
-    /// or `()` for none. Dropping the future gives the call up.
-    ///
-    /// # Errors
-    /// How the call ended instead.
-    pub async fn call<R: DeserializeOwned>(
-        &self,
-        method: &str,
+    /// or `()` for none.
+    pub fn call<'c, R: DeserializeOwned>(
+        &'c self,
+        method: &'c str,
         params: impl Payload,
-    ) -> Result<R, HttpCallError> {
-        self.call_timeout(method, params, Some(DEFAULT_CALL_TIMEOUT))
-            .await
+    ) -> Call<'c, R, Self> {
+        Call::new(self, method, Text::of(params), CallError::decoded)
     }
 
-    /// Calls a method with another timeout, from now to the last byte of the reply; `None` waits
-    /// for ever.
-    ///
-    /// # Errors
-    /// As [`call`](Self::call).
-    pub async fn call_timeout<R: DeserializeOwned>(
-        &self,
-        method: &str,
-        params: impl Payload,
-        timeout: Option<Duration>,
-    ) -> Result<R, HttpCallError> {
-        let result = self.call_raw(method, params, timeout).await?;
-        Ok(result.as_json().decode().map_err(CallError::Decode)?)
-    }
-
-    /// Calls a method, and gives the result as the peer wrote it.
-    ///
-    /// # Errors
-    /// As [`call`](Self::call).
-    pub async fn call_raw(
-        &self,
-        method: &str,
-        params: impl Payload,
-        timeout: Option<Duration>,
-    ) -> Result<OwnedJson, HttpCallError> {
-        let send = self.sender()?;
-        let (call, started) = self.inner.caller.call(method, params)?;
-        let outcomes = self.exchange(send, started, timeout).await?;
-        result_of(outcomes, call)
+    /// Calls a method that is described by a type, as [`Peer::send`](crate::Peer::send).
+    pub fn send<M>(&self, params: &M::Params) -> Call<'_, M::Result, Self>
+    where
+        M: Method<Params: Serialize, Result: DeserializeOwned>,
+    {
+        self.call(M::NAME, params)
     }
 
     /// Tells the server something, and waits at most 30 s until it has taken it.
     ///
     /// # Errors
     /// What was wrong with it, or with the transport.
-    pub async fn notify(&self, method: &str, params: impl Payload) -> Result<(), HttpCallError> {
-        let send = self.sender()?;
-        let started = self.inner.caller.notify(method, params)?;
-        let timeout = Some(DEFAULT_CALL_TIMEOUT);
-        self.exchange(send, started, timeout).await?;
-        Ok(())
+    pub fn notify<'c>(
+        &'c self,
+        method: &'c str,
+        params: impl Payload,
+    ) -> Wait<'c, Result<(), CallError>> {
+        let params = Text::of(params);
+        Wait::on(None, async move {
+            let started = self.inner.caller.notify(method, params?.all())?;
+            self.exchange(started, Some(DEFAULT_CALL_TIMEOUT)).await?;
+            Ok(())
+        })
     }
 
-    /// Sends several calls and notifications as one message, and waits at most 30 s for all their
-    /// outcomes. `build` gives back the handles by which the outcomes are fetched.
+    /// Sends several calls and notifications as one message. `build` gives back the handles by
+    /// which the outcomes are fetched.
     ///
     /// ```no_run
-    /// # async fn example(client: antiphon_net::http::Client) -> Result<(), antiphon_net::http::HttpCallError> {
+    /// # async fn example(client: antiphon_net::http::HttpClient) -> Result<(), antiphon_net::CallError> {
     /// let ((sum, name), mut outcomes) = client.batch(|batch| {
     ///     batch.notify("log", &["adding"])?;
     ///     Ok((batch.call::<i64>("add", &(1, 2))?, batch.call::<String>("name", ())?))
@@ -180,30 +165,11 @@ impl Client {
     /// let name = outcomes.fetch(name);
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    /// [`CallError::Rejected`] if `build` was refused; otherwise what was wrong with the
-    /// transport. How each call ended is told by the [`Collector`].
-    pub async fn batch<H>(
+    pub fn batch<H>(
         &self,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
-    ) -> Result<(H, Collector), HttpCallError> {
-        self.batch_timeout(Some(DEFAULT_CALL_TIMEOUT), build).await
-    }
-
-    /// Sends a batch with another timeout; `None` waits for ever.
-    ///
-    /// # Errors
-    /// As [`batch`](Self::batch).
-    pub async fn batch_timeout<H>(
-        &self,
-        timeout: Option<Duration>,
-        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
-    ) -> Result<(H, Collector), HttpCallError> {
-        let send = self.sender()?;
-        let (handles, started) = self.inner.caller.batch(build)?;
-        let outcomes = self.exchange(send, started, timeout).await?;
-        Ok((handles, outcomes))
+    ) -> BatchCall<'_, H, Self> {
+        BatchCall::new(self, build)
     }
 
     /// Lets no further call begin: every one ends as [`HttpError::Closed`]. Those under way come
@@ -233,10 +199,10 @@ impl Client {
 
     async fn exchange(
         &self,
-        send: Arc<dyn HttpSend>,
         mut started: Started,
         timeout: Option<Duration>,
     ) -> Result<Collector, HttpError> {
+        let send = self.sender()?;
         let runtime = &*self.inner.runtime;
         let due = super::io::after(runtime.now(), timeout);
         let exchanged = async {
@@ -254,7 +220,30 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
+impl MakeCall for HttpClient {
+    fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
+        Begun::Other(Box::pin(async move {
+            let params = call.params?;
+            let (name, started) = self.inner.caller.call(call.method, params.all())?;
+            let mut outcomes = self.exchange(started, call.timeout).await?;
+            // The exchange has settled every call it began.
+            outcomes.take(name).ok_or(CallError::Missing)
+        }))
+    }
+
+    fn begin_batch(
+        &self,
+        batch: BatchBuilder,
+        timeout: Option<Duration>,
+    ) -> Begun<'_, PendingBatch, Collector> {
+        Begun::Other(Box::pin(async move {
+            let started = self.inner.caller.batch(&batch)?;
+            Ok(self.exchange(started, timeout).await?)
+        }))
+    }
+}
+
+impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.caller.fmt(f)
     }

@@ -1,7 +1,7 @@
 //! Clients and endpoints on the runtime of the calling task.
 
 use super::caller::HttpClientConfig;
-use super::client::Client;
+use super::client::HttpClient;
 use super::endpoint::Endpoint;
 use super::error::HttpError;
 use super::options::HttpConfig;
@@ -24,18 +24,17 @@ pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpo
 ///
 /// ```
 /// use antiphon::Config;
-/// use antiphon_net::{Peer, Request, Responder, Service, TcpServer, http};
+/// use antiphon::OwnedError;
+/// use antiphon_net::{Answer, Peer, Request, Service, TcpServer, http};
 ///
 /// struct Ping;
 ///
 /// impl Service for Ping {
-///     async fn request(&self, _: &Peer, request: Request, reply: Responder) {
-///         let answered = match request.method() {
-///             "ping" => reply.ok(&"pong"),
-///             other => reply.unknown_method(other),
-///         };
-///         // A connection that has closed meanwhile takes no answer.
-///         drop(answered);
+///     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+///         match request.method() {
+///             "ping" => Ok("pong".into()),
+///             _ => Err(request.unknown_method()),
+///         }
 ///     }
 /// }
 ///
@@ -53,17 +52,17 @@ pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpo
 ///
 /// # Errors
 /// [`HttpError::Url`] for a URL that cannot be used. For `https://` use
-/// [`Client::new`] with something that connects with TLS, or
+/// [`HttpClient::new`] with something that connects with TLS, or
 /// `connect_tls` (feature `tls`).
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<Client, HttpError> {
+pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpClient, HttpError> {
     let connect = |server: &HttpUrl| -> Connecting {
         let address = (server.host().to_string(), server.port());
         Box::pin(async { Link::tcp(address).await })
     };
-    Client::dial(url, options, HttpScheme::Http, connect, current())
+    HttpClient::dial(url, options, HttpScheme::Http, connect, current())
 }
 
 /// A client with TLS as `config` says, for a `url` that begins with `https://`.
@@ -78,11 +77,11 @@ pub fn connect_tls(
     url: &str,
     options: impl Into<HttpClientConfig>,
     config: std::sync::Arc<crate::tls::rustls::ClientConfig>,
-) -> Result<Client, HttpError> {
+) -> Result<HttpClient, HttpError> {
     let connect = move |server: &HttpUrl| -> Connecting {
         let (host, port) = (server.host().to_string(), server.port());
         let config = std::sync::Arc::clone(&config);
         Box::pin(async move { crate::tls::connect((&*host, port), &host, config).await })
     };
-    Client::dial(url, options, HttpScheme::Https, connect, current())
+    HttpClient::dial(url, options, HttpScheme::Https, connect, current())
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use antiphon::Input;
-use antiphon::http::{Answer, Fields, RequestHead, Verdict};
+use antiphon::http::{Fields, HttpAnswer, RequestHead, Verdict};
 use antiphon::session::Report;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -76,7 +76,7 @@ impl<S: Service> Endpoint<S> {
     }
 
     /// Answers a POST that another server has read: see [`answer_request`](Self::answer_request).
-    pub async fn answer(&self, context: Context, body: &[u8]) -> Answer {
+    pub async fn answer(&self, context: Context, body: &[u8]) -> HttpAnswer {
         self.answer_request("POST", context, body).await
     }
 
@@ -86,7 +86,7 @@ impl<S: Service> Endpoint<S> {
     /// would pass for a program; without a target, the paths of the rules are not asked. Route
     /// every method here: a browser sends OPTIONS before it sends what a page of an allowed origin
     /// wants to say. Dropping the future cancels the handlers.
-    pub async fn answer_request(&self, method: &str, context: Context, body: &[u8]) -> Answer {
+    pub async fn answer_request(&self, method: &str, context: Context, body: &[u8]) -> HttpAnswer {
         let seen = context.clone();
         let mut fields = Fields::new();
         for (name, value) in seen.headers.iter() {
@@ -122,7 +122,7 @@ impl<S: Service> Endpoint<S> {
         head: &RequestHead<'_>,
         context: Context,
         body: Body<B>,
-    ) -> Answer {
+    ) -> HttpAnswer {
         let rules = &self.options().rules;
         let input = match &body {
             Body::Whole(body) => Input::message(body.as_ref()),
@@ -236,7 +236,7 @@ async fn read(mut body: Incoming, max_bytes: usize) -> Body<Vec<u8>> {
     Body::Whole(whole)
 }
 
-pub(super) fn response(answer: Answer) -> Response<Full<Bytes>> {
+pub(super) fn response(answer: HttpAnswer) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(answer.body)));
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

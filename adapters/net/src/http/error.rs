@@ -3,11 +3,9 @@
 use std::fmt;
 use std::io;
 
-use antiphon::SendError;
 use antiphon::http::ReplyError;
 
 use super::reply::HttpReply;
-use crate::call::CallError;
 
 /// A failure of the transport. What the peer answered is a [`CallError`].
 #[derive(Debug)]
@@ -99,70 +97,5 @@ impl std::error::Error for HttpError {
             Self::Connect(error) | Self::Unsent(error) | Self::Lost(error) => Some(error),
             _ => None,
         }
-    }
-}
-
-/// How a call over HTTP ended without a result.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum HttpCallError {
-    /// The peer answered with an error, or its answer is not what it should be; or the call was
-    /// refused here.
-    Call(CallError),
-    /// The transport failed.
-    Http(HttpError),
-}
-
-impl HttpCallError {
-    /// The error object that the peer answered with.
-    pub fn remote(&self) -> Option<antiphon::ErrorObject<'_>> {
-        match self {
-            Self::Call(CallError::Remote(error)) => Some(error.as_error()),
-            _ => None,
-        }
-    }
-
-    /// The status and headers of the reply, where that was what was wrong.
-    pub fn reply(&self) -> Option<&HttpReply> {
-        match self {
-            Self::Http(error) => error.reply(),
-            Self::Call(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for HttpCallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Call(error) => error.fmt(f),
-            Self::Http(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for HttpCallError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(match self {
-            Self::Call(error) => error,
-            Self::Http(error) => error,
-        })
-    }
-}
-
-impl From<CallError> for HttpCallError {
-    fn from(error: CallError) -> Self {
-        Self::Call(error)
-    }
-}
-
-impl From<SendError> for HttpCallError {
-    fn from(error: SendError) -> Self {
-        Self::Call(CallError::Rejected(error))
-    }
-}
-
-impl From<HttpError> for HttpCallError {
-    fn from(error: HttpError) -> Self {
-        Self::Http(error)
     }
 }

@@ -10,31 +10,31 @@ mod client;
 mod connect;
 mod connections;
 mod endpoint;
-mod error;
+pub(crate) mod error;
 mod exchange;
 mod io;
 mod line;
 mod mock;
 mod options;
 mod phases;
-mod reply;
+pub(crate) mod reply;
 mod send;
 mod server;
 mod url;
 mod words;
 
-pub use antiphon::http::{Answer, Cors, HttpRules, RequestHead, StatusScope, Statuses};
+pub use antiphon::http::{Cors, HttpAnswer, HttpRules, RequestHead, StatusScope, Statuses};
 pub use antiphon::http::{MAX_REDIRECTS, MEDIA_TYPE, ReplyError, Verdict};
 pub use caller::{HttpCaller, HttpClientConfig, HttpRequest, HttpResponse};
-pub use caller::{OnReply, Started, result_of};
-pub use client::Client;
+pub use caller::{OnReply, Started};
+pub use client::HttpClient;
 #[cfg(all(feature = "tls", any(feature = "tokio", feature = "async-io")))]
 pub use connect::connect_tls;
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use connect::{connect, endpoint};
 pub use connections::Connections;
 pub use endpoint::Endpoint;
-pub use error::{HttpCallError, HttpError};
+pub use error::HttpError;
 pub use mock::HttpMock;
 pub use options::HttpConfig;
 pub use reply::HttpReply;

@@ -1,14 +1,16 @@
 //! What waits for the service and for the transport is bounded, and what is beyond is told.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, mpsc};
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::session::Report;
 use antiphon::{CancelStyle, Config, SendError};
 
-use antiphon_net::{CallError, ConnectionConfig, Next, Pool, WhenFull, Work, block_on};
+use antiphon_net::{ConnectionConfig, Next, Pool, WhenFull, Work, block_on};
 
 use super::support::{LONG, Side, request};
 
@@ -134,12 +136,15 @@ fn whoever_waits_for_room_waits_until_the_deadline() {
     let peer = side.peer();
     thread::spawn(move || {
         let refused = peer.try_notify("n", ());
-        let batch = peer.start_batch(Some(Duration::ZERO), |batch| batch.notify("n", ()));
+        let batch = peer
+            .batch(|batch| batch.notify("n", ()))
+            .timeout(Duration::ZERO)
+            .start();
         done.send((refused, block_on(batch).map(drop))).unwrap();
     });
     let (refused, batch) = is_done.recv_timeout(LONG).expect("an end");
     assert_eq!(refused, Err(SendError::Full));
-    assert!(matches!(batch, Err(CallError::Rejected(SendError::Full))));
+    assert!(matches!(batch, Err(SendError::Full)));
 }
 
 // SEC-10
@@ -191,7 +196,7 @@ fn what_is_due_ends_only_in_a_turn_that_has_read_all() {
     let side = Side::default();
     let due = antiphon::Instant::from_millis(50);
     let span = due.saturating_since(antiphon::Instant::ZERO);
-    let _call = block_on(side.peer().start_call("m", (), Some(span))).unwrap();
+    let _call = block_on(side.peer().call("m", ()).timeout(span).start()).unwrap();
     side.written();
     side.pass(60);
     assert!(matches!(side.step(false), Next::Sleep { wake_at, .. } if wake_at == due));
@@ -263,7 +268,11 @@ fn wakers_of_those_that_watch_for_a_cancel_are_not_kept_for_ever() {
     // One task that looks again and again.
     let waker = Waker::from(Arc::clone(&counted));
     for _ in 0..1000 {
-        assert!(reply.poll_cancelled(&waker).is_pending());
+        assert!(
+            pin!(reply.cancellation())
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
     }
     drop(waker);
     assert_eq!(Arc::strong_count(&counted), 2);
@@ -277,7 +286,11 @@ fn wakers_of_those_that_watch_for_a_cancel_are_not_kept_for_ever() {
         let (_, reply) = side.request();
         let counted = Arc::new(Counted);
         let waker = Waker::from(Arc::clone(&counted));
-        assert!(reply.poll_cancelled(&waker).is_pending());
+        assert!(
+            pin!(reply.cancellation())
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
         wakers.push(counted);
         reply.ok(&id).unwrap();
         side.written();

@@ -45,14 +45,14 @@ impl Side {
     }
 
     pub(crate) fn call(&self, method: &str) -> PendingCall {
-        block_on(self.peer().start_call(method, (), None)).unwrap()
+        block_on(self.peer().call(method, ()).no_timeout().start()).unwrap()
     }
 
-    pub(crate) fn batch<H>(
+    pub(crate) fn batch<H: Send>(
         &self,
         build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
     ) -> (H, PendingBatch) {
-        block_on(self.peer().start_batch(None, build)).unwrap()
+        block_on(self.peer().batch(build).no_timeout().start()).unwrap()
     }
 
     /// Takes a line in, whole.
@@ -133,7 +133,11 @@ impl Side {
 
     pub(crate) fn request(&self) -> (Request, Responder) {
         match self.work() {
-            Some(Work::Request(message, ticket)) => Request::new(&self.session, message, ticket),
+            Some(Work::Request(message, ticket)) => {
+                let mut request = Request::new(&self.session, message, ticket);
+                let reply = request.defer();
+                (request, reply)
+            }
             other => panic!("no request but {other:?}"),
         }
     }

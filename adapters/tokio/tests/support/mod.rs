@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use antiphon::{Closed, ErrorObject};
 use antiphon_net::{Duplex, Io, Link, Listen, Server, duplex};
-use antiphon_tokio::{Peer, Request, Responder, Running, Service, Tokio, cancelled};
+use antiphon_tokio::{Answer, OwnedError, Peer, Request, Running, Service, Tokio};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Connections that are made by hand.
@@ -212,16 +212,17 @@ impl Drop for GivenUp {
 }
 
 impl Service for Echo {
-    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         let answered = match request.method() {
-            "echo" => match request.params() {
+            "echo" => match request.raw_params() {
                 Some(params) => reply.ok(params),
                 None => reply.ok("nothing"),
             },
             "wait" => {
                 let _given_up = GivenUp(self.clone());
                 self.tell("waiting");
-                cancelled(&reply).await;
+                reply.cancellation().await;
                 reply.cancelled()
             }
             "push" => {
@@ -247,6 +248,7 @@ impl Service for Echo {
         if let Err(error) = answered {
             self.tell(format!("not sent: {error}"));
         }
+        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &Peer, notification: antiphon::OwnedNotification) {

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use antiphon::{CloseReason, Config, ErrorObject, Json, OwnedJson, OwnedNotification};
 use antiphon_blocking::{
-    DEFAULT_CALL_TIMEOUT, Link, Peer, Report, Request, Responder, Service, serve,
+    Answer, DEFAULT_CALL_TIMEOUT, Link, OwnedError, Peer, Report, Request, Responder, Service,
+    serve,
 };
 use antiphon_peer::log::write_line;
 use serde::{Deserialize, Serialize};
@@ -61,13 +62,15 @@ struct Server {
 }
 
 impl Service for Server {
-    fn request(&mut self, _: &Peer, request: Request, reply: Responder) {
+    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         if let Err(error) = self.answer(&request, reply) {
             write_line(format_args!(
                 "lsp: {} was not answered: {error}",
                 request.method()
             ));
         }
+        Ok(Answer::deferred())
     }
 
     fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
@@ -106,7 +109,7 @@ impl Service for Server {
 
 impl Server {
     fn answer(&mut self, request: &Request, reply: Responder) -> Result<(), antiphon::SendError> {
-        let params = request.params();
+        let params = request.raw_params();
         if self.was_shut_down.load(Ordering::SeqCst) {
             return reply.err(&ErrorObject::invalid_request());
         }
@@ -152,18 +155,17 @@ impl Server {
         let params = OwnedJson::parse(r#"{"items":[{"section":"antiphon"}]}"#.to_owned());
         let Ok(params) = params else { return };
         let teller = peer.clone();
-        let called = peer.call_then(
-            "workspace/configuration",
-            params.as_json(),
-            Some(DEFAULT_CALL_TIMEOUT),
-            move |outcome| {
+        let called = peer
+            .call("workspace/configuration", params.as_json())
+            .timeout(DEFAULT_CALL_TIMEOUT)
+            .then(move |outcome| {
                 let message = match outcome {
                     antiphon::OwnedOutcome::Ok(result) => format!("configuration: {result}"),
                     other => format!("no configuration: {other}"),
                 };
                 log(&teller, &message);
-            },
-        );
+            })
+            .wait();
         if let Err(error) = called {
             write_line(format_args!(
                 "lsp: the configuration cannot be asked for: {error}"
@@ -202,7 +204,10 @@ impl Server {
 /// Sends the diagnostics of a document.
 fn publish(peer: &Peer, uri: &str, diagnostics: &[Diagnostic]) {
     let params = Publish { uri, diagnostics };
-    if let Err(error) = peer.notify("textDocument/publishDiagnostics", &params) {
+    if let Err(error) = peer
+        .notify("textDocument/publishDiagnostics", &params)
+        .wait()
+    {
         write_line(format_args!("lsp: diagnostics were not sent: {error}"));
     }
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 use antiphon::{
     Config, ErrorObject, Json, JsonKind, McpRevision, OwnedJson, OwnedOutcome, SendError, codes,
 };
-use antiphon_blocking::{Link, Peer, Report, Request, Responder, Service, serve};
+use antiphon_blocking::{
+    Answer, Link, OwnedError, Peer, Report, Request, Responder, Service, serve,
+};
 use antiphon_peer::log::write_line;
 use serde::{Deserialize, Serialize};
 
@@ -70,13 +72,15 @@ struct Server {
 }
 
 impl Service for Server {
-    fn request(&mut self, peer: &Peer, request: Request, reply: Responder) {
+    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         if let Err(error) = self.answer(peer, &request, reply) {
             write_line(format_args!(
                 "mcp: {} was not answered: {error}",
                 request.method()
             ));
         }
+        Ok(Answer::deferred())
     }
 
     fn report(&mut self, _: &Peer, report: Report) {
@@ -87,7 +91,7 @@ impl Service for Server {
 impl Server {
     fn answer(&self, peer: &Peer, request: &Request, reply: Responder) -> Result<(), SendError> {
         match request.method() {
-            "initialize" => self.initialize(request.params(), reply),
+            "initialize" => self.initialize(request.raw_params(), reply),
             "ping" => reply.ok(&Empty {}),
             "tools/list" => match OwnedJson::parse(TOOLS.to_owned()) {
                 Ok(tools) => reply.ok(tools.as_json()),
@@ -132,7 +136,7 @@ impl Server {
     }
 
     fn call_tool(&self, peer: &Peer, request: &Request, reply: Responder) -> Result<(), SendError> {
-        let Some(params) = request.params() else {
+        let Some(params) = request.raw_params() else {
             return reply.err(&ErrorObject::invalid_params());
         };
         let name = params.get("name").and_then(Json::as_string);
@@ -191,15 +195,19 @@ impl Server {
             return answer_failure(reply, "the client cannot be asked anything");
         };
         let params = params.as_ref().map(OwnedJson::as_json);
-        let called = peer.call_then(method, params, Some(ASK_TIMEOUT), |outcome| {
-            let answered = match outcome {
-                OwnedOutcome::Ok(result) => answer_text(reply, result.as_str()),
-                OwnedOutcome::Err(error) => answer_failure(reply, &error.to_string()),
-                other => answer_failure(reply, &other.to_string()),
-            };
-            // A connection that has closed in the meantime awaits no answer.
-            drop(answered);
-        });
+        let called = peer
+            .call(method, params)
+            .timeout(ASK_TIMEOUT)
+            .then(|outcome| {
+                let answered = match outcome {
+                    OwnedOutcome::Ok(result) => answer_text(reply, result.as_str()),
+                    OwnedOutcome::Err(error) => answer_failure(reply, &error.to_string()),
+                    other => answer_failure(reply, &other.to_string()),
+                };
+                // A connection that has closed in the meantime awaits no answer.
+                drop(answered);
+            })
+            .wait();
         called.map(drop).map_err(|refused| refused.error)
     }
 
@@ -231,13 +239,16 @@ fn run_progress(
                     progress: step,
                     total: wanted.steps,
                 };
-                if let Err(error) = peer.notify("notifications/progress", &report) {
+                if let Err(error) = peer.notify("notifications/progress", &report).wait() {
                     write_line(format_args!("mcp: progress was not sent: {error}"));
                 }
             }
             // Behind the report: the TypeScript SDK loses progress that comes in one read with
             // the result, for it forgets the token at once and reads progress a moment later.
-            if reply.wait_cancelled(Duration::from_millis(wanted.delay_ms)) {
+            if reply
+                .cancellation()
+                .wait(Duration::from_millis(wanted.delay_ms))
+            {
                 // The dialect wants no answer; this lets the request go.
                 drop(reply.cancelled());
                 return;

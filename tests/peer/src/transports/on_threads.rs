@@ -2,7 +2,7 @@
 
 use std::io;
 
-use antiphon_blocking::http::{Client, HttpConfig};
+use antiphon_blocking::http::{HttpClient, HttpConfig};
 use antiphon_blocking::websocket::{self, WebSocketConfig};
 use antiphon_blocking::{Link, TcpServer, connect, http, tls};
 
@@ -90,7 +90,7 @@ pub(super) fn reach(
     Ok(Box::new(connect(link, options, desk)?))
 }
 
-fn reach_http(web: &Web, tls: &Tls, options: &ConnectionConfig) -> io::Result<Client> {
+fn reach_http(web: &Web, tls: &Tls, options: &ConnectionConfig) -> io::Result<HttpClient> {
     let options = http_client(options);
     if !web.is_tls {
         return http::connect(&web.url(), options).map_err(web_error);

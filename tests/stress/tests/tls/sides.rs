@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon::Config;
+use antiphon::OwnedError;
 use antiphon_async_std::{Executor, Futures};
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
 use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{CallError, ConnectionConfig, Context, Peer, Request, Responder, Service};
+use antiphon_net::{
+    Answer, CallError, ConnectionConfig, Context, Peer, Request, Responder, Service,
+};
 use antiphon_stress::LONG;
 
 /// An adapter under test.
@@ -44,7 +47,7 @@ struct Answers;
 
 fn answer(context: &Context, request: &Request, reply: Responder) {
     let answered = match request.method() {
-        "echo" => reply.ok(request.params()),
+        "echo" => reply.ok(request.raw_params()),
         "who" => reply.ok(&context.client_certificate),
         other => reply.unknown_method(other),
     };
@@ -53,14 +56,22 @@ fn answer(context: &Context, request: &Request, reply: Responder) {
 }
 
 impl Service for Answers {
-    async fn request(&self, peer: &Peer, request: Request, reply: Responder) {
+    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         answer(peer.context(), &request, reply);
+        Ok(Answer::deferred())
     }
 }
 
 impl antiphon_blocking::Service for Answers {
-    fn request(&mut self, peer: &antiphon_blocking::Peer, request: Request, reply: Responder) {
+    fn request(
+        &mut self,
+        peer: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        let reply = request.defer();
         answer(peer.context(), &request, reply);
+        Ok(Answer::deferred())
     }
 }
 

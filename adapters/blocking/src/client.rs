@@ -1,0 +1,39 @@
+//! A client that makes its connections anew when they are lost, on threads.
+
+use std::io;
+use std::sync::Arc;
+
+use antiphon_net::{
+    ConnectionConfig, Driven, Making, ReconnectConfig, ReconnectingClient, Roster, Threads,
+};
+
+use crate::driver::drive;
+use crate::service::Service;
+use crate::transport::link::Link;
+
+/// A client that keeps connections to one server, and makes them anew when they are lost. `connect`
+/// makes one, on a thread of its own; every connection gets a service from `make`.
+///
+/// # Errors
+/// The strategy of `client` makes no sense.
+pub fn reconnect<S: Service>(
+    connect: impl Fn() -> io::Result<Link> + Send + Sync + 'static,
+    client: ReconnectConfig,
+    options: impl Into<ConnectionConfig>,
+    make: impl Fn() -> S + Send + Sync + 'static,
+) -> io::Result<ReconnectingClient> {
+    let (options, parts) = (options.into(), Arc::new((connect, make)));
+    let make = move |roster: Arc<Roster>| -> Making {
+        let (parts, options) = (Arc::clone(&parts), options.clone());
+        Box::pin(async move {
+            let (connect, make) = &*parts;
+            let mut link = connect()?;
+            link.context.connection = roster.next_number();
+            let (peer, driver) = drive(link, options, make());
+            let driver: Driven = Box::pin(driver);
+            Ok((peer, driver))
+        })
+    };
+    let client = ReconnectingClient::start_with(make, client, &Threads::shared());
+    client.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+}

@@ -1,0 +1,29 @@
+//! Messages that a program pulls, on threads.
+
+use antiphon_blocking::{Closed, Config, InboxEvent, Link, connect, inbox};
+
+// USE-19
+#[test]
+fn messages_are_received_in_order_and_the_end_comes_last() {
+    let (near, far) = Link::pair();
+    let near = connect(near, Config::new(), ()).unwrap();
+    let (_far, mut inbox) = inbox(far, Config::new()).unwrap();
+    let asked = near.call("ask", &[1]).start().wait().unwrap();
+    near.notify("tell", ()).wait().unwrap();
+    let Some(InboxEvent::Request(request)) = inbox.recv().wait() else {
+        panic!("a request is next");
+    };
+    assert_eq!(request.params::<[u8; 1]>().unwrap(), [1]);
+    let Some(InboxEvent::Notification(notification)) = inbox.recv().wait() else {
+        panic!("a notification is next");
+    };
+    assert_eq!(notification.method(), "tell");
+    assert!(inbox.try_recv().is_none());
+    request.answer(Ok("yes".into())).unwrap();
+    assert_eq!(asked.wait::<String>().unwrap(), "yes");
+    drop(near);
+    let Some(InboxEvent::Closed(Closed::EndOfInput)) = inbox.recv().wait() else {
+        panic!("the end is next");
+    };
+    assert!(inbox.recv().wait().is_none());
+}

@@ -1,0 +1,217 @@
+//! How calls end without a result: every way is told from every other.
+
+use std::fmt;
+use std::io;
+
+use antiphon::session::Fault;
+use antiphon::{
+    DecodeError, ErrorObject, OwnedError, OwnedInvalid, OwnedJson, OwnedOutcome, SendError,
+};
+use serde::de::DeserializeOwned;
+
+use crate::fault::to_error;
+#[cfg(feature = "http")]
+use crate::http::error::HttpError;
+#[cfg(feature = "http")]
+use crate::http::reply::HttpReply;
+use crate::session::Then;
+
+/// How a call ended without a result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The peer answered with an error object; [`OwnedError::as_error`] tells its kind.
+    Remote(OwnedError),
+    /// There was no answer in time. The peer may still be working.
+    TimedOut,
+    /// The connection ended first. The peer may or may not have acted.
+    Closed,
+    /// No byte of the call left this side: repeating it is safe.
+    Unsent,
+    /// The peer left this call out of its answer.
+    Missing,
+    /// The peer's answer breaks the rules. It holds the first bytes of what the peer said.
+    Invalid(OwnedInvalid),
+    /// The result is not of the type asked for.
+    Decode(DecodeError),
+    /// The call was refused here: a limit, a closed connection, params without a JSON form.
+    Rejected(SendError),
+    /// A client that keeps its connections has none, and none opened while the call waited. No byte
+    /// of the call left this side.
+    NoConnection(NoConnection),
+    /// The exchange over HTTP failed.
+    #[cfg(feature = "http")]
+    Http(HttpError),
+}
+
+impl CallError {
+    /// Gives the result, or how the call ended instead.
+    ///
+    /// # Errors
+    /// How the call ended instead.
+    pub fn of(outcome: OwnedOutcome) -> Result<OwnedJson, Self> {
+        match outcome {
+            OwnedOutcome::Ok(result) => Ok(result),
+            other => Err(Self::instead(other)),
+        }
+    }
+
+    /// Decodes a result, or gives how the call ended instead. Reads the result where it lies, for
+    /// to move it costs as much as to read it.
+    ///
+    /// # Errors
+    /// How the call ended instead, or [`Decode`](Self::Decode).
+    #[inline]
+    pub fn decoded<R: DeserializeOwned>(outcome: OwnedOutcome) -> Result<R, Self> {
+        match &outcome {
+            OwnedOutcome::Ok(result) => result.as_json().decode().map_err(Self::Decode),
+            _ => Err(Self::instead(outcome)),
+        }
+    }
+
+    /// Gives the error that stands for an outcome that is no result.
+    #[cold]
+    fn instead(outcome: OwnedOutcome) -> Self {
+        match outcome {
+            OwnedOutcome::Err(error) => Self::Remote(error),
+            OwnedOutcome::Invalid(invalid) => Self::Invalid(invalid),
+            OwnedOutcome::TimedOut => Self::TimedOut,
+            OwnedOutcome::Missing => Self::Missing,
+            OwnedOutcome::Unsent => Self::Unsent,
+            // A later core may add other outcomes; they are ends without an answer, too.
+            _ => Self::Closed,
+        }
+    }
+
+    /// The error object that the peer answered with.
+    pub fn remote(&self) -> Option<ErrorObject<'_>> {
+        match self {
+            Self::Remote(error) => Some(error.as_error()),
+            _ => None,
+        }
+    }
+
+    /// The status and headers of an HTTP reply, where that was what was wrong.
+    #[cfg(feature = "http")]
+    pub fn reply(&self) -> Option<&HttpReply> {
+        match self {
+            Self::Http(error) => error.reply(),
+            _ => None,
+        }
+    }
+
+    /// Whether there is no connection any more.
+    pub fn is_closed(&self) -> bool {
+        matches!(
+            self,
+            Self::Closed | Self::Unsent | Self::Rejected(SendError::Closed) | Self::NoConnection(_)
+        )
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Remote(error) => error.fmt(f),
+            Self::TimedOut => f.write_str("there was no answer in time"),
+            Self::Closed => f.write_str("the connection ended before the answer came"),
+            Self::Unsent => f.write_str("the connection ended before the call was sent"),
+            Self::Missing => f.write_str("the peer left the call out of its answer"),
+            Self::Invalid(invalid) => write!(f, "the answer is not valid: {invalid}"),
+            Self::Decode(error) => write!(f, "the result is not what was expected: {error}"),
+            Self::Rejected(error) => error.fmt(f),
+            Self::NoConnection(error) => error.fmt(f),
+            #[cfg(feature = "http")]
+            Self::Http(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            // Its text is this one's already.
+            Self::NoConnection(error) => error.source(),
+            #[cfg(feature = "http")]
+            Self::Http(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "http")]
+impl From<HttpError> for CallError {
+    fn from(error: HttpError) -> Self {
+        Self::Http(error)
+    }
+}
+
+impl From<SendError> for CallError {
+    fn from(error: SendError) -> Self {
+        Self::Rejected(error)
+    }
+}
+
+/// A call that was refused, with what was to run at its end.
+pub struct CallRefused {
+    /// Why it was refused.
+    pub error: SendError,
+    /// The function that was handed over, not run.
+    pub then: Then,
+}
+
+impl fmt::Debug for CallRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CallRefused({:?})", self.error)
+    }
+}
+
+impl fmt::Display for CallRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for CallRefused {}
+
+/// No connection is open, and a call or a caller of `wait_open` has waited in vain. Nothing of a
+/// call has left this side.
+#[derive(Clone, Debug)]
+pub struct NoConnection {
+    pub(crate) is_final: bool,
+    pub(crate) last_error: Option<Fault>,
+}
+
+impl NoConnection {
+    /// Whether no attempt will follow: the strategy has given up. If not, the time to wait was
+    /// over.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    /// Why the last connection, or the last attempt at one, failed. None while the first attempt is
+    /// still under way. For a refused WebSocket handshake the text names the HTTP status.
+    pub fn last_error(&self) -> Option<io::Error> {
+        self.last_error.as_ref().map(to_error)
+    }
+}
+
+impl fmt::Display for NoConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.is_final {
+            true => "there is no connection, and no further attempt at one",
+            false => "no connection was open in time",
+        })?;
+        match &self.last_error {
+            Some(error) => write!(f, "; the last error: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Its source is the last error.
+impl std::error::Error for NoConnection {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.last_error.as_ref().map(|error| error.as_error() as _)
+    }
+}

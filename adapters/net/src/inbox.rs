@@ -1,0 +1,182 @@
+//! A connection whose messages are pulled, for a main loop of the program's own.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use antiphon::session::Report;
+use antiphon::{Closed, OwnedError, OwnedNotification};
+use async_channel::{Receiver, Sender, bounded};
+use futures_util::FutureExt;
+
+use crate::answer::Answer;
+use crate::peer::Peer;
+use crate::request::Request;
+use crate::service::Service;
+use crate::wait::Wait;
+
+/// How many reports wait until they are received. Beyond that they are counted.
+const MAX_REPORTS: usize = 64;
+
+/// What an [`Inbox`] gives.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum InboxEvent {
+    /// The peer asks something: [`answer`](Request::answer) it, now or later, here or elsewhere.
+    Request(Request),
+    /// The peer tells something.
+    Notification(OwnedNotification),
+    /// Something went wrong that the peer was not, or not fully, told.
+    Report(Report),
+    /// The connection is over. The last event.
+    Closed(Closed),
+}
+
+/// The messages of a connection, in the order in which they came in. What has not been received
+/// waits in the connection, within its limits.
+#[must_use = "what the peer says waits here"]
+pub struct Inbox {
+    messages: Receiver<InboxEvent>,
+    reports: Receiver<Report>,
+    end: Arc<End>,
+    is_over: bool,
+}
+
+/// How the connection ended, and how many reports nobody received.
+#[derive(Default)]
+struct End {
+    why: OnceLock<Closed>,
+    unreceived: AtomicU64,
+}
+
+impl Inbox {
+    /// Makes an inbox, and the service that fills it.
+    pub fn new() -> (ToInbox, Self) {
+        let (told, messages) = bounded(1);
+        let (reported, reports) = bounded(MAX_REPORTS);
+        let end = Arc::<End>::default();
+        let inbox = Self {
+            messages,
+            reports,
+            end: Arc::clone(&end),
+            is_over: false,
+        };
+        (
+            ToInbox {
+                told,
+                reported,
+                end,
+            },
+            inbox,
+        )
+    }
+
+    /// Waits for the next event. `None` after [`InboxEvent::Closed`].
+    pub fn recv(&mut self) -> Wait<'_, Option<InboxEvent>> {
+        Wait::on(None, async move {
+            if self.is_over {
+                return None;
+            }
+            let mut report = pin!(self.reports.recv().fuse());
+            let mut message = pin!(self.messages.recv());
+            let next = poll_fn(|cx| {
+                // Both are closed together, and what waits in them is received before that.
+                if let Poll::Ready(Ok(report)) = report.as_mut().poll(cx) {
+                    return Poll::Ready(Some(InboxEvent::Report(report)));
+                }
+                message.as_mut().poll(cx).map(Result::ok)
+            });
+            Some(match next.await {
+                Some(event) => event,
+                None => self.end(),
+            })
+        })
+    }
+
+    /// The next event, if there is one now.
+    pub fn try_recv(&mut self) -> Option<InboxEvent> {
+        if let Ok(report) = self.reports.try_recv() {
+            return Some(InboxEvent::Report(report));
+        }
+        match self.messages.try_recv() {
+            Ok(event) => Some(event),
+            Err(error) => (error.is_closed() && !self.is_over).then(|| self.end()),
+        }
+    }
+
+    /// The event that the connection is over, after one that counts the reports nobody received.
+    fn end(&mut self) -> InboxEvent {
+        let messages = self.end.unreceived.swap(0, Ordering::Relaxed);
+        if messages > 0 {
+            return InboxEvent::Report(Report::Dropped { messages });
+        }
+        self.is_over = true;
+        InboxEvent::Closed(self.end.why.get().cloned().unwrap_or(Closed::EndOfInput))
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
+}
+
+/// The service that fills an [`Inbox`]. A message is done with when it has been received, so one
+/// waits here at most, and the others in the connection.
+#[derive(Clone)]
+pub struct ToInbox {
+    told: Sender<InboxEvent>,
+    reported: Sender<Report>,
+    end: Arc<End>,
+}
+
+impl ToInbox {
+    /// Hands an event over, and waits until it is received.
+    pub async fn put(&self, event: InboxEvent) {
+        // An inbox that was dropped receives nothing: a request is answered by its drop.
+        let _ = self.told.send(event).await;
+    }
+
+    /// Hands a report over, or counts it if too many wait.
+    pub fn put_report(&self, report: Report) {
+        if self.reported.try_send(report).is_err() {
+            self.end.unreceived.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the inbox.
+    pub fn close(&self, why: Closed) {
+        // A connection ends once.
+        let _ = self.end.why.set(why);
+        self.told.close();
+        self.reported.close();
+    }
+}
+
+impl Service for ToInbox {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        self.put(InboxEvent::Request(request.detach())).await;
+        Ok(Answer::deferred())
+    }
+
+    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
+        self.put(InboxEvent::Notification(notification)).await;
+    }
+
+    fn report(&self, _: &Peer, report: Report) {
+        self.put_report(report);
+    }
+
+    fn closed(&self, _: &Peer, why: Closed) {
+        self.close(why);
+    }
+}
+
+impl fmt::Debug for ToInbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToInbox").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+//! Calls and batches that have been sent and wait for their answers.
+//!
+//! One that is dropped is given up. Who waits is told how it ended, even if the connection is
+//! dropped.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use antiphon::{CallId, Collector, OwnedOutcome, SendError};
+use serde::de::DeserializeOwned;
+
+use crate::call_error::CallError;
+use crate::runtime::threads::within;
+use crate::session::Session;
+use crate::slot::{CallSlot, Slot, give_back};
+
+/// A call that waits for its answer: a future of its outcome. Dropping it cancels the call.
+#[must_use = "dropping a pending call cancels it"]
+pub struct PendingCall {
+    session: Arc<Session>,
+    call: CallId,
+    /// `None` once the outcome has been given.
+    slot: Option<CallSlot>,
+}
+
+impl PendingCall {
+    pub(crate) fn new(session: Arc<Session>, call: CallId, slot: CallSlot) -> Self {
+        Self {
+            session,
+            call,
+            slot: Some(slot),
+        }
+    }
+
+    /// Names the call.
+    pub fn id(&self) -> CallId {
+        self.call
+    }
+
+    /// The connection that it goes over.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Whether the outcome has been given.
+    pub fn is_over(&self) -> bool {
+        self.slot.is_none()
+    }
+
+    /// Waits for the result.
+    ///
+    /// # Errors
+    /// How the call ended instead.
+    pub async fn result<R: DeserializeOwned>(self) -> Result<R, CallError> {
+        CallError::decoded(self.await)
+    }
+
+    /// Lets this thread wait for the result.
+    ///
+    /// # Errors
+    /// How the call ended instead.
+    pub fn wait<R: DeserializeOwned>(self) -> Result<R, CallError> {
+        CallError::decoded(self.wait_outcome())
+    }
+
+    /// Lets this thread wait for the end of the call, whatever it is.
+    pub fn wait_outcome(mut self) -> OwnedOutcome {
+        if self.is_over() {
+            return OwnedOutcome::Aborted;
+        }
+        let session = Arc::clone(&self.session);
+        session.wait_for(&mut self)
+    }
+
+    /// Lets this thread wait for the end of the call, at most `span`. It is given once.
+    pub fn poll_outcome(&mut self, span: Duration) -> Option<OwnedOutcome> {
+        if self.is_over() {
+            return None;
+        }
+        let session = Arc::clone(&self.session);
+        session.wait_for(within(span, self))
+    }
+
+    /// Moves the deadline to `timeout` from now, for a peer that reports progress.
+    ///
+    /// # Errors
+    /// [`SendError::NotOpen`] if the call has settled.
+    pub fn extend(&self, timeout: Option<Duration>) -> Result<(), SendError> {
+        self.session.extend(self.call, timeout)
+    }
+
+    /// Gives the call up and tells the peer, if the dialect does. The same as dropping it.
+    pub fn cancel(self) {}
+}
+
+/// The end of the call, whatever it is. It is given once.
+impl Future for PendingCall {
+    type Output = OwnedOutcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedOutcome> {
+        let Some(slot) = &self.slot else {
+            return Poll::Pending;
+        };
+        let outcome = ready!(slot.poll(cx.waker()));
+        if let Some(slot) = self.slot.take() {
+            give_back(slot);
+        }
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        if self.slot.is_some() {
+            self.session.cancel(self.call);
+        }
+    }
+}
+
+impl fmt::Debug for PendingCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PendingCall({})", self.call.number())
+    }
+}
+
+/// A batch that waits for its answers: a future of all outcomes. Dropping it cancels the calls that
+/// have none.
+#[must_use = "dropping a pending batch cancels its calls"]
+pub struct PendingBatch {
+    session: Arc<Session>,
+    calls: Arc<[CallId]>,
+    /// `None` once the outcomes have been given.
+    slot: Option<Arc<Slot<Collector>>>,
+}
+
+impl PendingBatch {
+    pub(crate) fn new(
+        session: Arc<Session>,
+        calls: Arc<[CallId]>,
+        slot: Arc<Slot<Collector>>,
+    ) -> Self {
+        Self {
+            session,
+            calls,
+            slot: Some(slot),
+        }
+    }
+}
+
+/// All outcomes. They are given once.
+impl Future for PendingBatch {
+    type Output = Collector;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Collector> {
+        let Some(slot) = &self.slot else {
+            return Poll::Pending;
+        };
+        let outcomes = ready!(slot.poll(cx.waker()));
+        self.slot = None;
+        Poll::Ready(outcomes)
+    }
+}
+
+impl Drop for PendingBatch {
+    fn drop(&mut self) {
+        if self.slot.is_some() {
+            for call in &*self.calls {
+                // One that has settled is not open any more.
+                self.session.cancel(*call);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for PendingBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingBatch")
+            .field("is_settled", &self.slot.is_none())
+            .finish_non_exhaustive()
+    }
+}

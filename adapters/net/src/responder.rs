@@ -1,0 +1,241 @@
+//! The right to answer a request later.
+//!
+//! Every request is answered exactly once, whatever the handler does. A responder that is dropped,
+//! in a panic or by an oversight, answers *internal error*; after the peer has given the request up
+//! it answers that, as the dialect says it.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use antiphon::session::{self, Ticket};
+use antiphon::{ErrorObject, OwnedError, OwnedOutcome, Payload, RequestKey, SendError};
+
+use crate::answer::Answer;
+use crate::cancellation::Cancellation;
+use crate::session::{Conn, Session};
+use crate::text::Text;
+
+/// The right and the duty to answer one request.
+///
+/// It can be sent to any thread, and be kept as long as the connection lives. Dropped, it answers
+/// *internal error*, or that the request was cancelled if the peer has given it up. After the
+/// connection has closed, answering does nothing and says so. Where the dialect is silent about
+/// cancelled requests, as MCP is, answering one does nothing and is no error.
+#[must_use = "dropping a responder answers an internal error"]
+pub struct Responder {
+    session: Arc<Session>,
+    key: RequestKey,
+    /// `None` once the request is answered.
+    ticket: Option<Ticket>,
+}
+
+impl Responder {
+    pub(crate) fn new(session: &Arc<Session>, ticket: Ticket) -> Self {
+        Self {
+            session: Arc::clone(session),
+            key: ticket.key(),
+            ticket: Some(ticket),
+        }
+    }
+
+    /// A responder for a request that another one answers.
+    pub(crate) fn spent(&self) -> Self {
+        Self {
+            session: Arc::clone(&self.session),
+            key: self.key,
+            ticket: None,
+        }
+    }
+
+    pub(crate) fn ticket(&self) -> Option<&Ticket> {
+        self.ticket.as_ref()
+    }
+
+    /// Answers with a result. If that is refused, because the value has no JSON form or is too
+    /// large, the peer gets *internal error* instead, and the service a report.
+    ///
+    /// # Errors
+    /// What was wrong with the result; [`SendError::Closed`] or [`SendError::NotOpen`] if nobody
+    /// waits for it any more.
+    pub fn ok(self, result: impl Payload) -> Result<(), SendError> {
+        // If the value's own code panics, `drop` answers.
+        let text = Text::of(result);
+        self.text(text)
+    }
+
+    pub(crate) fn text(mut self, text: Result<Text, SendError>) -> Result<(), SendError> {
+        self.answer(|conn, ticket| match text {
+            Ok(text) => conn.respond(ticket, text.all()),
+            Err(error) => {
+                conn.refuse_answer(ticket, error.clone());
+                Err(error)
+            }
+        })
+    }
+
+    /// Answers with what a handler returned.
+    pub(crate) fn answer_with(self, answer: Result<Answer, OwnedError>) -> Result<(), SendError> {
+        match answer {
+            Ok(Answer(Some(text))) => self.text(text),
+            // The responder is elsewhere; or, if it is not, dropping it answers.
+            Ok(Answer(None)) => Ok(()),
+            Err(error) => self.err(&error.as_error()),
+        }
+    }
+
+    /// Answers for a handler that panicked, and reports that.
+    pub(crate) fn panicked(mut self) {
+        let ticket = self.ticket.take();
+        self.session.act(|state| state.conn.handle_panic(ticket));
+    }
+
+    /// Answers with an error.
+    ///
+    /// # Errors
+    /// As [`ok`](Self::ok).
+    pub fn err(mut self, error: &ErrorObject<'_>) -> Result<(), SendError> {
+        self.answer(|conn, ticket| conn.respond_err(ticket, error))
+    }
+
+    /// Answers that nobody serves `method`.
+    ///
+    /// # Errors
+    /// As [`ok`](Self::ok).
+    pub fn unknown_method(mut self, method: &str) -> Result<(), SendError> {
+        self.answer(|conn, ticket| conn.respond_unknown_method(ticket, method))
+    }
+
+    /// Answers that the request was cancelled, as the dialect says it.
+    ///
+    /// # Errors
+    /// As [`ok`](Self::ok).
+    pub fn cancelled(mut self) -> Result<(), SendError> {
+        self.answer(|conn, ticket| conn.respond_cancelled(ticket))
+    }
+
+    /// Passes on how a call to somebody else ended: a result and an error as they stood, anything
+    /// else as *internal error*.
+    ///
+    /// # Errors
+    /// As [`ok`](Self::ok).
+    pub fn outcome(self, outcome: &OwnedOutcome) -> Result<(), SendError> {
+        match outcome {
+            OwnedOutcome::Ok(result) => self.ok(result.as_json()),
+            OwnedOutcome::Err(error) => self.err(&error.as_error()),
+            _ => self.err(&ErrorObject::internal_error()),
+        }
+    }
+
+    /// Goes on with the request on a thread of the connection's [`Pool`](crate::Pool). If too much
+    /// waits there the request is answered *busy*; if it is cancelled while it waits, it is
+    /// answered so and `work` is dropped. A panic in `work` answers *internal error*. While `work`
+    /// waits, no notification that came in behind the request is served.
+    pub fn spawn(self, work: impl FnOnce(Responder) + Send + 'static) {
+        let unbegun = Unbegun::new(&self.session);
+        let session = Arc::clone(&self.session);
+        // The responder stays where it can be reached if the pool refuses.
+        let slot = Arc::new(Mutex::new(Some(self)));
+        let inside = Arc::clone(&slot);
+        let job = move || {
+            drop(unbegun);
+            let Some(reply) = take(&inside) else { return };
+            let session = Arc::clone(&reply.session);
+            if reply.is_cancelled() {
+                // A connection that has closed in the meantime awaits no answer.
+                let _ = reply.cancelled();
+                return;
+            }
+            if catch_unwind(AssertUnwindSafe(|| work(reply))).is_err() {
+                let request = session.take_panicked();
+                session.report(session::Report::Panicked(request));
+            }
+        };
+        if let Err(job) = session.options().pool.run(Box::new(job)) {
+            let reply = take(&slot);
+            if let Some(ticket) = reply.and_then(|mut reply| reply.ticket.take()) {
+                session.answer(|conn| conn.refuse(ticket));
+            }
+            drop(job);
+        }
+    }
+
+    /// Names the request, for comparing with what tells a service of a cancel.
+    pub fn key(&self) -> RequestKey {
+        self.key
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Ready when the peer gives the request up, or the connection ends.
+    pub fn cancellation(&self) -> Cancellation {
+        Cancellation::new(&self.session, self.key)
+    }
+
+    /// Whether nobody waits for the answer any more: the peer gave the request up, or the
+    /// connection has ended.
+    pub fn is_cancelled(&self) -> bool {
+        self.session.lock().is_cancelled(self.key)
+    }
+
+    fn answer(
+        &mut self,
+        write: impl FnOnce(&mut Conn, Ticket) -> Result<(), SendError>,
+    ) -> Result<(), SendError> {
+        let ticket = &mut self.ticket;
+        self.session.answer(|conn| match ticket.take() {
+            Some(ticket) => write(conn, ticket),
+            None => Err(SendError::NotOpen),
+        })
+    }
+}
+
+/// Work that waits for a thread. Dropped when it begins, or never will.
+struct Unbegun {
+    session: Arc<Session>,
+}
+
+impl Unbegun {
+    fn new(session: &Arc<Session>) -> Self {
+        session.act(|state| state.conn.postpone());
+        Self {
+            session: Arc::clone(session),
+        }
+    }
+}
+
+impl Drop for Unbegun {
+    fn drop(&mut self) {
+        self.session.act(|state| state.conn.handle_begun());
+    }
+}
+
+fn take(slot: &Mutex<Option<Responder>>) -> Option<Responder> {
+    let slot = slot.lock();
+    slot.unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else {
+            return;
+        };
+        if thread::panicking() {
+            self.session.act(|state| {
+                let request = state.conn.answer_for(ticket);
+                state.note_panicked(request);
+            });
+        } else {
+            self.session.answer(|conn| conn.abandon(ticket));
+        }
+    }
+}
+
+impl fmt::Debug for Responder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Responder({:?})", self.key)
+    }
+}

@@ -1,0 +1,325 @@
+//! What a handler is given and what it returns, and how calls are built.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use antiphon_net::duplex;
+use antiphon_tokio::{
+    Answer, CallError, CancelStyle, Config, ErrorObject, Link, Method, OwnedError, Peer, Report,
+    Request, SendError, Service, connect,
+};
+use serde::ser::{Error, Serialize, Serializer};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A value without a JSON form.
+struct Formless;
+
+impl Serialize for Formless {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(S::Error::custom("formless"))
+    }
+}
+
+/// A program's own error.
+struct Overdrawn(u32);
+
+impl From<Overdrawn> for OwnedError {
+    fn from(error: Overdrawn) -> Self {
+        OwnedError::new(1001, format!("overdrawn by {}", error.0))
+    }
+}
+
+struct Handlers {
+    told: UnboundedSender<String>,
+    go_on: Arc<Notify>,
+}
+
+impl Handlers {
+    fn pay(&self, amount: u32) -> Result<u32, Overdrawn> {
+        match amount {
+            0..=10 => Ok(10 - amount),
+            _ => Err(Overdrawn(amount - 10)),
+        }
+    }
+}
+
+impl Service for Handlers {
+    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        match request.method() {
+            "add" => {
+                let (a, b): (i32, i32) = request.params()?;
+                Ok((a + b).into())
+            }
+            "nothing" => {
+                request.params::<()>()?;
+                Ok(().into())
+            }
+            "borrowed" => {
+                let [text]: [&str; 1] = request.params()?;
+                Ok(Answer::new(text))
+            }
+            "raw" => Ok(Answer::new(request.raw_params())),
+            "id" => Ok(request.id().map(|id| id.to_string()).into()),
+            "pay" => {
+                let [amount] = request.params::<[u32; 1]>()?;
+                Ok(self.pay(amount)?.into())
+            }
+            "formless" => Ok(Formless.into()),
+            "later" => {
+                let responder = request.defer();
+                tokio::spawn(async move {
+                    sleep(SECOND).await;
+                    let _ = responder.ok("late");
+                });
+                Ok(Answer::deferred())
+            }
+            "forgotten" => Ok(Answer::deferred()),
+            "deferred twice" => {
+                let (first, second) = (request.defer(), request.defer());
+                assert_eq!(second.ok(&2), Err(SendError::NotOpen));
+                first.ok(&1).unwrap();
+                // What is returned is of no meaning any more.
+                Err(ErrorObject::internal_error().into())
+            }
+            "detached" => {
+                let detached = request.detach();
+                tokio::spawn(async move {
+                    let [n] = detached.params::<[u8; 1]>().unwrap();
+                    detached.answer(Ok(n.into())).unwrap();
+                });
+                Ok(Answer::deferred())
+            }
+            "spawned" => Ok(request.spawn(|request| {
+                let [n]: [u32; 1] = request.params()?;
+                Ok((n + 1).into())
+            })),
+            "spawned panic" => Ok(request.spawn(|_| panic!("as asked"))),
+            "to the end" => {
+                let (told, go_on) = (self.told.clone(), Arc::clone(&self.go_on));
+                Ok(request.run_to_end(async move {
+                    go_on.notified().await;
+                    told.send("at the end".into()).unwrap();
+                    Ok("done".into())
+                }))
+            }
+            _ => Err(request.unknown_method()),
+        }
+    }
+
+    fn report(&self, _: &Peer, report: Report) {
+        let _ = self.told.send(report.to_string());
+    }
+}
+
+struct Sides {
+    near: Peer,
+    _far: Peer,
+    told: UnboundedReceiver<String>,
+    go_on: Arc<Notify>,
+}
+
+fn sides(config: Config) -> Sides {
+    let (told, hears) = unbounded_channel();
+    let go_on = Arc::new(Notify::new());
+    let service = Handlers {
+        told,
+        go_on: Arc::clone(&go_on),
+    };
+    let (near, far) = duplex(4096);
+    Sides {
+        near: connect(Link::new(near), config.cancel_send(CancelStyle::Lsp), ()),
+        _far: connect(Link::new(far), config, service),
+        told: hears,
+        go_on,
+    }
+}
+
+async fn code(sides: &Sides, method: &str) -> i64 {
+    match sides.near.call::<()>(method, &["?"]).await {
+        Err(CallError::Remote(error)) => error.code(),
+        other => panic!("{method}: {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_returns_its_answer() {
+    let sides = sides(Config::new());
+    let near = &sides.near;
+    assert_eq!(near.call::<i32>("add", &(1, 2)).await.unwrap(), 3);
+    near.call::<()>("nothing", ()).await.unwrap();
+    assert_eq!(near.call::<String>("borrowed", &["é"]).await.unwrap(), "é");
+    assert_eq!(near.call::<u32>("pay", &[4]).await.unwrap(), 6);
+    let raw = near.call("raw", &[1.50]).raw().await.unwrap();
+    assert_eq!(raw.as_json().as_str(), "[1.5]");
+    let id: String = near.call("id", ()).await.unwrap();
+    assert_eq!(id, "6");
+}
+
+#[tokio::test(start_paused = true)]
+async fn params_that_do_not_fit_are_invalid_and_the_service_is_told_why() {
+    let mut sides = sides(Config::new());
+    for (method, why) in [
+        (
+            "add",
+            "invalid params: invalid type: string \"?\", expected i32",
+        ),
+        (
+            "nothing",
+            "invalid params: invalid type: sequence, expected unit",
+        ),
+        (
+            "pay",
+            "invalid params: invalid type: string \"?\", expected u32",
+        ),
+    ] {
+        assert_eq!(code(&sides, method).await, -32602);
+        let told = sides.told.recv().await.unwrap();
+        assert!(told.starts_with(why) && told.contains(method), "{told}");
+    }
+    // Without params at all.
+    let none = sides.near.call::<i32>("add", ()).await.unwrap_err();
+    assert_eq!(none.remote().map(|error| error.code()), Some(-32602));
+    assert!(sides.told.recv().await.unwrap().contains("null"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_program_is_sent_as_it_says() {
+    let sides = sides(Config::new());
+    let error = sides.near.call::<u32>("pay", &[12]).await.unwrap_err();
+    let error = error.remote().expect("an error object");
+    assert_eq!((error.code(), error.message()), (1001, "overdrawn by 2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_method_is_named_only_if_that_is_wanted() {
+    for echo in [false, true] {
+        let sides = sides(Config::new().echo_method_names(echo));
+        let error = sides.near.call::<()>("what", ()).await.unwrap_err();
+        let error = error.remote().expect("an error object");
+        assert_eq!(error.code(), -32601);
+        assert_eq!(
+            error.data().map(|data| data.as_str()),
+            echo.then_some("\"what\"")
+        );
+    }
+}
+
+// USE-17
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_sent_is_an_internal_error_and_told() {
+    let mut sides = sides(Config::new());
+    assert_eq!(code(&sides, "formless").await, -32603);
+    let told = sides.told.recv().await.unwrap();
+    assert!(
+        told.starts_with("an answer could not be sent: ") && told.contains("formless (id 1)"),
+        "{told}"
+    );
+    assert_eq!(code(&sides, "forgotten").await, -32603);
+    let told = sides.told.recv().await.unwrap();
+    assert!(
+        told.starts_with("a handler gave no answer: forgotten (id 2)"),
+        "{told}"
+    );
+}
+
+// SRV-26
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_later_comes_once() {
+    let sides = sides(Config::new());
+    assert_eq!(
+        sides.near.call::<String>("later", ()).await.unwrap(),
+        "late"
+    );
+    assert_eq!(
+        sides.near.call::<u8>("deferred twice", ()).await.unwrap(),
+        1
+    );
+    assert_eq!(sides.near.call::<u8>("detached", &[7]).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn work_on_a_thread_returns_its_answer_too() {
+    let mut sides = sides(Config::new());
+    assert_eq!(sides.near.call::<u32>("spawned", &[7]).await.unwrap(), 8);
+    assert_eq!(code(&sides, "spawned").await, -32602);
+    assert!(
+        sides
+            .told
+            .recv()
+            .await
+            .unwrap()
+            .starts_with("invalid params")
+    );
+    assert_eq!(code(&sides, "spawned panic").await, -32603);
+    let told = sides.told.recv().await.unwrap();
+    assert!(
+        told.starts_with("the service panicked: spawned panic (id 3)"),
+        "{told}"
+    );
+}
+
+// USE-22
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_ask_to_run_to_its_end_though_it_is_cancelled() {
+    let mut sides = sides(Config::new());
+    let call = sides.near.call("to the end", ()).start().await.unwrap();
+    sleep(SECOND).await;
+    sides.near.ask_cancel(call.id()).unwrap();
+    sleep(SECOND).await;
+    sides.go_on.notify_one();
+    assert_eq!(sides.told.recv().await.unwrap(), "at the end");
+    assert_eq!(call.result::<String>().await.unwrap(), "done");
+}
+
+enum Pay {}
+
+impl Method for Pay {
+    const NAME: &str = "pay";
+    type Params = [u32; 1];
+    type Result = u32;
+    type Error = ();
+}
+
+// USE-20
+#[tokio::test(start_paused = true)]
+async fn a_method_that_is_a_type_is_called_by_it() {
+    let sides = sides(Config::new());
+    assert_eq!(sides.near.send::<Pay>(&[3]).await.unwrap(), 7);
+    let short = sides.near.send::<Pay>(&[13]).timeout(SECOND).await;
+    assert!(matches!(short, Err(CallError::Remote(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_before_a_call_is_awaited() {
+    let sides = sides(Config::new());
+    drop(sides.near.call::<()>("add", &(1, 2)));
+    drop(sides.near.batch(|batch| batch.call::<()>("add", &(1, 2))));
+    assert_eq!(sides.near.session().lock().conn.transmit_queued(), 0);
+    // The next one is the first.
+    assert_eq!(sides.near.call::<String>("id", ()).await.unwrap(), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_as_long_as_it_says() {
+    let sides = sides(Config::new());
+    let near = &sides.near;
+    let short = near.call::<()>("to the end", ()).timeout(SECOND);
+    assert!(matches!(short.await, Err(CallError::TimedOut)));
+    let long = near.call::<()>("to the end", ());
+    let ended = timeout(31 * SECOND, long).await;
+    assert!(matches!(ended, Ok(Err(CallError::TimedOut))));
+    let for_ever = near.call::<()>("to the end", ()).no_timeout();
+    assert!(timeout(1_000_000 * SECOND, for_ever).await.is_err());
+    let optional = near.call::<()>("to the end", ()).timeout(Some(SECOND));
+    assert!(matches!(optional.await, Err(CallError::TimedOut)));
+    let (_, outcomes) = near
+        .batch(|batch| batch.call::<()>("to the end", ()))
+        .timeout(SECOND)
+        .await
+        .unwrap();
+    assert_eq!(outcomes.len(), 1);
+}
