@@ -7,8 +7,8 @@ use std::time::Duration;
 use antiphon::OwnedError;
 use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
 use antiphon_net::{
-    Answer, CallError, DEFAULT_CALL_TIMEOUT, Peer, PendingCall, Report, Request, Responder,
-    Service, SharedRuntime, cancelled, sleep_until, until,
+    Answer, DEFAULT_CALL_TIMEOUT, Peer, PendingCall, Report, Request, Responder,
+    Service, SharedRuntime, sleep_until, until,
 };
 
 use crate::caller::{
@@ -52,8 +52,7 @@ impl Tasks {
                     .start();
                 let outcome = match call.await {
                     Ok(call) => call.await,
-                    Err(CallError::Rejected(error)) => return Err(error),
-                    Err(_) => OwnedOutcome::Aborted,
+                    Err(error) => return Err(error),
                 };
                 // A connection that has closed in the meantime awaits no answer.
                 drop(reply.outcome(&outcome));

@@ -169,7 +169,7 @@ impl Caller for Peer {
     }
 
     fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), Refusal> {
-        Ok(Peer::notify(self, method, params)?)
+        Ok(Peer::notify(self, method, params).wait()?)
     }
 
     fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {

@@ -7,9 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::{Json, OwnedJson, OwnedOutcome};
-use antiphon_net::CallError;
-use antiphon_net::http::{CallError, HttpError};
-use antiphon_net::{SharedRuntime, until};
+use antiphon_net::http::HttpError;
+use antiphon_net::{CallError, SharedRuntime, until};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::caller::{Called, Caller, Refusal, Sides, fill, outcomes_of};
@@ -43,7 +42,8 @@ impl Caller for HttpThreads {
         // To give a call up is to wait for it no longer.
         let patience = cancel_after.map_or(timeout, |span| span.min(timeout));
         let is_given_up = patience < timeout;
-        match called(self.0.call(method, params).timeout(patience).raw())? {
+        let call = self.0.call(method, params).timeout(patience).raw();
+        match called(call.wait())? {
             Called::Ended(OwnedOutcome::TimedOut) if is_given_up => Ok(Called::GivenUp),
             called => Ok(called),
         }
@@ -60,7 +60,8 @@ impl Caller for HttpThreads {
                         .0
                         .call(&item.method, item.params)
                         .timeout(timeout)
-                        .raw();
+                        .raw()
+                        .wait();
                     // Received below, unless another was refused.
                     drop(done.send((place, called(ended))));
                 });
@@ -74,12 +75,12 @@ impl Caller for HttpThreads {
     }
 
     fn notify(&self, method: &str, params: Option<Json<'_>>) -> Result<(), Refusal> {
-        self.0.notify(method, params).map_err(refusal)
+        self.0.notify(method, params).wait().map_err(refusal)
     }
 
     fn batch(&self, items: &[Item<'_>], timeout: Duration) -> Result<Vec<OwnedOutcome>, Refusal> {
         let sent = self.0.batch(|batch| fill(batch, items)).timeout(timeout);
-        batched(sent.map(outcomes_of), items)
+        batched(sent.wait().map(outcomes_of), items)
     }
 
     fn why_closed(&self) -> String {
@@ -158,18 +159,18 @@ impl Caller for HttpTasks {
 fn called(ended: Result<OwnedJson, CallError>) -> Result<Called, Refusal> {
     Ok(Called::Ended(match ended {
         Ok(result) => OwnedOutcome::Ok(result),
-        Err(CallError::Call(CallError::Remote(error))) => OwnedOutcome::Err(error),
-        Err(CallError::Call(CallError::Invalid(invalid))) => OwnedOutcome::Invalid(invalid),
+        Err(CallError::Remote(error)) => OwnedOutcome::Err(error),
+        Err(CallError::Invalid(invalid)) => OwnedOutcome::Invalid(invalid),
         Err(CallError::Missing) => OwnedOutcome::Missing,
         Err(CallError::TimedOut | CallError::Http(HttpError::TimedOut)) => OwnedOutcome::TimedOut,
-        Err(CallError::Call(CallError::Rejected(error))) => return Err(error.into()),
+        Err(CallError::Rejected(error)) => return Err(error.into()),
         Err(error) => return Ok(Called::Failed(error.to_string())),
     }))
 }
 
 fn refusal(error: CallError) -> Refusal {
     match error {
-        CallError::Call(CallError::Rejected(error)) => error.into(),
+        CallError::Rejected(error) => error.into(),
         error => Refusal::Failed(error.to_string()),
     }
 }
