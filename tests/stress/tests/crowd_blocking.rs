@@ -51,43 +51,36 @@ struct Mirror(Random);
 
 impl Service for Mirror {
     fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let word = request.raw_params().and_then(|params| params.decode().ok());
-        let Some(word): Option<Word> = word else {
-            let _ = reply.err(&ErrorObject::invalid_params());
-            return Ok(Answer::deferred());
-        };
+        let word: Word = request.params()?;
         let pause = self.0.pause(3);
-        // What is cut, closed or given up awaits no answer.
         match request.method() {
-            "later" => reply.spawn(move |reply| {
-                thread::sleep(pause);
-                let _ = reply.ok(&word);
-            }),
-            "slow" => {
-                thread::sleep(pause);
-                let _ = reply.ok(&word);
+            "later" => {
+                request.defer().spawn(move |reply| {
+                    thread::sleep(pause);
+                    // What is cut, closed or given up awaits no answer.
+                    let _ = reply.ok(&word);
+                });
+                return Ok(Answer::deferred());
             }
+            "slow" => thread::sleep(pause),
             "back" => {
-                let peer = Peer::of(&reply);
-                reply.spawn(move |reply| {
+                let peer = peer.to_unowned();
+                request.defer().spawn(move |reply| {
                     let _ = match peer.call::<Word>("now", &word).wait() {
                         Ok(word) => reply.ok(&word),
                         Err(_) => reply.err(&ErrorObject::internal_error()),
                     };
                 });
+                return Ok(Answer::deferred());
             }
             "told" => {
                 for note in 0..5 {
                     let _ = peer.try_notify("note", &[note]);
                 }
-                let _ = reply.ok(&word);
             }
-            _ => {
-                let _ = reply.ok(&word);
-            }
+            _ => {}
         }
-        Ok(Answer::deferred())
+        Ok(word.into())
     }
 }
 
@@ -96,9 +89,7 @@ struct Near(Arc<AtomicU64>);
 
 impl Service for Near {
     fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        Mirror(Random(1)).request(peer, request, reply);
-        Ok(Answer::deferred())
+        Mirror(Random(1)).request(peer, request)
     }
 
     fn notification(&mut self, _: &Peer, _: OwnedNotification) {

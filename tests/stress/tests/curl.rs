@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
+use antiphon::Config;
 use antiphon::OwnedError;
 use antiphon::http::{Cors, HttpRules, Statuses};
-use antiphon::{Config, ErrorObject};
 use antiphon_net::http::HttpConfig;
 use antiphon_net::{Answer, Peer, Request, Service};
 use antiphon_tokio::TcpServer;
@@ -13,18 +13,14 @@ struct Calculator;
 
 impl Service for Calculator {
     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let numbers = request
-            .raw_params()
-            .map(|params| params.decode::<(f64, f64)>());
-        // Nobody waits for it if the client has gone.
-        let _ = match (request.method(), numbers) {
-            ("add", Some(Ok((a, b)))) => reply.ok(&(a + b)),
-            ("add", _) => reply.err(&ErrorObject::invalid_params()),
-            ("crash", _) => panic!("as asked"),
-            (other, _) => reply.unknown_method(other),
-        };
-        Ok(Answer::deferred())
+        match request.method() {
+            "add" => {
+                let (a, b): (f64, f64) = request.params()?;
+                Ok((a + b).into())
+            }
+            "crash" => panic!("as asked"),
+            _ => Err(request.unknown_method()),
+        }
     }
 }
 

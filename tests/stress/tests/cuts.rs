@@ -125,27 +125,19 @@ struct Echo;
 
 impl Service for Echo {
     async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let answered = match request.method() {
-            "echo" => reply.ok(request.raw_params()),
-            "back" => match peer
-                .call("echo", request.raw_params())
-                .no_timeout()
-                .raw()
-                .await
-            {
-                Ok(result) => reply.ok(result.as_json()),
-                Err(_) => reply.err(&ErrorObject::internal_error()),
-            },
-            other => reply.unknown_method(other),
-        };
-        // A connection that is cut awaits no answer.
-        let _ = answered;
-        Ok(Answer::deferred())
+        match request.method() {
+            "echo" => Ok(Answer::new(request.raw_params())),
+            "back" => {
+                let call = peer.call("echo", request.raw_params()).no_timeout();
+                let failed = |_| ErrorObject::internal_error();
+                Ok(Answer::new(call.raw().await.map_err(failed)?.as_json()))
+            }
+            _ => Err(request.unknown_method()),
+        }
     }
 
     async fn notification(&self, peer: &Peer, _: OwnedNotification) {
-        // As above.
+        // A connection that is cut takes none.
         let _ = peer.notify("noted", ()).await;
     }
 }

@@ -83,25 +83,19 @@ struct Echo;
 
 impl Service for Echo {
     fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let answered = match request.method() {
-            "echo" => reply.ok(request.raw_params()),
-            "back" => match request
-                .params()
-                .map(|params| peer.call("echo", params).no_timeout().raw().wait())
-            {
-                Some(Ok(result)) => reply.ok(result.as_json()),
-                _ => reply.err(&ErrorObject::internal_error()),
-            },
-            other => reply.unknown_method(other),
-        };
-        // A connection that is cut awaits no answer.
-        let _ = answered;
-        Ok(Answer::deferred())
+        match request.method() {
+            "echo" => Ok(Answer::new(request.raw_params())),
+            "back" => {
+                let call = peer.call("echo", request.raw_params()).no_timeout();
+                let failed = |_| ErrorObject::internal_error();
+                Ok(Answer::new(call.raw().wait().map_err(failed)?.as_json()))
+            }
+            _ => Err(request.unknown_method()),
+        }
     }
 
     fn notification(&mut self, peer: &Peer, _: OwnedNotification) {
-        // As above.
+        // A connection that is cut takes none.
         let _ = peer.notify("noted", ()).wait();
     }
 }
@@ -120,7 +114,10 @@ fn talk(peer: &Peer) -> Vec<Result<String, CallError>> {
         .into_iter()
         .collect();
     for call in begun {
-        let called = call.and_then(|call| call.wait::<[String; 1]>());
+        let called = match call {
+            Ok(call) => call.wait::<[String; 1]>(),
+            Err(error) => Err(error.into()),
+        };
         said.push(called.map(|[text]| text));
     }
     // It may have been cut; that is what the calls tell.
@@ -173,7 +170,8 @@ fn run(plan: Plan) -> (Vec<Result<String, CallError>>, u64, u64) {
     let said = talk(&peer);
     for (which, end) in [("near", peer), ("far", back)] {
         end.close(antiphon::CloseReason::Done);
-        assert!(end.wait_closed(LONG).is_some(), "{plan:?}: {which} {end:?}");
+        let closed = end.wait_closed(LONG).wait();
+        assert!(closed.is_some(), "{plan:?}: {which} {end:?}");
     }
     (
         said,

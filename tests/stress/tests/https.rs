@@ -3,29 +3,24 @@
 
 use std::sync::Arc;
 
-use antiphon::Config;
-use antiphon::OwnedError;
-use antiphon_net::http::{CallError, Client, Endpoint, HttpError};
+use antiphon::{Config, OwnedError};
+use antiphon_net::http::{Endpoint, HttpClient, HttpError};
 use antiphon_net::tls::TlsFault;
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
-use antiphon_net::{Answer, Context, Peer, Request, Responder, Service};
+use antiphon_net::{Answer, CallError, Context, Peer, Request, Service};
 use antiphon_stress::certificates::{ANY, Authority, NAME, TLS12, TLS13, Validity};
 use antiphon_stress::{Rt, on_every_runtime};
 
 /// Tells whether the client has shown a certificate, and which.
 struct Who;
 
-fn answer(context: &Context, reply: Responder) {
-    let certificate = context.client_certificate.as_deref();
-    // A client that is gone awaits no answer.
-    drop(reply.ok(certificate));
+fn answer(context: &Context) -> Answer {
+    context.client_certificate.as_deref().into()
 }
 
 impl Service for Who {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        answer(peer.context(), reply);
-        Ok(Answer::deferred())
+    async fn request(&self, peer: &Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+        Ok(answer(peer.context()))
     }
 }
 
@@ -33,11 +28,9 @@ impl antiphon_blocking::Service for Who {
     fn request(
         &mut self,
         peer: &antiphon_blocking::Peer,
-        request: &mut Request,
+        _: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        answer(peer.context(), reply);
-        Ok(Answer::deferred())
+        Ok(answer(peer.context()))
     }
 }
 
@@ -61,7 +54,7 @@ fn a_client_certificate_reaches_the_handlers_of_a_request(rt: Rt) {
         rt.run(|runtime| async move {
             let endpoint = Endpoint::new(Config::new(), Who, runtime);
             let (url, running, connect) = start(rt, server, endpoint).await;
-            let client: Client = connect(&url, trusting);
+            let client: HttpClient = connect(&url, trusting);
             let seen: Vec<u8> = client.call("who", ()).await.expect("an answer");
             assert_eq!(seen, shown, "{rt:?}");
             let error = connect(&url, strange).call::<()>("who", ()).await;
@@ -85,7 +78,7 @@ async fn start(
 ) -> (
     String,
     antiphon_net::Running,
-    fn(&str, Arc<ClientConfig>) -> Client,
+    fn(&str, Arc<ClientConfig>) -> HttpClient,
 ) {
     match rt {
         Rt::Tokio | Rt::TokioLocal => {
@@ -133,13 +126,14 @@ fn the_same_on_threads() {
     let connect = |config| antiphon_blocking::http::connect_tls(&url, Config::new(), config);
     let client = connect(authority.client(Some(own))).expect("a client");
     for _ in 0..3 {
-        let seen: Vec<u8> = client.call("who", ()).expect("an answer");
+        let seen: Vec<u8> = client.call("who", ()).wait().expect("an answer");
         assert_eq!(seen, shown);
     }
     assert_eq!(running.connections(), 1);
     let strange = connect(Authority::new("b").client(None)).expect("a client");
     let error = strange
         .call::<()>("who", ())
+        .wait()
         .expect_err("nobody vouches for it");
     assert_eq!(fault(error), Some(TlsFault::UnknownIssuer));
     running.stop();

@@ -10,7 +10,7 @@ use antiphon::OwnedError;
 use antiphon::{CloseReason, Closed, Config, OwnedNotification};
 use antiphon_net::{
     Answer, CallError, ConnectionConfig, Driver, Link, Peer, Report, Request, Responder, Service,
-    SharedRuntime, cancelled, drive_on, duplex, sleep_until,
+    SharedRuntime, drive_on, duplex, sleep_until,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use futures_util::future::{join_all, join3};
@@ -94,42 +94,11 @@ impl Drop for Counted {
 
 impl Service for Server {
     async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
-        let answered = match request.method() {
-            "echo" => reply.ok(request.raw_params()),
-            "back" => {
-                let result = peer
-                    .call("echo", request.raw_params())
-                    .timeout(LONG)
-                    .raw()
-                    .await;
-                reply.ok(result.unwrap().as_json())
-            }
-            "panic" => panic!("as asked"),
-            "never" => {
-                let _counted = Counted(Arc::clone(&self.dropped));
-                std::future::pending::<()>().await;
-                reply.ok(())
-            }
-            "wait" => {
-                reply.cancellation().await;
-                reply.cancelled()
-            }
-            "noted" => reply.ok(&self.noted.load(Ordering::SeqCst)),
-            "emit" => {
-                for n in 0..100 {
-                    peer.notify("tick", &[n]).await.unwrap();
-                }
-                reply.ok(&100)
-            }
-            other => reply.unknown_method(other),
-        };
-        // The connection may have been closed on purpose.
-        let _ = answered;
+        let answer = self.answer(peer, request).await;
         self.running.fetch_sub(1, Ordering::SeqCst);
-        Ok(Answer::deferred())
+        answer
     }
 
     async fn notification(&self, _: &Peer, _: OwnedNotification) {
@@ -138,6 +107,38 @@ impl Service for Server {
 
     fn report(&self, _: &Peer, _: Report) {
         self.reports.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Server {
+    async fn answer(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        Ok(match request.method() {
+            "echo" => Answer::new(request.raw_params()),
+            "back" => {
+                let call = peer.call("echo", request.raw_params()).timeout(LONG);
+                Answer::new(call.raw().await.unwrap().as_json())
+            }
+            "panic" => panic!("as asked"),
+            "never" => {
+                let _counted = Counted(Arc::clone(&self.dropped));
+                std::future::pending().await
+            }
+            "wait" => {
+                let reply = request.defer();
+                reply.cancellation().await;
+                // The connection may have been closed on purpose.
+                let _ = reply.cancelled();
+                Answer::deferred()
+            }
+            "noted" => self.noted.load(Ordering::SeqCst).into(),
+            "emit" => {
+                for n in 0..100 {
+                    peer.notify("tick", &[n]).await.unwrap();
+                }
+                100.into()
+            }
+            _ => return Err(request.unknown_method()),
+        })
     }
 }
 
@@ -321,8 +322,7 @@ struct Hands(std::sync::Mutex<Option<Responder>>);
 
 impl Service for Hands {
     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        *self.0.lock().unwrap() = Some(reply);
+        *self.0.lock().unwrap() = Some(request.defer());
         Ok(Answer::deferred())
     }
 }
@@ -351,12 +351,11 @@ struct Blocks(Arc<(std::sync::Mutex<bool>, std::sync::Condvar)>);
 
 impl Service for Blocks {
     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
         if request.method() == "echo" {
-            return drop(reply.ok(request.raw_params()));
+            return Ok(Answer::new(request.raw_params()));
         }
         let gate = Arc::clone(&self.0);
-        reply.spawn(move |reply| {
+        request.defer().spawn(move |reply| {
             let (open, changed) = &*gate;
             let open = open.lock().unwrap();
             drop(changed.wait_timeout_while(open, LONG, |open| !*open));
@@ -395,11 +394,9 @@ struct Slow(SharedRuntime, Arc<AtomicU64>);
 
 impl Service for Slow {
     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
         sleep(&self.0, Duration::from_millis(20)).await;
         self.1.fetch_add(1, Ordering::SeqCst);
-        reply.ok(request.raw_params()).unwrap();
-        Ok(Answer::deferred())
+        Ok(Answer::new(request.raw_params()))
     }
 }
 

@@ -37,12 +37,9 @@ impl antiphon_blocking::Service for Counter {
         _: &antiphon_blocking::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let [n]: [u64; 1] = request.raw_params().unwrap().decode().unwrap();
+        let [n]: [u64; 1] = request.params().unwrap();
         *self.0.lock().unwrap().entry(n).or_default() += 1;
-        // The relay may have cut it off.
-        let _ = reply.ok(&n);
-        Ok(Answer::deferred())
+        Ok(n.into())
     }
 }
 
@@ -290,13 +287,9 @@ fn with_relay(name: &str, harm: Harm, test: impl FnOnce(SocketAddr, &Arc<Relay>,
 fn threads_reconnect(harm: Harm) {
     with_relay("blocking", harm, |address, relay, done| {
         let connect = move || antiphon_blocking::Link::tcp(address);
-        let client = antiphon_blocking::Client::start(
-            connect,
-            client_options(),
-            harm.client(address),
-            || (),
-        )
-        .unwrap();
+        let client =
+            antiphon_blocking::reconnect(connect, client_options(), harm.client(address), || ())
+                .unwrap();
         let numbers = Arc::new(AtomicU64::new(0));
         let callers: Vec<_> = (0..CALLERS)
             .map(|_| {
@@ -310,10 +303,11 @@ fn threads_reconnect(harm: Harm) {
                     while !relay.is_over() {
                         let n = numbers.fetch_add(1, Ordering::SeqCst);
                         let is_idempotent = n % 2 == 0;
+                        let call = client.call("count", &[n]);
                         let ended = if is_idempotent {
-                            client.call("count", &[n]).idempotent()
+                            call.idempotent().wait()
                         } else {
-                            client.call("count", &[n])
+                            call.wait()
                         };
                         let answered = judge(&done, n, is_idempotent, ended);
                         tally.answered += u64::from(answered);
@@ -358,7 +352,7 @@ fn tasks_reconnect(rt: Rt, harm: Harm) {
                     }
                 })
             };
-            let client = antiphon_net::Client::start(
+            let client = antiphon_net::ReconnectingClient::start(
                 connect,
                 client_options(),
                 harm.client(address),
@@ -375,10 +369,11 @@ fn tasks_reconnect(rt: Rt, harm: Harm) {
                 while !relay.is_over() {
                     let n = numbers.fetch_add(1, Ordering::SeqCst);
                     let is_idempotent = n % 2 == 0;
+                    let call = client.call("count", &[n]);
                     let ended = if is_idempotent {
-                        client.call("count", &[n]).idempotent().await
+                        call.idempotent().await
                     } else {
-                        client.call("count", &[n]).await
+                        call.await
                     };
                     let answered = judge(done, n, is_idempotent, ended);
                     tally.answered += u64::from(answered);

@@ -8,7 +8,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use antiphon::http::HttpRules;
-use antiphon::{Config, KeepAliveConfig};
+use antiphon::{Config, KeepAliveConfig, OwnedError};
+use antiphon_net::{Answer, Request};
 use antiphon_stress::{LONG, Rt};
 
 /// Slow clients of each kind.
@@ -55,6 +56,13 @@ fn websocket() -> antiphon_tokio::ConnectionConfig {
     antiphon_tokio::ConnectionConfig::from(config()).with_websocket(options)
 }
 
+fn answer(request: &Request) -> Answer {
+    match request.method() {
+        "large" => "x".repeat(900_000).into(),
+        _ => Answer::new(request.raw_params()),
+    }
+}
+
 struct Echo;
 
 impl antiphon_net::Service for Echo {
@@ -63,13 +71,7 @@ impl antiphon_net::Service for Echo {
         _: &antiphon_net::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        // Nobody waits for it if the client has gone.
-        let _ = match request.method() {
-            "large" => reply.ok("x".repeat(900_000).as_str()),
-            _ => reply.ok(request.raw_params()),
-        };
-        Ok(Answer::deferred())
+        Ok(answer(request))
     }
 }
 
@@ -234,13 +236,7 @@ impl antiphon_blocking::Service for ThreadEcho {
         _: &antiphon_blocking::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        // Nobody waits for it if the client has gone.
-        let _ = match request.method() {
-            "large" => reply.ok("x".repeat(900_000).as_str()),
-            _ => reply.ok(request.raw_params()),
-        };
-        Ok(Answer::deferred())
+        Ok(answer(request))
     }
 }
 

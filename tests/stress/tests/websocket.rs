@@ -8,11 +8,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::Config;
-use antiphon::OwnedError;
+use antiphon::{Config, OwnedError};
 use antiphon_net::sleep_until;
 use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{Answer, ConnectionConfig, Context, Request, Responder};
+use antiphon_net::{Answer, ConnectionConfig, Context, Request};
 use antiphon_stress::{LONG, Rt};
 
 /// What runs the side under test.
@@ -33,16 +32,12 @@ const ALL: [On; 5] = [
 /// Answers what it is asked with who asks.
 struct Who;
 
-fn who(context: &Context, request: &Request, reply: Responder) {
-    // The peer may be gone.
-    let _ = match request.method() {
-        "who" => reply.ok(&(context.target.as_deref(), context.cookie("name"))),
-        "echo" => match request.raw_params() {
-            Some(params) => reply.ok(params),
-            None => reply.ok(()),
-        },
-        other => reply.unknown_method(other),
-    };
+fn who(context: &Context, request: &Request) -> Result<Answer, OwnedError> {
+    match request.method() {
+        "who" => Ok((context.target.as_deref(), context.cookie("name")).into()),
+        "echo" => Ok(Answer::new(request.raw_params())),
+        _ => Err(request.unknown_method()),
+    }
 }
 
 impl antiphon_blocking::Service for Who {
@@ -51,9 +46,7 @@ impl antiphon_blocking::Service for Who {
         peer: &antiphon_blocking::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        who(peer.context(), &request, reply);
-        Ok(Answer::deferred())
+        who(peer.context(), request)
     }
 }
 
@@ -63,9 +56,7 @@ impl antiphon_net::Service for Who {
         peer: &antiphon_net::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        who(peer.context(), &request, reply);
-        Ok(Answer::deferred())
+        who(peer.context(), request)
     }
 }
 
@@ -498,12 +489,12 @@ fn client(on: On, address: SocketAddr) {
         On::Threads => {
             use antiphon_blocking::websocket::connect;
             let peer = connect(there, Config::new(), ()).unwrap();
-            let who: (Option<String>, Option<String>) = peer.call("who", ()).unwrap();
+            let who: (Option<String>, Option<String>) = peer.call("who", ()).wait().unwrap();
             assert_eq!(who, wanted);
-            let back: (String,) = peer.call("echo", &(&long,)).unwrap();
+            let back: (String,) = peer.call("echo", &(&long,)).wait().unwrap();
             assert_eq!(back.0, long);
             peer.close(antiphon::CloseReason::Done);
-            peer.wait_closed(LONG).unwrap();
+            peer.wait_closed(LONG).wait().unwrap();
             assert!(peer.transport_error().is_none());
             check(
                 connect(refused, Config::new(), ()).unwrap_err(),
@@ -580,9 +571,9 @@ fn a_client_that_reconnects_is_open_only_after_a_handshake() {
     let there = WebSocketConfig::client(&format!("ws://{address}/")).unwrap();
     let options = ConnectionConfig::from(Config::new()).with_websocket(there);
     let connect = move || antiphon_blocking::Link::tcp(address);
-    let client = antiphon_blocking::Client::start(connect, keep, options, || ()).unwrap();
+    let client = antiphon_blocking::reconnect(connect, keep, options, || ()).unwrap();
     assert!(
-        client.wait_open(LONG).is_err(),
+        client.wait_open(LONG).wait().is_err(),
         "it gives up after one more attempt"
     );
     assert_eq!(client.states(), [ConnectionState::Closed]);

@@ -6,14 +6,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use antiphon::Config;
-use antiphon::OwnedError;
+use antiphon::{Config, OwnedError};
 use antiphon_async_std::{Executor, Futures};
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig};
 use antiphon_net::websocket::WebSocketConfig;
-use antiphon_net::{
-    Answer, CallError, ConnectionConfig, Context, Peer, Request, Responder, Service,
-};
+use antiphon_net::{Answer, CallError, ConnectionConfig, Context, Peer, Request, Service};
 use antiphon_stress::LONG;
 
 /// An adapter under test.
@@ -45,21 +42,17 @@ fn runtime() -> Arc<tokio::runtime::Runtime> {
 /// `echo` gives back what it gets, `who` the certificate of the client.
 struct Answers;
 
-fn answer(context: &Context, request: &Request, reply: Responder) {
-    let answered = match request.method() {
-        "echo" => reply.ok(request.raw_params()),
-        "who" => reply.ok(&context.client_certificate),
-        other => reply.unknown_method(other),
-    };
-    // A connection that is cut awaits no answer.
-    let _ = answered;
+fn answer(context: &Context, request: &Request) -> Result<Answer, OwnedError> {
+    match request.method() {
+        "echo" => Ok(Answer::new(request.raw_params())),
+        "who" => Ok(Answer::new(&context.client_certificate)),
+        _ => Err(request.unknown_method()),
+    }
 }
 
 impl Service for Answers {
     async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        answer(peer.context(), &request, reply);
-        Ok(Answer::deferred())
+        answer(peer.context(), request)
     }
 }
 
@@ -69,9 +62,7 @@ impl antiphon_blocking::Service for Answers {
         peer: &antiphon_blocking::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        answer(peer.context(), &request, reply);
-        Ok(Answer::deferred())
+        answer(peer.context(), request)
     }
 }
 
@@ -243,7 +234,7 @@ impl Caller {
 
     pub(crate) fn echo(&self, text: &str) -> Result<String, CallError> {
         let got: Result<(String,), _> = match self {
-            Self::Blocking(peer) => peer.call("echo", &(text,)),
+            Self::Blocking(peer) => peer.call("echo", &(text,)).wait(),
             Self::Tokio(peer, runtime) => runtime.block_on(peer.call("echo", &(text,))),
             Self::Futures(peer) => async_io::block_on(peer.call("echo", &(text,))),
         };
@@ -252,7 +243,7 @@ impl Caller {
 
     pub(crate) fn who(&self) -> Result<Option<Vec<u8>>, CallError> {
         match self {
-            Self::Blocking(peer) => peer.call("who", ()),
+            Self::Blocking(peer) => peer.call("who", ()).wait(),
             Self::Tokio(peer, runtime) => runtime.block_on(peer.call("who", ())),
             Self::Futures(peer) => async_io::block_on(peer.call("who", ())),
         }
@@ -263,7 +254,7 @@ impl Caller {
         let closed = match self {
             Self::Blocking(peer) => {
                 peer.drain();
-                peer.wait_closed(LONG)
+                peer.wait_closed(LONG).wait()
             }
             Self::Tokio(peer, runtime) => {
                 peer.drain();
@@ -281,7 +272,7 @@ impl Caller {
     pub(crate) fn broken_by(&self) -> Option<io::Error> {
         match self {
             Self::Blocking(peer) => {
-                peer.wait_closed(LONG).expect("an end");
+                peer.wait_closed(LONG).wait().expect("an end");
                 peer.transport_error()
             }
             Self::Tokio(peer, runtime) => {
