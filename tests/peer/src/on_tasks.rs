@@ -7,8 +7,8 @@ use std::time::Duration;
 use antiphon::OwnedError;
 use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
 use antiphon_net::{
-    Answer, DEFAULT_CALL_TIMEOUT, Peer, PendingCall, Report, Request, Responder,
-    Service, SharedRuntime, sleep_until, until,
+    Answer, DEFAULT_CALL_TIMEOUT, Peer, PendingCall, Report, Request, Responder, Service,
+    SharedRuntime, sleep_until, until,
 };
 
 use crate::caller::{

@@ -108,10 +108,9 @@ impl Board {
         }
     }
 
-    fn answer_version(&self, reply: Responder) {
+    fn version(&self) -> [usize; 1] {
         self.note("version");
-        // The peer may be gone.
-        let _ = reply.ok(&[self.changes()]);
+        [self.changes()]
     }
 }
 
@@ -143,10 +142,9 @@ impl antiphon_blocking::Service for Board {
         peer: &antiphon_blocking::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
         let (board, peer) = (self.clone(), peer.clone());
         match request.method() {
-            "slow" => reply.spawn(move |reply| {
+            "slow" => request.defer().spawn(move |reply| {
                 board.note("slow");
                 if board.wait_opened(&reply) {
                     // The peer may be gone.
@@ -155,25 +153,29 @@ impl antiphon_blocking::Service for Board {
                     board.note("slow cancelled");
                 }
             }),
-            "version" => reply.spawn(move |reply| board.answer_version(reply)),
-            "asks" => reply.spawn(move |reply| {
-                let _ = match peer.call::<u32>("callback", ()) {
+            "version" => request.defer().spawn(move |reply| {
+                // The peer may be gone.
+                let _ = reply.ok(&board.version());
+            }),
+            "asks" => request.defer().spawn(move |reply| {
+                let _ = match peer.call::<u32>("callback", ()).wait() {
                     Ok(answer) => reply.ok(&[answer]),
                     Err(error) => reply.ok(&[error.to_string()]),
                 };
             }),
             "then" => {
                 let then = move |_| board.note("settled");
-                let called = peer.call("callback", ()).no_timeout().then(then);
-                called.expect("there is room");
-                drop(reply.ok(()));
+                let call = peer.call("callback", ()).no_timeout();
+                call.then(then).wait().expect("there is room");
+                return Ok(().into());
             }
             "answers when cancelled" => {
+                let reply = request.defer();
                 reply.spawn(move |reply| board.answer_cancelled(reply));
             }
-            "forgets" => drop(reply),
+            "forgets" => drop(request.defer()),
             "panics" => panic!("it was asked to"),
-            other => drop(reply.unknown_method(other)),
+            _ => return Err(request.unknown_method()),
         }
         Ok(Answer::deferred())
     }
@@ -188,7 +190,7 @@ impl antiphon_blocking::Service for Board {
             drop(waited);
         }
         if notification.method() == "slowly asks" {
-            let asked = peer.call::<u32>("callback", ());
+            let asked = peer.call::<u32>("callback", ()).wait();
             self.note(format!("asked: {asked:?}"));
         }
         self.note(notification.method());
@@ -209,7 +211,6 @@ impl antiphon_net::Service for Board {
         peer: &antiphon_net::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
         match request.method() {
             "slow" => {
                 self.note("slow");
@@ -219,33 +220,33 @@ impl antiphon_net::Service for Board {
                 };
                 self.opened().await;
                 watched.is_done = true;
-                // The peer may be gone.
-                let _ = reply.ok(&["slow"]);
+                Ok(["slow"].into())
             }
-            "version" => self.answer_version(reply),
-            "asks" => {
-                let _ = match peer.call::<u32>("callback", ()).await {
-                    Ok(answer) => reply.ok(&[answer]),
-                    Err(error) => reply.ok(&[error.to_string()]),
-                };
-            }
+            "version" => Ok(self.version().into()),
+            "asks" => Ok(match peer.call::<u32>("callback", ()).await {
+                Ok(answer) => [answer].into(),
+                Err(error) => [error.to_string()].into(),
+            }),
             "then" => {
                 let board = self.clone();
                 let then = move |_| board.note("settled");
-                let called = peer.call("callback", ()).no_timeout().then(then).await;
-                called.expect("there is room");
-                drop(reply.ok(()));
+                let call = peer.call("callback", ()).no_timeout();
+                call.then(then).await.expect("there is room");
+                Ok(().into())
             }
             "answers when cancelled" => {
-                let board = self.clone();
-                // On a thread it is nobody's to drop.
+                let (board, reply) = (self.clone(), request.defer());
+                // On a thread nothing drops it.
                 reply.spawn(move |reply| board.answer_cancelled(reply));
+                Ok(Answer::deferred())
             }
-            "forgets" => drop(reply),
+            "forgets" => {
+                drop(request.defer());
+                Ok(Answer::deferred())
+            }
             "panics" => panic!("it was asked to"),
-            other => drop(reply.unknown_method(other)),
+            _ => Err(request.unknown_method()),
         }
-        Ok(Answer::deferred())
     }
 
     async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {

@@ -10,10 +10,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use antiphon::OwnedError;
-use antiphon::{LimitReached, OwnedNotification};
+use antiphon::{LimitReached, OwnedError, OwnedNotification};
 use antiphon_net::http::HttpConfig;
-use antiphon_net::{Answer, ConnectionConfig, Context, Report, Request, Responder};
+use antiphon_net::{Answer, ConnectionConfig, Context, Report, Request};
 use antiphon_net::{SharedRuntime, sleep_until};
 use antiphon_stress::{LONG, Rt};
 
@@ -54,13 +53,9 @@ struct Counting {
 }
 
 impl Counting {
-    fn run(&self, request: &Request, reply: Responder) {
+    fn run(&self, request: &Request) -> Answer {
         self.ran.fetch_add(1, Ordering::SeqCst);
-        // The peer may be gone.
-        let _ = match request.raw_params() {
-            Some(params) => reply.ok(params),
-            None => reply.ok(()),
-        };
+        Answer::new(request.raw_params())
     }
 
     fn tell(&self, report: &Report) {
@@ -85,9 +80,7 @@ impl antiphon_blocking::Service for Counting {
         _: &antiphon_blocking::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        self.run(&request, reply);
-        Ok(Answer::deferred())
+        Ok(self.run(request))
     }
 
     fn notification(&mut self, _: &antiphon_blocking::Peer, _: OwnedNotification) {
@@ -105,9 +98,7 @@ impl antiphon_net::Service for Counting {
         _: &antiphon_net::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        self.run(&request, reply);
-        Ok(Answer::deferred())
+        Ok(self.run(request))
     }
 
     async fn notification(&self, _: &antiphon_net::Peer, _: OwnedNotification) {

@@ -53,7 +53,7 @@ fn call_child(runtime: &str, script: &str) -> u8 {
         None => {
             let child = antiphon_blocking::Child::spawn(shell(script), Config::new(), ());
             let child = child.expect("a child");
-            let called = child.peer().call("m", ()).timeout(LONG);
+            let called = child.peer().call("m", ()).timeout(LONG).wait();
             let status = child.wait(LONG).expect("its state");
             say(
                 called,
@@ -86,7 +86,11 @@ fn close_child(runtime: &str, script: &str) -> u8 {
         None => {
             let child = antiphon_blocking::Child::spawn(shell(script), Config::new(), ());
             let child = child.expect("a child");
-            child.peer().notify("m", &[&text]).expect("it is queued");
+            child
+                .peer()
+                .notify("m", &[&text])
+                .wait()
+                .expect("it is queued");
             let began = Instant::now();
             child.close(span).expect("its state");
             began.elapsed()
@@ -197,8 +201,12 @@ fn break_pipe(runtime: &str, script: &str) -> u8 {
         None => {
             let child = antiphon_blocking::Child::spawn(shell(script), Config::new(), ());
             let child = child.expect("a child");
-            child.peer().notify("m", &[&text]).expect("it is queued");
-            child.peer().wait_closed(LONG).expect("an end");
+            child
+                .peer()
+                .notify("m", &[&text])
+                .wait()
+                .expect("it is queued");
+            child.peer().wait_closed(LONG).wait().expect("an end");
             child.peer().transport_error()
         }
         Some(executor) => executor.block_on(async {

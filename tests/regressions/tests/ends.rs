@@ -42,12 +42,9 @@ impl antiphon_blocking::Service for Exits {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        _: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        // The client may be gone.
-        let _ = reply.ok("ready");
-        Ok(Answer::deferred())
+        Ok("ready".into())
     }
 
     fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: OwnedNotification) {
@@ -58,14 +55,8 @@ impl antiphon_blocking::Service for Exits {
 }
 
 impl antiphon_net::Service for Exits {
-    async fn request(
-        &self,
-        _: &antiphon_net::Peer,
-        request: &mut Request,
-    ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let _ = reply.ok("ready");
-        Ok(Answer::deferred())
+    async fn request(&self, _: &antiphon_net::Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+        Ok("ready".into())
     }
 
     async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {

@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::OwnedError;
-use antiphon::{Config, McpRevision, ReconnectStrategy, SendError};
-use antiphon_net::{Answer, ConnectionConfig, ReconnectConfig, Request, Responder};
+use antiphon::{Config, McpRevision, OwnedError, ReconnectStrategy, SendError};
+use antiphon_net::{Answer, ConnectionConfig, ReconnectConfig, Request};
 use antiphon_regressions::{LONG, Rt};
 use futures_util::FutureExt;
 use serde::{Serialize, Serializer};
@@ -152,10 +151,11 @@ fn a_peer_used_inside_its_own_batch_hung_the_thread() {
     let used = within("threads", || {
         let (near, _far) = antiphon_blocking::Link::pair();
         let peer = antiphon_blocking::connect(near, Config::new(), ()).unwrap();
-        let used = peer.batch(|batch| {
+        let batch = peer.batch(|batch| {
             peer.try_notify("inside", ())?;
             batch.notify("n", ())
         });
+        let used = batch.wait();
         peer.try_notify("after", ()).expect("it goes on");
         used
     });
@@ -191,7 +191,7 @@ fn a_peer_used_while_its_own_params_are_written_hung_the_thread() {
             assert_eq!(peer.closed(), None);
             looks.fetch_add(1, Ordering::SeqCst);
         });
-        let used = peer.notify("inside", &[meddling]);
+        let used = peer.notify("inside", &[meddling]).wait();
         peer.try_notify("after", ()).expect("it goes on");
         (used, looks.into_inner())
     });
@@ -209,16 +209,22 @@ impl antiphon_blocking::Service for Entangled {
     ) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         match request.method() {
-            "answer" => drop(peer.batch(move |_| reply.ok(()))),
-            "drop" => drop(peer.batch(move |_| {
-                drop(reply);
-                Ok::<(), SendError>(())
-            })),
-            _ => drop(peer.batch(move |_| {
-                let held = reply;
-                peer.try_notify("inside", ())?;
-                held.ok(())
-            })),
+            "answer" => drop(peer.batch(move |_| reply.ok(())).wait()),
+            "drop" => drop(
+                peer.batch(move |_| {
+                    drop(reply);
+                    Ok::<(), SendError>(())
+                })
+                .wait(),
+            ),
+            _ => drop(
+                peer.batch(move |_| {
+                    let held = reply;
+                    peer.try_notify("inside", ())?;
+                    held.ok(())
+                })
+                .wait(),
+            ),
         }
         Ok(Answer::deferred())
     }
@@ -233,6 +239,7 @@ fn a_request_whose_responder_was_lost_inside_a_batch_hung_the_service() {
         let peer = antiphon_blocking::connect(near, Config::new(), ()).unwrap();
         ["answer", "drop", "hold"].map(|method| {
             peer.call::<()>(method, ())
+                .wait()
                 .map_err(|error| error.to_string())
         })
     });
@@ -245,18 +252,19 @@ fn a_request_whose_responder_was_lost_inside_a_batch_hung_the_service() {
 struct Late(mpsc::Sender<Option<Result<(), SendError>>>);
 
 impl Late {
-    fn serve(&self, request: &Request, reply: Responder) {
-        let tell = self.0.clone();
-        match request.method() {
-            "slow" => reply.spawn(move |reply| {
-                // Nobody may be looking any more.
-                let _ = tell.send(None);
-                reply.cancellation().wait(LONG);
-                // As above.
-                let _ = tell.send(Some(reply.ok(())));
-            }),
-            _ => drop(reply.ok(())),
+    fn serve(&self, request: &mut Request) -> Answer {
+        if request.method() != "slow" {
+            return ().into();
         }
+        let tell = self.0.clone();
+        request.defer().spawn(move |reply| {
+            // Nobody may be looking any more.
+            let _ = tell.send(None);
+            reply.cancellation().wait(LONG);
+            // As above.
+            let _ = tell.send(Some(reply.ok(())));
+        });
+        Answer::deferred()
     }
 }
 
@@ -266,18 +274,17 @@ impl antiphon_blocking::Service for Late {
         _: &antiphon_blocking::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        self.serve(&request, reply);
-        Ok(Answer::deferred())
+        Ok(self.serve(request))
     }
 }
 
 impl antiphon_net::Service for Late {
-    fn request(&self, _: &antiphon_net::Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        self.serve(&request, reply);
-        ready(());
-        Ok(Answer::deferred())
+    async fn request(
+        &self,
+        _: &antiphon_net::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        Ok(self.serve(request))
     }
 }
 

@@ -15,7 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use antiphon::Config;
-use antiphon_net::http::{CallError, HttpClient, HttpError};
+use antiphon_net::CallError;
+use antiphon_net::http::{HttpClient, HttpError};
 use antiphon_net::tls::rustls::{ClientConfig, ServerConfig, ServerConnection, StreamOwned};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use antiphon_stress::certificates::{ANY, Authority, NAME, Validity};
@@ -252,7 +253,7 @@ fn every_call_is_answered_on_threads(ending: Ending, is_secure: bool) {
         }
     };
     let mut run = Run::default();
-    while run.take(client.call("m", ()).timeout(LONG / 3)) {}
+    while run.take(client.call("m", ()).timeout(LONG / 3).wait()) {}
     run.check("threads", ending, &served);
 }
 
@@ -367,9 +368,9 @@ fn a_connection_was_used_for_longer_than_its_server_keeps_it_on_threads() {
     for (says, millis, wanted) in KEPT {
         let (port, connections) = keeping(says);
         let client = client_on_threads(port);
-        assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
+        assert_eq!(client.call::<u64>("m", ()).wait().expect("an answer"), 1);
         thread::sleep(Duration::from_millis(millis));
-        assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 2);
+        assert_eq!(client.call::<u64>("m", ()).wait().expect("an answer"), 2);
         let taken = connections.load(Ordering::SeqCst);
         assert_eq!(taken, wanted, "{says}");
     }
@@ -457,9 +458,9 @@ fn an_end_that_the_runtime_had_not_looked_at_cost_a_call_on_threads() {
     for then in [Then::Close, Then::EndWriting] {
         let (port, is_done, _) = scripted(then);
         let client = client_on_threads(port);
-        assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
+        assert_eq!(client.call::<u64>("m", ()).wait().expect("an answer"), 1);
         is_done.recv_timeout(LONG).expect("it has ended");
-        let called = client.call::<u64>("m", ()).timeout(LONG / 3);
+        let called = client.call::<u64>("m", ()).timeout(LONG / 3).wait();
         assert_eq!(called.expect("an answer"), 2, "{then:?}");
     }
 }
@@ -481,8 +482,8 @@ fn an_end_that_came_before_its_reset_cost_a_call(rt: Rt) {
 fn an_end_that_came_before_its_reset_cost_a_call_on_threads() {
     let (port, _done, requests) = scripted(Then::EndThenReset);
     let client = client_on_threads(port);
-    assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
-    let called = client.call::<u64>("m", ()).timeout(LONG / 3);
+    assert_eq!(client.call::<u64>("m", ()).wait().expect("an answer"), 1);
+    let called = client.call::<u64>("m", ()).timeout(LONG / 3).wait();
     assert_eq!(called.expect("an answer"), 2);
     assert_eq!(requests.load(Ordering::SeqCst), 2);
 }
@@ -508,13 +509,13 @@ fn a_call_that_was_read_is_lost_with_its_connection(rt: Rt) {
 fn a_call_that_was_read_is_lost_with_its_connection_on_threads() {
     let (port, _done, requests) = scripted(Then::ReadAndClose);
     let client = client_on_threads(port);
-    assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 1);
-    let lost = client.call::<u64>("m", ()).expect_err("no answer");
+    assert_eq!(client.call::<u64>("m", ()).wait().expect("an answer"), 1);
+    let lost = client.call::<u64>("m", ()).wait().expect_err("no answer");
     assert!(
         matches!(lost, CallError::Http(HttpError::Lost(_))),
         "{lost:?}"
     );
-    assert_eq!(client.call::<u64>("m", ()).expect("an answer"), 3);
+    assert_eq!(client.call::<u64>("m", ()).wait().expect("an answer"), 3);
     assert_eq!(requests.load(Ordering::SeqCst), 3);
 }
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use antiphon::Config;
-use antiphon_net::http::{CallError, HttpClientConfig};
+use antiphon_net::CallError;
+use antiphon_net::http::HttpClientConfig;
 use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
@@ -75,7 +76,7 @@ fn calls(
         let result = match rt {
             None => {
                 let client = antiphon_blocking::http::connect(&url, options);
-                client.expect("a client").call("m", ())
+                client.expect("a client").call("m", ()).wait()
             }
             Some(rt) => rt.run(|_| async {
                 let client = match rt {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use antiphon::OwnedError;
 use antiphon::{Config, Connection, DecodeErrorKind, Input, Json, OwnedJson, OwnedNotification};
-use antiphon_net::{Answer, Request, Responder};
+use antiphon_net::{Answer, Request};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as OtherError, StrDeserializer};
@@ -35,20 +35,17 @@ impl Told {
     }
 }
 
-fn answer(reply: Responder) {
-    // A connection that has closed in the meantime awaits no answer.
-    let _ = reply.ok(&json!({ "t": token() }));
+fn answer() -> Answer {
+    json!({ "t": token() }).into()
 }
 
 impl antiphon_blocking::Service for Told {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        _: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        answer(reply);
-        Ok(Answer::deferred())
+        Ok(answer())
     }
 
     fn notification(&mut self, _: &antiphon_blocking::Peer, notification: OwnedNotification) {
@@ -57,14 +54,8 @@ impl antiphon_blocking::Service for Told {
 }
 
 impl antiphon_net::Service for Told {
-    async fn request(
-        &self,
-        _: &antiphon_net::Peer,
-        request: &mut Request,
-    ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        answer(reply);
-        Ok(Answer::deferred())
+    async fn request(&self, _: &antiphon_net::Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+        Ok(answer())
     }
 
     async fn notification(&self, _: &antiphon_net::Peer, notification: OwnedNotification) {
@@ -82,9 +73,11 @@ fn raw_json_in_a_tree_was_sent_as_an_object_with_a_private_key_on_threads() {
     let (near, far) = Link::pair();
     let _server = connect(far, Config::new(), Told(told)).expect("a thread");
     let peer = connect(near, Config::new(), ()).expect("a thread");
-    peer.notify("p", &json!({ "t": token() })).expect("sent");
+    let sent = peer.notify("p", &json!({ "t": token() }));
+    sent.wait().expect("sent");
     assert_eq!(heard.recv_timeout(LONG).expect("told"), WANTED);
-    let answer: Token = peer.call("q", &Token { t: token() }).expect("an answer");
+    let call = peer.call("q", &Token { t: token() });
+    let answer: Token = call.wait().expect("an answer");
     assert_eq!(answer.t, token());
 }
 

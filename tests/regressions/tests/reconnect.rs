@@ -95,7 +95,7 @@ fn keep_on_threads(
     options: impl Into<ConnectionConfig>,
 ) -> antiphon_blocking::ReconnectingClient {
     let connect = move || antiphon_blocking::Link::tcp(address);
-    antiphon_blocking::ReconnectingClient::start(connect, keeping, options, || ()).unwrap()
+    antiphon_blocking::reconnect(connect, keeping, options, || ()).unwrap()
 }
 
 /// Waits until the client has given up, and gives what it says then.
@@ -111,8 +111,8 @@ async fn given_up(client: &ReconnectingClient) -> String {
 
 fn given_up_on_threads(client: &antiphon_blocking::ReconnectingClient) -> String {
     for _ in 0..MAX_CONNECTIONS {
-        match client.wait_open(LONG) {
-            Ok(peer) => drop(peer.wait_closed(LONG).expect("it ends")),
+        match client.wait_open(LONG).wait() {
+            Ok(peer) => drop(peer.wait_closed(LONG).wait().expect("it ends")),
             Err(error) => return error.to_string(),
         }
     }

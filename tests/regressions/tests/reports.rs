@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use antiphon::Config;
 use antiphon::OwnedError;
-use antiphon_net::{Answer, ConnectionConfig, Pool, Report, Request, Responder, WhenFull};
+use antiphon_net::{Answer, ConnectionConfig, Pool, Report, Request, WhenFull};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 
 /// Does wrong what the method says, and passes on what is reported.
@@ -13,19 +13,22 @@ use antiphon_regressions::{LONG, Rt, on_every_runtime};
 struct Wrong(Sender<Report>);
 
 impl Wrong {
-    fn serve(&self, request: &Request, reply: Responder) {
+    fn serve(&self, request: &mut Request) -> Answer {
         match request.method() {
-            "forget" => drop(reply),
-            "panic" => {
-                let _reply = reply;
+            "forget" => drop(request.defer()),
+            "panic" => panic!("as the test wants it"),
+            "panic with the responder" => {
+                let _reply = request.defer();
                 panic!("as the test wants it");
             }
-            "panic on a thread" => reply.spawn(|_reply| panic!("as the test wants it")),
-            _ => {
-                // Nobody waits any more.
-                let _ = reply.ok(&1);
+            "panic on a thread" => {
+                let reply = request.defer();
+                reply.spawn(|_reply| panic!("as the test wants it"));
             }
+            "forget to defer" => {}
+            _ => return 1.into(),
         }
+        Answer::deferred()
     }
 }
 
@@ -35,9 +38,7 @@ impl antiphon_blocking::Service for Wrong {
         _: &antiphon_blocking::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        self.serve(&request, reply);
-        Ok(Answer::deferred())
+        Ok(self.serve(request))
     }
 
     fn report(&mut self, _: &antiphon_blocking::Peer, report: Report) {
@@ -52,9 +53,7 @@ impl antiphon_net::Service for Wrong {
         _: &antiphon_net::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        self.serve(&request, reply);
-        Ok(Answer::deferred())
+        Ok(self.serve(request))
     }
 
     fn report(&self, _: &antiphon_net::Peer, report: Report) {
@@ -63,7 +62,13 @@ impl antiphon_net::Service for Wrong {
     }
 }
 
-const WRONG: [&str; 3] = ["forget", "panic", "panic on a thread"];
+const WRONG: [&str; 5] = [
+    "forget",
+    "forget to defer",
+    "panic",
+    "panic with the responder",
+    "panic on a thread",
+];
 
 /// The report about the call that was made `nth`, which must be the next one.
 fn check(reports: &Receiver<Report>, nth: usize) {
@@ -75,7 +80,7 @@ fn check(reports: &Receiver<Report>, nth: usize) {
         _ => panic!("{said}"),
     };
     let method = WRONG[nth];
-    assert_eq!(is_panic, method != "forget", "{said}");
+    assert_eq!(is_panic, method.starts_with("panic"), "{said}");
     assert_eq!(request.method, method);
     assert_eq!(request.id.to_string(), (nth + 1).to_string());
     assert!(request.duration < LONG, "{said}");
@@ -92,10 +97,10 @@ fn nobody_was_told_which_request_was_left_without_an_answer_on_threads() {
     let _server = connect(far, Config::new(), Wrong(told)).expect("a thread");
     let peer = connect(near, Config::new(), ()).expect("a thread");
     for (nth, method) in WRONG.into_iter().enumerate() {
-        peer.call::<u8>(method, ()).expect_err("no answer");
+        peer.call::<u8>(method, ()).wait().expect_err("no answer");
         check(&reports, nth);
     }
-    assert_eq!(peer.call::<u8>("well", ()).expect("it goes on"), 1);
+    assert_eq!(peer.call::<u8>("well", ()).wait().expect("it goes on"), 1);
     let more = reports.recv_timeout(Duration::from_millis(50));
     assert!(more.is_err(), "one report for each: {more:?}");
 }
@@ -156,8 +161,7 @@ impl antiphon_blocking::Service for OnThreads {
         _: &antiphon_blocking::Peer,
         request: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        reply.spawn(|reply| {
+        request.defer().spawn(|reply| {
             reply.cancellation().wait(LONG);
         });
         Ok(Answer::deferred())
@@ -181,13 +185,21 @@ fn nobody_was_told_which_request_was_refused() {
     let (near, far) = Link::pair();
     let _server = connect(far, options, OnThreads(told)).expect("a thread");
     let peer = connect(near, Config::new(), ()).expect("a thread");
-    let _held = peer.call("hold", ()).timeout(LONG).start().expect("sent");
-    peer.call::<u8>("one too many", ()).expect_err("busy");
+    let _held = peer
+        .call("hold", ())
+        .timeout(LONG)
+        .start()
+        .wait()
+        .expect("sent");
+    peer.call::<u8>("one too many", ())
+        .wait()
+        .expect_err("busy");
     let report = reports.recv_timeout(LONG).expect("a report");
     let said = report.to_string();
     assert!(matches!(report, Report::NoCapacity(_)), "{said}");
     assert!(said.contains("one too many (id 2)"), "{said}");
     peer.call::<u8>("too large", &["x".repeat(2000)])
+        .wait()
         .expect_err("busy");
     let report = reports.recv_timeout(LONG).expect("a report");
     let said = report.to_string();

@@ -7,8 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon::Config;
-use antiphon::OwnedError;
+use antiphon::{Config, OwnedError};
 use antiphon_async_std::websocket::WebSocketConfig;
 use antiphon_net::{Answer, Peer, Request, Service, SharedRuntime};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
@@ -18,10 +17,8 @@ use socket2::SockRef;
 struct Yes;
 
 impl Service for Yes {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        reply.ok(&true).unwrap();
-        Ok(Answer::deferred())
+    async fn request(&self, _: &Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+        Ok(true.into())
     }
 }
 
@@ -29,11 +26,9 @@ impl antiphon_blocking::Service for Yes {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        _: &mut Request,
     ) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        reply.ok(&true).unwrap();
-        Ok(Answer::deferred())
+        Ok(true.into())
     }
 }
 
@@ -140,7 +135,7 @@ fn sockets_are_without_keep_alive_on_threads() {
     let address = server.local_addr().unwrap();
     let running = server.start(Config::new(), |_| Yes).unwrap();
     let peer = connect(Link::tcp(address).unwrap(), Config::new(), ()).unwrap();
-    assert!(peer.call::<bool>("m", ()).unwrap());
+    assert!(peer.call::<bool>("m", ()).wait().unwrap());
     assert_both_ends_keep_alive(address);
     drop(running);
 
@@ -150,7 +145,7 @@ fn sockets_are_without_keep_alive_on_threads() {
     let running = server.start(options, |_| Yes).unwrap();
     let there = WebSocketConfig::client(&format!("ws://{address}/")).unwrap();
     let peer = websocket::connect(there, Config::new(), ()).unwrap();
-    assert!(peer.call::<bool>("m", ()).unwrap());
+    assert!(peer.call::<bool>("m", ()).wait().unwrap());
     assert_both_ends_keep_alive(address);
     drop(running);
 
@@ -159,7 +154,7 @@ fn sockets_are_without_keep_alive_on_threads() {
     let running = server.start_http(Config::new(), |_| Yes).unwrap();
     let there = format!("http://{address}/");
     let client = antiphon_blocking::http::connect(&there, Config::new()).unwrap();
-    assert!(client.call::<bool>("m", ()).unwrap());
+    assert!(client.call::<bool>("m", ()).wait().unwrap());
     assert_both_ends_keep_alive(address);
     drop(running);
 }
@@ -204,7 +199,7 @@ fn nobody_sees_accepted_sockets_on_threads() {
     let _running = server.start(Config::new(), |_| Yes).unwrap();
     let link = antiphon_blocking::Link::tcp(address).unwrap();
     let peer = antiphon_blocking::connect(link, Config::new(), ()).unwrap();
-    assert!(peer.call::<bool>("m", ()).unwrap());
+    assert!(peer.call::<bool>("m", ()).wait().unwrap());
     assert_eq!(sockets.recv_timeout(LONG).unwrap(), (true, true));
 
     // The server over HTTP is no thread's, and shows them all the same.
@@ -213,7 +208,7 @@ fn nobody_sees_accepted_sockets_on_threads() {
     let server = server.on_accept(hook(seen));
     let _running = server.start_http(Config::new(), |_| Yes).unwrap();
     let client = antiphon_blocking::http::connect(&format!("http://{address}/"), Config::new());
-    assert!(client.unwrap().call::<bool>("m", ()).unwrap());
+    assert!(client.unwrap().call::<bool>("m", ()).wait().unwrap());
     assert_eq!(sockets.recv_timeout(LONG).unwrap(), (true, true));
 }
 
@@ -267,10 +262,10 @@ fn speak(link: antiphon_blocking::Link, mut far: TcpStream) {
         far
     });
     for id in 1..=2 {
-        assert_eq!(peer.call::<u32>("m", ()).unwrap(), id);
+        assert_eq!(peer.call::<u32>("m", ()).wait().unwrap(), id);
     }
     let large = "x".repeat(8 << 20);
-    peer.notify("large", &[&*large]).unwrap();
+    peer.notify("large", &[&*large]).wait().unwrap();
     let mut far = answering.join().unwrap();
     let mut heard = Vec::new();
     while !heard.ends_with(b"\n") {
