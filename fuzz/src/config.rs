@@ -81,7 +81,8 @@ fn knob(config: &mut Config, which: u8, value: u8) {
             ][of(3)];
         }
         3 => {
-            config.dialect.v1_null_id = [V1NullId::Silent, V1NullId::AckAllNull, V1NullId::Answer][of(3)];
+            config.dialect.v1_null_id =
+                [V1NullId::Silent, V1NullId::AckAllNull, V1NullId::Answer][of(3)];
         }
         4 => config.dialect.v1_missing_id = on,
         5 => config.dialect.v1_in_batch = on,

@@ -145,7 +145,8 @@ fn said_in_words() {
         (ErrorProfile::Mcp, -32603),
     ] {
         let mut config = Config::new();
-        (config.dialect.error_profile, config.dialect.cancel_answer) = (profile, CancelAnswer::Silent);
+        (config.dialect.error_profile, config.dialect.cancel_answer) =
+            (profile, CancelAnswer::Silent);
         let mut conn: Connection<u64> = Connection::new(config);
         let mut asked = Input::text(r#"{"jsonrpc":"2.0","method":"m","id":1}"#);
         let Some(Event::Request(request)) = conn.poll_event(&mut asked) else {

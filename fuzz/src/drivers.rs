@@ -12,10 +12,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use antiphon::{
-    CancelStyle, CloseReason, Closed, Config, Framing, OwnedNotification, OwnedOutcome,
+    CancelStyle, CloseReason, Closed, Config, Framing, OwnedError, OwnedNotification, OwnedOutcome,
 };
-use antiphon::OwnedError;
-use antiphon_net::{CallError, Driver, Link, ConnectionConfig, Peer, PendingCall, Report, Request, Service, SharedRuntime, UnmatchedDetails, drive_on, Answer};
+use antiphon_net::{
+    Answer, CallError, ConnectionConfig, Driver, Link, Peer, PendingCall, Report, Request, Service,
+    SharedRuntime, UnmatchedDetails, drive_on,
+};
 
 use crate::bytes::Bytes;
 use alone::Alone;
@@ -56,7 +58,10 @@ fn config(bytes: &mut Bytes<'_>) -> Config {
     config.limits.max_message_bytes = 200;
     config.limits.max_open_requests = 1 + bytes.below(6);
     // How much waits depends on the transport; these limits have their own tests.
-    (config.limits.soft_max_outbox_bytes, config.limits.max_outbox_bytes) = (1 << 30, 1 << 30);
+    (
+        config.limits.soft_max_outbox_bytes,
+        config.limits.max_outbox_bytes,
+    ) = (1 << 30, 1 << 30);
     (
         config.timeouts.message_timeout,
         config.timeouts.write_timeout,
@@ -132,7 +137,6 @@ struct Echo(Shared<Notes>);
 
 impl Service for Echo {
     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
- let reply = request.defer();
         let params = request.raw_params().expect("it has params");
         let (serial, how): (u64, u8) = params.decode().expect("two numbers");
         let line = format!("{} {}", request.method(), params.as_str());
@@ -143,18 +147,28 @@ impl Service for Echo {
         with(&self.0, |notes| {
             notes.acts.push(Act::Answer { serial, how })
         });
+        let is_returned = serial % 2 == 0;
+        if is_returned {
+            return match how % 4 {
+                0 => Err(request.unknown_method()),
+                1 => Ok(Answer::deferred()),
+                _ => Ok(Answer::new(params)),
+            };
+        }
+        let params = params.to_owned_json();
+        let reply = request.defer();
         let given = match how % 4 {
             0 => reply.unknown_method(request.method()),
             1 => {
                 drop(reply);
                 Ok(())
             }
-            _ => reply.ok(params),
+            _ => reply.ok(params.as_json()),
         };
         // After an end nobody waits for the answer.
         drop(given);
- Ok(Answer::deferred())
-}
+        Ok(Answer::deferred())
+    }
 
     async fn notification(&self, _: &Peer, told: OwnedNotification) {
         let params = told.params().map(|params| params.as_str().to_string());

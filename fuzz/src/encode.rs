@@ -22,7 +22,10 @@ pub fn run(data: &[u8]) {
     config.limits.max_method_bytes = 4096;
     config.limits.max_header_bytes = 4096;
     config.limits.max_id_bytes = 4096;
-    (config.limits.max_open_calls, config.limits.max_open_requests) = (16, 16);
+    (
+        config.limits.max_open_calls,
+        config.limits.max_open_requests,
+    ) = (16, 16);
     let method = String::from_utf8_lossy(bytes.some_bytes()).into_owned();
     let value = Any::read(&mut bytes, 0);
     let written = like_serde_json(&value);
@@ -337,9 +340,10 @@ fn call(config: Config, method: &str, value: &Any<'_>, written: Json<'_>) {
             heard += 1;
         }
         // Limits, and 1.0's ways, may differ from what the sender could know.
-        Event::Refused(_) | Event::Malformed(_) | Event::UnmatchedResponse(_) | Event::Cancelled(_) => {
-            heard += 1
-        }
+        Event::Refused(_)
+        | Event::Malformed(_)
+        | Event::UnmatchedResponse(_)
+        | Event::Cancelled(_) => heard += 1,
         Event::Response(_) => panic!("nobody answered"),
         _ => {}
     });

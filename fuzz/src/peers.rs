@@ -58,7 +58,10 @@ fn config(bytes: &mut Bytes<'_>) -> Config {
     config.limits.max_batch_calls = 4;
     config.limits.soft_max_outbox_bytes = 64 + usize::from(bytes.byte()) * 8;
     // Deadlines of the wire are a fault of the wire: other targets have them.
-    (config.timeouts.message_timeout, config.timeouts.write_timeout) = (None, None);
+    (
+        config.timeouts.message_timeout,
+        config.timeouts.write_timeout,
+    ) = (None, None);
     config.timeouts.drain_timeout = (knobs & 32 != 0).then(|| Duration::from_millis(200));
     config
 }

@@ -52,7 +52,8 @@ impl Side {
     fn new(bytes: &mut Bytes<'_>) -> Self {
         let mut session = SessionConfig::from(config(bytes));
         let knobs = bytes.byte();
-        session.config.timeouts.drain_timeout = session.config.timeouts.drain_timeout.or(Some(LONG));
+        session.config.timeouts.drain_timeout =
+            session.config.timeouts.drain_timeout.or(Some(LONG));
         session.max_queued_messages = 1 + bytes.below(8);
         session.max_queued_bytes = 40 * (1 + bytes.below(40));
         session.refuse_http = knobs & 1 != 0;

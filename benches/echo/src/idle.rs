@@ -201,7 +201,7 @@ fn on_threads() -> Outcome<()> {
     let address = listener.local_addr()?;
     show("blocking TCP, client", || {
         let peer = connect(Link::tcp(address)?, Config::new(), ())?;
-        let call = peer.call("echo", &("hello",)).no_timeout().start()?;
+        let call = peer.call("echo", &("hello",)).no_timeout().start().wait()?;
         let socket = listening.block_on(serve(&listener))?;
         call.wait::<String>()?;
         Ok((peer, socket))

@@ -33,7 +33,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_tokio::{Peer, Request, Responder, Service, Answer, OwnedError};
+use antiphon_tokio::{Answer, OwnedError, Peer, Request, Service};
 
 use load::{Kind, Pace, kind};
 use recorder::{Recorder, Writes};
@@ -59,44 +59,44 @@ struct Record {
 struct Timed(Record);
 
 impl Timed {
-    fn answer(&self, request: &Request, reply: Responder) {
-        let params = request
-            .params()
-            .map(|params| params.decode::<(u64, &str)>());
-        let Some(Ok((number, text))) = params else {
-            return drop(reply);
-        };
+    fn answer(&self, request: &mut Request) -> Result<Answer, OwnedError> {
         if request.method() == "slow" {
-            return reply.spawn(|reply| {
+            request.defer().spawn(|reply| {
                 thread::sleep(SLOW);
                 // The end of the program may come first.
                 drop(reply.ok("late"));
             });
+            return Ok(Answer::deferred());
         }
+        if !self.0.is_kept {
+            let (_, text): (u64, &str) = request.params()?;
+            return Ok(text.into());
+        }
+        // Only a responder tells when the answer was given.
+        let reply = request.defer();
+        let (number, text): (u64, &str) = request.params()?;
         if let Err(error) = reply.ok(text) {
             eprintln!("an answer was not sent: {error}");
         }
-        if self.0.is_kept {
-            let answered = (number, Instant::now());
-            lock(&self.0.answered).push(answered);
-        }
+        lock(&self.0.answered).push((number, Instant::now()));
+        Ok(Answer::deferred())
     }
 }
 
 impl Service for Timed {
     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
- let reply = request.defer();
-        self.answer(&request, reply);
- Ok(Answer::deferred())
-}
+        self.answer(request)
+    }
 }
 
 impl antiphon_blocking::Service for Timed {
-    fn request(&mut self, _: &antiphon_blocking::Peer, request: &mut Request) -> Result<Answer, OwnedError> {
- let reply = request.defer();
-        self.answer(&request, reply);
- Ok(Answer::deferred())
-}
+    fn request(
+        &mut self,
+        _: &antiphon_blocking::Peer,
+        request: &mut Request,
+    ) -> Result<Answer, OwnedError> {
+        self.answer(request)
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

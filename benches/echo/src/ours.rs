@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use antiphon::Config;
-use antiphon_tokio::{DEFAULT_CALL_TIMEOUT, CallError, Driver, ConnectionConfig, Peer};
+use antiphon_tokio::{CallError, ConnectionConfig, DEFAULT_CALL_TIMEOUT, Driver, Peer};
 
 use crate::row::{self, BATCH, CROWD_THREADS, Lane, MANY, Mode, Outcome, Row, WORD, check};
 use crate::runtime::Runtime;
@@ -77,8 +77,8 @@ mod threads {
     use antiphon_blocking::{Link, Peer, TcpServer, UnixServer, connect};
 
     use super::{
-        Config, Echo, Far, Lane, ConnectionConfig, Ours, Outcome, SocketAddr, Threads, floors, floors_ws,
-        socket,
+        Config, ConnectionConfig, Echo, Far, Lane, Ours, Outcome, SocketAddr, Threads, floors,
+        floors_ws, socket,
     };
     use crate::row::With;
 
@@ -118,7 +118,8 @@ mod threads {
         }
         let server = TcpServer::bind("127.0.0.1:0")?;
         let address = server.local_addr()?;
-        let options = ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
+        let options =
+            ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
         let running = server.start(options, |_| Echo)?;
         if ours == Ours::Both {
             return Ok(lane(call(address)?, running));
@@ -147,7 +148,10 @@ impl<R> Lane for Threads<R> {
         for _ in 0..rounds {
             let began = Instant::now();
             match mode {
-                Mode::One => check(&self.peer.call::<String>("echo", &(WORD,))?)?,
+                Mode::One => {
+                    let word: String = self.peer.call("echo", &(WORD,)).wait()?;
+                    check(&word)?;
+                }
                 Mode::Many => self.many()?,
                 Mode::Batch => self.batch()?,
                 Mode::Crowd => {}
@@ -166,7 +170,7 @@ impl<R> Threads<R> {
         std::thread::scope(|scope| {
             let work = || {
                 (0..calls).try_for_each(|_| {
-                    let word = peer.call::<String>("echo", &(WORD,));
+                    let word = peer.call::<String>("echo", &(WORD,)).wait();
                     let word = word.map_err(|error| error.to_string())?;
                     check(&word).map_err(|error| error.to_string())
                 })
@@ -185,7 +189,10 @@ impl<R> Threads<R> {
     fn many(&self) -> Outcome<()> {
         let begin = |_| {
             self.peer
-                .call("echo", &(WORD,)).timeout(DEFAULT_CALL_TIMEOUT).start()
+                .call("echo", &(WORD,))
+                .timeout(DEFAULT_CALL_TIMEOUT)
+                .start()
+                .wait()
         };
         let calls = (0..MANY).map(begin).collect::<Result<Vec<_>, _>>()?;
         for call in calls {
@@ -195,10 +202,11 @@ impl<R> Threads<R> {
     }
 
     fn batch(&self) -> Outcome<()> {
-        let (calls, mut outcomes) = self.peer.batch(|batch| {
+        let batch = self.peer.batch(|batch| {
             let call = |_| batch.call::<String>("echo", &(WORD,));
             (0..BATCH).map(call).collect::<Result<Vec<_>, _>>()
-        })?;
+        });
+        let (calls, mut outcomes) = batch.wait()?;
         calls
             .into_iter()
             .try_for_each(|call| check(&outcomes.fetch(call)?))
@@ -224,7 +232,7 @@ macro_rules! on {
 
             use super::floors::$floor;
             use super::floors_ws::{$listen_ws, $near_ws};
-            use super::{Echo, Far, ConnectionConfig, Ours, SocketAddr, Tasks, socket};
+            use super::{ConnectionConfig, Echo, Far, Ours, SocketAddr, Tasks, socket};
             use crate::row::{Lane, Outcome, With};
             use crate::runtime::Runtime;
 
@@ -241,7 +249,10 @@ macro_rules! on {
                 })
             }
 
-            fn serve(runtime: &Runtime, options: ConnectionConfig) -> Outcome<(SocketAddr, Running)> {
+            fn serve(
+                runtime: &Runtime,
+                options: ConnectionConfig,
+            ) -> Outcome<(SocketAddr, Running)> {
                 Ok(runtime.block_on(async {
                     let server = TcpServer::bind("127.0.0.1:0").await?;
                     Ok::<_, std::io::Error>((server.local_addr(), server.start(options, |_| Echo)))
@@ -389,7 +400,10 @@ fn share(began: Instant, rounds: usize, times: &mut Vec<Duration>) {
 async fn many(peer: &Peer) -> Outcome<()> {
     let mut calls = Vec::with_capacity(MANY);
     for _ in 0..MANY {
-        let call = peer.call("echo", &(WORD,)).timeout(DEFAULT_CALL_TIMEOUT).start();
+        let call = peer
+            .call("echo", &(WORD,))
+            .timeout(DEFAULT_CALL_TIMEOUT)
+            .start();
         calls.push(call.await?);
     }
     for call in calls {
