@@ -44,31 +44,27 @@ impl Echo {
 
 impl Service for Echo {
     fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let answered = match request.method() {
+        match request.method() {
             "echo" => match request.raw_params() {
-                Some(params) => reply.ok(params),
-                None => reply.err(&ErrorObject::invalid_params()),
+                Some(params) => Ok(Answer::new(params)),
+                None => Err(ErrorObject::invalid_params().into()),
             },
             "wait" => {
                 self.tell("waiting");
-                let is_cancelled = reply.cancellation().wait(LONG);
+                let is_cancelled = request.cancellation().wait(LONG);
                 self.tell(format!("cancelled {is_cancelled}"));
-                reply.cancelled()
+                Err(ErrorObject::request_cancelled().into())
             }
             "block" => {
                 self.tell("blocking");
                 drop(self.go_on.lock());
-                reply.ok(&1)
+                Ok(1.into())
             }
-            "push" => reply.ok(&format!("{:?}", peer.try_notify("news", ()))),
-            "where" => reply.ok(&(peer.context().target.clone(), thread::current().name())),
+            "push" => Ok(format!("{:?}", peer.try_notify("news", ())).into()),
+            "where" => Ok((peer.context().target.clone(), thread::current().name()).into()),
             "panic" => panic!("as asked"),
-            other => reply.unknown_method(other),
-        };
-        // A client that is gone awaits no answer.
-        drop(answered);
-        Ok(Answer::deferred())
+            _ => Err(request.unknown_method()),
+        }
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {

@@ -251,10 +251,12 @@ impl Driver {
                         .handlers
                         .requests(self.session.options().max_running_requests),
                 },
+                |conn| self.handlers.send_answers(conn),
                 &mut self.work,
                 &mut self.output.bytes,
                 cx.waker(),
             );
+            self.handlers.drop_answers();
             self.handlers.begin(cx, &self.session, &mut self.work);
             self.write(cx);
             let (wake_at, may_read) = match next {

@@ -18,9 +18,10 @@ use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::peer::Peer;
 use crate::request::Request;
+use crate::responder::Answered;
 use crate::runtime::Task;
 use crate::service::Service;
-use crate::session::{Session, Tag, Work};
+use crate::session::{Conn, Session, Tag, Work};
 
 /// The service of one session, and its handlers that have begun and not ended.
 pub(crate) struct Handlers {
@@ -29,26 +30,32 @@ pub(crate) struct Handlers {
     ordered: Option<Task>,
     /// The handlers of requests that did not end at once; `None` before there was one.
     running: Option<FuturesUnordered<Handler>>,
+    /// What handlers have returned, until the next turn sends it.
+    answers: Vec<Answered>,
 }
+
+/// The handler of a request.
+type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
 /// A handler that waits for something.
 struct Handler {
     request: RequestKey,
     /// `None` once its request was given up.
-    task: Option<Task>,
+    task: Option<Answering>,
     /// Has the handler polled, so that it is seen to be over.
     waker: Option<Waker>,
 }
 
+/// Gives what the handler returned; nothing if its request was given up.
 impl Future for Handler {
-    type Output = ();
+    type Output = Option<Answered>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let Some(task) = &mut this.task else {
-            return Poll::Ready(());
+            return Poll::Ready(None);
         };
-        let polled = task.as_mut().poll(cx);
+        let polled = task.as_mut().poll(cx).map(Some);
         if polled.is_pending() && this.waker.is_none() {
             // The waker stays valid for as long as this handler is among the others.
             this.waker = Some(cx.waker().clone());
@@ -59,7 +66,7 @@ impl Future for Handler {
 
 /// A [`Service`] without its type, and the peer that it is shown.
 trait Serve: Send {
-    fn request(&self, request: Request) -> Task;
+    fn request(&self, request: Request) -> Answering;
     /// Does any work but a request. Gives the handler that must end before anything else begins, if
     /// there is one.
     fn serve(&self, work: Work) -> Option<Task>;
@@ -76,12 +83,11 @@ struct Sides<S> {
 struct Serving<S>(Arc<Sides<S>>);
 
 impl<S: Service> Serve for Serving<S> {
-    fn request(&self, mut request: Request) -> Task {
+    fn request(&self, mut request: Request) -> Answering {
         let sides = Arc::clone(&self.0);
         Box::pin(async move {
             let answer = sides.service.request(&sides.peer, &mut request).await;
-            // A connection that has closed in the meantime awaits no answer.
-            let _ = request.answer(answer);
+            request.answered(answer)
         })
     }
 
@@ -131,7 +137,20 @@ impl Handlers {
             service: Box::new(Serving(Arc::new(Sides { service, peer }))),
             ordered: None,
             running: None,
+            answers: Vec::new(),
         }
+    }
+
+    /// Sends what handlers have returned.
+    pub(crate) fn send_answers(&mut self, conn: &mut Conn) {
+        for answer in &mut self.answers {
+            answer.send(conn);
+        }
+    }
+
+    /// Lets go of what has been sent. A connection that is over sends nothing any more.
+    pub(crate) fn drop_answers(&mut self) {
+        self.answers.clear();
     }
 
     /// How many requests may begin beside those that run; `None` while a handler must end before
@@ -218,10 +237,14 @@ impl Handlers {
         let begin = || {
             let mut task = service.request(request);
             // Most handlers are through at once and need no place among the others.
-            task.as_mut().poll(cx).is_pending().then_some(task)
+            match task.as_mut().poll(cx) {
+                Poll::Ready(answered) => Ok(answered),
+                Poll::Pending => Err(task),
+            }
         };
         match catch_unwind(AssertUnwindSafe(begin)) {
-            Ok(Some(task)) => {
+            Ok(Ok(answered)) => self.answers.push(answered),
+            Ok(Err(task)) => {
                 self.running.get_or_insert_default().push(Handler {
                     request: key,
                     task: Some(task),
@@ -229,7 +252,6 @@ impl Handlers {
                 });
                 self.poll_running(cx);
             }
-            Ok(None) => {}
             Err(_) => tell_panic(&*self.service),
         }
     }
@@ -238,7 +260,7 @@ impl Handlers {
         while let Some(running) = self.running.as_mut().filter(|running| !running.is_empty()) {
             match catch_unwind(AssertUnwindSafe(|| Pin::new(running).poll_next(cx))) {
                 Ok(Poll::Pending) => break,
-                Ok(Poll::Ready(_)) => {}
+                Ok(Poll::Ready(answered)) => self.answers.extend(answered.flatten()),
                 Err(_) => tell_panic(&*self.service),
             }
         }
@@ -266,6 +288,7 @@ impl Handlers {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.ordered = None;
             self.running = None;
+            self.answers.clear();
         }));
         let told = catch_unwind(AssertUnwindSafe(|| self.service.closed(why)));
         if dropped.is_err() || told.is_err() {

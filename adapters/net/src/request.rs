@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
 use crate::peer::Peer;
-use crate::responder::Responder;
+use crate::responder::{Answered, Responder};
 use crate::session::Session;
 
 /// What the peer asks. A handler returns the answer, or [defers](Self::defer) it.
@@ -177,5 +177,13 @@ impl Request {
     /// report. [`SendError::Closed`] or [`SendError::NotOpen`] if nobody waits for it any more.
     pub fn answer(self, answer: Result<Answer, OwnedError>) -> Result<(), SendError> {
         self.responder.answer_with(answer)
+    }
+
+    /// The answer that its handler returned, to be sent with the connection's next turn.
+    pub(crate) fn answered(self, answer: Result<Answer, OwnedError>) -> Answered {
+        Answered {
+            responder: self.responder,
+            answer,
+        }
     }
 }

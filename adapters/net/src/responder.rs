@@ -15,7 +15,6 @@ use antiphon::{ErrorObject, OwnedError, OwnedOutcome, Payload, RequestKey, SendE
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
 use crate::session::{Conn, Session};
-use crate::text::Text;
 
 /// The right and the duty to answer one request.
 ///
@@ -61,34 +60,28 @@ impl Responder {
     /// waits for it any more.
     pub fn ok(self, result: impl Payload) -> Result<(), SendError> {
         // If the value's own code panics, `drop` answers.
-        let text = Text::of(result);
-        self.text(text)
-    }
-
-    pub(crate) fn text(mut self, text: Result<Text, SendError>) -> Result<(), SendError> {
-        self.answer(|conn, ticket| match text {
-            Ok(text) => conn.respond(ticket, text.all()),
-            Err(error) => {
-                conn.refuse_answer(ticket, error.clone());
-                Err(error)
-            }
-        })
+        self.answer_with(Ok(Answer::new(result)))
     }
 
     /// Answers with what a handler returned.
-    pub(crate) fn answer_with(self, answer: Result<Answer, OwnedError>) -> Result<(), SendError> {
-        match answer {
-            Ok(Answer(Some(text))) => self.text(text),
-            // The responder is elsewhere; or, if it is not, dropping it answers.
-            Ok(Answer(None)) => Ok(()),
-            Err(error) => self.err(&error.as_error()),
-        }
+    pub(crate) fn answer_with(
+        mut self,
+        answer: Result<Answer, OwnedError>,
+    ) -> Result<(), SendError> {
+        self.answer(|conn, ticket| write(conn, ticket, &answer))
     }
 
     /// Answers for a handler that panicked, and reports that.
     pub(crate) fn panicked(mut self) {
         let ticket = self.ticket.take();
-        self.session.act(|state| state.conn.handle_panic(ticket));
+        self.session.act(|state| match ticket {
+            Some(ticket) => state.conn.handle_panic(Some(ticket)),
+            // The panic has dropped its responder, which has answered.
+            None => {
+                let request = state.take_panicked();
+                state.conn.report(session::Report::Panicked(request));
+            }
+        });
     }
 
     /// Answers with an error.
@@ -190,6 +183,41 @@ impl Responder {
             Some(ticket) => write(conn, ticket),
             None => Err(SendError::NotOpen),
         })
+    }
+}
+
+fn write(
+    conn: &mut Conn,
+    ticket: Ticket,
+    answer: &Result<Answer, OwnedError>,
+) -> Result<(), SendError> {
+    match answer {
+        Ok(Answer(Some(Ok(text)))) => conn.respond(ticket, text.all()),
+        Ok(Answer(Some(Err(error)))) => {
+            conn.refuse_answer(ticket, error.clone());
+            Err(error.clone())
+        }
+        Ok(Answer(None)) => {
+            conn.abandon(ticket);
+            Ok(())
+        }
+        Err(error) => conn.respond_err(ticket, &error.as_error()),
+    }
+}
+
+/// What a handler has returned, until the connection's next turn sends it.
+pub(crate) struct Answered {
+    pub(crate) responder: Responder,
+    pub(crate) answer: Result<Answer, OwnedError>,
+}
+
+impl Answered {
+    /// Sends it. Nothing of the program's runs meanwhile.
+    pub(crate) fn send(&mut self, conn: &mut Conn) {
+        if let Some(ticket) = self.responder.ticket.take() {
+            // A connection that has closed in the meantime awaits no answer.
+            let _ = write(conn, ticket, &self.answer);
+        }
     }
 }
 

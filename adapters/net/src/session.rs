@@ -242,7 +242,7 @@ impl Session {
 
     /// The request whose handler has just panicked, if it was one: for the report of that.
     pub fn take_panicked(&self) -> Option<RequestDetails> {
-        self.lock().panicked.take()
+        self.lock().take_panicked()
     }
 
     /// Puts a report among the service's work.

@@ -293,9 +293,9 @@ fn what_a_batch_is_made_of_may_use_its_connection(rt: Rt) {
     });
 }
 
-/// How often a request may take the lock: the turn that brings it, its answer, the turn that takes
-/// the answer to be written, and the turn that tells it written.
-const REQUEST_LOCKS: usize = 4;
+/// How often a request may take the lock: the turn that brings it, the turn that takes its answer
+/// and gives it to be written, and the turn that tells it written.
+const REQUEST_LOCKS: usize = 3;
 
 /// How often a call may take the lock, on the task that calls.
 const CALL_LOCKS: usize = 1;

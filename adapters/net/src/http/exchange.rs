@@ -78,7 +78,9 @@ impl Exchange {
                     .requests(self.session.options().max_running_requests),
             };
             let (work, reply) = (&mut self.work, &mut self.reply);
-            let next = self.session.turn(moved, work, reply, cx.waker());
+            let answer = |conn: &mut _| self.handlers.send_answers(conn);
+            let next = self.session.turn(moved, answer, work, reply, cx.waker());
+            self.handlers.drop_answers();
             self.handlers.begin(cx, &self.session, &mut self.work);
             match next {
                 Next::Busy { .. } => {}

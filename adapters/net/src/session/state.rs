@@ -155,6 +155,10 @@ impl State {
     }
 
     /// Remembers what a panic has taken along, until it is reported.
+    pub(crate) fn take_panicked(&mut self) -> Option<RequestDetails> {
+        self.panicked.take()
+    }
+
     pub(crate) fn note_panicked(&mut self, request: Option<RequestDetails>) {
         self.panicked = request;
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use antiphon::Instant;
 use antiphon::session::Fault;
 
-use super::{Session, Sleeper, State, Work};
+use super::{Conn, Session, Sleeper, State, Work};
 use crate::transport::child_output::ChildExited;
 
 /// The most work that is taken from a session at once.
@@ -79,11 +79,12 @@ pub enum Next {
 }
 
 impl Session {
-    /// Takes what the task brings, and gives what the service is to do, at the end of `work`, and
-    /// what is to be written next, if `output` is empty.
+    /// Takes what the task brings and the answers that `answer` gives, and gives what the
+    /// service is to do, at the end of `work`, and what is to be written next, if `output` is empty.
     pub fn turn(
         &self,
         moved: Moved<'_>,
+        answer: impl FnOnce(&mut Conn),
         work: &mut VecDeque<Work>,
         output: &mut Vec<u8>,
         waker: &Waker,
@@ -103,6 +104,7 @@ impl Session {
         _before = state.sleepers.set(Sleeper::Task, None);
         state.conn.handle_time(now);
         state.take_sent(sent, now);
+        answer(&mut state.conn);
         state.take_input(input);
         if is_drained {
             state.conn.handle_timeout(now);

@@ -90,7 +90,8 @@ impl Side {
             requests: None,
         };
         let (work, output) = (&mut VecDeque::new(), &mut Vec::new());
-        self.session.turn(moved, work, output, Waker::noop())
+        self.session
+            .turn(moved, |_| {}, work, output, Waker::noop())
     }
 
     pub(crate) fn may_read(&self) -> bool {
