@@ -182,9 +182,7 @@ impl<R, C: MakeCall> Future for Call<'_, R, C> {
 impl<R, C> fmt::Debug for Call<'_, R, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let method = self.request.as_ref().map(|request| request.method);
-        f.debug_struct("Call")
-            .field("method", &method)
-            .finish_non_exhaustive()
+        f.debug_tuple("Call").field(&method).finish_non_exhaustive()
     }
 }
 
