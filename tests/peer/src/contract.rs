@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use antiphon::{ErrorObject, Json, JsonKind, OwnedJson, OwnedNotification, SendError};
-use antiphon_net::{ConnectionConfig, Pool, Request, Responder};
+use antiphon::{ErrorObject, Json, JsonKind, OwnedError, OwnedJson, OwnedNotification};
+use antiphon_net::{Answer, ConnectionConfig, Pool, Request};
 use serde::Serialize;
 
 use crate::log::say;
@@ -44,10 +44,10 @@ pub struct Contract {
 #[derive(Debug)]
 #[must_use]
 pub enum Begun {
-    /// It has been answered, or could not be.
-    Answered(Result<(), SendError>),
+    /// There is an answer.
+    Answered(Answer),
     /// It is answered after something else has been done.
-    Waits(Responder, Waiting),
+    Waits(Waiting),
 }
 
 /// What is to be done before a request is answered, or after.
@@ -66,46 +66,46 @@ pub enum Waiting {
 impl Contract {
     /// Answers a request, or says what is to be done before.
     ///
+    /// # Errors
+    /// The error to answer.
+    ///
     /// # Panics
     /// `crash` does.
-    pub fn begin(&self, request: &Request, reply: Responder) -> Begun {
+    pub fn begin(&self, request: &Request) -> Result<Begun, OwnedError> {
         let params = request.raw_params();
         let waiting = match request.method() {
             "sleep" => sleep(params),
             "callback" => call_back(params),
             "emit" => whole(params, None, MAX_EMIT).map(Waiting::Emit),
             "eth_subscribe" => Some(Waiting::Subscribe),
-            _ => return Begun::Answered(self.answer(request, reply)),
+            _ => return self.answer(request).map(Begun::Answered),
         };
-        match waiting {
-            Some(waiting) => Begun::Waits(reply, waiting),
-            None => Begun::Answered(reply.err(&ErrorObject::invalid_params())),
-        }
+        Ok(Begun::Waits(waiting.ok_or(ErrorObject::invalid_params())?))
     }
 
-    fn answer(&self, request: &Request, reply: Responder) -> Result<(), SendError> {
+    fn answer(&self, request: &Request) -> Result<Answer, OwnedError> {
         let params = request.raw_params();
-        match request.method() {
-            "subtract" => answer_number(reply, params.and_then(subtract)),
-            "sum" => answer_number(reply, params.and_then(sum)),
-            "get_data" => reply.ok(&("hello", 5)),
-            "echo" => reply.ok(params.unwrap_or(Json::NULL)),
-            "fail" => fail(params, reply),
+        Ok(match request.method() {
+            "subtract" => number(params.and_then(subtract))?,
+            "sum" => number(params.and_then(sum))?,
+            "get_data" => ("hello", 5).into(),
+            "echo" => Answer::new(params),
+            "fail" => return Err(error(params)),
             "crash" => crash(),
             "update" | "notify_hello" | "notify_sum" => {
                 self.count();
-                reply.ok(())
+                ().into()
             }
-            "count" => reply.ok(&self.counted.load(Ordering::SeqCst)),
-            "eth_chainId" => reply.ok("0x7a69"),
-            "net_version" => reply.ok("31337"),
-            "eth_blockNumber" => reply.ok("0x10"),
-            "eth_getBalance" => reply.ok("0xde0b6b3a7640000"),
-            "eth_gasPrice" => reply.ok("0x3b9aca00"),
-            "eth_accounts" => reply.ok(&[(); 0]),
-            "eth_unsubscribe" => reply.ok(&true),
-            other => reply.unknown_method(other),
-        }
+            "count" => self.counted.load(Ordering::SeqCst).into(),
+            "eth_chainId" => "0x7a69".into(),
+            "net_version" => "31337".into(),
+            "eth_blockNumber" => "0x10".into(),
+            "eth_getBalance" => "0xde0b6b3a7640000".into(),
+            "eth_gasPrice" => "0x3b9aca00".into(),
+            "eth_accounts" => [(); 0].into(),
+            "eth_unsubscribe" => true.into(),
+            _ => return Err(request.unknown_method()),
+        })
     }
 
     /// Takes a notification.
@@ -123,11 +123,6 @@ impl Contract {
     fn count(&self) {
         self.counted.fetch_add(1, Ordering::SeqCst);
     }
-}
-
-/// Says that a request was not answered.
-pub(crate) fn say_unanswered(method: &str, error: &SendError) {
-    say(format_args!("{method} was not answered: {error}"));
 }
 
 /// The three events that follow a subscription.
@@ -183,11 +178,11 @@ impl Number {
     }
 }
 
-fn answer_number(reply: Responder, number: Option<Number>) -> Result<(), SendError> {
+fn number(number: Option<Number>) -> Result<Answer, OwnedError> {
     match number {
         // An infinite number has no JSON form.
-        Some(number) if number.real().is_finite() => reply.ok(&number),
-        _ => reply.err(&ErrorObject::invalid_params()),
+        Some(number) if number.real().is_finite() => Ok(number.into()),
+        _ => Err(ErrorObject::invalid_params().into()),
     }
 }
 
@@ -224,7 +219,8 @@ fn sum(params: Json<'_>) -> Option<Number> {
         })
 }
 
-fn fail(params: Option<Json<'_>>, reply: Responder) -> Result<(), SendError> {
+/// The error that was asked for.
+fn error(params: Option<Json<'_>>) -> OwnedError {
     let wanted = params.and_then(|params| {
         let code = params.get("code")?.decode().ok()?;
         let message = params.get("message")?.as_string()?;
@@ -234,7 +230,7 @@ fn fail(params: Option<Json<'_>>, reply: Responder) -> Result<(), SendError> {
             None => error,
         })
     });
-    reply.err(&wanted.unwrap_or(ErrorObject::invalid_params()))
+    wanted.unwrap_or(ErrorObject::invalid_params()).into()
 }
 
 fn crash() -> ! {

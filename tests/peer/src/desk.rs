@@ -7,9 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use antiphon::{Closed, Json, OwnedJson, OwnedNotification};
-use antiphon_net::{Request, Responder};
+use antiphon_net::{Answer, Request};
 
-use crate::contract::say_unanswered;
 use crate::log::say;
 
 /// Notifications kept for a later `wait`; the oldest go first.
@@ -70,22 +69,25 @@ impl Desk {
         is_open
     }
 
-    /// Answers a request of the peer.
-    pub fn answer(&self, request: &Request, reply: Responder) {
+    /// Answers a request of the peer, before those are woken who wait for it.
+    pub fn answer(&self, request: &mut Request) -> Answer {
         let mut state = self.lock();
         let answer = state.answers.get(request.method()).cloned();
         if state.asked.len() < MAX_KEPT || state.asked.contains_key(request.method()) {
             *state.asked.entry(request.method().to_owned()).or_default() += 1;
         }
         drop(state);
+        let reply = request.defer();
         let answered = match answer {
             Some(result) => reply.ok(result.as_json()),
             None => reply.unknown_method(request.method()),
         };
         if let Err(error) = answered {
-            say_unanswered(request.method(), &error);
+            let method = request.method();
+            say(format_args!("{method} was not answered: {error}"));
         }
         self.inside.changed.notify_all();
+        Answer::deferred()
     }
 
     /// Keeps a notification until somebody waits for it.

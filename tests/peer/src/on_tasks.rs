@@ -4,17 +4,16 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::OwnedError;
-use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
+use antiphon::{Closed, ErrorObject, Json, OwnedError, OwnedNotification, OwnedOutcome};
 use antiphon_net::{
-    Answer, DEFAULT_CALL_TIMEOUT, Peer, PendingCall, Report, Request, Responder, Service,
-    SharedRuntime, sleep_until, until,
+    Answer, CallError, Peer, PendingCall, Report, Request, Service, SharedRuntime, sleep_until,
+    until,
 };
 
 use crate::caller::{
     Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
-use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events, say_unanswered};
+use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events};
 use crate::desk::Desk;
 use crate::items::Item;
 use crate::log::say;
@@ -32,9 +31,15 @@ impl Tasks {
         Self { contract, runtime }
     }
 
-    async fn wait(&self, peer: &Peer, reply: Responder, waiting: Waiting) -> Result<(), SendError> {
+    async fn wait(
+        &self,
+        peer: &Peer,
+        request: &mut Request,
+        waiting: Waiting,
+    ) -> Result<Answer, OwnedError> {
         match waiting {
             Waiting::Sleep(span) => {
+                let reply = request.defer();
                 let until_at = self.runtime.now() + span;
                 let is_cancelled = until(&*self.runtime, until_at, reply.cancellation()).await;
                 let answered = match is_cancelled {
@@ -43,50 +48,54 @@ impl Tasks {
                 };
                 // Nobody waits for it any more: a silent cancel, or the end.
                 drop(answered);
+                Ok(Answer::deferred())
             }
             Waiting::CallBack(method, params) => {
                 let params = params.as_ref().map(|params| params.as_json());
-                let call = peer
-                    .call(&method, params)
-                    .timeout(DEFAULT_CALL_TIMEOUT)
-                    .start();
-                let outcome = match call.await {
-                    Ok(call) => call.await,
-                    Err(error) => return Err(error),
-                };
-                // A connection that has closed in the meantime awaits no answer.
-                drop(reply.outcome(&outcome));
+                match peer.call(&method, params).raw().await {
+                    Ok(result) => Ok(Answer::new(result.as_json())),
+                    Err(CallError::Remote(error)) => Err(error),
+                    Err(error) => {
+                        say(format_args!("{method} was called back in vain: {error}"));
+                        Err(ErrorObject::internal_error().into())
+                    }
+                }
             }
             Waiting::Emit(count) => {
                 for i in 0..count {
-                    peer.notify("tick", &[i]).await?;
+                    if let Err(error) = peer.notify("tick", &[i]).await {
+                        say(format_args!("tick {i} was not sent: {error}"));
+                        return Err(ErrorObject::internal_error().into());
+                    }
                 }
-                // A connection that has closed in the meantime awaits no answer.
-                drop(reply.ok(&count));
+                Ok(count.into())
             }
             Waiting::Subscribe => {
-                reply.ok("0x51")?;
-                sleep_until(&*self.runtime, self.runtime.now() + EVENT_PAUSE).await;
-                for event in events() {
-                    peer.notify("eth_subscription", event.as_json()).await?;
+                // The events come after the answer.
+                if request.defer().ok("0x51").is_ok() {
+                    self.tell_events(peer).await;
                 }
+                Ok(Answer::deferred())
             }
         }
-        Ok(())
+    }
+
+    async fn tell_events(&self, peer: &Peer) {
+        sleep_until(&*self.runtime, self.runtime.now() + EVENT_PAUSE).await;
+        for event in events() {
+            if let Err(error) = peer.notify("eth_subscription", event.as_json()).await {
+                return say(format_args!("an event was not sent: {error}"));
+            }
+        }
     }
 }
 
 impl Service for Tasks {
     async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let answered = match self.contract.begin(&request, reply) {
-            Begun::Answered(answered) => answered,
-            Begun::Waits(reply, waiting) => self.wait(peer, reply, waiting).await,
-        };
-        if let Err(error) = answered {
-            say_unanswered(request.method(), &error);
+        match self.contract.begin(request)? {
+            Begun::Answered(answer) => Ok(answer),
+            Begun::Waits(waiting) => self.wait(peer, request, waiting).await,
         }
-        Ok(Answer::deferred())
     }
 
     async fn notification(&self, _: &Peer, notification: OwnedNotification) {
@@ -101,9 +110,7 @@ impl Service for Tasks {
 /// What serves on the client's side: fixed answers.
 impl Service for Desk {
     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        self.answer(&request, reply);
-        Ok(Answer::deferred())
+        Ok(self.answer(request))
     }
 
     async fn notification(&self, _: &Peer, notification: OwnedNotification) {

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome, SendError};
+use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome};
 use antiphon_blocking::{
     Answer, DEFAULT_CALL_TIMEOUT, OwnedError, Peer, Report, Request, Responder, Service,
 };
@@ -12,7 +12,7 @@ use antiphon_blocking::{
 use crate::caller::{
     Called, Caller, END_TIMEOUT, FLUSH_TIMEOUT, Refusal, Sides, fill, outcomes_of, side_by_side,
 };
-use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events, say_unanswered};
+use crate::contract::{Begun, Contract, EVENT_PAUSE, Waiting, events};
 use crate::desk::Desk;
 use crate::items::Item;
 use crate::log::say;
@@ -23,15 +23,13 @@ pub struct Threads(pub Contract);
 
 impl Service for Threads {
     fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let answered = match self.0.begin(&request, reply) {
-            Begun::Answered(answered) => answered,
-            Begun::Waits(reply, waiting) => wait(peer, reply, waiting),
-        };
-        if let Err(error) = answered {
-            say_unanswered(request.method(), &error);
-        }
-        Ok(Answer::deferred())
+        Ok(match self.0.begin(request)? {
+            Begun::Answered(answer) => answer,
+            Begun::Waits(waiting) => {
+                wait(peer, request.defer(), waiting);
+                Answer::deferred()
+            }
+        })
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
@@ -43,7 +41,7 @@ impl Service for Threads {
     }
 }
 
-fn wait(peer: &Peer, reply: Responder, waiting: Waiting) -> Result<(), SendError> {
+fn wait(peer: &Peer, reply: Responder, waiting: Waiting) {
     match waiting {
         Waiting::Sleep(span) => reply.spawn(move |reply| sleep(reply, span)),
         Waiting::Emit(count) => reply.spawn(move |reply| emit(reply, count)),
@@ -60,10 +58,11 @@ fn wait(peer: &Peer, reply: Responder, waiting: Waiting) -> Result<(), SendError
                     drop(reply.outcome(&outcome));
                 })
                 .wait();
-            return called.map(drop).map_err(|refused| refused.error);
+            if let Err(refused) = called {
+                say(format_args!("{method} was not called: {refused}"));
+            }
         }
     }
-    Ok(())
 }
 
 fn sleep(reply: Responder, span: Duration) {
@@ -103,9 +102,7 @@ fn subscribe(reply: Responder) {
 /// What serves on the client's side: fixed answers.
 impl Service for Desk {
     fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        self.answer(&request, reply);
-        Ok(Answer::deferred())
+        Ok(self.answer(request))
     }
 
     fn notification(&mut self, _: &Peer, notification: OwnedNotification) {

@@ -11,10 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use antiphon::{CloseReason, Config, ErrorObject, Json, OwnedJson, OwnedNotification};
-use antiphon_blocking::{
-    Answer, DEFAULT_CALL_TIMEOUT, Link, OwnedError, Peer, Report, Request, Responder, Service,
-    serve,
-};
+use antiphon_blocking::{Answer, Link, OwnedError, Peer, Report, Request, Service, serve};
 use antiphon_peer::log::write_line;
 use serde::{Deserialize, Serialize};
 
@@ -63,14 +60,32 @@ struct Server {
 
 impl Service for Server {
     fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        if let Err(error) = self.answer(&request, reply) {
-            write_line(format_args!(
-                "lsp: {} was not answered: {error}",
-                request.method()
-            ));
+        if self.was_shut_down.load(Ordering::SeqCst) {
+            return Err(ErrorObject::invalid_request().into());
         }
-        Ok(Answer::deferred())
+        match request.method() {
+            "initialize" if self.is_initialized => Err(ErrorObject::invalid_request().into()),
+            "initialize" => {
+                self.is_initialized = true;
+                self.has_no_configuration = request
+                    .raw_params()
+                    .and_then(|params| params.get("capabilities")?.get("workspace"))
+                    .and_then(|workspace| workspace.get("configuration"))
+                    .is_some_and(|configuration| configuration.as_str() == "false");
+                Ok(Initialized::default().into())
+            }
+            _ if !self.is_initialized => {
+                let error = ErrorObject::new(SERVER_NOT_INITIALIZED, "Server not initialized");
+                Err(error.into())
+            }
+            "shutdown" => {
+                self.was_shut_down.store(true, Ordering::SeqCst);
+                Ok(().into())
+            }
+            "textDocument/hover" => Ok(self.hover(&request.params()?).into()),
+            "textDocument/documentSymbol" => Ok(self.symbols(&request.params()?).into()),
+            _ => Err(request.unknown_method()),
+        }
     }
 
     fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
@@ -108,41 +123,6 @@ impl Service for Server {
 }
 
 impl Server {
-    fn answer(&mut self, request: &Request, reply: Responder) -> Result<(), antiphon::SendError> {
-        let params = request.raw_params();
-        if self.was_shut_down.load(Ordering::SeqCst) {
-            return reply.err(&ErrorObject::invalid_request());
-        }
-        match request.method() {
-            "initialize" if self.is_initialized => reply.err(&ErrorObject::invalid_request()),
-            "initialize" => {
-                self.is_initialized = true;
-                self.has_no_configuration = params
-                    .and_then(|params| params.get("capabilities")?.get("workspace"))
-                    .and_then(|workspace| workspace.get("configuration"))
-                    .is_some_and(|configuration| configuration.as_str() == "false");
-                reply.ok(&Initialized::default())
-            }
-            _ if !self.is_initialized => {
-                let error = ErrorObject::new(SERVER_NOT_INITIALIZED, "Server not initialized");
-                reply.err(&error)
-            }
-            "shutdown" => {
-                self.was_shut_down.store(true, Ordering::SeqCst);
-                reply.ok(())
-            }
-            "textDocument/hover" => match params.map(Json::decode::<Hovering>) {
-                Some(Ok(at)) => reply.ok(&self.hover(&at)),
-                _ => reply.err(&ErrorObject::invalid_params()),
-            },
-            "textDocument/documentSymbol" => match params.map(Json::decode::<Place>) {
-                Some(Ok(place)) => reply.ok(&self.symbols(&place)),
-                _ => reply.err(&ErrorObject::invalid_params()),
-            },
-            other => reply.unknown_method(other),
-        }
-    }
-
     fn keep(&mut self, peer: &Peer, uri: String, text: String) {
         publish(peer, &uri, &marks(&text));
         self.documents.insert(uri, text);
@@ -157,7 +137,6 @@ impl Server {
         let teller = peer.clone();
         let called = peer
             .call("workspace/configuration", params.as_json())
-            .timeout(DEFAULT_CALL_TIMEOUT)
             .then(move |outcome| {
                 let message = match outcome {
                     antiphon::OwnedOutcome::Ok(result) => format!("configuration: {result}"),

@@ -8,12 +8,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use antiphon::{
-    Config, ErrorObject, Json, JsonKind, McpRevision, OwnedJson, OwnedOutcome, SendError, codes,
-};
-use antiphon_blocking::{
-    Answer, Link, OwnedError, Peer, Report, Request, Responder, Service, serve,
-};
+use antiphon::{Config, ErrorObject, Json, JsonKind, McpRevision, OwnedJson, OwnedOutcome, codes};
+use antiphon_blocking::{Answer, Link, OwnedError, Peer, Report, Request, Service, serve};
 use antiphon_peer::log::write_line;
 use serde::{Deserialize, Serialize};
 
@@ -73,14 +69,17 @@ struct Server {
 
 impl Service for Server {
     fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        if let Err(error) = self.answer(peer, &request, reply) {
-            write_line(format_args!(
-                "mcp: {} was not answered: {error}",
-                request.method()
-            ));
+        match request.method() {
+            "initialize" => self.initialize(request.raw_params()),
+            "ping" => Ok(Empty {}.into()),
+            "tools/list" => match Json::parse_str(TOOLS) {
+                Ok(tools) => Ok(Answer::new(tools)),
+                // Never: a test parses it.
+                Err(_) => Err(ErrorObject::internal_error().into()),
+            },
+            "tools/call" => self.call_tool(peer, request),
+            _ => Err(request.unknown_method()),
         }
-        Ok(Answer::deferred())
     }
 
     fn report(&mut self, _: &Peer, report: Report) {
@@ -89,25 +88,9 @@ impl Service for Server {
 }
 
 impl Server {
-    fn answer(&self, peer: &Peer, request: &Request, reply: Responder) -> Result<(), SendError> {
-        match request.method() {
-            "initialize" => self.initialize(request.raw_params(), reply),
-            "ping" => reply.ok(&Empty {}),
-            "tools/list" => match OwnedJson::parse(TOOLS.to_owned()) {
-                Ok(tools) => reply.ok(tools.as_json()),
-                // Never: a test parses it.
-                Err(_) => reply.err(&ErrorObject::internal_error()),
-            },
-            "tools/call" => self.call_tool(peer, request, reply),
-            other => reply.unknown_method(other),
-        }
-    }
-
-    fn initialize(&self, params: Option<Json<'_>>, reply: Responder) -> Result<(), SendError> {
+    fn initialize(&self, params: Option<Json<'_>>) -> Result<Answer, OwnedError> {
         let asked = params.and_then(|params| params.get("protocolVersion")?.as_string());
-        let Some(asked) = asked else {
-            return reply.err(&ErrorObject::invalid_params());
-        };
+        let asked = asked.ok_or(ErrorObject::invalid_params())?;
         let can = |name: &str| {
             params
                 .and_then(|params| params.get("capabilities")?.get(name))
@@ -121,7 +104,7 @@ impl Server {
         let known = REVISIONS
             .into_iter()
             .find(|revision| asked.eq_str(revision));
-        reply.ok(&Initialized {
+        Ok(Answer::from(Initialized {
             protocol_version: known.unwrap_or(REVISIONS[0]),
             capabilities: Capabilities {
                 tools: Tools {
@@ -132,83 +115,84 @@ impl Server {
                 name: "antiphon-mcp",
                 version: env!("CARGO_PKG_VERSION"),
             },
-        })
+        }))
     }
 
-    fn call_tool(&self, peer: &Peer, request: &Request, reply: Responder) -> Result<(), SendError> {
-        let Some(params) = request.raw_params() else {
-            return reply.err(&ErrorObject::invalid_params());
-        };
+    fn call_tool(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        let params = request.raw_params();
+        let params = params.ok_or(ErrorObject::invalid_params())?;
         let name = params.get("name").and_then(Json::as_string);
-        let Some(name) = name.map(|name| name.to_cow_lossy()) else {
-            return reply.err(&ErrorObject::invalid_params());
-        };
+        let name = name.ok_or(ErrorObject::invalid_params())?.to_cow_lossy();
         let arguments = params.get("arguments");
-        match &*name {
+        Ok(match &*name {
             "echo" => match read::<Echo>(arguments) {
-                Some(echo) => answer_text(reply, &echo.text),
-                None => answer_failure(reply, "echo needs a text"),
+                Some(echo) => done(&echo.text).into(),
+                None => failed("echo needs a text").into(),
             },
             "add" => match read::<Add>(arguments) {
-                Some(add) => answer_text(reply, &(add.a + add.b).to_string()),
-                None => answer_failure(reply, "add needs the numbers a and b"),
+                Some(add) => done(&(add.a + add.b).to_string()).into(),
+                None => failed("add needs the numbers a and b").into(),
             },
             "progress" => {
                 let token = params
                     .get("_meta")
-                    .and_then(|meta| meta.get("progressToken"));
+                    .and_then(|meta| meta.get("progressToken"))
+                    // As the client wrote it: a token may be text or number.
+                    .map(Json::to_owned_json);
                 let wanted = read::<Progress>(arguments.or(Json::parse_str("{}").ok()));
                 match wanted.filter(|p| p.steps <= MAX_STEPS && p.delay_ms <= MAX_DELAY) {
-                    Some(wanted) => run_progress(wanted, token, reply),
-                    None => answer_failure(reply, "steps and delayMs must be small numbers"),
+                    Some(wanted) => run_progress(wanted, token, request),
+                    None => failed("steps and delayMs must be small numbers").into(),
                 }
             }
-            "ask" => self.ask(peer, arguments, reply),
+            "ask" => {
+                let question = arguments
+                    .and_then(|arguments| arguments.get("question")?.as_string())
+                    .map_or("Shall I go on?".into(), |question| question.to_cow_lossy());
+                self.ask(peer, &question.into_owned(), request)
+            }
             other => {
                 // MCP 2025-11-25, tools, error handling: an unknown tool is a protocol error.
                 let message = format!("Unknown tool: {other}");
-                reply.err(&ErrorObject::new(codes::INVALID_PARAMS, message))
+                return Err(ErrorObject::new(codes::INVALID_PARAMS, message).into());
             }
-        }
+        })
     }
 
     /// Asks the client whatever it can be asked.
-    fn ask(
-        &self,
-        peer: &Peer,
-        arguments: Option<Json<'_>>,
-        reply: Responder,
-    ) -> Result<(), SendError> {
+    fn ask(&self, peer: &Peer, question: &str, request: &mut Request) -> Answer {
         let abilities = *self.abilities();
-        let question = arguments
-            .and_then(|arguments| arguments.get("question")?.as_string())
-            .map_or("Shall I go on?".into(), |question| question.to_cow_lossy());
         let (method, params) = if abilities.roots {
             ("roots/list", None)
         } else if abilities.elicitation {
-            let params = OwnedJson::from_value(&Elicitation::new(&question));
+            let params = OwnedJson::from_value(&Elicitation::new(question));
             ("elicitation/create", params.ok())
         } else if abilities.sampling {
-            let params = OwnedJson::from_value(&Sampling::new(&question));
+            let params = OwnedJson::from_value(&Sampling::new(question));
             ("sampling/createMessage", params.ok())
         } else {
-            return answer_failure(reply, "the client cannot be asked anything");
+            return failed("the client cannot be asked anything").into();
         };
         let params = params.as_ref().map(OwnedJson::as_json);
+        let reply = request.defer();
         let called = peer
             .call(method, params)
             .timeout(ASK_TIMEOUT)
             .then(|outcome| {
                 let answered = match outcome {
-                    OwnedOutcome::Ok(result) => answer_text(reply, result.as_str()),
-                    OwnedOutcome::Err(error) => answer_failure(reply, &error.to_string()),
-                    other => answer_failure(reply, &other.to_string()),
+                    OwnedOutcome::Ok(result) => reply.ok(&done(result.as_str())),
+                    OwnedOutcome::Err(error) => reply.ok(&failed(&error.to_string())),
+                    other => reply.ok(&failed(&other.to_string())),
                 };
                 // A connection that has closed in the meantime awaits no answer.
                 drop(answered);
             })
             .wait();
-        called.map(drop).map_err(|refused| refused.error)
+        // Refused, it drops the responder, which answers.
+        if let Err(refused) = called {
+            write_line(format_args!("mcp: {method} was not called: {refused}"));
+        }
+        Answer::deferred()
     }
 
     fn abilities(&self) -> std::sync::MutexGuard<'_, Abilities> {
@@ -223,14 +207,8 @@ fn read<'a, D: Deserialize<'a>>(arguments: Option<Json<'a>>) -> Option<D> {
     arguments?.decode().ok()
 }
 
-fn run_progress(
-    wanted: Progress,
-    token: Option<Json<'_>>,
-    reply: Responder,
-) -> Result<(), SendError> {
-    // Kept as the client wrote it: a token may be text or number.
-    let token = token.map(Json::to_owned_json);
-    reply.spawn(move |reply| {
+fn run_progress(wanted: Progress, token: Option<OwnedJson>, request: &mut Request) -> Answer {
+    request.defer().spawn(move |reply| {
         let peer = Peer::of(&reply);
         for step in 1..=wanted.steps {
             if let Some(token) = &token {
@@ -254,20 +232,20 @@ fn run_progress(
                 return;
             }
         }
-        let done = format!("{} steps done", wanted.steps);
+        let text = format!("{} steps done", wanted.steps);
         // A connection that has closed in the meantime awaits no answer.
-        drop(answer_text(reply, &done));
+        drop(reply.ok(&done(&text)));
     });
-    Ok(())
+    Answer::deferred()
 }
 
-fn answer_text(reply: Responder, text: &str) -> Result<(), SendError> {
-    reply.ok(&ToolResult::new(text, false))
+fn done(text: &str) -> ToolResult<'_> {
+    ToolResult::new(text, false)
 }
 
 /// Tells the model, not the protocol, what went wrong.
-fn answer_failure(reply: Responder, text: &str) -> Result<(), SendError> {
-    reply.ok(&ToolResult::new(text, true))
+fn failed(text: &str) -> ToolResult<'_> {
+    ToolResult::new(text, true)
 }
 
 #[derive(Deserialize)]
