@@ -15,7 +15,7 @@ use antiphon::{
     CancelStyle, CloseReason, Closed, Config, Framing, OwnedError, OwnedNotification, OwnedOutcome,
 };
 use antiphon_net::{
-    Answer, CallError, ConnectionConfig, Driver, Link, Peer, PendingCall, Report, Request, Service,
+    Answer, ConnectionConfig, Driver, Link, Peer, PendingCall, Report, Request, Service,
     SharedRuntime, UnmatchedDetails, drive_on,
 };
 
@@ -366,8 +366,7 @@ impl World {
         let mut start = Box::pin(peer.call("ask", &params).timeout(timeout).start());
         match start.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(call)) => drop(self.calls.insert(tag, call)),
-            Poll::Ready(Err(CallError::Rejected(error))) => panic!("{error}"),
-            other => panic!("{other:?}"),
+            refused => panic!("{refused:?}"),
         }
     }
 
