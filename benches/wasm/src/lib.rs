@@ -6,6 +6,9 @@
 
 #[path = "../../corpus/mod.rs"]
 mod corpus;
+#[path = "../../instructions/src/decoding.rs"]
+#[allow(dead_code, reason = "only the reading is measured here")]
+mod decoding;
 #[path = "../../instructions/src/operations.rs"]
 #[allow(dead_code, reason = "only the reading is measured here")]
 mod operations;
