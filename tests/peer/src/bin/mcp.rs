@@ -148,8 +148,9 @@ impl Server {
             "ask" => {
                 let question = arguments
                     .and_then(|arguments| arguments.get("question")?.as_string())
-                    .map_or("Shall I go on?".into(), |question| question.to_cow_lossy());
-                self.ask(peer, &question.into_owned(), request)
+                    .map(|question| question.to_cow_lossy().into_owned());
+                let question = question.unwrap_or("Shall I go on?".to_owned());
+                self.ask(peer, &question, request)
             }
             other => {
                 // MCP 2025-11-25, tools, error handling: an unknown tool is a protocol error.
