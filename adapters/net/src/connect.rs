@@ -141,7 +141,8 @@ pub fn connect(link: Link, options: impl Into<ConnectionConfig>, service: impl S
 ///             request.answer(Ok("pong".into()))?;
 ///             break;
 ///         }
-///         other => println!("{other:?}"),
+///         // A notification, a report or the end.
+///         _ => {}
 ///     }
 /// }
 /// assert_eq!(call.result::<String>().await?, "pong");
