@@ -33,6 +33,8 @@ mod guide {
     mod first_call {}
     #[doc = include_str!("../../../docs/guide/src/serving.md")]
     mod serving {}
+    #[doc = include_str!("../../../docs/guide/src/errors.md")]
+    mod errors {}
     #[doc = include_str!("../../../docs/guide/src/dialects.md")]
     mod dialects {}
     #[doc = include_str!("../../../docs/guide/src/lsp.md")]
