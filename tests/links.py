@@ -17,8 +17,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # How many relative links, and pieces of Rust that are run as tests, there are at least: these may only grow.
-LINKS_MIN = 64
-RUST_MIN = 27
+LINKS_MIN = 71
+RUST_MIN = 32
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]*)\)|^ *\[[^\]]+\]: +(\S+)", re.M)
 IS_ELSEWHERE = re.compile(r"[a-z]+:")
 FENCE = re.compile(r"^ *(```+|~~~+).*?^ *\1 *$", re.M | re.S)
