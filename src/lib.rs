@@ -71,6 +71,7 @@
 //!
 //! Non-finite floats have no JSON form and are written as `null`, as serde_json does.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -36,6 +36,7 @@
 //! running.stop();
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 pub use antiphon::*;

@@ -41,6 +41,7 @@
 //! hold do not block each other, and an answer settles its call even while the service is busy.
 //! The service is called in the order of arrival; [`Responder::spawn`] moves long work to a
 //! bounded [`Pool`].
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod client;

@@ -10,6 +10,7 @@
 //!                          │ Session │                                   │
 //!   transport ◀─ output ◀─ └─────────┘ ◀─ Peer (call, notify, batch) ◀───┘
 //! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -36,6 +36,7 @@
 //! running.stop();
 //! # Ok(()) }
 //! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 pub use antiphon::*;

@@ -21,6 +21,7 @@
 //! comes in, it holds what has come of it, `max_message_bytes` at most, in a buffer that grows by
 //! doubling. A handshake holds `max_header_bytes`. Of pings only the last is answered. Output waits
 //! in the connection, within its own limits.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod client;
