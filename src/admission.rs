@@ -39,6 +39,7 @@ impl Default for ConnectionLimits {
 
 /// Why there is no room for a connection. It is refused before anything of it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LimitReached {
     /// `max_connections` connections are open.
     Connections,

@@ -110,6 +110,7 @@ pub(crate) const fn is_defined(code: i64) -> bool {
 
 /// What kind of failure a code stands for, told by its number alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// −32700.
     Parse,

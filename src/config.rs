@@ -329,6 +329,7 @@ pub enum BinaryMessages {
 
 /// Which versions of JSON-RPC are spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum VersionPolicy {
     /// 2.0 only. A message without a version is invalid.
     V2Only,
@@ -350,6 +351,7 @@ impl VersionPolicy {
 
 /// What a 1.0 request with a null id is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum V1NullId {
     /// A notification; nothing is sent.
     Silent,
@@ -361,6 +363,7 @@ pub enum V1NullId {
 
 /// What `"params": null` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NullParams {
     /// Invalid (−32600), as the specification has it.
     Reject,
@@ -370,6 +373,7 @@ pub enum NullParams {
 
 /// The id of an error for an invalid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InvalidRequestId {
     /// The request's id, if one of legal type could be read; else null.
     EchoIfReadable,
@@ -379,6 +383,7 @@ pub enum InvalidRequestId {
 
 /// What stands for an id that could not be determined, in an error we send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UnknownId {
     /// `"id": null`, as the specification has it.
     Null,
@@ -388,6 +393,7 @@ pub enum UnknownId {
 
 /// Whether a request with the id of an open one is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DuplicateIds {
     /// Both are served; the peer must tell the answers apart.
     Allow,
@@ -397,6 +403,7 @@ pub enum DuplicateIds {
 
 /// What an error with a null id does to our calls on a two-way connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NullIdError {
     /// It is reported as a stray. An error that names a size limit (−32004, or −32600 with the
     /// limit in bytes in its message or data) is the exception: it fails the call if exactly one is
@@ -421,6 +428,7 @@ pub enum MissingResponseId {
 
 /// The order of answers within a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BatchOrder {
     /// As asked.
     Request,
@@ -430,6 +438,7 @@ pub enum BatchOrder {
 
 /// How a message or batch over its limit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LimitErrors {
     /// −32004 for a message, −32003 for a batch, with a null id and the limit in the message.
     Dedicated,
@@ -476,6 +485,7 @@ impl CancelStyle {
 
 /// How a cancel finds its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CancelMatch {
     /// By type and value of the id.
     Exact,
@@ -486,6 +496,7 @@ pub enum CancelMatch {
 
 /// What a cancelled request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CancelAnswer {
     /// −32001 (antiphon's own).
     RequestCancelled,

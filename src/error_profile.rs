@@ -8,6 +8,7 @@ use crate::error_object::ErrorObject;
 
 /// What the codes of the server range mean in errors made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorProfile {
     /// antiphon's own: [`codes`].
     Antiphon,

@@ -58,6 +58,7 @@ impl ReconnectStrategy {
 
 /// A strategy whose numbers make no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InvalidStrategy {
     /// The multiplier is below 1, or no number.
     Multiplier,

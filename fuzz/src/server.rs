@@ -259,6 +259,7 @@ fn cancel_code(config: &Config) -> i64 {
             ErrorProfile::Mcp => codes::INTERNAL_ERROR,
             _ => codes::REQUEST_CANCELLED,
         },
+        other => unreachable!("no answer is known for {other:?}"),
     }
 }
 

@@ -5,6 +5,7 @@ use core::ops::Range;
 
 /// How messages are told apart in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Framing {
     /// One message a line. LF is written; LF and CR LF are read; blank lines are skipped. MCP over stdio, most
     /// protocols over plain TCP.

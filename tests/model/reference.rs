@@ -812,6 +812,7 @@ impl Model {
                 NullIdError::Report => false,
                 NullIdError::FailSole => messages.len() == 1,
                 NullIdError::FailAll => true,
+                other => unreachable!("the model knows no {other:?}"),
             }
     }
 
@@ -1135,6 +1136,7 @@ impl Model {
             ErrorProfile::WebSocketDraft => -32007,
             ErrorProfile::Lsp => -32803,
             ErrorProfile::Mcp => -32603,
+            other => unreachable!("the model knows no {other:?}"),
         }
     }
 
@@ -1144,6 +1146,7 @@ impl Model {
             ErrorProfile::Antiphon | ErrorProfile::WebSocketDraft => -32001,
             ErrorProfile::Lsp => -32800,
             ErrorProfile::Mcp => -32603,
+            other => unreachable!("the model knows no {other:?}"),
         };
         self.rules.cancel_code.unwrap_or(given_up)
     }
