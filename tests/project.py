@@ -72,7 +72,7 @@ def workflows():
                 yield f"{path.name}: `{command}` is no step of .ci/run"
             if program == ".ci/run":
                 run.update(step for word in words for step in GROUPS.get(word, [word]))
-    for step in sorted(set(GROUPS["all"] + GROUPS["release"]) - run):
+    for step in sorted(STEPS - run):
         yield f"no workflow runs the step {step}"
     for system in set(SYSTEMS) - systems:
         yield f"no workflow runs on {system}"
