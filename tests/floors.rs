@@ -381,13 +381,28 @@ fn the_core_depends_on_three_packages() {
 fn the_repository_has_its_rooms() {
     for room in [
         "src",
+        "adapters",
+        "tests",
         "fuzz",
         "proptest-regressions",
         "benches",
         "adapters",
+        "examples",
         "docs",
         "docs/guide/book.toml",
         "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "CODE_OF_CONDUCT.md",
+        "SECURITY.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        ".ci",
+        ".github",
+        "clippy.toml",
+        "deny.toml",
+        "rustfmt.toml",
+        "rust-toolchain.toml",
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(room);
         assert!(path.exists(), "{room} is missing");
