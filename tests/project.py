@@ -10,6 +10,7 @@
 * Each dependency of a published crate is listed in docs/public-dependencies.md, as public or as private.
 * A public enum is `#[non_exhaustive]`, or is listed in tests/exhaustive.txt.
 * `.ci/run STEP` and `cargo ALIAS` in CONTRIBUTING.md exist.
+* Each example is in the index, examples/README.md, with the command that runs it.
 
 Prints what is wrong, and ends with `N passed, M failed`.
 """
@@ -156,9 +157,22 @@ def contributing():
             yield f"CONTRIBUTING.md: there is no alias {alias}"
 
 
+def examples():
+    index = read("examples/README.md")
+    for package in PACKAGES:
+        for target in package["targets"]:
+            if target["kind"] != ["example"]:
+                continue
+            path = pathlib.Path(target["src_path"]).relative_to(ROOT).as_posix()
+            link = path.removeprefix("examples/") if path.startswith("examples/") else "../" + path
+            chosen = "" if package["name"] == "antiphon" else f"-p {package['name']} "
+            if f"({link})" not in index or not re.search(f"`cargo run {chosen}(.* )?--example {target['name']}\\b", index):
+                yield f"examples/README.md: {path} is missing, or the command that runs it"
+
+
 def main():
     passed = failed = 0
-    for check in (workflows, dependabot, templates, published, dependencies, enums, contributing):
+    for check in (workflows, dependabot, templates, published, dependencies, enums, contributing, examples):
         faults = list(check())
         passed, failed = passed + (not faults), failed + bool(faults)
         for fault in faults:
