@@ -23,7 +23,8 @@ def faults_of(package):
     if size > SIZE_MAX:
         yield f"it takes {size} bytes, {SIZE_MAX} are allowed"
     with tarfile.open(package) as archive:
-        texts = {name.partition("/")[2]: archive.extractfile(name).read() for name in archive.getnames()}
+        members = [member for member in archive if member.isfile()]
+        texts = {member.name.partition("/")[2]: archive.extractfile(member).read() for member in members}
     for name in FILES:
         if name not in texts:
             yield f"{name} is missing"
