@@ -62,7 +62,7 @@ impl core::error::Error for LimitReached {}
 /// has ended. One that is dropped instead stays counted.
 #[derive(Debug)]
 #[must_use = "it is counted until it is given back"]
-pub struct Place<K>(Option<K>);
+pub struct Permit<K>(Option<K>);
 
 /// Counts the connections of a server. `K` is what they are told apart by, most often
 /// [`address_key`]. It remembers what is open and nothing else: one entry for each key at most.
@@ -98,7 +98,7 @@ impl<K: Ord + Clone> ConnectionLimiter<K> {
     ///
     /// # Errors
     /// Which limit is reached; nothing is counted then.
-    pub fn enter(&mut self, key: Option<K>) -> Result<Place<K>, LimitReached> {
+    pub fn enter(&mut self, key: Option<K>) -> Result<Permit<K>, LimitReached> {
         if self.open >= self.limits.max_connections {
             return Err(LimitReached::Connections);
         }
@@ -110,12 +110,12 @@ impl<K: Ord + Clone> ConnectionLimiter<K> {
             self.by_key.insert(key.clone(), open + 1);
         }
         self.open += 1;
-        Ok(Place(key))
+        Ok(Permit(key))
     }
 
     /// Gives a place back. (One that another `ConnectionLimiter` gave is a mistake that cannot be seen
     /// here: it frees a place all the same, if one is taken.)
-    pub fn leave(&mut self, place: Place<K>) {
+    pub fn leave(&mut self, place: Permit<K>) {
         self.open = self.open.saturating_sub(1);
         let Some(key) = place.0 else {
             return;
@@ -161,7 +161,7 @@ pub const fn address_key(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use super::{ConnectionLimiter, ConnectionLimits, LimitReached, Place, address_key};
+    use super::{ConnectionLimiter, ConnectionLimits, LimitReached, Permit, address_key};
     use alloc::collections::BTreeMap;
     use alloc::vec::Vec;
 
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn the_counts_are_what_is_open_whatever_comes_and_goes() {
         let mut admission = admission(20, 6);
-        let mut open: Vec<(Option<u8>, Place<u8>)> = Vec::new();
+        let mut open: Vec<(Option<u8>, Permit<u8>)> = Vec::new();
         let (mut seed, mut refused) = (99_u64, 0);
         for _ in 0..5000 {
             seed ^= seed << 13;

@@ -470,7 +470,7 @@ pub enum ConnectionError {
     /// The input ended inside a message.
     Truncated,
     /// A message was begun and not finished within `message_timeout`.
-    FrameTimedOut,
+    MessageTimedOut,
     /// Nothing was taken from a waiting output within `write_timeout`.
     WriteTimedOut,
     /// A drain did not finish within `drain_timeout`.
@@ -478,7 +478,7 @@ pub enum ConnectionError {
     /// The output queue passed `max_outbox_bytes`: the peer asks but does not read.
     OutboxFull,
     /// More than `max_unmatched_responses` answers fitted nothing.
-    TooManyStrays,
+    TooManyUnmatched,
     /// More than `max_malformed_messages` messages were malformed.
     TooManyMalformed,
 }
@@ -488,11 +488,11 @@ impl fmt::Display for ConnectionError {
         match self {
             Self::Framing(error) => error.fmt(f),
             Self::Truncated => f.write_str("the input ended inside a message"),
-            Self::FrameTimedOut => f.write_str("a message was begun and not finished in time"),
+            Self::MessageTimedOut => f.write_str("a message was begun and not finished in time"),
             Self::WriteTimedOut => f.write_str("the peer took no output in time"),
             Self::DrainTimedOut => f.write_str("the drain did not finish in time"),
             Self::OutboxFull => f.write_str("the output queue is over its limit"),
-            Self::TooManyStrays => f.write_str("too many answers fitted no call"),
+            Self::TooManyUnmatched => f.write_str("too many answers fitted no call"),
             Self::TooManyMalformed => f.write_str("too many messages were malformed"),
         }
     }

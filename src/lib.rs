@@ -116,14 +116,14 @@ mod target;
 mod time;
 pub mod websocket;
 
-pub use admission::{ConnectionLimiter, ConnectionLimits, LimitReached, Place, address_key};
+pub use admission::{ConnectionLimiter, ConnectionLimits, LimitReached, Permit, address_key};
 pub use answer::{Incoming, answer};
 pub use buffer::ReadBuffer;
 pub use collector::{Collector, FetchError};
 pub use config::{
-    BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config, DuplicateIds,
-    FixedConfig, InvalidRequestId, LimitErrors, MissingResponseId, NullIdError, NullParams, Role,
-    Settings, UnknownId, V1NullId, VersionPolicy,
+    BatchOrder, BinaryMessages, CancelAnswer, CancelMatch, CancelStyle, Config, Dialect,
+    DuplicateIds, FixedConfig, InvalidRequestId, LimitErrors, Limits, MissingResponseId,
+    NullIdError, NullParams, Role, Settings, Timeouts, UnknownId, V1NullId, VersionPolicy,
 };
 pub use connection::{Batch, Connection, Handle, Rejected, SendError};
 pub use encode::{Encoded, Payload, encode_error, encode_parse_error, encode_response};

@@ -295,11 +295,11 @@ impl CloseCode {
                 ConnectionError::Truncated | ConnectionError::Framing(_) => {
                     (Self::PROTOCOL_ERROR, "a message was cut short")
                 }
-                ConnectionError::FrameTimedOut => (Self::POLICY, "a message took too long"),
+                ConnectionError::MessageTimedOut => (Self::POLICY, "a message took too long"),
                 ConnectionError::WriteTimedOut => (Self::POLICY, "no output was taken"),
                 ConnectionError::DrainTimedOut => (Self::GOING_AWAY, "shutting down"),
                 ConnectionError::OutboxFull => (Self::POLICY, "too much output waits"),
-                ConnectionError::TooManyStrays => (Self::POLICY, "too many unknown answers"),
+                ConnectionError::TooManyUnmatched => (Self::POLICY, "too many unknown answers"),
                 ConnectionError::TooManyMalformed => (Self::POLICY, "too many invalid messages"),
             },
         }
@@ -530,11 +530,15 @@ mod tests {
             (Closed::Local(CloseReason::TransportFailed), 1011, 1011),
             (Closed::Local(CloseReason::Other("x")), 1000, 1000),
             (Closed::Failed(ConnectionError::Truncated), 1002, 1002),
-            (Closed::Failed(ConnectionError::FrameTimedOut), 1008, 1008),
+            (Closed::Failed(ConnectionError::MessageTimedOut), 1008, 1008),
             (Closed::Failed(ConnectionError::WriteTimedOut), 1008, 1008),
             (Closed::Failed(ConnectionError::DrainTimedOut), 1001, 1001),
             (Closed::Failed(ConnectionError::OutboxFull), 1008, 1008),
-            (Closed::Failed(ConnectionError::TooManyStrays), 1008, 1008),
+            (
+                Closed::Failed(ConnectionError::TooManyUnmatched),
+                1008,
+                1008,
+            ),
             (
                 Closed::Failed(ConnectionError::TooManyMalformed),
                 1008,

@@ -198,11 +198,11 @@ fn errors_say_in_words_what_happened_each_in_its_own() {
     send.iter().for_each(|error| add(error.to_string()));
     let connection = [
         ConnectionError::Truncated,
-        ConnectionError::FrameTimedOut,
+        ConnectionError::MessageTimedOut,
         ConnectionError::WriteTimedOut,
         ConnectionError::DrainTimedOut,
         ConnectionError::OutboxFull,
-        ConnectionError::TooManyStrays,
+        ConnectionError::TooManyUnmatched,
         ConnectionError::TooManyMalformed,
     ];
     connection.iter().for_each(|error| add(error.to_string()));

@@ -54,7 +54,7 @@ fn a_busy_stream_whose_reads_end_inside_messages_is_not_a_stalled_one() {
     assert!(drain(&mut conn, &mut Input::stream(received.as_bytes())).is_empty());
     conn.handle_timeout(Instant::from_millis(199_000 + 60_000));
     let events = drain(&mut conn, &mut Input::stream(received.as_bytes()));
-    assert!(events[0].contains("FrameTimedOut"), "{events:?}");
+    assert!(events[0].contains("MessageTimedOut"), "{events:?}");
 }
 
 #[test]

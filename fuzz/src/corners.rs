@@ -85,11 +85,11 @@ fn said_in_words() {
     let ends = [
         ConnectionError::Framing(FramingError::LengthMissing { offset: 0 }),
         ConnectionError::Truncated,
-        ConnectionError::FrameTimedOut,
+        ConnectionError::MessageTimedOut,
         ConnectionError::WriteTimedOut,
         ConnectionError::DrainTimedOut,
         ConnectionError::OutboxFull,
-        ConnectionError::TooManyStrays,
+        ConnectionError::TooManyUnmatched,
         ConnectionError::TooManyMalformed,
     ];
     let reasons = [
@@ -251,7 +251,7 @@ fn a_pause_while_a_message_comes() {
     for (now, is_over) in [(9, false), (13, false), (14, true)] {
         conn.handle_timeout(Instant::from_millis(now));
         let event = conn.poll_event(&mut Input::stream(b"{"));
-        let why = Closed::Failed(ConnectionError::FrameTimedOut);
+        let why = Closed::Failed(ConnectionError::MessageTimedOut);
         assert_eq!(event.is_some(), is_over, "at {now}");
         assert!(event.is_none_or(|event| matches!(event, Event::Closed(closed) if closed == why)));
     }
@@ -296,7 +296,7 @@ fn half_a_frame() {
     assert!(conn.poll_event(&mut Input::stream(b"{")).is_none());
     conn.handle_timeout(Instant::from_millis(5));
     let event = conn.poll_event(&mut Input::stream(b"{"));
-    let why = Closed::Failed(ConnectionError::FrameTimedOut);
+    let why = Closed::Failed(ConnectionError::MessageTimedOut);
     assert!(matches!(event, Some(Event::Closed(closed)) if closed == why));
 }
 

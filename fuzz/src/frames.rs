@@ -102,7 +102,7 @@ fn cut(mut framer: Framer, stream: &[u8], steps: [usize; 2]) -> Vec<String> {
                 said.push(format!(
                     "end, {:?} {}",
                     framer.framing(),
-                    framer.is_inside_frame()
+                    framer.is_mid_frame()
                 ));
                 return said;
             }

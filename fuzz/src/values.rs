@@ -275,15 +275,15 @@ fn refusals(bytes: &mut Bytes<'_>) {
         assert!(format!("{error}").len() > 8);
     }
     use antiphon::ConnectionError::{
-        DrainTimedOut, FrameTimedOut, OutboxFull, TooManyMalformed, TooManyStrays, Truncated,
+        DrainTimedOut, MessageTimedOut, OutboxFull, TooManyMalformed, TooManyUnmatched, Truncated,
         WriteTimedOut,
     };
     for error in [
         DrainTimedOut,
-        FrameTimedOut,
+        MessageTimedOut,
         OutboxFull,
         TooManyMalformed,
-        TooManyStrays,
+        TooManyUnmatched,
         Truncated,
         WriteTimedOut,
     ] {

@@ -377,7 +377,7 @@ impl<T, S: Settings> Connection<T, S> {
         };
         self.strays += u64::from(!is_acknowledgement);
         if self.strays > self.config.limits.max_unmatched_responses {
-            self.fail(ConnectionError::TooManyStrays);
+            self.fail(ConnectionError::TooManyUnmatched);
         }
         Event::UnmatchedResponse(UnmatchedResponse { kind, id, origin })
     }

@@ -115,7 +115,7 @@ impl<T, S: Settings> Connection<T, S> {
                 })
             }
             Ok(Cut::Oversize { bytes, taken }) => {
-                if !self.cutter.is_inside_frame(S::FRAMING) {
+                if !self.cutter.is_mid_frame(S::FRAMING) {
                     self.deadlines.frame = NEVER;
                 }
                 input.take(taken);

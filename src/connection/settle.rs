@@ -52,7 +52,7 @@ impl<T, S: Settings> Connection<T, S> {
     pub(super) fn is_quiet(&self) -> bool {
         let has_ended = self.failed.is_some() || !self.phase.is_steady();
         let has_begun = self.deadlines.frame != NEVER;
-        if has_ended || self.is_due() || has_begun != self.cutter.is_inside_frame(S::FRAMING) {
+        if has_ended || self.is_due() || has_begun != self.cutter.is_mid_frame(S::FRAMING) {
             rare();
             return false;
         }
@@ -141,7 +141,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     /// Acts on the deadlines that are not of calls.
     fn check_deadlines(&mut self, now: u64) {
-        if !self.phase.has_ended() && self.cutter.is_inside_frame(S::FRAMING) {
+        if !self.phase.has_ended() && self.cutter.is_mid_frame(S::FRAMING) {
             if self.deadlines.frame == NEVER {
                 self.deadlines.frame = self.after(self.config.timeouts.message_timeout);
             }
@@ -154,7 +154,7 @@ impl<T, S: Settings> Connection<T, S> {
         if self.deadlines.write <= now {
             self.fail(ConnectionError::WriteTimedOut);
         } else if self.deadlines.frame <= now {
-            self.fail(ConnectionError::FrameTimedOut);
+            self.fail(ConnectionError::MessageTimedOut);
         } else if self.deadlines.drain <= now {
             self.fail(ConnectionError::DrainTimedOut);
         }

@@ -161,7 +161,7 @@ impl Concatenated {
         })
     }
 
-    pub(super) const fn is_inside_frame(&self) -> bool {
+    pub(super) const fn is_mid_frame(&self) -> bool {
         self.scanned > 0 || self.skipping.is_some()
     }
 

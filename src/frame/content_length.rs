@@ -70,7 +70,7 @@ impl ContentLength {
         unread: &[u8],
         limits: FrameLimits,
     ) -> Option<(Range<usize>, usize)> {
-        if self.is_inside_frame() {
+        if self.is_mid_frame() {
             rare();
             return None;
         }
@@ -160,7 +160,7 @@ impl ContentLength {
         unread.incomplete(start)
     }
 
-    pub(super) const fn is_inside_frame(&self) -> bool {
+    pub(super) const fn is_mid_frame(&self) -> bool {
         match self {
             Self::Head(head) => head.scanned > 0,
             Self::Body { .. } | Self::Skip { .. } => true,

@@ -64,7 +64,7 @@ pub enum Cut {
 impl Cut {
     /// How many of the bytes presented are done with.
     #[must_use]
-    pub const fn taken(&self) -> usize {
+    pub const fn consumed(&self) -> usize {
         match *self {
             Self::Frame { taken, .. }
             | Self::Oversize { taken, .. }

@@ -62,7 +62,7 @@ impl Detect {
         }))
     }
 
-    pub(super) const fn is_inside_frame(&self) -> bool {
+    pub(super) const fn is_mid_frame(&self) -> bool {
         self.scanned > 0
     }
 }

@@ -57,7 +57,7 @@ impl Lines {
         unread: &[u8],
         limits: FrameLimits,
     ) -> Option<(Range<usize>, usize)> {
-        if self.is_inside_frame() || !matches!(unread, [b'{' | b'[', ..]) {
+        if self.is_mid_frame() || !matches!(unread, [b'{' | b'[', ..]) {
             rare();
             return None;
         }
@@ -102,7 +102,7 @@ impl Lines {
         self.cut_line(start, line, unread, limits)
     }
 
-    pub(super) const fn is_inside_frame(&self) -> bool {
+    pub(super) const fn is_mid_frame(&self) -> bool {
         self.skipping || self.scanned > 0
     }
 

@@ -27,7 +27,7 @@
 //! assert_eq!(&unread[body], b"{}");
 //! unread = &unread[taken..];
 //! assert_eq!(framer.cut(unread, false)?, Cut::Incomplete { taken: 0 });
-//! assert!(framer.is_inside_frame());
+//! assert!(framer.is_mid_frame());
 //! # Ok::<(), antiphon::FramingError>(())
 //! ```
 
@@ -163,8 +163,8 @@ impl Framer {
     ///
     /// Ending the stream now would cut it short. Use it to judge a peer that stalls.
     #[must_use]
-    pub const fn is_inside_frame(&self) -> bool {
-        self.cutter.is_inside_frame(None)
+    pub const fn is_mid_frame(&self) -> bool {
+        self.cutter.is_mid_frame(None)
     }
 
     /// The most bytes that ever have to be presented at once: after [`Cut::Incomplete`] fewer than this remain
@@ -213,7 +213,7 @@ impl Cutter {
         };
         let cut = self.cut_by_codec(only, limits, unread);
         match &cut {
-            Ok(cut) => self.position = unread.offset(cut.taken()),
+            Ok(cut) => self.position = unread.offset(cut.consumed()),
             Err(error) => self.codec = Codec::Failed(self.framing(), *error),
         }
         cut
@@ -294,17 +294,17 @@ impl Cutter {
         }
     }
 
-    /// See [`Framer::is_inside_frame`].
-    pub(crate) const fn is_inside_frame(&self, only: Option<Framing>) -> bool {
+    /// See [`Framer::is_mid_frame`].
+    pub(crate) const fn is_mid_frame(&self, only: Option<Framing>) -> bool {
         match &self.codec {
-            Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.is_inside_frame(),
+            Codec::Lines(codec) if may_be(only, Framing::Newline) => codec.is_mid_frame(),
             Codec::ContentLength(codec) if may_be(only, Framing::ContentLength) => {
-                codec.is_inside_frame()
+                codec.is_mid_frame()
             }
             Codec::Concatenated(codec) if may_be(only, Framing::Concatenated) => {
-                codec.is_inside_frame()
+                codec.is_mid_frame()
             }
-            Codec::Detect(codec) if may_be(only, Framing::Detect) => codec.is_inside_frame(),
+            Codec::Detect(codec) if may_be(only, Framing::Detect) => codec.is_mid_frame(),
             _ => false,
         }
     }

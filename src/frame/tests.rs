@@ -41,7 +41,7 @@ fn over(bytes: impl Into<Option<u64>>) -> Item {
 fn drain(framer: &mut Framer, buf: &mut Vec<u8>, at_end: bool, items: &mut Vec<Item>) {
     loop {
         let cut = framer.cut(buf, at_end);
-        let taken = cut.as_ref().map_or(0, Cut::taken);
+        let taken = cut.as_ref().map_or(0, Cut::consumed);
         assert!(taken <= buf.len());
         match cut {
             Ok(Cut::Frame {
@@ -64,7 +64,7 @@ fn drain(framer: &mut Framer, buf: &mut Vec<u8>, at_end: bool, items: &mut Vec<I
                 assert!(!at_end, "incomplete at the end");
                 buf.drain(..taken);
                 assert!(buf.len() < framer.max_input_bytes());
-                assert!(buf.is_empty() || framer.is_inside_frame());
+                assert!(buf.is_empty() || framer.is_mid_frame());
                 // A tick without input changes nothing, nor does presenting the same again.
                 assert_eq!(framer.cut(b"", false), Ok(Cut::Incomplete { taken: 0 }));
                 assert_eq!(framer.cut(buf, false), Ok(Cut::Incomplete { taken: 0 }));
@@ -97,7 +97,7 @@ fn goes_on(framer: &mut Framer, buf: &[u8]) -> bool {
     let mut long_way = framer.clone();
     let goes_on = framer.cutter.goes_on(None, framer.limits, buf);
     if goes_on {
-        assert!(long_way.is_inside_frame() && framer.is_inside_frame());
+        assert!(long_way.is_mid_frame() && framer.is_mid_frame());
         let cut = long_way.cut(buf, false);
         assert_eq!(cut, Ok(Cut::Incomplete { taken: 0 }));
     }
@@ -304,7 +304,7 @@ fn a_message_is_a_frame_whatever_it_holds() {
     );
     assert_eq!(framer.cut(b"1", true), Ok(whole(1)));
     assert_eq!(framer.cut(b"", true), Ok(Cut::End { taken: 0 }));
-    assert!(!framer.is_inside_frame());
+    assert!(!framer.is_mid_frame());
 }
 
 // STD-08: at most three looks at each byte of a frame that comes one byte at a time.
@@ -353,7 +353,7 @@ fn one_byte_at_a_time_costs_a_constant_per_byte() {
                     continue;
                 }
                 let cut = framer.cut(unread, false).unwrap();
-                start += cut.taken();
+                start += cut.consumed();
                 frames += usize::from(!matches!(cut, Cut::Incomplete { .. }));
             }
             let examined = find::tests::EXAMINED.get() - before;
@@ -432,7 +432,7 @@ fn what_is_skipped_is_no_frame_that_goes_on() {
         let mut framer = Framer::new(framing, 30, 40);
         let cut = framer.cut(frame.as_bytes(), false).unwrap();
         assert!(matches!(cut, Cut::Oversize { .. }), "{framing:?}");
-        assert!(framer.is_inside_frame());
+        assert!(framer.is_mid_frame());
         assert!(!goes_on(&mut framer, b"1"));
     }
 }
@@ -446,7 +446,7 @@ fn many_frames_in_one_read_cost_a_constant_per_byte() {
         let before = find::tests::EXAMINED.get();
         let mut unread = stream.as_bytes();
         while !unread.is_empty() {
-            unread = &unread[framer.cut(unread, false).unwrap().taken()..];
+            unread = &unread[framer.cut(unread, false).unwrap().consumed()..];
         }
         assert!(find::tests::EXAMINED.get() - before <= 3 * stream.len() as u64);
     }
@@ -466,12 +466,12 @@ fn fewer_bytes_than_before_change_nothing() {
                 let mut framer = Framer::new(framing, 40, 64);
                 let nothing = Ok(Cut::Incomplete { taken: 0 });
                 assert_eq!(framer.cut(&stream.as_bytes()[..shown], false), nothing);
-                assert!(framer.is_inside_frame());
+                assert!(framer.is_mid_frame());
                 assert_eq!(framer.cut(&stream.as_bytes()[..back], false), nothing);
-                assert!(framer.is_inside_frame());
+                assert!(framer.is_mid_frame());
                 let cut = framer.cut(stream.as_bytes(), false);
                 assert!(matches!(cut, Ok(Cut::Frame { taken, .. }) if taken == stream.len()));
-                assert!(!framer.is_inside_frame());
+                assert!(!framer.is_mid_frame());
             }
         }
     }

@@ -328,7 +328,7 @@ impl HttpRules {
     }
 
     /// The reply to a request on a connection beyond the server's limit.
-    pub fn no_room(&self) -> HttpAnswer {
+    pub fn too_many_connections(&self) -> HttpAnswer {
         HttpAnswer::text(503, "too many connections are open\n").with("connection", "close")
     }
 

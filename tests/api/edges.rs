@@ -270,7 +270,7 @@ fn strays_and_malformed_messages_are_borne_up_to_their_limits() {
     ) = (2, 2);
     let stray = r#"{"jsonrpc":"2.0","result":1,"id":99}"#;
     for (message, error) in [
-        (stray, ConnectionError::TooManyStrays),
+        (stray, ConnectionError::TooManyUnmatched),
         ("{}", ConnectionError::TooManyMalformed),
     ] {
         let mut conn: Connection<u32> = Connection::new(config);

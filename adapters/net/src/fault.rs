@@ -23,7 +23,7 @@ pub fn unless_broken(ended: io::Result<Closed>) -> io::Result<Closed> {
 pub(crate) fn broken(error: ConnectionError) -> io::Error {
     let kind = match error {
         ConnectionError::Truncated => io::ErrorKind::UnexpectedEof,
-        ConnectionError::FrameTimedOut
+        ConnectionError::MessageTimedOut
         | ConnectionError::WriteTimedOut
         | ConnectionError::DrainTimedOut => io::ErrorKind::TimedOut,
         _ => io::ErrorKind::InvalidData,

@@ -20,7 +20,7 @@ pub struct Pool {
 
 struct Inner {
     max_running: usize,
-    max_waiting_calls: usize,
+    max_waiting: usize,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -36,13 +36,13 @@ struct State {
 pub type Job = Box<dyn FnOnce() + Send>;
 
 impl Pool {
-    /// Makes a pool in which `max_running` pieces of work run (at least one) and `max_waiting_calls`
+    /// Makes a pool in which `max_running` pieces of work run (at least one) and `max_waiting`
     /// wait. No thread is started yet.
-    pub fn new(max_running: usize, max_waiting_calls: usize) -> Self {
+    pub fn new(max_running: usize, max_waiting: usize) -> Self {
         Self {
             inner: Arc::new(Inner {
                 max_running: max_running.max(1),
-                max_waiting_calls,
+                max_waiting,
                 state: Mutex::default(),
                 work: Condvar::new(),
             }),
@@ -59,7 +59,7 @@ impl Pool {
             return Ok(());
         }
         let may_start = state.threads < self.inner.max_running;
-        if !may_start && state.waiting.len() >= self.inner.max_waiting_calls {
+        if !may_start && state.waiting.len() >= self.inner.max_waiting {
             return Err(job);
         }
         state.waiting.push_back(job);

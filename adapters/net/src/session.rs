@@ -17,7 +17,7 @@
 //! | `looking` | whether a reading thread has read all that arrived |
 //! | `inlet`, `outlet` | threads that read and write for themselves, by the ways of `beside` |
 
-mod beside;
+mod direct;
 mod inlet;
 mod line;
 mod looking;
@@ -47,7 +47,7 @@ use crate::runtime::{Runtime, SharedRuntime};
 #[cfg(feature = "websocket")]
 use antiphon_websocket::WebSocket;
 
-pub use beside::{Came, Inlet, Outlet, Receiver};
+pub use direct::{Came, Inlet, Outlet, Receiver};
 pub(crate) use state::Conn;
 pub use state::{Sleeper, State, Tag, Then, Work};
 pub use turn::{Brought, Moved, Next, Sent};

@@ -204,7 +204,7 @@ fn nothing_is_guessed_of_a_value_that_has_been_looked_at() {
     assert_eq!(cutter.cut(None, limits, b"{\"a\":{}", false), incomplete);
     assert!(!guesses(&cutter, None));
     let cut = cutter.cut(None, limits, b"{\"a\":{}}{\"b\":[[[]]]}", false);
-    assert_eq!(cut.map(|cut| cut.taken()), Ok(8));
+    assert_eq!(cut.map(|cut| cut.consumed()), Ok(8));
     assert!(guesses(&cutter, None));
     // Nor while one that is too long is passed over.
     let cut = cutter.cut(None, limits, b"{\"b\":[[[[[", false);

@@ -168,14 +168,14 @@ fn an_over_long_body_is_reported_before_it_arrives() {
             taken: head.len()
         })
     );
-    assert!(framer.is_inside_frame());
+    assert!(framer.is_mid_frame());
     assert_eq!(
         framer.cut(&[0; 49], false),
         Ok(Cut::Incomplete { taken: 49 })
     );
-    assert!(framer.is_inside_frame());
+    assert!(framer.is_mid_frame());
     assert_eq!(framer.cut(&[0; 1], false), Ok(Cut::Incomplete { taken: 1 }));
-    assert!(!framer.is_inside_frame());
+    assert!(!framer.is_mid_frame());
 }
 
 // STD-04

@@ -409,12 +409,12 @@ proptest! {
         let mut framer = Framer::new(framing, limits.0, limits.1);
         for (unread, at_end, reset) in calls {
             if let Ok(cut) = framer.cut(&unread, at_end) {
-                assert!(cut.taken() <= unread.len());
+                assert!(cut.consumed() <= unread.len());
                 if let crate::frame::Cut::Frame { body, taken, .. } = cut {
                     assert!(body.start <= body.end && body.end <= taken);
                 }
             }
-            let _ = framer.is_inside_frame();
+            let _ = framer.is_mid_frame();
             if reset == 0 {
                 framer.reset();
             }

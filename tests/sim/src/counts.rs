@@ -304,11 +304,11 @@ pub fn closed(why: Closed) -> &'static str {
         Closed::Drained => "closed: drained",
         Closed::Failed(error) => match error {
             ConnectionError::Truncated => "closed: truncated",
-            ConnectionError::FrameTimedOut => "closed: frame timed out",
+            ConnectionError::MessageTimedOut => "closed: frame timed out",
             ConnectionError::WriteTimedOut => "closed: write timed out",
             ConnectionError::DrainTimedOut => "closed: drain timed out",
             ConnectionError::OutboxFull => "closed: outbox full",
-            ConnectionError::TooManyStrays => "closed: too many strays",
+            ConnectionError::TooManyUnmatched => "closed: too many strays",
             ConnectionError::TooManyMalformed => "closed: too many malformed",
             ConnectionError::Framing(error) => match error {
                 FramingError::NotAHeader { .. } => "closed: not a header",

@@ -80,7 +80,7 @@ async fn serve_connection<S: Service>(
         let (endpoint, context, phases) = (&endpoint, &context, &phases);
         Box::pin(async move {
             let answer = match is_refused {
-                true => response(endpoint.options().rules.no_room()),
+                true => response(endpoint.options().rules.too_many_connections()),
                 false => endpoint.serve(context, request, lengths, phases).await,
             };
             phases.replying();

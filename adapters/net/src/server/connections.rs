@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use antiphon::{ConnectionLimiter, ConnectionLimits, LimitReached, Place};
+use antiphon::{ConnectionLimiter, ConnectionLimits, LimitReached, Permit};
 
 use super::ending::{End, Ending, Told};
 
@@ -18,7 +18,7 @@ pub(super) struct Connections {
 
 #[derive(Debug)]
 struct Inside {
-    open: HashMap<u32, (Arc<Told>, Place<IpAddr>)>,
+    open: HashMap<u32, (Arc<Told>, Permit<IpAddr>)>,
     admission: ConnectionLimiter<IpAddr>,
     has_stopped_listening: bool,
     watchers: Vec<Waker>,

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use antiphon::Instant;
 
-use super::beside::{Came, Inlet, Receiver};
+use super::direct::{Came, Inlet, Receiver};
 use super::state::Reader;
 use super::{Guard, Session, Sleeper, State};
 use crate::runtime::threads::{block_on_with, park_until};

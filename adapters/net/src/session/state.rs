@@ -10,7 +10,7 @@ use antiphon::session::{Phase, RequestDetails, Settled};
 use antiphon::{CallId, Closed, Instant, OwnedOutcome, RequestKey};
 use smallvec::SmallVec;
 
-use super::beside::Inlet;
+use super::direct::Inlet;
 use super::line::Line;
 use crate::batch::batch_name;
 use crate::fault::to_error;

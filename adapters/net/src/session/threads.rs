@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use antiphon::Instant;
 
-use super::beside::Outlet;
+use super::direct::Outlet;
 use super::turn::Sent;
 use super::{Session, Sleeper, State};
 
