@@ -6,10 +6,10 @@
     tests/house.py --cycles       prints the circles of imports, and each import that closes one
     tests/house.py --self-test    tries all of this on small made-up crates
 
-A line of code is neither blank, a comment nor a promise to users (`#[must_use]`, `#[non_exhaustive]`),
-and stands neither in a folder `tests`, a file `tests.rs` nor a module under `#[cfg(test)]`. A circle
-is a group of files of one crate of which each leads to each other by names it uses; `imports.py` says
-how names are followed. A module and the modules below it are files like any others.
+A line of code is neither blank nor a comment, and stands neither in a folder `tests`, a file
+`tests.rs` nor a module under `#[cfg(test)]`. A circle is a group of files of one crate of which each
+leads to each other by names it uses; `imports.py` says how names are followed. A module and the
+modules below it are files like any others.
 
 --check exits 1 if a figure is above its bound, and ends with `N passed, M failed`. A crate without a
 bound for its circles may have none.
@@ -31,8 +31,6 @@ NOT_SHIPPED = {"tests", "target", "examples", "benches"}
 # What the shells have beside their engines.
 NO_ENGINE = re.compile(r"/src/(.*/)?(transport|tls|http|server|client|websocket)(/|\.rs)")
 MARKS = [r"inline\(always\)", r"\brare\(\)", r"#\[cold\]", r"\b[Ww]hoever\b", r"/// The same\b", r"The rules? guarded here"]
-# Attributes that do nothing: they tell users, and their compiler, what to expect.
-PROMISE = re.compile(r"#!?\[(non_exhaustive|must_use\b.*|diagnostic::.*|cfg_attr\(docsrs, .*)\]$")
 LONG_LINES = 600
 LONG_FILES = f"files over {LONG_LINES}"
 
@@ -132,7 +130,7 @@ def code_lines(path):
         if is_in_comment or line.startswith("/*"):
             is_in_comment = "*/" not in line
             continue
-        if not line or line.startswith("//") or PROMISE.match(line):
+        if not line or line.startswith("//"):
             continue
         if tests_depth is None and line.startswith("#[cfg(test)]"):
             is_test_next = True
@@ -247,7 +245,6 @@ COUNTED = """//! What it is.
 use core::fmt;
 #[cfg(test)]
 mod tests;
-#[must_use = "why"]
 fn f() {
     // Why.
     g(); // Here, too.
