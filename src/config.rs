@@ -85,7 +85,7 @@ macro_rules! options {
 }
 
 options! {
-    /// What is said on the wire and what is understood. [`presets`](crate::presets) knows the
+    /// What is said on the wire and what is understood. [`Config::lsp`] and others know the
     /// dialects of live ecosystems.
     Dialect in dialect {
         /// What a binary WebSocket message does. Default [`BinaryMessages::Close`]. A WebSocket layer
