@@ -31,8 +31,8 @@ pub trait Service: Send + 'static {
         let _ = (peer, notification);
     }
 
-    /// The peer gave up a request that the service has begun; the responder's
-    /// [`is_cancelled`](Responder::is_cancelled) says so too, and at once. It is still to be
+    /// The peer gave up a request that the service has begun; the request's
+    /// [`is_cancelled`](Request::is_cancelled) says so too, and at once. It is still to be
     /// answered, unless it has been by now: whatever comes first decides. A request that had not
     /// begun never reaches the service.
     fn cancelled(&mut self, peer: &Peer, request: RequestKey, reason: Option<Json<'_>>) {

@@ -8,6 +8,8 @@
 mod pages {
     #[doc = include_str!("../../../README.md")]
     mod readme {}
+    #[doc = include_str!("../../../docs/api/README.md")]
+    mod api {}
     #[doc = include_str!("../../../docs/architecture.md")]
     mod architecture {}
     #[doc = include_str!("../../../docs/design.md")]
@@ -20,6 +22,8 @@ mod pages {
     mod limits {}
     #[doc = include_str!("../../../docs/performance.md")]
     mod performance {}
+    #[doc = include_str!("../../../docs/public-dependencies.md")]
+    mod public_dependencies {}
     #[doc = include_str!("../../../docs/requirements.md")]
     mod requirements {}
 }

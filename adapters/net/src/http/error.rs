@@ -7,7 +7,7 @@ use antiphon::http::ReplyError;
 
 use super::reply::HttpReply;
 
-/// A failure of the transport. What the peer answered is a [`CallError`].
+/// A failure of the transport. What the peer answered is a [`CallError`](crate::CallError).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HttpError {
