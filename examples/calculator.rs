@@ -23,7 +23,7 @@ use serde::Deserialize;
 struct Calculator;
 
 impl Service for Calculator {
-    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         Ok(calculate(request.method(), request.raw_params())?.into())
     }
 

@@ -36,7 +36,7 @@ struct Editor {
 }
 
 impl Service for Editor {
-    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let method = request.method();
         said("server", "asks", method, shown(request.raw_params()));
         let answer = match method {

@@ -52,7 +52,7 @@ fn tools() -> Value {
 struct Tools;
 
 impl Service for Tools {
-    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match request.method() {
             "initialize" => Ok(initialize(request.raw_params()).into()),
             "ping" => Ok(json!({}).into()),
@@ -79,7 +79,7 @@ fn initialize(params: Option<Json<'_>>) -> Value {
     })
 }
 
-fn call(request: &mut Request) -> Result<Answer, OwnedError> {
+fn call(request: &Request) -> Result<Answer, OwnedError> {
     let params = request.raw_params();
     let name = params.and_then(|params| params.get("name")?.as_string());
     let name = name.ok_or_else(ErrorObject::invalid_params)?.to_cow_lossy();
@@ -123,7 +123,7 @@ fn checked<A: DeserializeOwned>(
     good
 }
 
-fn rest(wait: &Wait, request: &mut Request) -> Result<Answer, OwnedError> {
+fn rest(wait: &Wait, request: &Request) -> Result<Answer, OwnedError> {
     let span = Duration::from_millis(wait.milliseconds);
     if request.cancellation().wait(span) {
         // The dialect wants no answer; this lets the request go.

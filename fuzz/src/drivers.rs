@@ -136,7 +136,7 @@ impl Wake for Flag {
 struct Echo(Shared<Notes>);
 
 impl Service for Echo {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let params = request.raw_params().expect("it has params");
         let (serial, how): (u64, u8) = params.decode().expect("two numbers");
         let line = format!("{} {}", request.method(), params.as_str());

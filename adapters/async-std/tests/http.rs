@@ -13,7 +13,7 @@ use antiphon_async_std::{Answer, OwnedError, Peer, Request, Running, Service, Tc
 struct Echo;
 
 impl Service for Echo {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let answered = match (request.method(), request.raw_params()) {
             ("echo", Some(params)) => reply.ok(params),

@@ -7,7 +7,7 @@ use antiphon_async_std::{Answer, Link, OwnedError, Peer, Request, Service, TcpSe
 struct Who;
 
 impl Service for Who {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let address = peer.context().peer_addr;
         let answered = reply.ok(&address.map(|address| address.to_string()));

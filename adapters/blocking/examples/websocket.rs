@@ -42,7 +42,7 @@ struct Account {
 }
 
 impl Service for Account {
-    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match request.method() {
             "balance" => Ok(self.balance.into()),
             "pay" => {

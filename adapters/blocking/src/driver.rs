@@ -336,8 +336,8 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
     match work {
         Work::Opened => service.opened(peer),
         Work::Request(message, ticket) => {
-            let mut request = Request::new(session, message, ticket);
-            let answer = service.request(peer, &mut request);
+            let request = Request::new(session, message, ticket);
+            let answer = service.request(peer, &request);
             // A connection that has closed in the meantime awaits no answer.
             let _ = request.answer(answer);
         }

@@ -12,7 +12,7 @@
 //! struct Adder;
 //!
 //! impl Service for Adder {
-//!     fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+//!     fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
 //!         match request.method() {
 //!             "add" => {
 //!                 let (a, b): (f64, f64) = request.params()?;

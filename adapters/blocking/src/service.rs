@@ -21,7 +21,7 @@ pub trait Service: Send + 'static {
 
     /// The peer asks something. What this returns is the answer, unless the request was
     /// [deferred](Request::defer). An error is sent as it is; other errors become one by `From`.
-    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let _ = peer;
         Err(request.unknown_method())
     }
@@ -53,7 +53,7 @@ pub trait Service: Send + 'static {
 impl Service for () {}
 
 impl Service for ToInbox {
-    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         block_on(self.put(InboxEvent::Request(request.detach())));
         Ok(Answer::deferred())
     }

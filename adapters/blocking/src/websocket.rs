@@ -8,7 +8,7 @@
 //! struct Who;
 //!
 //! impl Service for Who {
-//!     fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+//!     fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
 //!         match request.method() {
 //!             "who" => Ok(peer.context().cookie("name").into()),
 //!             _ => Err(request.unknown_method()),

@@ -43,7 +43,7 @@ impl Echo {
 }
 
 impl Service for Echo {
-    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match request.method() {
             "echo" => match request.raw_params() {
                 Some(params) => Ok(Answer::new(params)),

@@ -16,7 +16,7 @@ use crate::session::Session;
 /// has ended: for a handler to stop at.
 ///
 /// ```no_run
-/// # async fn example(request: &mut antiphon_net::Request) {
+/// # async fn example(request: &antiphon_net::Request) {
 /// let responder = request.defer();
 /// responder.cancellation().await;
 /// // The peer awaits an answer all the same; the dialect says which.

@@ -83,10 +83,10 @@ struct Sides<S> {
 struct Serving<S>(Arc<Sides<S>>);
 
 impl<S: Service> Serve for Serving<S> {
-    fn request(&self, mut request: Request) -> Answering {
+    fn request(&self, request: Request) -> Answering {
         let sides = Arc::clone(&self.0);
         Box::pin(async move {
-            let answer = sides.service.request(&sides.peer, &mut request).await;
+            let answer = sides.service.request(&sides.peer, &request).await;
             request.answered(answer)
         })
     }

@@ -157,7 +157,7 @@ impl ToInbox {
 }
 
 impl Service for ToInbox {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         self.put(InboxEvent::Request(request.detach())).await;
         Ok(Answer::deferred())
     }

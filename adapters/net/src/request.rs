@@ -47,10 +47,7 @@ impl Request {
     pub fn params<'r, P: Deserialize<'r>>(&'r self) -> Result<P, OwnedError> {
         let params = self.raw_params().unwrap_or(Json::NULL);
         params.decode().map_err(|error| {
-            if let Some(ticket) = self.responder.ticket() {
-                let session = self.responder.session();
-                session.act(|state| state.conn.report_invalid_params(ticket, error));
-            }
+            self.responder.report_invalid_params(error);
             ErrorObject::invalid_params().into_owned()
         })
     }
@@ -105,9 +102,8 @@ impl Request {
 
     /// Takes the right to answer, for later and from anywhere. The handler then returns
     /// [`Answer::deferred`]. A second responder for one request answers nothing.
-    pub fn defer(&mut self) -> Responder {
-        let spent = self.responder.spent();
-        std::mem::replace(&mut self.responder, spent)
+    pub fn defer(&self) -> Responder {
+        self.responder.split_off()
     }
 
     /// Goes on with the request on a thread of the connection's [`Pool`](crate::Pool), where it may
@@ -121,7 +117,7 @@ impl Request {
     /// struct Slow;
     ///
     /// impl Service for Slow {
-    ///     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    ///     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
     ///         Ok(request.spawn(|request| {
     ///             let most: u64 = request.params()?;
     ///             let sum: u64 = (0..most).sum();
@@ -131,13 +127,13 @@ impl Request {
     /// }
     /// ```
     pub fn spawn(
-        &mut self,
-        work: impl FnOnce(&mut Self) -> Result<Answer, OwnedError> + Send + 'static,
+        &self,
+        work: impl FnOnce(&Self) -> Result<Answer, OwnedError> + Send + 'static,
     ) -> Answer {
         let mut request = self.detach();
         request.defer().spawn(move |responder| {
             request.responder = responder;
-            match catch_unwind(AssertUnwindSafe(|| work(&mut request))) {
+            match catch_unwind(AssertUnwindSafe(|| work(&request))) {
                 // A connection that has closed in the meantime awaits no answer.
                 Ok(answer) => drop(request.answer(answer)),
                 Err(_) => request.responder.panicked(),
@@ -149,7 +145,7 @@ impl Request {
     /// Has the request answered by a task of its own, which runs to its end even if the peer gives
     /// the request up or the connection ends. The handler returns what this gives.
     pub fn run_to_end(
-        &mut self,
+        &self,
         work: impl Future<Output = Result<Answer, OwnedError>> + Send + 'static,
     ) -> Answer {
         let responder = self.defer();
@@ -163,7 +159,7 @@ impl Request {
 
     /// Takes the request, and the right to answer it, for another thread or task, which
     /// [answers](Self::answer) it. The handler then returns [`Answer::deferred`].
-    pub fn detach(&mut self) -> Self {
+    pub fn detach(&self) -> Self {
         Self {
             message: self.message.clone(),
             responder: self.defer(),

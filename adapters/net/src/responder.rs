@@ -6,11 +6,13 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use antiphon::session::{self, Ticket};
-use antiphon::{ErrorObject, OwnedError, OwnedOutcome, Payload, RequestKey, SendError};
+use antiphon::{
+    DecodeError, ErrorObject, OwnedError, OwnedOutcome, Payload, RequestKey, SendError,
+};
 
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
@@ -26,8 +28,8 @@ use crate::session::{Conn, Session};
 pub struct Responder {
     session: Arc<Session>,
     key: RequestKey,
-    /// `None` once the request is answered.
-    ticket: Option<Ticket>,
+    /// `None` once the request is answered, or another responder answers it.
+    ticket: Mutex<Option<Ticket>>,
 }
 
 impl Responder {
@@ -35,21 +37,34 @@ impl Responder {
         Self {
             session: Arc::clone(session),
             key: ticket.key(),
-            ticket: Some(ticket),
+            ticket: Mutex::new(Some(ticket)),
         }
     }
 
-    /// A responder for a request that another one answers.
-    pub(crate) fn spent(&self) -> Self {
+    /// Takes the right to answer out of this responder, which answers nothing any more.
+    pub(crate) fn split_off(&self) -> Self {
         Self {
             session: Arc::clone(&self.session),
             key: self.key,
-            ticket: None,
+            ticket: Mutex::new(self.lock_ticket().take()),
         }
     }
 
-    pub(crate) fn ticket(&self) -> Option<&Ticket> {
-        self.ticket.as_ref()
+    /// Reports that the params of the request are not what its handler takes.
+    pub(crate) fn report_invalid_params(&self, error: DecodeError) {
+        if let Some(ticket) = &*self.lock_ticket() {
+            self.session
+                .act(|state| state.conn.report_invalid_params(ticket, error));
+        }
+    }
+
+    fn lock_ticket(&self) -> MutexGuard<'_, Option<Ticket>> {
+        self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_ticket(&mut self) -> Option<Ticket> {
+        let ticket = self.ticket.get_mut();
+        ticket.unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Answers with a result. If that is refused, because the value has no JSON form or is too
@@ -73,7 +88,7 @@ impl Responder {
 
     /// Answers for a handler that panicked, and reports that.
     pub(crate) fn panicked(mut self) {
-        let ticket = self.ticket.take();
+        let ticket = self.take_ticket();
         self.session.act(|state| match ticket {
             Some(ticket) => state.conn.handle_panic(Some(ticket)),
             // The panic has dropped its responder, which has answered.
@@ -147,7 +162,7 @@ impl Responder {
         };
         if let Err(job) = session.options().pool.run(Box::new(job)) {
             let reply = take(&slot);
-            if let Some(ticket) = reply.and_then(|mut reply| reply.ticket.take()) {
+            if let Some(ticket) = reply.and_then(|mut reply| reply.take_ticket()) {
                 session.answer(|conn| conn.refuse(ticket));
             }
             drop(job);
@@ -178,8 +193,8 @@ impl Responder {
         &mut self,
         write: impl FnOnce(&mut Conn, Ticket) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
-        let ticket = &mut self.ticket;
-        self.session.answer(|conn| match ticket.take() {
+        let ticket = self.take_ticket();
+        self.session.answer(|conn| match ticket {
             Some(ticket) => write(conn, ticket),
             None => Err(SendError::NotOpen),
         })
@@ -214,7 +229,7 @@ pub(crate) struct Answered {
 impl Answered {
     /// Sends it. Nothing of the program's runs meanwhile.
     pub(crate) fn send(&mut self, conn: &mut Conn) {
-        if let Some(ticket) = self.responder.ticket.take() {
+        if let Some(ticket) = self.responder.take_ticket() {
             // A connection that has closed in the meantime awaits no answer.
             let _ = write(conn, ticket, &self.answer);
         }
@@ -248,7 +263,7 @@ fn take(slot: &Mutex<Option<Responder>>) -> Option<Responder> {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket.take() else {
+        let Some(ticket) = self.take_ticket() else {
             return;
         };
         if thread::panicking() {

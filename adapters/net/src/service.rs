@@ -29,7 +29,7 @@ use crate::request::Request;
 /// struct Slow;
 ///
 /// impl Service for Slow {
-///     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+///     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
 ///         Ok(request.spawn(|_| {
 ///             // Any blocking work; the answer goes out when it is done.
 ///             let sum: u64 = (0..1_000_000).sum();
@@ -56,7 +56,7 @@ pub trait Service: Send + Sync + 'static {
     fn request(
         &self,
         peer: &Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> impl Future<Output = Result<Answer, OwnedError>> + Send {
         let _ = peer;
         ready(Err(request.unknown_method()))
@@ -103,7 +103,7 @@ impl<S: Service> Service for std::sync::Arc<S> {
     fn request(
         &self,
         peer: &Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> impl Future<Output = Result<Answer, OwnedError>> + Send {
         (**self).request(peer, request)
     }

@@ -13,7 +13,7 @@
 //! struct Adder;
 //!
 //! impl Service for Adder {
-//!     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+//!     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
 //!         match request.method() {
 //!             "add" => {
 //!                 let (a, b): (f64, f64) = request.params()?;

@@ -26,7 +26,7 @@ use serde::Deserialize;
 struct Calculator;
 
 impl Service for Calculator {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         Ok(calculate(request.method(), request.raw_params())?.into())
     }
 

@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 struct Endpoint;
 
 impl Service for Endpoint {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let (method, params) = (request.method(), request.raw_params());
         if let Err(error) = answer(method, params, reply) {

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 struct Ping;
 
 impl Service for Ping {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let answered = match request.method() {
             "ping" => reply.ok("pong"),

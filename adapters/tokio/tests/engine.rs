@@ -39,7 +39,7 @@ fn spawn(io: impl Io, options: impl Into<ConnectionConfig>, service: impl Servic
 struct Slow;
 
 impl Service for Slow {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let answered = match request.method() {
             "echo" => reply.ok(request.raw_params()),
@@ -511,7 +511,7 @@ async fn only_a_call_that_may_be_done_twice_is_sent_again() {
 struct Again;
 
 impl Service for Again {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         assert_eq!(request.method(), "again");
         reply.ok(&7).unwrap();
@@ -578,7 +578,7 @@ async fn an_attempt_to_connect_has_a_deadline() {
 struct Who;
 
 impl Service for Who {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let address = peer.context().peer_addr;
         reply

@@ -48,7 +48,7 @@ impl Handlers {
 }
 
 impl Service for Handlers {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match request.method() {
             "add" => {
                 let (a, b): (i32, i32) = request.params()?;

@@ -95,7 +95,7 @@ async fn a_post_is_answered_with_its_reply_or_with_no_content() {
 struct Keeper(Mutex<Vec<(Peer, Request)>>);
 
 impl Service for Keeper {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let own: Vec<_> = ["x-a", "x-b"]
             .into_iter()
@@ -429,7 +429,7 @@ async fn a_client_that_is_slow_is_cut_after_the_stated_time() {
 struct Slow;
 
 impl Service for Slow {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let seconds: (u64,) = request.raw_params().unwrap().decode().unwrap();
         sleep(Duration::from_secs(seconds.0)).await;

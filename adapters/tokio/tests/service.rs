@@ -32,7 +32,7 @@ impl Told {
 }
 
 impl Service for Told {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         self.running.fetch_add(1, Ordering::SeqCst);
         self.tell(request.method());

@@ -100,7 +100,7 @@ impl AsyncWrite for Quiet {
 struct One;
 
 impl Service for One {
-    async fn request(&self, _: &Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, _: &Request) -> Result<Answer, OwnedError> {
         Ok(1.into())
     }
 }

@@ -59,7 +59,7 @@ struct Record {
 struct Timed(Record);
 
 impl Timed {
-    fn answer(&self, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn answer(&self, request: &Request) -> Result<Answer, OwnedError> {
         if request.method() == "slow" {
             request.defer().spawn(|reply| {
                 thread::sleep(SLOW);
@@ -84,7 +84,7 @@ impl Timed {
 }
 
 impl Service for Timed {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         self.answer(request)
     }
 }
@@ -93,7 +93,7 @@ impl antiphon_blocking::Service for Timed {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         self.answer(request)
     }

@@ -15,7 +15,7 @@ fn echo(request: &Request) -> Result<Answer, OwnedError> {
 }
 
 impl Service for Echo {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         echo(request)
     }
 }
@@ -24,7 +24,7 @@ impl antiphon_blocking::Service for Echo {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         echo(request)
     }

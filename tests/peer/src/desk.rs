@@ -70,7 +70,7 @@ impl Desk {
     }
 
     /// Answers a request of the peer, before those are woken who wait for it.
-    pub fn answer(&self, request: &mut Request) -> Answer {
+    pub fn answer(&self, request: &Request) -> Answer {
         let mut state = self.lock();
         let answer = state.answers.get(request.method()).cloned();
         if state.asked.len() < MAX_KEPT || state.asked.contains_key(request.method()) {

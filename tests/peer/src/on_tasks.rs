@@ -34,7 +34,7 @@ impl Tasks {
     async fn wait(
         &self,
         peer: &Peer,
-        request: &mut Request,
+        request: &Request,
         waiting: Waiting,
     ) -> Result<Answer, OwnedError> {
         match waiting {
@@ -91,7 +91,7 @@ impl Tasks {
 }
 
 impl Service for Tasks {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match self.contract.begin(request)? {
             Begun::Answered(answer) => Ok(answer),
             Begun::Waits(waiting) => self.wait(peer, request, waiting).await,
@@ -109,7 +109,7 @@ impl Service for Tasks {
 
 /// What serves on the client's side: fixed answers.
 impl Service for Desk {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         Ok(self.answer(request))
     }
 

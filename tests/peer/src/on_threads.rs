@@ -22,7 +22,7 @@ use crate::log::say;
 pub struct Threads(pub Contract);
 
 impl Service for Threads {
-    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         Ok(match self.0.begin(request)? {
             Begun::Answered(answer) => answer,
             Begun::Waits(waiting) => {
@@ -101,7 +101,7 @@ fn subscribe(reply: Responder) {
 
 /// What serves on the client's side: fixed answers.
 impl Service for Desk {
-    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         Ok(self.answer(request))
     }
 

@@ -140,7 +140,7 @@ impl antiphon_blocking::Service for Board {
     fn request(
         &mut self,
         peer: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         let (board, peer) = (self.clone(), peer.clone());
         match request.method() {
@@ -209,7 +209,7 @@ impl antiphon_net::Service for Board {
     async fn request(
         &self,
         peer: &antiphon_net::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         match request.method() {
             "slow" => {

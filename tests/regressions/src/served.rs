@@ -78,7 +78,7 @@ impl antiphon_blocking::Service for Counting {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(self.run(request))
     }
@@ -96,7 +96,7 @@ impl antiphon_net::Service for Counting {
     async fn request(
         &self,
         _: &antiphon_net::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(self.run(request))
     }

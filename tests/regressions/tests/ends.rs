@@ -39,11 +39,7 @@ fn as_program() {
 struct Exits;
 
 impl antiphon_blocking::Service for Exits {
-    fn request(
-        &mut self,
-        _: &antiphon_blocking::Peer,
-        _: &mut Request,
-    ) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &antiphon_blocking::Peer, _: &Request) -> Result<Answer, OwnedError> {
         Ok("ready".into())
     }
 
@@ -55,7 +51,7 @@ impl antiphon_blocking::Service for Exits {
 }
 
 impl antiphon_net::Service for Exits {
-    async fn request(&self, _: &antiphon_net::Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &antiphon_net::Peer, _: &Request) -> Result<Answer, OwnedError> {
         Ok("ready".into())
     }
 

@@ -205,7 +205,7 @@ impl antiphon_blocking::Service for Entangled {
     fn request(
         &mut self,
         peer: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         match request.method() {
@@ -252,7 +252,7 @@ fn a_request_whose_responder_was_lost_inside_a_batch_hung_the_service() {
 struct Late(mpsc::Sender<Option<Result<(), SendError>>>);
 
 impl Late {
-    fn serve(&self, request: &mut Request) -> Answer {
+    fn serve(&self, request: &Request) -> Answer {
         if request.method() != "slow" {
             return ().into();
         }
@@ -272,7 +272,7 @@ impl antiphon_blocking::Service for Late {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(self.serve(request))
     }
@@ -282,7 +282,7 @@ impl antiphon_net::Service for Late {
     async fn request(
         &self,
         _: &antiphon_net::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(self.serve(request))
     }

@@ -40,11 +40,7 @@ fn answer() -> Answer {
 }
 
 impl antiphon_blocking::Service for Told {
-    fn request(
-        &mut self,
-        _: &antiphon_blocking::Peer,
-        _: &mut Request,
-    ) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &antiphon_blocking::Peer, _: &Request) -> Result<Answer, OwnedError> {
         Ok(answer())
     }
 
@@ -54,7 +50,7 @@ impl antiphon_blocking::Service for Told {
 }
 
 impl antiphon_net::Service for Told {
-    async fn request(&self, _: &antiphon_net::Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &antiphon_net::Peer, _: &Request) -> Result<Answer, OwnedError> {
         Ok(answer())
     }
 

@@ -13,7 +13,7 @@ use antiphon_regressions::{LONG, Rt, on_every_runtime};
 struct Wrong(Sender<Report>);
 
 impl Wrong {
-    fn serve(&self, request: &mut Request) -> Answer {
+    fn serve(&self, request: &Request) -> Answer {
         match request.method() {
             "forget" => drop(request.defer()),
             "panic" => panic!("as the test wants it"),
@@ -36,7 +36,7 @@ impl antiphon_blocking::Service for Wrong {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(self.serve(request))
     }
@@ -51,7 +51,7 @@ impl antiphon_net::Service for Wrong {
     async fn request(
         &self,
         _: &antiphon_net::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(self.serve(request))
     }
@@ -159,7 +159,7 @@ impl antiphon_blocking::Service for OnThreads {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         request.defer().spawn(|reply| {
             reply.cancellation().wait(LONG);

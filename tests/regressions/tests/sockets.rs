@@ -17,17 +17,13 @@ use socket2::SockRef;
 struct Yes;
 
 impl Service for Yes {
-    async fn request(&self, _: &Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, _: &Request) -> Result<Answer, OwnedError> {
         Ok(true.into())
     }
 }
 
 impl antiphon_blocking::Service for Yes {
-    fn request(
-        &mut self,
-        _: &antiphon_blocking::Peer,
-        _: &mut Request,
-    ) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &antiphon_blocking::Peer, _: &Request) -> Result<Answer, OwnedError> {
         Ok(true.into())
     }
 }

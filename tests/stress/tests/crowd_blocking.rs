@@ -50,7 +50,7 @@ type Word = (u64, u64);
 struct Mirror(Random);
 
 impl Service for Mirror {
-    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let word: Word = request.params()?;
         let pause = self.0.pause(3);
         match request.method() {
@@ -88,7 +88,7 @@ impl Service for Mirror {
 struct Near(Arc<AtomicU64>);
 
 impl Service for Near {
-    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         Mirror(Random(1)).request(peer, request)
     }
 

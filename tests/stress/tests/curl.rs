@@ -12,7 +12,7 @@ use antiphon_tokio::TcpServer;
 struct Calculator;
 
 impl Service for Calculator {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match request.method() {
             "add" => {
                 let (a, b): (f64, f64) = request.params()?;

@@ -124,7 +124,7 @@ impl Io for Cut {
 struct Echo;
 
 impl Service for Echo {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match request.method() {
             "echo" => Ok(Answer::new(request.raw_params())),
             "back" => {

@@ -82,7 +82,7 @@ impl<W: Write> Write for CutWriter<W> {
 struct Echo;
 
 impl Service for Echo {
-    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match request.method() {
             "echo" => Ok(Answer::new(request.raw_params())),
             "back" => {

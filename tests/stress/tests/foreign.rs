@@ -131,7 +131,7 @@ impl Drop for Talking {
 struct Host(Talker);
 
 impl Service for Host {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let _ = self.0.peer.set(peer.to_unowned());
         let _held = OnDrop(self.0.clone());
         self.0.say();
@@ -309,7 +309,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 struct Plain;
 
 impl Service for Plain {
-    async fn request(&self, _: &Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, _: &Request) -> Result<Answer, OwnedError> {
         Ok(7.into())
     }
 }

@@ -19,7 +19,7 @@ fn answer(context: &Context) -> Answer {
 }
 
 impl Service for Who {
-    async fn request(&self, peer: &Peer, _: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, _: &Request) -> Result<Answer, OwnedError> {
         Ok(answer(peer.context()))
     }
 }
@@ -28,7 +28,7 @@ impl antiphon_blocking::Service for Who {
     fn request(
         &mut self,
         peer: &antiphon_blocking::Peer,
-        _: &mut Request,
+        _: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(answer(peer.context()))
     }

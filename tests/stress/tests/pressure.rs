@@ -93,7 +93,7 @@ impl Drop for Counted {
 }
 
 impl Service for Server {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
         let answer = self.answer(peer, request).await;
@@ -111,7 +111,7 @@ impl Service for Server {
 }
 
 impl Server {
-    async fn answer(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn answer(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         Ok(match request.method() {
             "echo" => Answer::new(request.raw_params()),
             "back" => {
@@ -321,7 +321,7 @@ fn a_handler_that_never_returns_is_dropped_with_the_connection(rt: Rt) {
 struct Hands(std::sync::Mutex<Option<Responder>>);
 
 impl Service for Hands {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         *self.0.lock().unwrap() = Some(request.defer());
         Ok(Answer::deferred())
     }
@@ -350,7 +350,7 @@ fn an_answer_after_the_close_is_refused_and_harmless(rt: Rt) {
 struct Blocks(Arc<(std::sync::Mutex<bool>, std::sync::Condvar)>);
 
 impl Service for Blocks {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         if request.method() == "echo" {
             return Ok(Answer::new(request.raw_params()));
         }
@@ -393,7 +393,7 @@ fn a_handler_that_blocks_its_thread_stops_nobody_else(rt: Rt) {
 struct Slow(SharedRuntime, Arc<AtomicU64>);
 
 impl Service for Slow {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         sleep(&self.0, Duration::from_millis(20)).await;
         self.1.fetch_add(1, Ordering::SeqCst);
         Ok(Answer::new(request.raw_params()))

@@ -22,7 +22,7 @@ on_every_runtime! {
 struct Echo;
 
 impl Service for Echo {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         Ok(Answer::new(request.raw_params()))
     }
 }
@@ -157,7 +157,7 @@ impl antiphon_blocking::Service for Threads {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(Answer::new(request.raw_params()))
     }

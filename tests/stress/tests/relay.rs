@@ -35,7 +35,7 @@ impl antiphon_blocking::Service for Counter {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         let [n]: [u64; 1] = request.params().unwrap();
         *self.0.lock().unwrap().entry(n).or_default() += 1;

@@ -69,7 +69,7 @@ impl antiphon_net::Service for Echo {
     async fn request(
         &self,
         _: &antiphon_net::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(answer(request))
     }
@@ -234,7 +234,7 @@ impl antiphon_blocking::Service for ThreadEcho {
     fn request(
         &mut self,
         _: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         Ok(answer(request))
     }

@@ -44,7 +44,7 @@ impl antiphon_blocking::Service for Who {
     fn request(
         &mut self,
         peer: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         who(peer.context(), request)
     }
@@ -54,7 +54,7 @@ impl antiphon_net::Service for Who {
     async fn request(
         &self,
         peer: &antiphon_net::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         who(peer.context(), request)
     }

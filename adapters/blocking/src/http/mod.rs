@@ -12,7 +12,7 @@
 //! struct Ping;
 //!
 //! impl Service for Ping {
-//!     fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+//!     fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
 //!         match request.method() {
 //!             "ping" => Ok("pong".into()),
 //!             _ => Err(request.unknown_method()),

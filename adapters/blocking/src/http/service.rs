@@ -28,7 +28,7 @@ where
     S: Service,
     F: Fn(&Context) -> S + Send + Sync + 'static,
 {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let make = Arc::clone(&self.make);
         Ok(request.spawn(move |request| {
             let peer = request.peer();

@@ -253,8 +253,8 @@ impl Service for Scripted {
         self.tell(Told::Opened);
     }
 
-    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
-        let mut request = request.detach();
+    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        let request = request.detach();
         let reply = request.defer();
         (self.on_request)(peer, request, reply);
         Ok(Answer::deferred())

@@ -30,7 +30,7 @@ pub fn endpoint<S: Service>(options: impl Into<HttpConfig>, service: S) -> Endpo
 /// struct Ping;
 ///
 /// impl Service for Ping {
-///     async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+///     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
 ///         match request.method() {
 ///             "ping" => Ok("pong".into()),
 ///             _ => Err(request.unknown_method()),

@@ -135,7 +135,7 @@ impl Side {
     pub(crate) fn request(&self) -> (Request, Responder) {
         match self.work() {
             Some(Work::Request(message, ticket)) => {
-                let mut request = Request::new(&self.session, message, ticket);
+                let request = Request::new(&self.session, message, ticket);
                 let reply = request.defer();
                 (request, reply)
             }

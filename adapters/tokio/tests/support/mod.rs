@@ -212,7 +212,7 @@ impl Drop for GivenUp {
 }
 
 impl Service for Echo {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let reply = request.defer();
         let answered = match request.method() {
             "echo" => match request.raw_params() {

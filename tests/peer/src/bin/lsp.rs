@@ -59,7 +59,7 @@ struct Server {
 }
 
 impl Service for Server {
-    fn request(&mut self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         if self.was_shut_down.load(Ordering::SeqCst) {
             return Err(ErrorObject::invalid_request().into());
         }

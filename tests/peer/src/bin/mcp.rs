@@ -68,7 +68,7 @@ struct Server {
 }
 
 impl Service for Server {
-    fn request(&mut self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match request.method() {
             "initialize" => self.initialize(request.raw_params()),
             "ping" => Ok(Empty {}.into()),
@@ -118,7 +118,7 @@ impl Server {
         }))
     }
 
-    fn call_tool(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    fn call_tool(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let params = request.raw_params();
         let params = params.ok_or(ErrorObject::invalid_params())?;
         let name = params.get("name").and_then(Json::as_string);
@@ -161,7 +161,7 @@ impl Server {
     }
 
     /// Asks the client whatever it can be asked.
-    fn ask(&self, peer: &Peer, question: &str, request: &mut Request) -> Answer {
+    fn ask(&self, peer: &Peer, question: &str, request: &Request) -> Answer {
         let abilities = *self.abilities();
         let (method, params) = if abilities.roots {
             ("roots/list", None)
@@ -208,7 +208,7 @@ fn read<'a, D: Deserialize<'a>>(arguments: Option<Json<'a>>) -> Option<D> {
     arguments?.decode().ok()
 }
 
-fn run_progress(wanted: Progress, token: Option<OwnedJson>, request: &mut Request) -> Answer {
+fn run_progress(wanted: Progress, token: Option<OwnedJson>, request: &Request) -> Answer {
     request.defer().spawn(move |reply| {
         let peer = Peer::of(&reply);
         for step in 1..=wanted.steps {

@@ -51,7 +51,7 @@ fn answer(context: &Context, request: &Request) -> Result<Answer, OwnedError> {
 }
 
 impl Service for Answers {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         answer(peer.context(), request)
     }
 }
@@ -60,7 +60,7 @@ impl antiphon_blocking::Service for Answers {
     fn request(
         &mut self,
         peer: &antiphon_blocking::Peer,
-        request: &mut Request,
+        request: &Request,
     ) -> Result<Answer, OwnedError> {
         answer(peer.context(), request)
     }
