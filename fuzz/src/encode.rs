@@ -487,7 +487,7 @@ fn carry(from: &mut Connection<u64>, bytes: &mut Vec<u8>, mut each: impl FnMut(&
     let mut framer = Framer::new(config.framing, 1 << 20, 4096);
     let mut rest = &bytes[..];
     while let Ok(cut) = framer.cut(rest, true) {
-        let (taken, is_over) = (cut.taken(), matches!(cut, Cut::End { .. }));
+        let (taken, is_over) = (cut.consumed(), matches!(cut, Cut::End { .. }));
         if let Cut::Frame { body, .. } = cut {
             each(&rest[body]);
         }

@@ -79,7 +79,7 @@ fn cut(mut framer: Framer, stream: &[u8], steps: [usize; 2]) -> Vec<String> {
                 from += taken;
             }
             Ok(cut @ Cut::Oversize { bytes, taken }) => {
-                assert_eq!(cut.taken(), taken);
+                assert_eq!(cut.consumed(), taken);
                 said.push(format!("oversize {bytes:?}"));
                 from += taken;
             }
@@ -98,7 +98,7 @@ fn cut(mut framer: Framer, stream: &[u8], steps: [usize; 2]) -> Vec<String> {
                 to = (to + steps[turn % 2]).min(stream.len());
             }
             Ok(end) => {
-                assert!(at_end && from + end.taken() == to, "{end:?}");
+                assert!(at_end && from + end.consumed() == to, "{end:?}");
                 said.push(format!(
                     "end, {:?} {}",
                     framer.framing(),
