@@ -41,16 +41,6 @@ impl PendingCall {
         self.call
     }
 
-    /// The connection that it goes over.
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
-
-    /// Whether the outcome has been given.
-    pub fn is_over(&self) -> bool {
-        self.slot.is_none()
-    }
-
     /// Waits for the result.
     ///
     /// # Errors
@@ -69,20 +59,17 @@ impl PendingCall {
 
     /// Lets this thread wait for the end of the call, whatever it is.
     pub fn wait_outcome(mut self) -> OwnedOutcome {
-        if self.is_over() {
-            return OwnedOutcome::Aborted;
+        // It is given once: a second time there is none.
+        match self.slot {
+            Some(_) => Arc::clone(&self.session).wait_for(&mut self),
+            None => OwnedOutcome::Aborted,
         }
-        let session = Arc::clone(&self.session);
-        session.wait_for(&mut self)
     }
 
     /// Lets this thread wait for the end of the call, at most `span`. It is given once.
     pub fn poll_outcome(&mut self, span: Duration) -> Option<OwnedOutcome> {
-        if self.is_over() {
-            return None;
-        }
-        let session = Arc::clone(&self.session);
-        session.wait_for(within(span, self))
+        self.slot.as_ref()?;
+        Arc::clone(&self.session).wait_for(within(span, self))
     }
 
     /// Moves the deadline to `timeout` from now, for a peer that reports progress.
