@@ -6,7 +6,7 @@ use core::fmt;
 use serde::de::DeserializeOwned;
 
 use crate::connection::Handle;
-use crate::event::{Outcome, Response};
+use crate::event::{Outcome, ResponseRef};
 use crate::id::CallId;
 use crate::json::DecodeError;
 use crate::owned::OwnedOutcome;
@@ -26,7 +26,7 @@ const NOT_KEPT: (CallId, Option<OwnedOutcome>) = {
 
 /// Keeps the outcomes of calls until they are fetched by their handles.
 ///
-/// Feed it the [`Response`](crate::Response) events of a batch, in whatever order they come; fetch
+/// Feed it the [`Response`](crate::ResponseRef) events of a batch, in whatever order they come; fetch
 /// each result once, as the type its handle names.
 ///
 /// ```
@@ -81,7 +81,7 @@ impl Collector {
     }
 
     /// Keeps the outcome of a call, and gives back the call's tag.
-    pub fn insert<T>(&mut self, response: Response<'_, T>) -> T {
+    pub fn insert<T>(&mut self, response: ResponseRef<'_, T>) -> T {
         self.put_copy(response.call, response.outcome);
         response.tag
     }

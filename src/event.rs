@@ -17,12 +17,12 @@ use crate::json::{Json, SyntaxError};
 #[non_exhaustive]
 pub enum Event<'a, T> {
     /// The peer asks something and waits for an answer.
-    Request(Request<'a>),
+    Request(RequestRef<'a>),
     /// The peer tells something and wants no answer.
-    Notification(Notification<'a>),
+    Notification(NotificationRef<'a>),
     /// One of our calls is settled: with a result, an error, or the reason there will be neither.
     /// Every call settles exactly once.
-    Response(Response<'a, T>),
+    Response(ResponseRef<'a, T>),
     /// The peer gave up one of its requests, or the connection was closed under it.
     Cancelled(Cancelled<'a>),
     /// A message, or one item of a batch, was not valid. It has been answered as the specification
@@ -53,7 +53,7 @@ pub struct Origin {
 /// A request from the peer.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Request<'a> {
+pub struct RequestRef<'a> {
     /// The method asked for, unescaped. It may be any text, a blank one included.
     pub method: Cow<'a, str>,
     /// The params, an array or an object, if any were given.
@@ -69,7 +69,7 @@ pub struct Request<'a> {
 /// A notification from the peer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Notification<'a> {
+pub struct NotificationRef<'a> {
     /// The method, unescaped.
     pub method: Cow<'a, str>,
     /// The params, an array or an object, if any were given.
@@ -81,7 +81,7 @@ pub struct Notification<'a> {
 /// The end of one of our calls.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Response<'a, T> {
+pub struct ResponseRef<'a, T> {
     /// The call that is settled.
     pub call: CallId,
     /// What the caller gave along with it.

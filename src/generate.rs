@@ -79,11 +79,11 @@ const NAMES: [&str; 5] = ["a", "id", "value", "\\u0061", ""];
 
 /// One message of a peer's: a request, a notification, an answer, or something that is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct AnyMessage {
     text: String,
 }
 
-impl Message {
+impl AnyMessage {
     /// Makes a message. If it names a method, that is one of `methods`. For an empty list it is
     /// made as [`Arbitrary`] makes it.
     ///
@@ -119,7 +119,7 @@ impl Message {
     }
 }
 
-impl<'a> Arbitrary<'a> for Message {
+impl<'a> Arbitrary<'a> for AnyMessage {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
         Self::of(u, &METHODS)
     }
@@ -127,15 +127,15 @@ impl<'a> Arbitrary<'a> for Message {
 
 /// Several messages in one: an array, now and then an empty one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct AnyBatch {
     text: String,
 }
 
-impl Batch {
-    /// Makes a batch whose items name `methods`, as in [`Message::of`].
+impl AnyBatch {
+    /// Makes a batch whose items name `methods`, as in [`AnyMessage::of`].
     ///
     /// # Errors
-    /// As [`Message::of`].
+    /// As [`AnyMessage::of`].
     pub fn of(u: &mut Unstructured<'_>, methods: &[&str]) -> Result<Self> {
         let n = u.int_in_range(0..=MAX_ITEMS)?;
         let mut items = Vec::new();
@@ -159,7 +159,7 @@ impl Batch {
     }
 }
 
-impl<'a> Arbitrary<'a> for Batch {
+impl<'a> Arbitrary<'a> for AnyBatch {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
         Self::of(u, &METHODS)
     }
@@ -208,17 +208,17 @@ pub struct Conversation {
 
 impl Conversation {
     /// Makes a conversation under `framing` ([`Framing::Detect`] is taken as lines), whose messages
-    /// name `methods` as in [`Message::of`].
+    /// name `methods` as in [`AnyMessage::of`].
     ///
     /// # Errors
-    /// As [`Message::of`].
+    /// As [`AnyMessage::of`].
     pub fn of(u: &mut Unstructured<'_>, framing: Framing, methods: &[&str]) -> Result<Self> {
         let splits = Splits::arbitrary(u)?;
         let mut messages = Vec::new();
         while !u.is_empty() && messages.len() < MAX_MESSAGES {
             messages.push(match u.ratio(1, 4)? {
-                true => Batch::of(u, methods)?.text,
-                false => Message::of(u, methods)?.text,
+                true => AnyBatch::of(u, methods)?.text,
+                false => AnyMessage::of(u, methods)?.text,
             });
         }
         Ok(Self {
@@ -417,7 +417,7 @@ fn escaped(method: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Conversation, Message, Splits};
+    use super::{AnyMessage, Conversation, Splits};
     use crate::{Config, Connection, Event, Framing, Json};
     use alloc::vec::Vec;
     use arbitrary::{Arbitrary, Unstructured};
@@ -439,7 +439,7 @@ mod tests {
         let mut good = 0;
         for seed in 0..500 {
             let bytes = noise(seed, 200);
-            let message = Message::arbitrary(&mut Unstructured::new(&bytes)).unwrap();
+            let message = AnyMessage::arbitrary(&mut Unstructured::new(&bytes)).unwrap();
             good += usize::from(Json::parse_str(message.as_str()).is_ok());
         }
         assert!((350..500).contains(&good), "{good} of 500");

@@ -131,8 +131,8 @@ pub use error_object::{ErrorObject, OwnedError};
 pub use error_profile::ErrorProfile;
 pub use event::{
     Cancelled, CloseReason, Closed, ConnectionError, Event, InvalidReason, InvalidResponse,
-    Malformed, MalformedCause, Notification, Origin, Outcome, Refused, RefusedCause, Request,
-    Response, UnmatchedKind, UnmatchedResponse,
+    Malformed, MalformedCause, NotificationRef, Origin, Outcome, Refused, RefusedCause, RequestRef,
+    ResponseRef, UnmatchedKind, UnmatchedResponse,
 };
 pub use frame::{Cut, Framer, Framing, FramingError};
 pub use id::{CallId, Id, IdScheme, OwnedId, ReplyToken, RequestKey};

@@ -63,7 +63,7 @@ fn is_blank(method: &str) -> bool {
 #[derive(Debug)]
 pub(crate) enum Message<'a> {
     Call(Call<'a>),
-    Response(Response<'a>),
+    Response(ResponseRef<'a>),
     Invalid(Invalid<'a>),
 }
 
@@ -125,7 +125,7 @@ pub(crate) enum CallKind<'a> {
 
 /// A response, valid or not. It is never answered.
 #[derive(Debug)]
-pub(crate) struct Response<'a> {
+pub(crate) struct ResponseRef<'a> {
     /// None when it is missing or not an id.
     pub(crate) id: Option<Id<'a>>,
     pub(crate) outcome: Outcome<'a>,
@@ -350,7 +350,7 @@ pub(crate) fn classify<'a>(
     }
     if envelope.result().is_some() || envelope.error().is_some() {
         let id = object.response_id();
-        return Message::Response(Response {
+        return Message::Response(ResponseRef {
             id,
             outcome: object.outcome(in_batch),
         });

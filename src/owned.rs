@@ -9,12 +9,12 @@ use core::fmt;
 
 use crate::error_object::OwnedError;
 use crate::event::{
-    INVALID_ANSWER, InvalidReason, InvalidResponse, Notification, Origin, Outcome, Request,
+    INVALID_ANSWER, InvalidReason, InvalidResponse, NotificationRef, Origin, Outcome, RequestRef,
 };
 use crate::id::{Id, ReplyToken, RequestKey};
 use crate::json::{Json, Kept, OwnedJson, TextFlags};
 
-/// A [`Request`] that owns its parts, in one allocation at most.
+/// A [`RequestRef`] that owns its parts, in one allocation at most.
 #[derive(Debug)]
 pub struct OwnedRequest {
     message: OwnedNotification,
@@ -76,7 +76,7 @@ impl OwnedRequest {
     }
 }
 
-impl Request<'_> {
+impl RequestRef<'_> {
     /// Copies the request in one allocation at most, to hand it to another thread or task.
     pub fn into_owned(self) -> OwnedRequest {
         let mut parts = OwnedParts::BLANK;
@@ -105,7 +105,7 @@ impl Request<'_> {
     }
 }
 
-/// A [`Notification`] that owns its parts, in one allocation at most.
+/// A [`NotificationRef`] that owns its parts, in one allocation at most.
 #[derive(Clone, Debug)]
 pub struct OwnedNotification {
     parts: OwnedParts,
@@ -129,7 +129,7 @@ impl OwnedNotification {
     }
 }
 
-impl Notification<'_> {
+impl NotificationRef<'_> {
     /// Copies the notification in one allocation at most, to hand it to another thread or task.
     pub fn into_owned(self) -> OwnedNotification {
         let mut parts = OwnedParts::BLANK;

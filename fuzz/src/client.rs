@@ -168,7 +168,7 @@ fn receive(
     )
 }
 
-fn answer(conn: &mut Connection<u64>, request: antiphon::Request<'_>) {
+fn answer(conn: &mut Connection<u64>, request: antiphon::RequestRef<'_>) {
     let refused = match request.method.len() % 3 {
         0 => conn.respond_unknown_method(request.token, &request.method),
         1 => conn.respond(request.token, request.params),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use antiphon::{
     CallId, CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ErrorObject, Event,
-    Framing, Input, Instant, Outcome, ReplyToken, Request, Response, UnmatchedKind,
+    Framing, Input, Instant, Outcome, ReplyToken, RequestRef, ResponseRef, UnmatchedKind,
 };
 
 use crate::bytes::Bytes;
@@ -462,7 +462,7 @@ impl Side {
         }
     }
 
-    fn request(&mut self, request: Request<'_>) {
+    fn request(&mut self, request: RequestRef<'_>) {
         assert_eq!(request.method, "echo");
         let result = request.params.expect("it has params").as_str().to_string();
         self.held.push(Held {
@@ -471,7 +471,7 @@ impl Side {
         });
     }
 
-    fn response(&mut self, response: Response<'_, u64>, now: Instant) {
+    fn response(&mut self, response: ResponseRef<'_, u64>, now: Instant) {
         let open = self
             .open
             .remove(&response.call)

@@ -2,7 +2,7 @@
 
 use antiphon::{
     CancelAnswer, CloseReason, Closed, Config, Connection, ErrorObject, ErrorProfile, Event,
-    Framing, Input, Instant, Json, ReplyToken, Request, codes,
+    Framing, Input, Instant, Json, ReplyToken, RequestRef, codes,
 };
 
 use crate::bytes::Bytes;
@@ -95,7 +95,7 @@ impl Server {
         }
     }
 
-    fn request(&mut self, request: Request<'_>) {
+    fn request(&mut self, request: RequestRef<'_>) {
         let id = request.id.text().to_string();
         match (request.method.len() + usize::from(self.ways >> 4)) % 4 {
             0 => {

@@ -11,7 +11,8 @@ use crate::encode::{self, Style};
 use crate::error_object::ErrorObject;
 use crate::event::{
     Cancelled, ConnectionError, Event, InvalidReason, InvalidResponse, MalformedCause,
-    Notification, Origin, Outcome, Refused, Request, Response, UnmatchedKind, UnmatchedResponse,
+    NotificationRef, Origin, Outcome, Refused, RequestRef, ResponseRef, UnmatchedKind,
+    UnmatchedResponse,
 };
 use crate::id::{Id, ReplyToken, RequestKey};
 use crate::input::Input;
@@ -115,7 +116,7 @@ impl<T, S: Settings> Connection<T, S> {
             Fate::Request { slot } => {
                 let generation = self.requests.at(slot)?.generation();
                 let (method, params, id) = message::known_call(part, &envelope);
-                Some(Event::Request(Request {
+                Some(Event::Request(RequestRef {
                     method,
                     params,
                     id,
@@ -125,7 +126,7 @@ impl<T, S: Settings> Connection<T, S> {
             }
             Fate::Notification => {
                 let (method, params, _) = message::known_call(part, &envelope);
-                Some(Event::Notification(Notification {
+                Some(Event::Notification(NotificationRef {
                     method,
                     params,
                     origin,
@@ -235,7 +236,7 @@ impl<T, S: Settings> Connection<T, S> {
                     self.answer_null(Style::V1, Id::NULL, place);
                 }
                 let (method, params) = (call.method_text(), call.params);
-                Event::Notification(Notification {
+                Event::Notification(NotificationRef {
                     method,
                     params,
                     origin,
@@ -253,7 +254,7 @@ impl<T, S: Settings> Connection<T, S> {
         origin: Origin,
     ) -> Event<'a, T> {
         let (method, params) = (call.method_text(), call.params);
-        Event::Request(Request {
+        Event::Request(RequestRef {
             method,
             params,
             id,
@@ -349,7 +350,7 @@ impl<T, S: Settings> Connection<T, S> {
     ) -> Event<'a, T> {
         let number = id.and_then(|id| self.find_call(id));
         if let Some((call, tag)) = number.and_then(|number| self.end_call(number)) {
-            return Event::Response(Response {
+            return Event::Response(ResponseRef {
                 call,
                 tag,
                 outcome,
@@ -390,7 +391,7 @@ impl<T, S: Settings> Connection<T, S> {
     }
 
     /// The calls that an error without id settles, if it settles any.
-    pub(super) fn null_id_fanout(&mut self, response: &message::Response<'_>) -> Option<Rest> {
+    pub(super) fn null_id_fanout(&mut self, response: &message::ResponseRef<'_>) -> Option<Rest> {
         if !Calls::<T>::POSSIBLE {
             return None;
         }
@@ -472,7 +473,7 @@ impl<T, S: Settings> Connection<T, S> {
             bytes: text.len(),
             batch_index: None,
         });
-        Some(Event::Response(Response {
+        Some(Event::Response(ResponseRef {
             call,
             tag,
             outcome: response.outcome,
@@ -500,7 +501,7 @@ impl<T, S: Settings> Connection<T, S> {
                     text: Text::part(text, envelope, TextFlags::UNKNOWN).json(envelope.span),
                 };
                 let outcome = Outcome::Invalid(broken);
-                return Event::Response(Response {
+                return Event::Response(ResponseRef {
                     call,
                     tag,
                     outcome,

@@ -19,7 +19,7 @@ use super::parts::{Fate, Frame, Parts, Ready, Rest};
 use crate::config::{DuplicateIds, Settings};
 use crate::deadlines::NEVER;
 use crate::encode::Style;
-use crate::event::{Event, Notification, Origin, Outcome, Request, Response};
+use crate::event::{Event, NotificationRef, Origin, Outcome, RequestRef, ResponseRef};
 use crate::frame::Cut;
 use crate::id::Id;
 use crate::input::{Input, InputKind};
@@ -111,14 +111,14 @@ impl<T, S: Settings> Connection<T, S> {
                 let method = method.into();
                 self.consume(input, frame.taken);
                 let Some(id) = id else {
-                    return Ok(Event::Notification(Notification {
+                    return Ok(Event::Notification(NotificationRef {
                         method,
                         params,
                         origin,
                     }));
                 };
                 let (slot, generation) = self.requests.insert(id, Style::V2, NONE, 0);
-                return Ok(Event::Request(Request {
+                return Ok(Event::Request(RequestRef {
                     method,
                     params,
                     id,
@@ -129,7 +129,7 @@ impl<T, S: Settings> Connection<T, S> {
         } else if let Some((number, outcome)) = self.plain_response(whole, 0) {
             if let Some((call, tag)) = self.end_call(number) {
                 self.consume(input, frame.taken);
-                return Ok(Event::Response(Response {
+                return Ok(Event::Response(ResponseRef {
                     call,
                     tag,
                     outcome,
@@ -165,7 +165,7 @@ impl<T, S: Settings> Connection<T, S> {
                 let PlainCall { method, params, id } = PlainCall::read(text, envelope)?;
                 let id = id?;
                 *next = after;
-                Some(Event::Request(Request {
+                Some(Event::Request(RequestRef {
                     method: method.into(),
                     params,
                     id,
@@ -176,7 +176,7 @@ impl<T, S: Settings> Connection<T, S> {
             Fate::Notification => {
                 let PlainCall { method, params, .. } = PlainCall::read(text, envelope)?;
                 *next = after;
-                Some(Event::Notification(Notification {
+                Some(Event::Notification(NotificationRef {
                     method: method.into(),
                     params,
                     origin,
@@ -186,7 +186,7 @@ impl<T, S: Settings> Connection<T, S> {
                 let (number, outcome) = self.plain_response(text, position)?;
                 let (call, tag) = self.end_call(number)?;
                 self.pass_item();
-                Some(Event::Response(Response {
+                Some(Event::Response(ResponseRef {
                     call,
                     tag,
                     outcome,

@@ -7,7 +7,7 @@ use super::Connection;
 use crate::calls::Calls;
 use crate::config::{NullIdError, Settings};
 use crate::deadlines::NEVER;
-use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, Response};
+use crate::event::{Cancelled, Closed, ConnectionError, Event, Outcome, ResponseRef};
 use crate::id::CallId;
 use crate::target::rare;
 
@@ -80,7 +80,7 @@ impl<T, S: Settings> Connection<T, S> {
 
     fn settle<'a>(&mut self, number: u64, outcome: Outcome<'a>) -> Option<Event<'a, T>> {
         let (call, tag) = self.end_call(number)?;
-        Some(Event::Response(Response {
+        Some(Event::Response(ResponseRef {
             call,
             tag,
             outcome,

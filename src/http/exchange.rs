@@ -11,7 +11,7 @@ use core::fmt;
 use crate::config::Config;
 use crate::connection::{Batch, Connection, SendError};
 use crate::encode::Payload;
-use crate::event::{CloseReason, Event, MalformedCause, Outcome, Response};
+use crate::event::{CloseReason, Event, MalformedCause, Outcome, ResponseRef};
 use crate::id::CallId;
 use crate::input::Input;
 use crate::owned::first_bytes;
@@ -105,7 +105,7 @@ impl<T> ClientExchange<T> {
         &mut self,
         status: u16,
         body: &[u8],
-        mut settle: impl FnMut(Response<'_, T>),
+        mut settle: impl FnMut(ResponseRef<'_, T>),
     ) -> Result<(), ReplyError> {
         let max_bytes = self.conn.config().limits.max_message_bytes;
         if body.len() > max_bytes {
@@ -160,7 +160,7 @@ impl<T> ClientExchange<T> {
     /// });
     /// # Ok::<(), antiphon::SendError>(())
     /// ```
-    pub fn fail(&mut self, was_sent: bool, mut settle: impl FnMut(Response<'_, T>)) {
+    pub fn fail(&mut self, was_sent: bool, mut settle: impl FnMut(ResponseRef<'_, T>)) {
         self.conn.close(CloseReason::TransportFailed);
         while let Some(event) = self.conn.poll_event(&mut Input::none()) {
             let Event::Response(mut response) = event else {

@@ -12,7 +12,7 @@ use super::phase::Phase;
 use super::queue::Settled;
 use super::report::{Report, RequestDetails};
 use super::wire::{Layer, LayerEnd, LayerEvent, Wire};
-use crate::event::{CloseReason, Event, Outcome, Response};
+use crate::event::{CloseReason, Event, Outcome, ResponseRef};
 use crate::http::{Opening, opening};
 use crate::input::Input;
 use crate::websocket::Heartbeat;
@@ -206,7 +206,7 @@ impl<W> Session<W> {
                 }
             }
             Event::Notification(notification) => self.queue.push_notification(notification),
-            Event::Response(Response {
+            Event::Response(ResponseRef {
                 call, tag, outcome, ..
             }) => self.settle(Settled {
                 call,

@@ -11,7 +11,7 @@ use core::mem;
 use super::options::{SessionConfig, WhenFull};
 use super::report::Report;
 use super::ticket::Ticket;
-use crate::event::{Notification, Request};
+use crate::event::{NotificationRef, RequestRef};
 use crate::id::{CallId, RequestKey};
 use crate::json::OwnedJson;
 use crate::owned::{OwnedNotification, OwnedOutcome, OwnedRequest};
@@ -121,7 +121,10 @@ impl<W> Queue<W> {
     /// Copies a request, or gives it back if too many bytes wait already. How many requests there
     /// can be is bounded by the connection. Its bytes count until it is
     /// [released](Self::release).
-    pub(super) fn push_request<'a>(&mut self, request: Request<'a>) -> Result<(), Request<'a>> {
+    pub(super) fn push_request<'a>(
+        &mut self,
+        request: RequestRef<'a>,
+    ) -> Result<(), RequestRef<'a>> {
         let bytes = request.origin.bytes;
         if self.when_full == WhenFull::Drop && !self.fits(bytes) {
             return Err(request);
@@ -136,7 +139,7 @@ impl<W> Queue<W> {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    pub(super) fn push_notification(&mut self, notification: Notification<'_>) {
+    pub(super) fn push_notification(&mut self, notification: NotificationRef<'_>) {
         if self.may_take_message(notification.origin.bytes) {
             let item = Item::Notification(notification.into_owned());
             self.items.push_back(item);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use antiphon::{
     CallId, Config, Connection, Event, Framing, Input, Instant, OwnedJson, ReplyToken, RequestKey,
-    Response, UnmatchedKind,
+    ResponseRef, UnmatchedKind,
 };
 
 use super::render::{self, Shown};
@@ -296,7 +296,7 @@ impl Player {
     }
 
     /// Every call settles once, with the tag it was made with.
-    fn settle(&mut self, response: &Response<'_, u64>) -> Result<(), String> {
+    fn settle(&mut self, response: &ResponseRef<'_, u64>) -> Result<(), String> {
         let number = response.call.number();
         match self.tags.remove(&number) {
             Some(tag) if tag == response.tag => Ok(()),

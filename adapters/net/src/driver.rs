@@ -256,7 +256,6 @@ impl Driver {
                 &mut self.output.bytes,
                 cx.waker(),
             );
-            self.handlers.drop_answers();
             self.handlers.begin(cx, &self.session, &mut self.work);
             self.write(cx);
             let (wake_at, may_read) = match next {

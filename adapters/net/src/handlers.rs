@@ -141,16 +141,11 @@ impl Handlers {
         }
     }
 
-    /// Sends what handlers have returned.
+    /// Sends what handlers have returned. Nothing of the program's is dropped meanwhile.
     pub(crate) fn send_answers(&mut self, conn: &mut Conn) {
-        for answer in &mut self.answers {
+        for answer in self.answers.drain(..) {
             answer.send(conn);
         }
-    }
-
-    /// Lets go of what has been sent. A connection that is over sends nothing any more.
-    pub(crate) fn drop_answers(&mut self) {
-        self.answers.clear();
     }
 
     /// How many requests may begin beside those that run; `None` while a handler must end before

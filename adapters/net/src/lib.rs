@@ -95,7 +95,7 @@ pub use socket2::SockRef;
 pub use transport::child::Child;
 pub use transport::child_output::{ChildExited, ChildOutput};
 pub use transport::duplex::{Duplex, duplex};
-pub use transport::io::{Io, Messages};
+pub use transport::io::{Io, MessageTransport};
 pub use transport::later::{Later, is_later, write_out};
 pub use transport::link::{Arrived, Connecting, Link, Listen};
 pub use transport::messages::{MessageIo, Queue, QueueTransport};

@@ -228,7 +228,7 @@ pub(crate) struct Answered {
 
 impl Answered {
     /// Sends it. Nothing of the program's runs meanwhile.
-    pub(crate) fn send(&mut self, conn: &mut Conn) {
+    pub(crate) fn send(mut self, conn: &mut Conn) {
         if let Some(ticket) = self.responder.take_ticket() {
             // A connection that has closed in the meantime awaits no answer.
             let _ = write(conn, ticket, &self.answer);

@@ -12,7 +12,7 @@ use antiphon::{Config, OwnedOutcome};
 use antiphon_net::{Connecting, Io, Link, duplex};
 use antiphon_tokio::http::{
     Connections, HttpClient, HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse,
-    HttpSend, ReplyError, Sending, endpoint,
+    HttpSend, HttpSending, ReplyError, endpoint,
 };
 use antiphon_tokio::{CallError, TcpServer, Tokio};
 use support::{Echo, Memory, Raw};
@@ -238,7 +238,7 @@ async fn a_closed_client_sends_nothing_and_closes_nothing_that_was_lent() {
 struct Foreign(AtomicUsize);
 
 impl HttpSend for Foreign {
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         Box::pin(async move {
             // A client has calls like: post(url).header(…).body(…).send().await
             let (url, body) = (request.url.to_string(), &**request.body);

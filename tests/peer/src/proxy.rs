@@ -18,7 +18,7 @@ use std::time::{Duration, Instant as StdInstant};
 
 use antiphon::{
     CallId, Cancelled, Closed, Config, Connection, DuplicateIds, ErrorObject, Event, Framing,
-    Input, Instant, McpRevision, Outcome, ReplyToken, RequestKey, Response, SendError,
+    Input, Instant, McpRevision, Outcome, ReplyToken, RequestKey, ResponseRef, SendError,
 };
 
 use antiphon_net::{stdin, stdout_unbuffered};
@@ -378,7 +378,7 @@ fn refuse(conn: &mut Connection<ReplyToken>, token: ReplyToken, why: &SendError)
 }
 
 /// Answers the request that a call was made for.
-fn pass_back(response: Response<'_, ReplyToken>, to: &mut Connection<ReplyToken>) {
+fn pass_back(response: ResponseRef<'_, ReplyToken>, to: &mut Connection<ReplyToken>) {
     let token = response.tag;
     let error = match response.outcome {
         Outcome::Ok(result) => match to.respond(token, result) {

@@ -9,7 +9,7 @@ use std::thread;
 use antiphon::OwnedError;
 use antiphon::{Config, IdScheme};
 use antiphon_net::{
-    Answer, ConnectionConfig, Link, Messages, Peer, Queue, QueueTransport, Report, Request,
+    Answer, ConnectionConfig, Link, MessageTransport, Peer, Queue, QueueTransport, Report, Request,
     Service, drive_on,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
@@ -70,7 +70,7 @@ fn a_call_goes_through_two_queues(rt: Rt) {
 /// Every client sees every response, as with a topic.
 struct Shared(QueueTransport);
 
-impl Messages for Shared {
+impl MessageTransport for Shared {
     fn poll_receive(
         &mut self,
         cx: &mut std::task::Context<'_>,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon_net::http::Sending;
+use antiphon_net::http::HttpSending;
 use antiphon_net::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 
 /// What sends requests: the connections of [`connect`](super::connect), or any HTTP client that a
@@ -44,7 +44,7 @@ impl HttpSend for HttpMock {
 pub(super) struct AtOnce<T>(pub(super) T);
 
 impl<T: HttpSend> antiphon_net::http::HttpSend for AtOnce<T> {
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         Box::pin(async move {
             match request.timeout {
                 Some(Duration::ZERO) => Err(HttpError::TimedOut),

@@ -35,7 +35,7 @@ use tower_service::Service;
 
 use super::io::{Alarm, HyperIo};
 use super::line::{Line, Wire, idle_time_said};
-use super::send::{HttpSend, Sending};
+use super::send::{HttpSend, HttpSending};
 use crate::client::Connect;
 use crate::runtime::{SharedRuntime, until};
 
@@ -114,7 +114,7 @@ impl Connections {
 }
 
 impl HttpSend for Connections {
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         Box::pin(async move {
             // Each that was idle may have ended, and a new one.
             for _ in 0..=self.shared.options.max_connections {

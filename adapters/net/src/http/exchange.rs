@@ -80,7 +80,6 @@ impl Exchange {
             let (work, reply) = (&mut self.work, &mut self.reply);
             let answer = |conn: &mut _| self.handlers.send_answers(conn);
             let next = self.session.turn(moved, answer, work, reply, cx.waker());
-            self.handlers.drop_answers();
             self.handlers.begin(cx, &self.session, &mut self.work);
             match next {
                 Next::Busy { .. } => {}

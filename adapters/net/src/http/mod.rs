@@ -38,5 +38,5 @@ pub use error::HttpError;
 pub use mock::HttpMock;
 pub use options::HttpConfig;
 pub use reply::HttpReply;
-pub use send::{HttpSend, Sending};
+pub use send::{HttpSend, HttpSending};
 pub use url::{HttpScheme, HttpUrl};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 
 /// A request on its way.
-pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
+pub type HttpSending<'a> =
+    Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
 /// What sends requests: [`Connections`](super::Connections) of this crate, or any HTTP client that
 /// a program has already. A dozen lines with most of them: post `request.body` to `request.url`
@@ -17,18 +18,18 @@ pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpErro
 /// A future that is dropped is a request that is given up.
 pub trait HttpSend: Send + Sync + 'static {
     /// Sends one request and reads its reply.
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a>;
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a>;
 }
 
 /// What is shared is not closed with one of its clients.
 impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         (**self).send(request)
     }
 }
 
 impl HttpSend for HttpMock {
-    fn send<'a>(&'a self, request: &'a HttpRequest) -> Sending<'a> {
+    fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         Box::pin(std::future::ready(self.exchange(request)))
     }
 }

@@ -41,13 +41,13 @@ pub trait Io: Send + Unpin + 'static {
 
     /// Gives this transport as one of whole messages, if it is none of bytes. Each write is one
     /// message then, and is taken whole or not at all.
-    fn as_messages(&mut self) -> Option<&mut dyn Messages> {
+    fn as_messages(&mut self) -> Option<&mut dyn MessageTransport> {
         None
     }
 }
 
 /// A transport of whole messages, both ways. Dropping it lets the transport go.
-pub trait Messages: Send + Unpin + 'static {
+pub trait MessageTransport: Send + Unpin + 'static {
     /// Receives the next message; `None` at the end.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>>;
 
@@ -71,7 +71,7 @@ impl Io for Box<dyn Io> {
         (**self).awaits_end()
     }
 
-    fn as_messages(&mut self) -> Option<&mut dyn Messages> {
+    fn as_messages(&mut self) -> Option<&mut dyn MessageTransport> {
         (**self).as_messages()
     }
 

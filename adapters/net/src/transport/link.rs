@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 use super::duplex::duplex;
-use super::io::{Io, Messages};
+use super::io::{Io, MessageTransport};
 use super::messages::MessageIo;
 use crate::context::Context;
 
@@ -56,7 +56,7 @@ impl Link {
     }
 
     /// A transport of whole messages.
-    pub fn messages(messages: impl Messages) -> Self {
+    pub fn messages(messages: impl MessageTransport) -> Self {
         Self::new(MessageIo(messages))
     }
 

@@ -10,13 +10,13 @@ use async_channel::{Receiver, Sender, bounded};
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 
-use crate::transport::io::{Io, Messages};
+use crate::transport::io::{Io, MessageTransport};
 
 /// [`Messages`] as what a connection is driven over.
 #[derive(Debug)]
 pub struct MessageIo<M>(pub M);
 
-impl<M: Messages> Io for MessageIo<M> {
+impl<M: MessageTransport> Io for MessageIo<M> {
     fn poll_read(&mut self, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
@@ -33,7 +33,7 @@ impl<M: Messages> Io for MessageIo<M> {
         self.0.poll_close(cx)
     }
 
-    fn as_messages(&mut self) -> Option<&mut dyn Messages> {
+    fn as_messages(&mut self) -> Option<&mut dyn MessageTransport> {
         Some(&mut self.0)
     }
 }
@@ -115,7 +115,7 @@ impl QueueTransport {
     }
 }
 
-impl Messages for QueueTransport {
+impl MessageTransport for QueueTransport {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>> {
         self.consume.as_mut().poll_next(cx).map(Ok)
     }
