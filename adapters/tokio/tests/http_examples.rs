@@ -3,34 +3,17 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::programs::example;
+
+mod programs;
+
 /// Longer than any answer takes.
 const LONG: Duration = Duration::from_secs(60);
-
-/// An example's program, fresh.
-fn example(name: &str) -> Command {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let folder = BUILT.get_or_init(|| {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--examples", "--features", "http"]);
-        if !cfg!(debug_assertions) {
-            build.arg("--release");
-        }
-        let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).status();
-        assert!(built.expect("cargo").success(), "the examples do not build");
-        // Tests stand in `deps`, beside `examples`.
-        let test = std::env::current_exe().expect("a path");
-        let target = test.parent().and_then(|deps| deps.parent());
-        target.expect("a folder").join("examples")
-    });
-    Command::new(folder.join(name))
-}
 
 /// A server among the examples, on a port that was free.
 struct Server {

@@ -1,0 +1,49 @@
+//! Asks a WebSocket server for an echo each second, and goes on when the server has been away.
+//!
+//! `cargo run -p antiphon-tokio --features websocket --example websocket_reconnect -- \
+//! ws://127.0.0.1:7777/`
+
+use std::time::Duration;
+
+use antiphon_tokio::websocket::WebSocketConfig;
+use antiphon_tokio::{Config, Connecting, ConnectionConfig, Link};
+use antiphon_tokio::{ReconnectConfig, ReconnectStrategy, reconnect};
+
+#[tokio::main]
+async fn main() {
+    if let Err(error) = run().await {
+        eprintln!("websocket_reconnect: {error}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let url = std::env::args()
+        .nth(1)
+        .ok_or("usage: websocket_reconnect ws://HOST:PORT/")?;
+    let websocket = WebSocketConfig::client(&url)?;
+    let url = websocket.plain_url()?.clone();
+    let connection = ConnectionConfig::from(Config::new()).with_websocket(websocket);
+
+    let mut config = ReconnectConfig::default();
+    let (first, longest) = (Duration::from_millis(100), Duration::from_secs(10));
+    config.reconnect = ReconnectStrategy::backoff(first, longest, u32::MAX);
+    // Calls wait while there is no connection, instead of failing at once.
+    config.max_waiting_calls = 16;
+    let dial = move || -> Connecting {
+        let url = url.clone();
+        Box::pin(async move { Link::tcp((url.host(), url.port())).await })
+    };
+    let client = reconnect(dial, config, connection, ())?;
+    client.wait_open(Duration::from_secs(5)).await?;
+
+    for count in 1_u64.. {
+        // An echo may run twice, so it is sent again when its connection is lost.
+        match client.call::<[u64; 1]>("echo", &[count]).idempotent().await {
+            Ok([echoed]) => println!("{echoed}"),
+            Err(error) => eprintln!("websocket_reconnect: {error}"),
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    Ok(())
+}

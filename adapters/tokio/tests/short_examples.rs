@@ -1,0 +1,275 @@
+//! The examples that show how little a program needs: how long they are, and how they begin and end.
+//!
+//! What the language server and the server of tools answer is in `tests/interop`, where other
+//! people's clients drive them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::programs::example;
+
+mod programs;
+
+/// Longer than anything takes that works.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Lines of code that each may have: neither blank nor a comment.
+const MAX_CODE_LINES: [(&str, usize, &str); 4] = [
+    ("lsp_server", 255, include_str!("../examples/lsp_server.rs")),
+    ("mcp_tools", 130, include_str!("../examples/mcp_tools.rs")),
+    ("tcp_echo", 20, include_str!("../examples/tcp_echo.rs")),
+    (
+        "websocket_reconnect",
+        40,
+        include_str!("../examples/websocket_reconnect.rs"),
+    ),
+];
+
+#[test]
+fn short_examples_stay_short() {
+    for (name, most, text) in MAX_CODE_LINES {
+        let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+        let code: Vec<_> = text.lines().filter(is_code).collect();
+        let count = code.len();
+        println!("{name}: {count} lines of code of {most}");
+        assert!(
+            count <= most,
+            "{name} has {count} lines of code, over {most}"
+        );
+        // The number counts only of a formatted file, which `cargo fmt --check` sees to.
+        assert!(code.iter().all(|line| line.len() <= 100), "{name}");
+        assert!(!text.contains("rustfmt"), "{name}");
+    }
+}
+
+/// A program under way, killed with its test.
+struct Program(Child);
+
+impl Program {
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        let mut command = example(name);
+        command.args(arguments).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn().expect("it starts"))
+    }
+
+    fn stdin(&mut self) -> ChildStdin {
+        self.0.stdin.take().expect("a pipe")
+    }
+
+    fn stdout(&mut self) -> mpsc::Receiver<String> {
+        lines(BufReader::new(self.0.stdout.take().expect("a pipe")))
+    }
+
+    fn stderr(&mut self) -> mpsc::Receiver<String> {
+        lines(BufReader::new(self.0.stderr.take().expect("a pipe")))
+    }
+
+    /// How it ended by itself, its exit code first, and the one line that it said.
+    fn end(mut self) -> (i32, String) {
+        let (said, status) = (
+            self.0.stderr.take().map(BufReader::new).map(lines),
+            self.wait(),
+        );
+        let said: Vec<String> = said.into_iter().flatten().collect();
+        assert_eq!(said.len(), 1, "{said:?}");
+        (status, said[0].clone())
+    }
+
+    fn wait(&mut self) -> i32 {
+        let until = std::time::Instant::now() + LONG;
+        while std::time::Instant::now() < until {
+            if let Some(status) = self.0.try_wait().expect("a child") {
+                return status.code().expect("an exit code");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it does not end");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The lines that come, read on a thread so that waiting for one has a deadline.
+fn lines(from: impl BufRead + Send + 'static) -> mpsc::Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        from.lines()
+            .map_while(Result::ok)
+            .try_for_each(|line| send.send(line))
+    });
+    receive
+}
+
+#[test]
+fn tcp_echo_echoes_and_says_that_its_port_is_in_use() {
+    let mut echo = Program::start("tcp_echo", &["127.0.0.1:0"]);
+    let ready = echo.stderr().recv_timeout(LONG).expect("where it listens");
+    let address = ready.strip_prefix("listening ").expect("an address");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(LONG)).expect("a deadline");
+    let request = r#"{"jsonrpc":"2.0","method":"any","params":[1,"ä"],"id":"a"}"#;
+    stream
+        .write_all(format!("{request}\n").as_bytes())
+        .expect("it reads");
+    let answer = BufReader::new(stream).lines().next().expect("an answer");
+    assert_eq!(
+        answer.expect("text"),
+        r#"{"jsonrpc":"2.0","result":[1,"ä"],"id":"a"}"#
+    );
+
+    for (wrong, why) in [(address, "in use"), ("--help", "usage: tcp_echo")] {
+        let (code, said) = Program::start("tcp_echo", &[wrong]).end();
+        assert_eq!(code, 2);
+        assert!(said.contains(why) || cfg!(windows), "{said}");
+    }
+}
+
+#[test]
+fn programs_on_standard_streams_say_how_they_are_used() {
+    for name in ["lsp_server", "mcp_tools"] {
+        let (code, said) = Program::start(name, &["--port", "1"]).end();
+        assert_eq!(
+            (code, said.starts_with(&format!("usage: {name}"))),
+            (2, true),
+            "{said}"
+        );
+    }
+}
+
+/// A message as LSP frames it.
+fn lsp(message: &str) -> Vec<u8> {
+    format!("Content-Length: {}\r\n\r\n{message}", message.len()).into_bytes()
+}
+
+const INITIALIZE: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}"#;
+const SHUTDOWN: &str = r#"{"jsonrpc":"2.0","id":2,"method":"shutdown"}"#;
+const EXIT: &str = r#"{"jsonrpc":"2.0","method":"exit"}"#;
+
+#[test]
+fn the_language_server_ends_with_0_only_after_shutdown() {
+    for (messages, closes, code) in [
+        (&[INITIALIZE, SHUTDOWN, EXIT][..], false, 0),
+        (&[INITIALIZE, SHUTDOWN], true, 0),
+        (&[INITIALIZE, EXIT], false, 1),
+        (&[INITIALIZE], true, 1),
+        (&[], true, 1),
+    ] {
+        let mut server = Program::start("lsp_server", &[]);
+        let mut stdin = server.stdin();
+        stdin
+            .write_all(
+                &messages
+                    .iter()
+                    .flat_map(|message| lsp(message))
+                    .collect::<Vec<_>>(),
+            )
+            .expect("it reads");
+        // An editor may leave the pipe open behind `exit`.
+        let stdin = Some(stdin).filter(|_| !closes);
+        let answers = server.stdout();
+        assert_eq!(server.wait(), code, "{messages:?}");
+        // Even `exit` in the same read does not lose the answer to `shutdown`.
+        let answered = answers
+            .iter()
+            .filter(|line| line.contains(r#""result":null"#))
+            .count();
+        assert_eq!(
+            answered,
+            usize::from(messages.contains(&SHUTDOWN)),
+            "{messages:?}"
+        );
+        if code == 1 {
+            assert!(
+                server.end().1.contains("without `shutdown`"),
+                "{messages:?}"
+            );
+        }
+        drop(stdin);
+    }
+}
+
+#[test]
+fn programs_on_standard_streams_leave_when_nobody_reads() {
+    for (name, message) in [
+        ("lsp_server", lsp(INITIALIZE)),
+        (
+            "mcp_tools",
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n".to_vec(),
+        ),
+    ] {
+        let mut server = Program::start(name, &[]);
+        drop(server.0.stdout.take());
+        let mut stdin = server.stdin();
+        stdin.write_all(&message).expect("it reads");
+        // Its input is still open.
+        let (code, said) = server.end();
+        assert_eq!((code, said.starts_with(name)), (1, true), "{said}");
+    }
+}
+
+#[cfg(feature = "websocket")]
+mod websocket {
+    use antiphon_tokio::websocket::WebSocketConfig;
+    use antiphon_tokio::{
+        Answer, Config, ConnectionConfig, OwnedError, Peer, Request, Running, Service, TcpServer,
+    };
+
+    use super::*;
+
+    struct Echo;
+
+    impl Service for Echo {
+        async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+            Ok(request.raw_params().into())
+        }
+    }
+
+    /// A server on a port, which may have been in use a moment ago.
+    async fn serve(address: &str) -> (Running, String) {
+        let config =
+            ConnectionConfig::from(Config::new()).with_websocket(WebSocketConfig::server());
+        let server = TcpServer::bind(address).await.expect("a free port");
+        let address = server.local_addr().to_string();
+        (server.start(config, |_| Echo), address)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_websocket_client_goes_on_when_its_server_is_back() {
+        let (server, address) = serve("127.0.0.1:0").await;
+        let url = format!("ws://{address}/");
+        let mut client = Program::start("websocket_reconnect", &[&url]);
+        let printed = client.stdout();
+        let next = || printed.recv_timeout(LONG).expect("an echo");
+        assert_eq!((next(), next()), ("1".to_string(), "2".to_string()));
+        server.shutdown(Duration::ZERO).await;
+        let (_server, _) = serve(&address).await;
+        // Not one is missing: calls wait until the server is back.
+        assert_eq!((next(), next()), ("3".to_string(), "4".to_string()));
+    }
+
+    #[test]
+    fn the_websocket_client_says_that_there_is_no_server() {
+        let (code, said) = Program::start("websocket_reconnect", &[]).end();
+        assert_eq!((code, said.contains("usage")), (1, true), "{said}");
+        let (code, said) = Program::start("websocket_reconnect", &["http://127.0.0.1:1/"]).end();
+        assert_eq!((code, said.contains("ws")), (1, true), "{said}");
+        let free = TcpListener::bind("127.0.0.1:0")
+            .expect("a port")
+            .local_addr()
+            .expect("one");
+        let url = format!("ws://{free}/");
+        let (code, said) = Program::start("websocket_reconnect", &[&url]).end();
+        assert_eq!((code, said.contains("no connection")), (1, true), "{said}");
+    }
+}
