@@ -11,9 +11,11 @@ import pathlib
 import shutil
 import time
 
+from libraries import js
+from mcp_peers import checks
 from raw_client import Client
 from record import between
-from suite import LSP, MODULES, PEER, PEERS, case
+from suite import LSP, MODULES, PEER, PEERS, PROFILE, TARGET, Skip, case
 from wire import PATIENCE, Process, Timeout, temporary_folder
 
 SIX = {"hover", "diagnostics", "server request", "cancel", "1 MiB", "exit code 0"}
@@ -391,3 +393,13 @@ def pylsp(route, folder):
     how = editor.cancel("textDocument/hover", editor.at("large", lines, 8), must_be_error=False)
     editor.seen.add("cancel")
     return editor.finish(f"the cancelled request was {how}")
+
+
+EXAMPLE = TARGET / PROFILE / "examples" / "lsp_server"
+
+for package in ("vscode-jsonrpc", "vscode-jsonrpc-10"):
+    @case(f"{package} as the editor of the example lsp_server", (f"npm:{package}",))
+    def editor_of_example(package=package):
+        if not EXAMPLE.exists():
+            raise Skip("not built: cargo build -p antiphon-tokio --example lsp_server")
+        return checks([*js("vscode_lsp_editor.cjs"), package, EXAMPLE])

@@ -9,6 +9,7 @@ from wire import run_once
 
 TIMEOUT = 30
 EXAMPLE = TARGET / PROFILE / "examples" / "mcp_server"
+TOOLS = TARGET / PROFILE / "examples" / "mcp_tools"
 
 
 def checks(command):
@@ -33,6 +34,14 @@ def mcp_sdk_example():
     if not EXAMPLE.exists():
         raise Skip("not built: cargo build --example mcp_server")
     return checks([NODE, PEERS_HERE / "mcp_example_client.cjs", EXAMPLE])
+
+
+# EXA-04
+@case("MCP TypeScript SDK as client of the example mcp_tools", MCP_PACKAGE)
+def mcp_sdk_tools():
+    if not TOOLS.exists():
+        raise Skip("not built: cargo build -p antiphon-tokio --example mcp_tools")
+    return checks([NODE, PEERS_HERE / "mcp_tools_client.cjs", TOOLS])
 
 
 @case("MCP TypeScript SDK as client of antiphon's mcp through the proxy", MCP_PACKAGE)

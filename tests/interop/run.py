@@ -29,7 +29,7 @@ import wasm_peer  # noqa: E402,F401
 import browser  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.
-MINIMUM = 268
+MINIMUM = 271
 
 
 def main(arguments):
