@@ -157,9 +157,9 @@ impl Server {
                 documents.insert(document.uri, document.text);
             }
             ("textDocument/didChange", Some(text)) => {
-                content_changes
-                    .into_iter()
-                    .for_each(|change| apply(text, change));
+                for change in content_changes {
+                    apply(text, change);
+                }
             }
             _ => {
                 documents.remove(&document.uri);

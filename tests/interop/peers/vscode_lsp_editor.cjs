@@ -67,7 +67,8 @@ setTimeout(() => { console.error('timed out'); process.exit(1); }, 25000).unref(
     if (i % 100 === 99) seen.push(hover(1, 6));
   }
   same(await Promise.all(seen), [100, 200, 300, 400, 500].map((count) => `x: ${count}`));
-  change(at(0, 6, 8, 'fünf'), at(0, 0, 5, 'fünf'));
+  // In their order: the last replaces what the one before it wrote.
+  change(at(0, 6, 8, 'fünf'), at(0, 0, 5, 'sechs und'), at(0, 0, 5, 'fünf'));
   same(await hover(0, 1), 'fünf: 2');
   change({ text: Array.from({ length: 400 }, (_, i) => `line ${i}`).join('\n') });
   same(await hover(399, 0), 'line: 400');
