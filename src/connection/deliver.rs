@@ -288,12 +288,8 @@ impl<T, S: Settings> Connection<T, S> {
                 })
             }
             None => {
-                let (_, member) = self
-                    .config
-                    .dialect
-                    .cancel_receive
-                    .names()
-                    .unwrap_or_default();
+                let style = self.config.dialect.cancel_receive;
+                let (_, member) = style.names().unwrap_or_default();
                 let id = call
                     .params
                     .and_then(|params| params.get(member))

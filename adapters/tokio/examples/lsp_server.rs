@@ -85,7 +85,7 @@ struct State {
 struct Server(Mutex<State>);
 
 impl Service for Server {
-    async fn request(&self, peer: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let phase = self.state().phase;
         match (phase, request.method()) {
             (Phase::New, "initialize") => {

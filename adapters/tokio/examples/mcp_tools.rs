@@ -46,7 +46,7 @@ struct Wait {
 struct Tools;
 
 impl Service for Tools {
-    async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         match request.method() {
             "initialize" => {
                 let asked: Value = request.params()?;

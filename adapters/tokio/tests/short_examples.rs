@@ -230,7 +230,7 @@ mod websocket {
     struct Echo;
 
     impl Service for Echo {
-        async fn request(&self, _: &Peer, request: &mut Request) -> Result<Answer, OwnedError> {
+        async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
             Ok(request.raw_params().into())
         }
     }
