@@ -133,22 +133,27 @@ impl Wake for Flag {
     }
 }
 
-struct Echo(Shared<Notes>);
+struct Echo {
+    notes: Shared<Notes>,
+    /// Whether handlers return their answers, or give them to responders. Those go at once and the
+    /// others with the next turn, so both in one run would come in an order that the core does not
+    /// know.
+    returns: bool,
+}
 
 impl Service for Echo {
     async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let params = request.raw_params().expect("it has params");
         let (serial, how): (u64, u8) = params.decode().expect("two numbers");
         let line = format!("{} {}", request.method(), params.as_str());
-        with(&self.0, |notes| notes.told.requests.push(line));
+        with(&self.notes, |notes| notes.told.requests.push(line));
         if request.method() == "later" {
             std::future::poll_fn(|cx| self.poll_gate(serial, cx)).await;
         }
-        with(&self.0, |notes| {
+        with(&self.notes, |notes| {
             notes.acts.push(Act::Answer { serial, how })
         });
-        let is_returned = serial % 2 == 0;
-        if is_returned {
+        if self.returns {
             return match how % 4 {
                 0 => Err(request.unknown_method()),
                 1 => Ok(Answer::deferred()),
@@ -173,7 +178,7 @@ impl Service for Echo {
     async fn notification(&self, _: &Peer, told: OwnedNotification) {
         let params = told.params().map(|params| params.as_str().to_string());
         let line = format!("{} {params:?}", told.method());
-        with(&self.0, |notes| notes.told.notifications.push(line));
+        with(&self.notes, |notes| notes.told.notifications.push(line));
     }
 
     fn report(&self, _: &Peer, report: Report) {
@@ -184,17 +189,17 @@ impl Service for Echo {
             // What the transport did.
             _ => return,
         };
-        with(&self.0, |notes| notes.told.reports.push(line));
+        with(&self.notes, |notes| notes.told.reports.push(line));
     }
 
     fn closed(&self, _: &Peer, why: Closed) {
-        with(&self.0, |notes| notes.closed.push(why));
+        with(&self.notes, |notes| notes.closed.push(why));
     }
 }
 
 impl Echo {
     fn poll_gate(&self, serial: u64, cx: &mut Context<'_>) -> Poll<()> {
-        with(&self.0, |notes| {
+        with(&self.notes, |notes| {
             let gate = notes.gates.entry(serial).or_default();
             gate.1 = Some(cx.waker().clone());
             match gate.0 {
@@ -228,7 +233,10 @@ impl World {
         let notes: Shared<Notes> = Shared::default();
         let wire = Shared::new(Mutex::new(Wire::new(Arc::clone(&notes))));
         let clock = Arc::new(Clockwork::default());
-        let service = Arc::new(Echo(Arc::clone(&notes)));
+        let service = Arc::new(Echo {
+            notes: Arc::clone(&notes),
+            returns: config.limits.max_open_requests % 2 == 0,
+        });
         let mut options = ConnectionConfig::from(config);
         options.max_running_requests = 2;
         let runtime: SharedRuntime = Arc::clone(&clock) as SharedRuntime;

@@ -9,6 +9,8 @@
 //! `cargo run -p antiphon-tokio --example lsp_server`
 
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::io::{Write, stderr};
 use std::process::exit;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -48,11 +50,11 @@ struct Change {
 
 /// What `didOpen`, `didChange` and `didClose` say.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Synchronize {
-    text_document: TextDocument,
-    #[serde(default)]
-    content_changes: Vec<Change>,
+    #[serde(rename = "textDocument")]
+    document: TextDocument,
+    #[serde(rename = "contentChanges", default)]
+    changes: Vec<Change>,
 }
 
 #[derive(Deserialize)]
@@ -131,7 +133,7 @@ impl Service for Server {
     fn report(&self, _: &Peer, report: Report) {
         // A transport that fails is told by `main`.
         if !matches!(report, Report::Transport(_)) {
-            eprintln!("lsp_server: {report}");
+            log(report);
         }
     }
 }
@@ -143,13 +145,9 @@ impl Server {
 
     fn synchronize(&self, notification: &OwnedNotification) {
         let params = notification.params().map(|params| params.decode());
-        let Some(Ok(Synchronize {
-            text_document: document,
-            content_changes,
-        })) = params
-        else {
+        let Some(Ok(Synchronize { document, changes })) = params else {
             // Nobody is answered.
-            return eprintln!("lsp_server: wrong params for {}", notification.method());
+            return log(format_args!("wrong params for {}", notification.method()));
         };
         let documents = &mut self.state().documents;
         match (notification.method(), documents.get_mut(&document.uri)) {
@@ -157,7 +155,7 @@ impl Server {
                 documents.insert(document.uri, document.text);
             }
             ("textDocument/didChange", Some(text)) => {
-                for change in content_changes {
+                for change in changes {
                     apply(text, change);
                 }
             }
@@ -188,7 +186,7 @@ impl Server {
         let settings = peer.call::<[Option<bool>; 1]>("workspace/configuration", &asked);
         match settings.await {
             Ok([ignore]) => self.state().ignore_case = ignore.unwrap_or(false),
-            Err(error) => eprintln!("lsp_server: no configuration: {error}"),
+            Err(error) => log(format_args!("no configuration: {error}")),
         }
     }
 
@@ -236,9 +234,8 @@ impl Progress {
     fn tell(&self, value: Value) {
         if let Some(token) = &self.token {
             // An editor that does not read misses a report.
-            let _ = self
-                .peer
-                .try_notify("$/progress", &json!({"token": token, "value": value}));
+            let params = json!({"token": token, "value": value});
+            drop(self.peer.try_notify("$/progress", &params));
         }
     }
 }
@@ -247,6 +244,11 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.tell(json!({"kind": "end"}));
     }
+}
+
+fn log(line: impl Display) {
+    // An editor that has closed it loses the line.
+    drop(writeln!(stderr(), "lsp_server: {line}"));
 }
 
 fn apply(text: &mut String, change: Change) {
@@ -291,14 +293,14 @@ fn offset(text: &str, position: Position) -> usize {
 #[tokio::main]
 async fn main() {
     if std::env::args().len() > 1 {
-        eprintln!("usage: lsp_server (speaks LSP on standard input and output)");
+        log("usage: lsp_server (on standard input and output)");
         exit(2);
     }
     let server = Arc::new(Server::default());
     match serve_stdio(Config::lsp(), server.clone()).await {
         Ok(_) if server.state().phase == Phase::Stopped => exit(0),
-        Ok(_) => eprintln!("lsp_server: the editor left without `shutdown`"),
-        Err(error) => eprintln!("lsp_server: {error}"),
+        Ok(_) => log("the editor left without `shutdown`"),
+        Err(error) => log(error),
     }
     exit(1);
 }

@@ -6,6 +6,7 @@
 //!
 //! `cargo run -p antiphon-tokio --example mcp_tools`
 
+use std::io::{Write, stderr};
 use std::time::Duration;
 
 use antiphon_tokio::{
@@ -64,8 +65,8 @@ impl Service for Tools {
             "tools/list" => Ok(json!({"tools": list()}).into()),
             "tools/call" => {
                 let call: ToolCall = request.params()?;
-                let size = call.arguments.to_string().len();
-                eprintln!("mcp_tools: {:?} with {size} bytes of arguments", call.name);
+                let (name, size) = (&call.name, call.arguments.to_string().len());
+                drop(writeln!(stderr(), "mcp_tools: {name:?} with {size} bytes"));
                 let said = match &*call.name {
                     "add" => add(call.arguments),
                     "count_words" => count_words(call.arguments),
@@ -84,7 +85,7 @@ impl Service for Tools {
     fn report(&self, _: &Peer, report: Report) {
         // A transport that fails is told by `main`.
         if !matches!(report, Report::Transport(_)) {
-            eprintln!("mcp_tools: {report}");
+            drop(writeln!(stderr(), "mcp_tools: {report}"));
         }
     }
 }
@@ -145,11 +146,11 @@ async fn wait(given: Value) -> Result<String, String> {
 #[tokio::main]
 async fn main() {
     if std::env::args().len() > 1 {
-        eprintln!("usage: mcp_tools (speaks MCP on standard input and output)");
+        drop(writeln!(stderr(), "usage: mcp_tools (on stdin and stdout)"));
         std::process::exit(2);
     }
     if let Err(error) = serve_stdio(Config::mcp(McpRevision::V2025_11_25), Tools).await {
-        eprintln!("mcp_tools: {error}");
+        drop(writeln!(stderr(), "mcp_tools: {error}"));
         std::process::exit(1);
     }
 }

@@ -3,6 +3,7 @@
 //! `cargo run -p antiphon-tokio --example tcp_echo -- 127.0.0.1:7777`
 
 use antiphon_tokio::{Answer, Config, OwnedError, Peer, Request, Service, TcpServer};
+use std::io::{Write, stderr};
 
 struct Echo;
 
@@ -16,9 +17,9 @@ impl Service for Echo {
 async fn main() {
     let address = std::env::args().nth(1).unwrap_or("127.0.0.1:7777".into());
     let server = TcpServer::bind(&address).await.unwrap_or_else(|error| {
-        eprintln!("tcp_echo: {error} (usage: tcp_echo [ADDRESS])");
+        drop(writeln!(stderr(), "{error} (usage: tcp_echo [ADDRESS])"));
         std::process::exit(2)
     });
-    eprintln!("listening {}", server.local_addr());
+    drop(writeln!(stderr(), "listening {}", server.local_addr()));
     server.start(Config::new(), |_| Echo).wait().await;
 }

@@ -3,6 +3,7 @@
 //! `cargo run -p antiphon-tokio --features websocket --example websocket_reconnect -- \
 //! ws://127.0.0.1:7777/`
 
+use std::io::{Write, stderr, stdout};
 use std::time::Duration;
 
 use antiphon_tokio::websocket::WebSocketConfig;
@@ -12,7 +13,7 @@ use antiphon_tokio::{ReconnectConfig, ReconnectStrategy, reconnect};
 #[tokio::main]
 async fn main() {
     if let Err(error) = run().await {
-        eprintln!("websocket_reconnect: {error}");
+        drop(writeln!(stderr(), "websocket_reconnect: {error}"));
         std::process::exit(1);
     }
 }
@@ -40,8 +41,8 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     for count in 1_u64.. {
         // An echo may run twice, so it is sent again when its connection is lost.
         match client.call::<[u64; 1]>("echo", &[count]).idempotent().await {
-            Ok([echoed]) => println!("{echoed}"),
-            Err(error) => eprintln!("websocket_reconnect: {error}"),
+            Ok([echoed]) => drop(writeln!(stdout(), "{echoed}")),
+            Err(error) => drop(writeln!(stderr(), "websocket_reconnect: {error}")),
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
