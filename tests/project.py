@@ -9,6 +9,7 @@
 * `.ci/run` and `.ci/windows` know all crates that are published, and each of those has its metadata.
 * Each dependency of a published crate is listed in docs/public-dependencies.md, as public or as private.
 * A public enum is `#[non_exhaustive]`, or is listed in tests/exhaustive.txt.
+* No two public types of a crate share a name, in docs/api.
 * `.ci/run STEP` and `cargo ALIAS` in CONTRIBUTING.md exist.
 * Each example is in the index, examples/README.md, with the command that runs it.
 
@@ -146,6 +147,29 @@ def enums():
         yield f"tests/exhaustive.txt: {name} is #[non_exhaustive], or is gone"
 
 
+def names():
+    """Looks in docs/api for public types of one crate that share a name. A facade shows two crates."""
+    def types(package):
+        shown = re.findall(r"^(?:#\[\w+\] )?pub (?:struct|enum|trait|type|union) ([\w:]+)", read(f"docs/api/{package}.txt"), re.M)
+        # `Output` of a future is no type of its own.
+        return sorted({path for path in shown if not path.endswith("::Output")})
+
+    core, net = types("antiphon"), types("antiphon-net")
+    for package in PUBLISHED:
+        text = read(f"docs/api/{package}.txt")
+        paths = types(package)
+        if "<<antiphon::*>>" in text:
+            chosen = set(re.findall(r"^pub use \w+::(\w+)$", text, re.M))
+            # A type of a module comes with its module.
+            paths += core + [path for path in net if path.split("::")[1] in chosen]
+        seen = {}
+        for path in paths:
+            name = path.split("::")[-1]
+            if name in seen:
+                yield f"docs/api/{package}.txt: {path} and {seen[name]}"
+            seen[name] = path
+
+
 def contributing():
     text = read("CONTRIBUTING.md")
     aliases = set(re.findall(r"^(\w+) = ", read(".cargo/config.toml"), re.M))
@@ -172,7 +196,7 @@ def examples():
 
 def main():
     passed = failed = 0
-    for check in (workflows, dependabot, templates, published, dependencies, enums, contributing, examples):
+    for check in (workflows, dependabot, templates, published, dependencies, enums, names, contributing, examples):
         faults = list(check())
         passed, failed = passed + (not faults), failed + bool(faults)
         for fault in faults:

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use crate::transport::io::{Io, MessageTransport};
 
-/// [`Messages`] as what a connection is driven over.
+/// [`MessageTransport`] as what a connection is driven over.
 #[derive(Debug)]
 pub struct MessageIo<M>(pub M);
 
