@@ -150,7 +150,8 @@ def enums():
 def names():
     """Looks in docs/api for public types of one crate that share a name. A facade shows two crates."""
     def types(package):
-        shown = re.findall(r"^(?:#\[\w+\] )?pub (?:struct|enum|trait|type|union) ([\w:]+)", read(f"docs/api/{package}.txt"), re.M)
+        shown = re.findall(r"^(?:#\[\w+\] )?pub (?:struct|enum|trait|type|union) (\w+(?:::\w+)*)", read(f"docs/api/{package}.txt"),
+                           re.M)
         # `Output` of a future is no type of its own.
         return sorted({path for path in shown if not path.endswith("::Output")})
 
