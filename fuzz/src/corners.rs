@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 
 pub(crate) fn run(which: u8) {
     match which % 19 {
-        0 => {}
+        0 => setters(),
         1 => draining(),
         2 => huge_exponents(),
         3 => half_a_frame(),
@@ -37,6 +37,63 @@ pub(crate) fn run(which: u8) {
         17 => raw_json_elsewhere(),
         _ => a_pause_while_a_message_comes(),
     }
+}
+
+/// Each setter sets its field and no other.
+fn setters() {
+    let wanted = Config::lsp();
+    let config = Config::new()
+        .binary(wanted.dialect.binary)
+        .version(wanted.dialect.version)
+        .v1_null_id(wanted.dialect.v1_null_id)
+        .v1_missing_id(wanted.dialect.v1_missing_id)
+        .v1_in_batch(wanted.dialect.v1_in_batch)
+        .v1_named_params(wanted.dialect.v1_named_params)
+        .v1_other_versions(wanted.dialect.v1_other_versions)
+        .null_params(wanted.dialect.null_params)
+        .lenient_responses(wanted.dialect.lenient_responses)
+        .allow_null_id(wanted.dialect.allow_null_id)
+        .null_ids(wanted.dialect.null_ids)
+        .boolean_ids(wanted.dialect.boolean_ids)
+        .invalid_request_id(wanted.dialect.invalid_request_id)
+        .unknown_id(wanted.dialect.unknown_id)
+        .duplicate_ids(wanted.dialect.duplicate_ids)
+        .null_id_error(wanted.dialect.null_id_error)
+        .missing_response_id(wanted.dialect.missing_response_id)
+        .batches(wanted.dialect.batches)
+        .batch_order(wanted.dialect.batch_order)
+        .limit_errors(wanted.dialect.limit_errors)
+        .error_profile(wanted.dialect.error_profile)
+        .check_app_codes(wanted.dialect.check_app_codes)
+        .echo_method_names(wanted.dialect.echo_method_names)
+        .cancel_send(wanted.dialect.cancel_send)
+        .cancel_receive(wanted.dialect.cancel_receive)
+        .cancel_match(wanted.dialect.cancel_match)
+        .cancel_on_timeout(wanted.dialect.cancel_on_timeout)
+        .cancel_answer(wanted.dialect.cancel_answer)
+        .id_scheme(wanted.dialect.id_scheme)
+        .escape_braces(wanted.dialect.escape_braces)
+        .max_message_bytes(wanted.limits.max_message_bytes)
+        .max_header_bytes(wanted.limits.max_header_bytes)
+        .max_depth(wanted.limits.max_depth)
+        .max_batch_items(wanted.limits.max_batch_items)
+        .max_batch_reply_bytes(wanted.limits.max_batch_reply_bytes)
+        .max_batch_calls(wanted.limits.max_batch_calls)
+        .max_id_bytes(wanted.limits.max_id_bytes)
+        .max_method_bytes(wanted.limits.max_method_bytes)
+        .max_error_data_bytes(wanted.limits.max_error_data_bytes)
+        .max_open_calls(wanted.limits.max_open_calls)
+        .max_open_requests(wanted.limits.max_open_requests)
+        .max_unmatched_responses(wanted.limits.max_unmatched_responses)
+        .max_malformed_messages(wanted.limits.max_malformed_messages)
+        .soft_max_outbox_bytes(wanted.limits.soft_max_outbox_bytes)
+        .max_outbox_bytes(wanted.limits.max_outbox_bytes)
+        .message_timeout(wanted.timeouts.message_timeout)
+        .write_timeout(wanted.timeouts.write_timeout)
+        .drain_timeout(wanted.timeouts.drain_timeout);
+    assert_eq!(config.dialect, wanted.dialect);
+    assert_eq!(config.limits, wanted.limits);
+    assert_eq!(config.timeouts, wanted.timeouts);
 }
 
 /// What an event says is said in words: no name of ours is among them.
@@ -237,7 +294,17 @@ fn raw_json_elsewhere() {
         let value = json.get(member).expect("it is there");
         let decoded = value.decode::<std::collections::BTreeMap<String, String>>();
         assert_eq!(decoded.is_err(), is_secret, "{value}");
+        let kept = serde_json::from_str::<OwnedJson>(value.as_str());
+        assert_eq!(kept.is_err(), is_secret, "{value}");
+        let passed_on = value.decode::<OwnedJson>();
+        assert_eq!(passed_on.is_err(), is_secret, "{value}");
     }
+    assert!(serde_json::from_str::<OwnedJson>("[1,").is_err());
+    let deep = ["[".repeat(200), "]".repeat(200)].concat();
+    assert!(serde_json::from_str::<OwnedJson>(&deep).is_err());
+    let tree = serde_json::json!({"b": [1.5]});
+    let kept = serde_json::from_value::<OwnedJson>(tree).expect("a tree is JSON");
+    assert_eq!(kept.as_json().as_str(), r#"{"b":[1.5]}"#);
 }
 
 /// What was not read for a while has its time for a message anew.
