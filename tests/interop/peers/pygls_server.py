@@ -12,7 +12,7 @@ server = LanguageServer("pygls-interop", "1")
 def did_open(ls, params):
     lines = params.text_document.text.splitlines()
     marks = [
-        types.Report(
+        types.Diagnostic(
             range=types.Range(types.Position(number, 0), types.Position(number, 3)), message="bug")
         for number, line in enumerate(lines) if line.startswith("BUG")]
     ls.text_document_publish_diagnostics(types.PublishDiagnosticsParams(
