@@ -30,7 +30,7 @@ AREAS = {"core": "src", "adapters": "adapters", "macros": "macros", "cli": "cli"
 NOT_SHIPPED = {"tests", "target", "examples", "benches"}
 # What the shells have beside their engines.
 NO_ENGINE = re.compile(r"/src/(.*/)?(transport|tls|http|server|client|websocket)(/|\.rs)")
-MARKS = [r"inline\(always\)", r"\brare\(\)", r"#\[cold\]", r"\b[Ww]hoever\b", r"/// The same\b", r"The rules? guarded here"]
+MARKS = [r"inline\(always\)", r"\brare\(\)", r"#\[cold\]"]
 LONG_LINES = 600
 LONG_FILES = f"files over {LONG_LINES}"
 
