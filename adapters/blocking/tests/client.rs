@@ -63,6 +63,34 @@ fn only_a_call_that_may_be_done_twice_is_sent_again() {
     });
 }
 
+#[test]
+fn a_batch_waits_for_a_connection_and_is_sent_once() {
+    within(LONG, || {
+        let (client, letting, accepted) = client(1);
+        let serving = thread::spawn(move || {
+            let mut hand = accepted.recv().unwrap();
+            let asked = hand.hear();
+            assert!(asked.starts_with('[') && asked.contains("sum"), "{asked}");
+            hand.writer
+                .write_all(b"[{\"jsonrpc\":\"2.0\",\"result\":3,\"id\":1}]\n")
+                .unwrap();
+            // The second batch gets no answer before its connection ends.
+            assert!(hand.hear().contains("lost"));
+            drop(hand);
+            accepted
+        });
+        letting.send(()).unwrap();
+        let batch = client.batch(|batch| batch.call::<u32>("sum", &(1, 2)));
+        let (sum, mut outcomes) = batch.timeout(LONG).wait().unwrap();
+        assert_eq!(outcomes.fetch(sum).unwrap(), 3);
+        let batch = client.batch(|batch| batch.call::<()>("lost", ()));
+        let (lost, mut outcomes) = batch.timeout(LONG).wait().unwrap();
+        assert!(outcomes.fetch(lost).is_err());
+        let accepted = serving.join().unwrap();
+        assert!(accepted.try_recv().is_err());
+    });
+}
+
 // CON-08 SEC-10
 #[test]
 fn calls_beyond_those_that_may_wait_for_a_connection_fail_at_once() {
