@@ -5,7 +5,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -156,6 +156,7 @@ impl<'a> ErrorObject<'a> {
             message: self.message.into_owned(),
             data: self.data.map(Json::to_owned_json),
             text: self.text.map(Json::to_owned_json),
+            cause: Cause::default(),
         }))
     }
 
@@ -329,9 +330,36 @@ struct OwnedParts {
     message: String,
     data: Option<OwnedJson>,
     text: Option<OwnedJson>,
+    cause: Cause,
+}
+
+/// What led to an error here; the peer is never told.
+#[derive(Debug, Default)]
+struct Cause(Option<Box<dyn core::error::Error + Send + Sync>>);
+
+/// A copy has the text of the cause.
+impl Clone for Cause {
+    fn clone(&self) -> Self {
+        let text = self.0.as_ref().map(ToString::to_string);
+        Self(text.map(Into::into))
+    }
+}
+
+/// Errors are what the peer sees of them.
+impl PartialEq for Cause {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl OwnedError {
+    /// Makes an *internal error* (−32603). Its cause is its `source`, which the peer is never told.
+    pub fn internal(cause: Box<dyn core::error::Error + Send + Sync>) -> Self {
+        let mut error = ErrorObject::internal_error().into_owned();
+        error.0.cause = Cause(Some(cause));
+        error
+    }
+
     /// Makes an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self(Box::new(OwnedParts {
@@ -339,6 +367,7 @@ impl OwnedError {
             message: message.into(),
             data: None,
             text: None,
+            cause: Cause::default(),
         }))
     }
 
@@ -386,7 +415,12 @@ impl fmt::Display for OwnedError {
     }
 }
 
-impl core::error::Error for OwnedError {}
+impl core::error::Error for OwnedError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        let cause = self.0.cause.0.as_deref()?;
+        Some(cause)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -110,6 +110,7 @@ mod presets;
 mod reader;
 mod reconnect;
 mod requests;
+pub mod service;
 pub mod session;
 mod shutdown;
 mod target;

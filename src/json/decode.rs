@@ -9,6 +9,7 @@
 //! so decoding searches nothing.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::ToString;
 use core::fmt;
 
@@ -34,15 +35,22 @@ impl<'a> Json<'a> {
 
 pub(super) fn decode<'a, D: serde::Deserialize<'a>>(json: Json<'a>) -> Result<D, DecodeError> {
     if has_reserved_key(json) {
-        return Err(DecodeError {
-            kind: DecodeErrorKind::ReservedKey,
-            detail: Box::default(),
-        });
+        return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
     }
-    serde_json::from_str(json.as_str()).map_err(|error| DecodeError {
-        kind: DecodeErrorKind::Mismatch,
-        detail: error.to_string().into_boxed_str(),
-    })
+    serde_json::from_str(json.as_str()).map_err(DecodeError::mismatch)
+}
+
+/// Reads a value by a seed, where only part of a type is at hand.
+pub(crate) fn decode_seed<'a, S: serde::de::DeserializeSeed<'a>>(
+    json: Json<'a>,
+    seed: S,
+) -> Result<S::Value, DecodeError> {
+    if has_reserved_key(json) {
+        return Err(DecodeError::about(DecodeErrorKind::ReservedKey, ""));
+    }
+    // The text is one value, so nothing stands behind it.
+    let mut text = serde_json::Deserializer::from_str(json.as_str());
+    seed.deserialize(&mut text).map_err(DecodeError::mismatch)
 }
 
 /// Whether a value has a reserved key. The scan has seen whether the text has one. Only then is
@@ -90,6 +98,32 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
+    /// An error about a parameter, or about nothing that has a name.
+    #[cold]
+    pub(crate) fn about(kind: DecodeErrorKind, parameter: &str) -> Self {
+        let detail = match parameter {
+            "" => Box::default(),
+            name => format!("`{name}`").into_boxed_str(),
+        };
+        Self { kind, detail }
+    }
+
+    /// What the decoder says.
+    #[cold]
+    fn mismatch(error: serde_json::Error) -> Self {
+        Self {
+            kind: DecodeErrorKind::Mismatch,
+            detail: error.to_string().into_boxed_str(),
+        }
+    }
+
+    /// Names the parameter that the error is about.
+    #[cold]
+    pub(crate) fn of_parameter(mut self, name: &str) -> Self {
+        self.detail = format!("`{name}`: {}", self.detail).into_boxed_str();
+        self
+    }
+
     /// What kind of failure it is.
     #[must_use]
     pub fn kind(&self) -> DecodeErrorKind {
@@ -97,7 +131,7 @@ impl DecodeError {
     }
 
     /// What the decoder said, with names of fields and perhaps parts of the value: log it with
-    /// care, do not send it. Empty for a reserved key.
+    /// care, do not send it. Empty where the kind says all.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail
@@ -118,6 +152,10 @@ impl fmt::Display for DecodeError {
         f.write_str(match self.kind {
             DecodeErrorKind::ReservedKey => "the value has a reserved key",
             DecodeErrorKind::Mismatch => "the value does not have the expected form",
+            DecodeErrorKind::Missing => "a parameter is missing",
+            DecodeErrorKind::Surplus => "there are more params than parameters",
+            DecodeErrorKind::Unknown => "a parameter of this name is not known",
+            DecodeErrorKind::Repeated => "a parameter is given twice",
         })
     }
 }
@@ -132,4 +170,12 @@ pub enum DecodeErrorKind {
     ReservedKey,
     /// The type asks for another form.
     Mismatch,
+    /// A parameter that is not optional was left out.
+    Missing,
+    /// There are more values than parameters.
+    Surplus,
+    /// No parameter has this name.
+    Unknown,
+    /// A parameter is given twice.
+    Repeated,
 }

@@ -74,6 +74,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use decode::decode_seed;
 pub use decode::{DecodeError, DecodeErrorKind};
 pub use encode::{EncodeError, EncodeErrorKind};
 pub use owned::OwnedJson;

@@ -1,0 +1,165 @@
+//! The arguments of a method, found among the params by position or by name.
+
+use serde::Deserialize;
+use smallvec::SmallVec;
+
+use super::missing::absent;
+use crate::json::{DecodeError, DecodeErrorKind, Json, JsonKind};
+
+/// The params of a request, each at the place of its parameter.
+///
+/// An array gives the arguments by position, an object by name: exact, in any order. What is
+/// surplus, unknown or given twice is refused, before anything is decoded. Up to eight arguments
+/// are found without an allocation.
+///
+/// ```
+/// use antiphon::Json;
+/// use antiphon::service::Arguments;
+/// let params = Json::parse_str(r#"{"b": 2, "a": 1}"#).unwrap();
+/// let arguments = Arguments::of(Some(params), &["a", "b", "c"])?;
+/// assert_eq!(arguments.get::<i32>(0)?, 1);
+/// assert_eq!(arguments.get::<i32>(1)?, 2);
+/// assert_eq!(arguments.get::<Option<i32>>(2)?, None);
+/// # Ok::<(), antiphon::DecodeError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Arguments<'a, 'n> {
+    names: &'n [&'static str],
+    values: SmallVec<[Option<Json<'a>>; 8]>,
+}
+
+impl<'a, 'n> Arguments<'a, 'n> {
+    /// Finds the arguments of a method whose parameters have these names.
+    ///
+    /// # Errors
+    /// [`Surplus`](DecodeErrorKind::Surplus), [`Unknown`](DecodeErrorKind::Unknown) or
+    /// [`Repeated`](DecodeErrorKind::Repeated), which say what the params have too much.
+    pub fn of(params: Option<Json<'a>>, names: &'n [&'static str]) -> Result<Self, DecodeError> {
+        let mut values: SmallVec<[Option<Json<'a>>; 8]> = SmallVec::new();
+        let Some(params) = params else {
+            values.resize(names.len(), None);
+            return Ok(Self { names, values });
+        };
+        if params.kind() == JsonKind::Object {
+            values.resize(names.len(), None);
+            for (name, value) in params.members() {
+                let place = names.iter().position(|known| name.eq_str(known));
+                let slot = place.and_then(|place| values.get_mut(place));
+                let Some(slot) = slot else {
+                    return Err(DecodeError::about(
+                        DecodeErrorKind::Unknown,
+                        &name.to_cow_lossy(),
+                    ));
+                };
+                if slot.replace(value).is_some() {
+                    return Err(DecodeError::about(
+                        DecodeErrorKind::Repeated,
+                        &name.to_cow_lossy(),
+                    ));
+                }
+            }
+        } else {
+            for value in params.elements() {
+                if values.len() == names.len() {
+                    return Err(DecodeError::about(DecodeErrorKind::Surplus, ""));
+                }
+                values.push(Some(value));
+            }
+            values.resize(names.len(), None);
+        }
+        Ok(Self { names, values })
+    }
+
+    /// Decodes the argument at a place, from 0.
+    ///
+    /// # Errors
+    /// [`Missing`](DecodeErrorKind::Missing) if it was left out and its type is not optional;
+    /// otherwise why it is not of the type. The [`detail`](DecodeError::detail) names the parameter.
+    pub fn get<T: Deserialize<'a>>(&self, place: usize) -> Result<T, DecodeError> {
+        let name = self.names.get(place).copied().unwrap_or_default();
+        match self.values.get(place) {
+            Some(Some(value)) => value.decode().map_err(|error| error.of_parameter(name)),
+            _ => absent().ok_or_else(|| DecodeError::about(DecodeErrorKind::Missing, name)),
+        }
+    }
+
+    /// The argument at a place as the peer wrote it, if it is there.
+    pub fn raw(&self, place: usize) -> Option<Json<'a>> {
+        self.values.get(place).copied().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use super::Arguments;
+    use crate::json::{DecodeErrorKind, Json};
+
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+
+    fn read(text: &str) -> Result<(i32, String, Option<bool>), DecodeErrorKind> {
+        let params = (!text.is_empty()).then(|| Json::parse_str(text).unwrap());
+        let all = || {
+            let arguments = Arguments::of(params, &NAMES)?;
+            Ok((arguments.get(0)?, arguments.get(1)?, arguments.get(2)?))
+        };
+        all().map_err(|error: crate::json::DecodeError| error.kind())
+    }
+
+    // SRV-05 SRV-06 SRV-07 SRV-08 SRV-09
+    #[test]
+    fn arguments_come_by_position_or_by_name() {
+        use DecodeErrorKind::{Mismatch, Missing, Repeated, Surplus, Unknown};
+        let x = || String::from("x");
+        let cases: [(&str, Result<(i32, String, Option<bool>), DecodeErrorKind>); 20] = [
+            (r#"[1,"x",true]"#, Ok((1, x(), Some(true)))),
+            (r#"[1,"x"]"#, Ok((1, x(), None))),
+            (r#"[1,"x",null]"#, Ok((1, x(), None))),
+            (r#"[1]"#, Err(Missing)),
+            (r#"[]"#, Err(Missing)),
+            ("", Err(Missing)),
+            (r#"[1,"x",true,null]"#, Err(Surplus)),
+            (r#"[1,2]"#, Err(Mismatch)),
+            (r#"[null,"x"]"#, Err(Mismatch)),
+            (r#"["1","x"]"#, Err(Mismatch)),
+            (r#"{"a":1,"b":"x","c":true}"#, Ok((1, x(), Some(true)))),
+            (r#"{"c":false,"b":"x","a":1}"#, Ok((1, x(), Some(false)))),
+            (r#"{"\u0061":1,"b":"x"}"#, Ok((1, x(), None))),
+            (r#"{"a":1,"b":"x","c":null}"#, Ok((1, x(), None))),
+            (r#"{"a":1}"#, Err(Missing)),
+            (r#"{}"#, Err(Missing)),
+            (r#"{"A":1,"b":"x"}"#, Err(Unknown)),
+            (r#"{"a":1,"b":"x","d":1}"#, Err(Unknown)),
+            (r#"{"a":1,"b":"x","a":1}"#, Err(Repeated)),
+            (r#"{"a":1.5,"b":"x"}"#, Err(Mismatch)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_million_params_cost_as_much_as_the_first_that_is_surplus() {
+        let many: Vec<String> = (0..1_000_000).map(|n| format!("{n}")).collect();
+        let array = format!("[{}]", many.join(","));
+        assert_eq!(read(&array), Err(DecodeErrorKind::Surplus));
+        let named: Vec<String> = many.iter().map(|n| format!("\"{n}\":0")).collect();
+        let object = format!("{{{}}}", named.join(","));
+        assert_eq!(read(&object), Err(DecodeErrorKind::Unknown));
+    }
+
+    #[test]
+    fn the_detail_names_the_parameter_and_the_text_does_not() {
+        let params = Json::parse_str(r#"{"a":"secret"}"#).unwrap();
+        let arguments = Arguments::of(Some(params), &NAMES).unwrap();
+        let wrong = arguments.get::<i32>(0).unwrap_err();
+        assert!(wrong.detail().starts_with("`a`: "), "{}", wrong.detail());
+        assert_eq!(format!("{wrong}"), "the value does not have the expected form");
+        let missing = arguments.get::<i32>(1).unwrap_err();
+        assert_eq!(missing.detail(), "`b`");
+        assert_eq!(format!("{missing}"), "a parameter is missing");
+    }
+}

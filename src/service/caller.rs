@@ -1,0 +1,202 @@
+//! What a typed client calls with: any peer, client or batch.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+
+use serde::de::DeserializeOwned;
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use super::describe::with_prefix;
+use super::errors::RpcError;
+use crate::encode::Payload;
+
+/// How a typed client sends params.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// As an object, by name.
+    #[default]
+    ByName,
+    /// As an array, by position.
+    ByPosition,
+}
+
+/// What typed clients call with. Adapters implement it for their peers, clients and batches.
+pub trait Caller {
+    /// A call that has been made: a future, a handle, an entry of a batch.
+    type Call<'c, R, E>
+    where
+        Self: 'c,
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c;
+    /// What tells whether a notification could be sent.
+    type Notified<'c>
+    where
+        Self: 'c;
+
+    /// The only encoding that the other side understands, if there is one: JSON-RPC 1.0 has no names.
+    fn encoding(&self) -> Option<Encoding> {
+        None
+    }
+
+    /// Calls a method.
+    fn start<'c, R, E>(
+        &'c self,
+        method: Cow<'c, str>,
+        params: impl Payload,
+    ) -> Self::Call<'c, R, E>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c;
+
+    /// Tells the other side something.
+    fn tell<'c>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Self::Notified<'c>;
+}
+
+/// What a typed client is made of: whom it calls with, how, and what stands before the names.
+#[derive(Clone, Debug)]
+pub struct Stub<C> {
+    caller: C,
+    encoding: Encoding,
+    prefix: Cow<'static, str>,
+}
+
+impl<C: Caller> Stub<C> {
+    /// Calls with `caller`, by name.
+    pub fn new(caller: C, prefix: &'static str) -> Self {
+        Self {
+            caller,
+            encoding: Encoding::ByName,
+            prefix: Cow::Borrowed(prefix),
+        }
+    }
+
+    /// Sends params so, where the other side leaves the choice.
+    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
+    }
+
+    /// Sets what stands before the names of the methods; nothing if it is empty.
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Cow::Owned(prefix.into());
+        self
+    }
+
+    /// Calls a method with arguments of these names.
+    pub fn call<'c, R, E>(
+        &'c self,
+        method: &'static str,
+        names: &'static [&'static str],
+        values: &impl Values,
+    ) -> C::Call<'c, R, E>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c,
+    {
+        let params = self.params(names, values);
+        self.caller.start(self.name(method), params.as_ref())
+    }
+
+    /// Tells the other side something.
+    pub fn notify<'c>(
+        &'c self,
+        method: &'static str,
+        names: &'static [&'static str],
+        values: &impl Values,
+    ) -> C::Notified<'c> {
+        let params = self.params(names, values);
+        self.caller.tell(self.name(method), params.as_ref())
+    }
+
+    fn name(&self, method: &'static str) -> Cow<'_, str> {
+        match &*self.prefix {
+            "" => Cow::Borrowed(method),
+            prefix => Cow::Owned(with_prefix(prefix, method)),
+        }
+    }
+
+    fn params<'v, V: Values>(
+        &self,
+        names: &'static [&'static str],
+        values: &'v V,
+    ) -> Option<Named<'v, V>> {
+        (!names.is_empty()).then(|| Named {
+            names,
+            values,
+            encoding: self.caller.encoding().unwrap_or(self.encoding),
+        })
+    }
+}
+
+/// Arguments and their names.
+pub(super) struct Named<'v, V> {
+    pub(super) names: &'static [&'static str],
+    pub(super) values: &'v V,
+    pub(super) encoding: Encoding,
+}
+
+impl<V: Values> Serialize for Named<'_, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.encoding {
+            Encoding::ByName => {
+                let mut map = serializer.serialize_map(Some(self.names.len()))?;
+                self.values.write_named(self.names, &mut map)?;
+                map.end()
+            }
+            Encoding::ByPosition => {
+                let mut seq = serializer.serialize_seq(Some(self.names.len()))?;
+                self.values.write_in_order(&mut seq)?;
+                seq.end()
+            }
+        }
+    }
+}
+
+/// The arguments of a call: a tuple of references to values.
+pub trait Values {
+    /// Writes each with its name.
+    ///
+    /// # Errors
+    /// Those of the map.
+    fn write_named<M: SerializeMap>(&self, names: &[&'static str], map: &mut M) -> Result<(), M::Error>;
+
+    /// Writes them in their order.
+    ///
+    /// # Errors
+    /// Those of the sequence.
+    fn write_in_order<Q: SerializeSeq>(&self, seq: &mut Q) -> Result<(), Q::Error>;
+}
+
+macro_rules! tuples {
+    ($($value:ident $place:tt),*) => {
+        impl<$($value: Serialize),*> Values for ($($value,)*) {
+            #[allow(unused_variables)]
+            fn write_named<M: SerializeMap>(
+                &self,
+                names: &[&'static str],
+                map: &mut M,
+            ) -> Result<(), M::Error> {
+                $(map.serialize_entry(names.get($place).copied().unwrap_or_default(), &self.$place)?;)*
+                Ok(())
+            }
+
+            #[allow(unused_variables)]
+            fn write_in_order<Q: SerializeSeq>(&self, seq: &mut Q) -> Result<(), Q::Error> {
+                $(seq.serialize_element(&self.$place)?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+tuples!();
+tuples!(A 0);
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+tuples!(A 0, B 1, C 2, D 3);
+tuples!(A 0, B 1, C 2, D 3, E 4);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);

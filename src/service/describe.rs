@@ -1,0 +1,179 @@
+//! What is known of a method: its name, its parameters, what it says about itself.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use core::fmt;
+
+use serde::de::DeserializeOwned;
+
+use super::missing::absent;
+use super::schema::SchemaOf;
+
+/// Describes a method: for its registration, `rpc.listMethods` and `rpc.discover`.
+///
+/// It can be made when the program is built; `#[service]` does so.
+///
+/// ```
+/// use antiphon::service::{MethodInfo, ParamInfo};
+/// const PARAMS: &[ParamInfo] = &[ParamInfo::of::<f64>("a"), ParamInfo::of::<Option<f64>>("b")];
+/// const ADD: MethodInfo = MethodInfo::request("add", PARAMS).with_doc("Adds two numbers.");
+/// assert!(ADD.params()[1].is_optional());
+/// ```
+#[derive(Clone, Debug)]
+pub struct MethodInfo {
+    name: Cow<'static, str>,
+    is_notification: bool,
+    params: Cow<'static, [ParamInfo]>,
+    doc: &'static str,
+    result: SchemaOf,
+}
+
+impl MethodInfo {
+    /// Describes a method that is answered, by its parameters in their order.
+    pub const fn request(name: &'static str, params: &'static [ParamInfo]) -> Self {
+        Self::new(name, params, false)
+    }
+
+    /// Describes a method that is told something and answers nothing.
+    pub const fn notification(name: &'static str, params: &'static [ParamInfo]) -> Self {
+        Self::new(name, params, true)
+    }
+
+    const fn new(name: &'static str, params: &'static [ParamInfo], is_notification: bool) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            is_notification,
+            params: Cow::Borrowed(params),
+            doc: "",
+            result: SchemaOf::UNKNOWN,
+        }
+    }
+
+    /// Sets its documentation: a summary on the first line, then more.
+    pub const fn with_doc(mut self, doc: &'static str) -> Self {
+        self.doc = doc;
+        self
+    }
+
+    /// Sets the schema of its result.
+    pub const fn with_result(mut self, result: SchemaOf) -> Self {
+        self.result = result;
+        self
+    }
+
+    /// Gives it another name.
+    pub fn with_name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets its parameters, where they are known only when the program runs.
+    pub fn with_params(mut self, params: impl Into<Cow<'static, [ParamInfo]>>) -> Self {
+        self.params = params.into();
+        self
+    }
+
+    /// The name on the wire.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it answers nothing.
+    pub const fn is_notification(&self) -> bool {
+        self.is_notification
+    }
+
+    /// The parameters in their order; empty if they are not known.
+    pub fn params(&self) -> &[ParamInfo] {
+        &self.params
+    }
+
+    /// The documentation, or nothing.
+    pub const fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    /// The schema of the result.
+    pub const fn result(&self) -> SchemaOf {
+        self.result
+    }
+}
+
+/// Describes a parameter.
+#[derive(Clone, Copy)]
+pub struct ParamInfo {
+    name: &'static str,
+    is_optional: fn() -> bool,
+    schema: SchemaOf,
+}
+
+impl ParamInfo {
+    /// Describes a parameter of a type. It may be left out if the type accepts that, as `Option` does.
+    pub const fn of<T: DeserializeOwned>(name: &'static str) -> Self {
+        Self {
+            name,
+            is_optional: || absent::<T>().is_some(),
+            schema: SchemaOf::UNKNOWN,
+        }
+    }
+
+    /// Describes a parameter that may be left out, whatever its type.
+    pub const fn optional(name: &'static str) -> Self {
+        Self {
+            name,
+            is_optional: || true,
+            schema: SchemaOf::UNKNOWN,
+        }
+    }
+
+    /// Sets its schema.
+    pub const fn with_schema(mut self, schema: SchemaOf) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// The name on the wire.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it may be left out.
+    pub fn is_optional(&self) -> bool {
+        (self.is_optional)()
+    }
+
+    /// The schema of its values.
+    pub const fn schema(&self) -> SchemaOf {
+        self.schema
+    }
+}
+
+impl fmt::Debug for ParamInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ParamInfo")
+            .field("name", &self.name)
+            .field("is_optional", &self.is_optional())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Describes a set of methods that one value serves.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceInfo {
+    /// The name of the set, for names such as `Calculator.add`.
+    pub name: &'static str,
+    /// What the set says about itself.
+    pub doc: &'static str,
+    /// What stands before the names of its methods unless the router says otherwise; empty for nothing.
+    pub prefix: &'static str,
+    /// Its methods. Their index names them.
+    pub methods: &'static [MethodInfo],
+}
+
+/// The name of a method behind a prefix; the bare name behind an empty one.
+pub(super) fn with_prefix(prefix: &str, name: &str) -> String {
+    match prefix {
+        "" => name.into(),
+        _ => alloc::format!("{prefix}.{name}"),
+    }
+}

@@ -1,0 +1,95 @@
+//! What a server says about itself: `rpc.listMethods` and `rpc.discover`.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::args::Arguments;
+use super::describe::MethodInfo;
+use super::errors::Failure;
+use super::openrpc;
+use crate::encode::Encoded;
+use crate::error_object::ErrorObject;
+use crate::json::{EncodeError, Json};
+
+/// What a server says about itself: answers `rpc.listMethods` with the sorted names of its methods,
+/// and `rpc.discover` with an OpenRPC document.
+#[derive(Clone, Debug)]
+pub struct Discovery {
+    pub(super) title: Cow<'static, str>,
+    pub(super) version: Cow<'static, str>,
+    pub(super) openrpc: Cow<'static, str>,
+}
+
+impl Default for Discovery {
+    fn default() -> Self {
+        Self::new("JSON-RPC server", "0.0.0")
+    }
+}
+
+impl Discovery {
+    /// The name of the first extension.
+    pub const LIST_METHODS: &str = "rpc.listMethods";
+    /// The name of the second.
+    pub const DISCOVER: &str = "rpc.discover";
+
+    /// Names the server and its version, for the `info` of its document.
+    pub fn new(title: impl Into<Cow<'static, str>>, version: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            title: title.into(),
+            version: version.into(),
+            openrpc: Cow::Borrowed("1.0.0"),
+        }
+    }
+
+    /// Sets the version of OpenRPC that the document names; `1.0.0` unless it is set.
+    pub fn with_openrpc(mut self, version: impl Into<Cow<'static, str>>) -> Self {
+        self.openrpc = version.into();
+        self
+    }
+
+    /// Whether this is one of the methods that [`write`](Self::write) answers.
+    pub fn is_known(method: &str) -> bool {
+        method == Self::LIST_METHODS || method == Self::DISCOVER
+    }
+
+    /// Writes the result of an extension to the end of `result`. `methods` are those that the caller may
+    /// see, sorted by name.
+    ///
+    /// # Errors
+    /// *Method not found* for any other method; *invalid params* if there are any.
+    pub fn write<'m>(
+        &self,
+        method: &str,
+        params: Option<Json<'_>>,
+        methods: impl Iterator<Item = &'m MethodInfo>,
+        result: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        if !Self::is_known(method) {
+            return Err(ErrorObject::method_not_found().into_owned().into());
+        }
+        Arguments::of(params, &[])?;
+        let written = match method {
+            Self::LIST_METHODS => {
+                let names: Vec<&str> = methods.map(MethodInfo::name).collect();
+                Encoded::write(&names, result).map(drop)
+            }
+            _ => openrpc::write_document(self, methods, result),
+        };
+        written.map_err(Failure::Encode)
+    }
+
+    /// The OpenRPC document of these methods.
+    ///
+    /// # Errors
+    /// A schema has no JSON form.
+    pub fn document<'m>(
+        &self,
+        methods: impl Iterator<Item = &'m MethodInfo>,
+    ) -> Result<String, EncodeError> {
+        let mut document = Vec::new();
+        openrpc::write_document(self, methods, &mut document)?;
+        // What is written is text.
+        Ok(String::from_utf8(document).unwrap_or_default())
+    }
+}

@@ -1,0 +1,276 @@
+//! Functions as handlers: what they take is read from the request, what they return is the answer.
+
+use alloc::vec::Vec;
+
+use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
+
+use super::args::Arguments;
+use super::describe::{MethodInfo, ParamInfo};
+use super::errors::Failure;
+use super::params::Params;
+use super::registry::RegisterError;
+use crate::error_object::OwnedError;
+use crate::json::Json;
+
+/// Something that a handler takes besides its params: the peer, shared state, who is there.
+///
+/// `R` is what an adapter shows of a request, `S` the router's state.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can neither be read from params nor taken from the request",
+    label = "implement `Deserialize` for it, or `FromCall`"
+)]
+pub trait FromCall<R: ?Sized, S: ?Sized>: Sized {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// What the request is answered with instead of calling the handler.
+    fn from_call(request: &R, state: &S) -> Result<Self, OwnedError>;
+}
+
+/// The state that a router was made with, as an argument of a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State<S>(pub S);
+
+impl<R: ?Sized, S: Clone> FromCall<R, S> for State<S> {
+    fn from_call(_: &R, state: &S) -> Result<Self, OwnedError> {
+        Ok(Self(state.clone()))
+    }
+}
+
+/// How an argument is found; the compiler infers which it is.
+pub mod marker {
+    /// One parameter.
+    #[derive(Debug)]
+    pub enum Value {}
+    /// All params.
+    #[derive(Debug)]
+    pub enum Whole {}
+    /// Something of the request or the router.
+    #[derive(Debug)]
+    pub enum Context {}
+}
+
+/// An argument of a handler: a value of the params, all of them as [`Params`], or what implements
+/// [`FromCall`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a handler",
+    label = "a parameter implements `DeserializeOwned`, anything else `FromCall`"
+)]
+pub trait Argument<R: ?Sized, S: ?Sized, M>: Sized {
+    /// How many names it needs: 1 for a parameter.
+    const NAMES: usize = 0;
+    /// Whether it takes all params.
+    const IS_WHOLE: bool = false;
+
+    /// Describes its parameters.
+    fn describe(names: &mut dyn Iterator<Item = &'static str>, params: &mut Vec<ParamInfo>) {
+        let _ = (names, params);
+    }
+
+    /// Takes it.
+    ///
+    /// # Errors
+    /// Why the handler cannot be called.
+    fn take(call: &mut Call<'_, R, S>) -> Result<Self, Failure>;
+}
+
+/// A request, while arguments are taken from it one after another.
+#[derive(Debug)]
+pub struct Call<'c, R: ?Sized, S: ?Sized> {
+    params: Option<Json<'c>>,
+    arguments: Option<Arguments<'c, 'c>>,
+    next: usize,
+    request: &'c R,
+    state: &'c S,
+}
+
+impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::Value> for T {
+    const NAMES: usize = 1;
+
+    fn describe(names: &mut dyn Iterator<Item = &'static str>, params: &mut Vec<ParamInfo>) {
+        params.extend(names.next().map(ParamInfo::of::<T>));
+    }
+
+    fn take(call: &mut Call<'_, R, S>) -> Result<Self, Failure> {
+        let place = call.next;
+        call.next += 1;
+        match &call.arguments {
+            Some(arguments) => Ok(arguments.get(place)?),
+            // All params are taken by another argument; `Handler` refuses such functions.
+            None => Err(OwnedError::internal("the params are taken twice".into()).into()),
+        }
+    }
+}
+
+impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::Whole> for Params<T> {
+    const IS_WHOLE: bool = true;
+
+    fn describe(_: &mut dyn Iterator<Item = &'static str>, params: &mut Vec<ParamInfo>) {
+        // Whether a field may be left out is known to serde alone.
+        params.extend(Self::names().iter().copied().map(ParamInfo::optional));
+    }
+
+    fn take(call: &mut Call<'_, R, S>) -> Result<Self, Failure> {
+        Ok(Self::decode(call.params)?)
+    }
+}
+
+impl<R: ?Sized, S: ?Sized, T: FromCall<R, S>> Argument<R, S, marker::Context> for T {
+    fn take(call: &mut Call<'_, R, S>) -> Result<Self, Failure> {
+        Ok(T::from_call(call.request, call.state)?)
+    }
+}
+
+/// A function that serves a method. `M` says how its arguments are found; the compiler infers it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a function that can serve a method",
+    label = "each argument must implement `DeserializeOwned` or `FromCall`, and there are at most ten"
+)]
+pub trait Handler<R: ?Sized, S: ?Sized, M>: 'static {
+    /// What it returns.
+    type Output;
+    /// How many parameters are to be named.
+    const NAMES: usize;
+    /// Whether it takes all params as one.
+    const IS_WHOLE: bool;
+
+    /// Describes its parameters.
+    fn describe(names: &[&'static str]) -> Vec<ParamInfo>;
+
+    /// Takes the arguments and calls it.
+    ///
+    /// # Errors
+    /// Why it could not be called.
+    fn call(
+        &self,
+        params: Option<Json<'_>>,
+        names: &[&'static str],
+        request: &R,
+        state: &S,
+    ) -> Result<Self::Output, Failure>;
+}
+
+macro_rules! functions {
+    ($($argument:ident $marker:ident),*) => {
+        #[allow(non_snake_case, unused_mut, unused_variables)]
+        impl<R: ?Sized, S: ?Sized, F, O, $($argument, $marker),*> Handler<R, S, (($($argument, $marker,)*), O)> for F
+        where
+            F: Fn($($argument),*) -> O + 'static,
+            $($argument: Argument<R, S, $marker>),*
+        {
+            type Output = O;
+            const NAMES: usize = 0 $(+ $argument::NAMES)*;
+            const IS_WHOLE: bool = false $(|| $argument::IS_WHOLE)*;
+
+            fn describe(names: &[&'static str]) -> Vec<ParamInfo> {
+                let (mut names, mut params) = (names.iter().copied(), Vec::new());
+                $($argument::describe(&mut names, &mut params);)*
+                params
+            }
+
+            fn call(
+                &self,
+                params: Option<Json<'_>>,
+                names: &[&'static str],
+                request: &R,
+                state: &S,
+            ) -> Result<O, Failure> {
+                let is_whole = false $(|| $argument::IS_WHOLE)*;
+                let arguments = match is_whole {
+                    true => None,
+                    false => Some(Arguments::of(params, names)?),
+                };
+                let mut call = Call { params, arguments, next: 0, request, state };
+                $(let $argument = $argument::take(&mut call)?;)*
+                Ok(self($($argument),*))
+            }
+        }
+    };
+}
+
+functions!();
+functions!(A1 M1);
+functions!(A1 M1, A2 M2);
+functions!(A1 M1, A2 M2, A3 M3);
+functions!(A1 M1, A2 M2, A3 M3, A4 M4);
+functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5);
+functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6);
+functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7);
+functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8);
+functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8, A9 M9);
+functions!(A1 M1, A2 M2, A3 M3, A4 M4, A5 M5, A6 M6, A7 M7, A8 M8, A9 M9, A10 M10);
+
+/// Completes what is known of a method by its handler's parameters.
+///
+/// # Errors
+/// The names do not fit the handler.
+pub fn described<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
+    info: MethodInfo,
+    names: &[&'static str],
+) -> Result<MethodInfo, RegisterError> {
+    let name = || info.name().into();
+    if H::IS_WHOLE && H::NAMES > 0 {
+        return Err(RegisterError::WholeAndParts(name()));
+    }
+    if H::NAMES != names.len() {
+        return Err(RegisterError::WrongNumberOfNames(name(), H::NAMES, names.len()));
+    }
+    Ok(info.with_params(H::describe(names)))
+}
+
+/// What a handler may return: a `Result`, or nothing.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an answer",
+    label = "return `Result<T, E>` with `T: Serialize` and `E: Into<OwnedError>`, or `()`"
+)]
+pub trait IntoResult {
+    /// The result.
+    type Value: Serialize;
+    /// The error.
+    type Error: Into<OwnedError>;
+
+    /// Gives the result or the error.
+    ///
+    /// # Errors
+    /// What the handler failed with.
+    fn into_result(self) -> Result<Self::Value, Self::Error>;
+}
+
+impl<T: Serialize, E: Into<OwnedError>> IntoResult for Result<T, E> {
+    type Value = T;
+    type Error = E;
+
+    fn into_result(self) -> Self {
+        self
+    }
+}
+
+impl IntoResult for () {
+    type Value = ();
+    type Error = OwnedError;
+
+    fn into_result(self) -> Result<(), OwnedError> {
+        Ok(())
+    }
+}
+
+/// What a notification returns on both sides: nothing comes back, not even an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NotificationOk;
+
+/// `null`.
+impl Serialize for NotificationOk {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
+
+impl IntoResult for NotificationOk {
+    type Value = Self;
+    type Error = OwnedError;
+
+    fn into_result(self) -> Result<Self, OwnedError> {
+        Ok(self)
+    }
+}

@@ -1,0 +1,174 @@
+//! The OpenRPC document of a server.
+//!
+//! Without the feature `openrpc` it names methods and parameters; with it, their types too.
+
+use alloc::vec::Vec;
+
+use super::describe::{MethodInfo, ParamInfo};
+use super::extensions::Discovery;
+use super::schema::SchemaOf;
+#[cfg(feature = "openrpc")]
+use crate::encode::Encoded;
+use crate::json::{self, EncodeError};
+
+/// Writes the document that describes these methods.
+pub(super) fn write_document<'m>(
+    discovery: &Discovery,
+    methods: impl Iterator<Item = &'m MethodInfo>,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let mut schemas = Schemas::new();
+    write_text(out, b"{\"openrpc\":", &discovery.openrpc);
+    write_text(out, b",\"info\":{\"title\":", &discovery.title);
+    write_text(out, b",\"version\":", &discovery.version);
+    out.extend_from_slice(b"},\"methods\":");
+    let mut between = b'[';
+    for info in methods {
+        out.push(between);
+        between = b',';
+        write_method(info, &mut schemas, out)?;
+    }
+    out.extend_from_slice(if between == b'[' { b"[]" } else { b"]" });
+    schemas.write_components(out)?;
+    out.push(b'}');
+    Ok(())
+}
+
+fn write_method(info: &MethodInfo, schemas: &mut Schemas, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    write_text(out, b"{\"name\":", info.name());
+    let (summary, description) = info.doc().split_once("\n\n").unwrap_or((info.doc(), ""));
+    if !summary.is_empty() {
+        write_text(out, b",\"summary\":", summary.trim());
+    }
+    if !description.is_empty() {
+        write_text(out, b",\"description\":", description.trim());
+    }
+    out.extend_from_slice(b",\"params\":[");
+    for (place, param) in info.params().iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        write_param(param, schemas, out)?;
+    }
+    out.extend_from_slice(b"],\"result\":{\"name\":\"result\",\"schema\":");
+    match info.is_notification() {
+        // Nothing comes back; OpenRPC 1.0 wants a result nevertheless.
+        true => out.extend_from_slice(b"{\"type\":\"null\"}"),
+        false => schemas.write(info.result(), out)?,
+    }
+    out.extend_from_slice(b"}}");
+    Ok(())
+}
+
+fn write_param(param: &ParamInfo, schemas: &mut Schemas, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    write_text(out, b"{\"name\":", param.name());
+    let required: &[u8] = match param.is_optional() {
+        true => b",\"required\":false,\"schema\":",
+        false => b",\"required\":true,\"schema\":",
+    };
+    out.extend_from_slice(required);
+    schemas.write(param.schema(), out)?;
+    out.push(b'}');
+    Ok(())
+}
+
+/// Writes a member whose value is text.
+fn write_text(out: &mut Vec<u8>, before: &[u8], text: &str) {
+    out.extend_from_slice(before);
+    json::write_str(out, text);
+}
+
+/// Makes schemas, and collects those that others refer to.
+#[cfg(feature = "openrpc")]
+struct Schemas(schemars::SchemaGenerator);
+
+#[cfg(feature = "openrpc")]
+impl Schemas {
+    fn new() -> Self {
+        // OpenRPC's schemas are of draft 07. What can be written in place is: many clients cannot
+        // follow references.
+        let settings = schemars::generate::SchemaSettings::draft07().with(|settings| {
+            settings.inline_subschemas = true;
+            settings.definitions_path = "/components/schemas".into();
+        });
+        Self(settings.into_generator())
+    }
+
+    fn write(&mut self, schema: SchemaOf, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let schema = schema.make(&mut self.0).unwrap_or_default();
+        Encoded::write(&schema, out).map(drop)
+    }
+
+    fn write_components(mut self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let schemas = self.0.take_definitions(true);
+        if !schemas.is_empty() {
+            out.extend_from_slice(b",\"components\":{\"schemas\":");
+            Encoded::write(&schemas, out)?;
+            out.push(b'}');
+        }
+        Ok(())
+    }
+}
+
+/// Without schemars nothing is known of types.
+#[cfg(not(feature = "openrpc"))]
+struct Schemas;
+
+#[cfg(not(feature = "openrpc"))]
+impl Schemas {
+    fn new() -> Self {
+        Self
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "with schemars it can fail")]
+    fn write(&mut self, _: SchemaOf, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        out.extend_from_slice(b"{}");
+        Ok(())
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "with schemars it can fail")]
+    fn write_components(self, _: &mut Vec<u8>) -> Result<(), EncodeError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use crate::service::{Discovery, MethodInfo, ParamInfo};
+
+    const ADD: MethodInfo = MethodInfo::request(
+        "add",
+        &[
+            ParamInfo::of::<f64>("a").with_schema(crate::schema_of!(f64)),
+            ParamInfo::of::<Option<f64>>("b"),
+        ],
+    )
+    .with_doc("Adds \"two\" numbers.\n\nOr more.");
+    const LOG: MethodInfo = MethodInfo::notification("log", &[]);
+
+    fn document(methods: &[MethodInfo]) -> String {
+        let mut out = Vec::new();
+        super::write_document(&Discovery::new("T", "1"), methods.iter(), &mut out).unwrap();
+        crate::Json::parse(&out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    // EXT-06 EXT-07 EXT-08
+    #[test]
+    fn a_document_names_methods_and_parameters() {
+        let head = r#"{"openrpc":"1.0.0","info":{"title":"T","version":"1"},"methods":["#;
+        assert_eq!(document(&[]), alloc::format!("{head}]}}"));
+        let number = match cfg!(feature = "openrpc") {
+            true => r#"{"type":"number","format":"double"}"#,
+            false => "{}",
+        };
+        let add = alloc::format!(
+            r#"{{"name":"add","summary":"Adds \"two\" numbers.","description":"Or more.","params":[{{"name":"a","required":true,"schema":{number}}},{{"name":"b","required":false,"schema":{{}}}}],"result":{{"name":"result","schema":{{}}}}}}"#
+        );
+        let log = r#"{"name":"log","params":[],"result":{"name":"result","schema":{"type":"null"}}}"#;
+        assert_eq!(document(&[ADD, LOG]), alloc::format!("{head}{add},{log}]}}"));
+    }
+}

@@ -1,0 +1,189 @@
+//! All params of a request as one type.
+
+use alloc::string::ToString;
+use core::fmt;
+
+use serde::Deserialize;
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::missing::field_names;
+use crate::json::{DecodeError, DecodeErrorKind, Elements, Json, JsonKind, decode_seed};
+
+/// All params of a request as one value of a handler: a struct, whose fields are the parameters.
+///
+/// Names, order, defaults and whether others are refused come from serde. An array is read like an
+/// object whose names are the fields, in the order in which they are declared; other types than
+/// structs read the params as they are.
+///
+/// ```
+/// use antiphon::Json;
+/// use antiphon::service::Params;
+/// #[derive(serde::Deserialize)]
+/// struct Move { x: i32, y: i32, #[serde(default)] speed: u32 }
+///
+/// let Params(by_name): Params<Move> = Params::decode(Json::parse_str(r#"{"y": 2, "x": 1}"#).ok())?;
+/// let Params(by_position): Params<Move> = Params::decode(Json::parse_str("[1, 2]").ok())?;
+/// assert_eq!((by_name.x, by_name.speed), (by_position.x, by_position.speed));
+/// # Ok::<(), antiphon::DecodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params<T>(pub T);
+
+impl<T> Params<T> {
+    /// Decodes the params of a request; `null` stands for none.
+    ///
+    /// # Errors
+    /// Why they are not of the type.
+    pub fn decode<'de>(params: Option<Json<'de>>) -> Result<Self, DecodeError>
+    where
+        T: Deserialize<'de>,
+    {
+        let params = params.unwrap_or(Json::NULL);
+        let names = match params.kind() {
+            JsonKind::Array | JsonKind::Null => field_names::<T>(),
+            _ => &[],
+        };
+        if names.is_empty() {
+            return params.decode().map(Self);
+        }
+        let mut fields = Fields {
+            names: names.iter(),
+            elements: params.elements(),
+            field: None,
+        };
+        let value = T::deserialize(&mut fields).map_err(|Failed(error)| error)?;
+        match fields.elements.next() {
+            None => Ok(Self(value)),
+            Some(_) => Err(DecodeError::about(DecodeErrorKind::Surplus, "")),
+        }
+    }
+
+    /// The names of the fields; none for a type that is not a struct.
+    pub fn names<'de>() -> &'static [&'static str]
+    where
+        T: Deserialize<'de>,
+    {
+        field_names::<T>()
+    }
+}
+
+/// The elements of an array, each with the name of its field.
+struct Fields<'de> {
+    names: core::slice::Iter<'static, &'static str>,
+    elements: Elements<'de>,
+    /// The field whose name was read, and not yet its value.
+    field: Option<(&'static str, Json<'de>)>,
+}
+
+impl<'de> Deserializer<'de> for &mut Fields<'de> {
+    type Error = Failed;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
+        visitor.visit_map(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Failed> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct option seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+impl<'de> MapAccess<'de> for &mut Fields<'de> {
+    type Error = Failed;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Failed> {
+        // More elements than fields are noticed when the struct is read.
+        let Some(name) = self.names.next() else {
+            return Ok(None);
+        };
+        let Some(value) = self.elements.next() else {
+            return Ok(None);
+        };
+        self.field = Some((name, value));
+        seed.deserialize(StrDeserializer::new(name)).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failed> {
+        let (name, value) = self.field.take().unwrap_or(("", Json::NULL));
+        decode_seed(value, seed).map_err(|error| Failed(error.of_parameter(name)))
+    }
+}
+
+/// Why a field or the whole was not read.
+#[derive(Debug)]
+struct Failed(DecodeError);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl core::error::Error for Failed {}
+
+impl Error for Failed {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self(DecodeError::about(DecodeErrorKind::Mismatch, &message.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::Params;
+    use crate::json::{DecodeError, DecodeErrorKind, Json};
+
+    #[derive(Deserialize, PartialEq, Debug)]
+    #[serde(deny_unknown_fields, rename_all = "camelCase")]
+    struct Move {
+        to_x: i32,
+        y: Option<i32>,
+        #[serde(default)]
+        speed: u32,
+    }
+
+    fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DecodeErrorKind> {
+        let params = (!text.is_empty()).then(|| Json::parse_str(text).unwrap());
+        let decoded = Params::decode(params);
+        decoded.map(|Params(value)| value).map_err(|error: DecodeError| error.kind())
+    }
+
+    // SRV-05 SRV-06 SRV-07 SRV-08 SRV-09
+    #[test]
+    fn a_struct_is_read_by_name_and_by_position() {
+        use DecodeErrorKind::{Mismatch, Surplus};
+        let whole = Move {
+            to_x: 1,
+            y: Some(2),
+            speed: 3,
+        };
+        let least = Move {
+            to_x: 1,
+            y: None,
+            speed: 0,
+        };
+        assert_eq!(read(r#"{"toX":1,"y":2,"speed":3}"#), Ok(whole));
+        assert_eq!(read("[1]"), Ok(least));
+        assert_eq!(read::<Move>("[1,null]").unwrap().y, None);
+        assert_eq!(read::<Move>("[1,2,3,4]"), Err(Surplus));
+        for text in ["", "[]", "{}", r#"["1"]"#, r#"{"to_x":1}"#, r#"{"toX":1,"z":1}"#] {
+            assert_eq!(read::<Move>(text), Err(Mismatch), "{text}");
+        }
+        assert_eq!(read("[1,2]"), Ok((1, 2)));
+        assert_eq!(read(""), Ok(None::<i32>));
+    }
+}

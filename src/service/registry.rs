@@ -1,0 +1,239 @@
+//! The methods of a server, by name.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use core::fmt;
+
+use super::describe::{MethodInfo, with_prefix};
+
+/// What stands before the names of a service's methods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// Nothing: `add`.
+    #[default]
+    Simple,
+    /// A prefix: `calc.add`.
+    Prefixed(String),
+    /// The name of the service: `Calculator.add`.
+    FullyQualified,
+}
+
+impl Naming {
+    /// The name of a service's method.
+    ///
+    /// # Errors
+    /// [`RegisterError::BlankPrefix`] for a prefix without text.
+    pub fn name(&self, service: &str, method: &str) -> Result<String, RegisterError> {
+        match self {
+            Self::Simple => Ok(method.into()),
+            Self::Prefixed(prefix) if prefix.trim().is_empty() => Err(RegisterError::BlankPrefix),
+            Self::Prefixed(prefix) => Ok(with_prefix(prefix, method)),
+            Self::FullyQualified => Ok(with_prefix(service, method)),
+        }
+    }
+}
+
+/// Methods by name, each with what serves it.
+///
+/// ```
+/// use antiphon::service::{MethodInfo, RegisterError, Registry};
+/// let mut registry = Registry::new();
+/// registry.insert(MethodInfo::request("add", &[]), 1)?;
+/// assert!(matches!(registry.insert(MethodInfo::request("add", &[]), 2), Err(RegisterError::Taken(_))));
+/// assert_eq!(registry.get("add"), Some(&1));
+/// # Ok::<(), RegisterError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Registry<H> {
+    methods: BTreeMap<String, (MethodInfo, H)>,
+    /// Whether names that begin with `rpc.` may be registered.
+    takes_reserved: bool,
+}
+
+impl<H> Default for Registry<H> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<H> Registry<H> {
+    /// Makes one without methods.
+    pub const fn new() -> Self {
+        Self {
+            methods: BTreeMap::new(),
+            takes_reserved: false,
+        }
+    }
+
+    /// Lets names that begin with `rpc.` be registered: for a server without extensions.
+    pub fn take_reserved(&mut self, takes_reserved: bool) {
+        self.takes_reserved = takes_reserved;
+    }
+
+    /// Registers a method.
+    ///
+    /// # Errors
+    /// Its name or the names of its parameters cannot be used, or the name is taken; what was
+    /// registered before stays.
+    pub fn insert(&mut self, info: MethodInfo, handler: H) -> Result<(), RegisterError> {
+        self.check(&info)?;
+        if self.methods.contains_key(info.name()) {
+            return Err(RegisterError::Taken(info.name().into()));
+        }
+        self.methods.insert(info.name().into(), (info, handler));
+        Ok(())
+    }
+
+    /// Registers a method, in the place of the one that has its name. Gives what served that.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert), but for a name that is taken.
+    pub fn replace(&mut self, info: MethodInfo, handler: H) -> Result<Option<H>, RegisterError> {
+        self.check(&info)?;
+        let before = self.methods.insert(info.name().into(), (info, handler));
+        Ok(before.map(|(_, handler)| handler))
+    }
+
+    /// Removes a method, and gives what served it.
+    pub fn remove(&mut self, name: &str) -> Option<H> {
+        self.methods.remove(name).map(|(_, handler)| handler)
+    }
+
+    /// What serves a method.
+    pub fn get(&self, name: &str) -> Option<&H> {
+        self.methods.get(name).map(|(_, handler)| handler)
+    }
+
+    /// What is known of a method.
+    pub fn info(&self, name: &str) -> Option<&MethodInfo> {
+        self.methods.get(name).map(|(info, _)| info)
+    }
+
+    /// What is known of all methods, sorted by name.
+    pub fn infos(&self) -> impl Iterator<Item = &MethodInfo> {
+        self.methods.values().map(|(info, _)| info)
+    }
+
+    fn check(&self, info: &MethodInfo) -> Result<(), RegisterError> {
+        let name = info.name();
+        if name.trim().is_empty() {
+            return Err(RegisterError::BlankName);
+        }
+        if name.starts_with("rpc.") && !self.takes_reserved {
+            return Err(RegisterError::Reserved(name.into()));
+        }
+        let params = info.params();
+        for (place, param) in params.iter().enumerate() {
+            if param.name().trim().is_empty() {
+                return Err(RegisterError::BlankParam(name.into()));
+            }
+            let before = params.iter().take(place);
+            if before.map(|other| other.name()).any(|other| other == param.name()) {
+                return Err(RegisterError::RepeatedParam(name.into(), param.name()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a method was not registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// The name has no text.
+    BlankName,
+    /// The prefix has no text.
+    BlankPrefix,
+    /// Another method has this name.
+    Taken(String),
+    /// Names that begin with `rpc.` belong to JSON-RPC itself. JSON-RPC 2.0 §4.1.
+    Reserved(String),
+    /// A parameter of this method has a name without text.
+    BlankParam(String),
+    /// Two parameters of this method have the same name.
+    RepeatedParam(String, &'static str),
+    /// This method has as many parameters as the first number says, and the second number of names.
+    WrongNumberOfNames(String, usize, usize),
+    /// The handler of this method takes all params as one and others beside them.
+    WholeAndParts(String),
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BlankName => f.write_str("a method needs a name"),
+            Self::BlankPrefix => f.write_str("a prefix needs text"),
+            Self::Taken(name) => write!(
+                f,
+                "a method `{name}` is registered already: give its service a prefix, or use qualified names"
+            ),
+            Self::Reserved(name) => write!(
+                f,
+                "`{name}` begins with `rpc.`, which is reserved; switch the extensions off to use it"
+            ),
+            Self::BlankParam(name) => write!(f, "a parameter of `{name}` needs a name"),
+            Self::RepeatedParam(name, param) => {
+                write!(f, "two parameters of `{name}` have the name `{param}`")
+            }
+            Self::WrongNumberOfNames(name, takes, named) => write!(
+                f,
+                "the handler of `{name}` takes {takes} parameters, and {named} are named"
+            ),
+            Self::WholeAndParts(name) => write!(
+                f,
+                "the handler of `{name}` takes all params as `Params`, and others beside them"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for RegisterError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::{Naming, RegisterError, Registry};
+    use crate::service::{MethodInfo, ParamInfo};
+
+    const A: ParamInfo = ParamInfo::of::<u8>("a");
+    const BLANK: ParamInfo = ParamInfo::of::<u8>(" ");
+
+    // SRV-04 SRV-11 SRV-12 GEN-13
+    #[test]
+    fn names_that_cannot_be_used_are_refused() {
+        let mut registry = Registry::new();
+        let add = MethodInfo::request("add", &[A]);
+        assert_eq!(registry.insert(add.clone(), 1), Ok(()));
+        let taken = registry.insert(add.clone(), 2).unwrap_err();
+        assert!(taken.to_string().contains("`add`") && taken.to_string().contains("prefix"));
+        assert_eq!(registry.get("add"), Some(&1));
+        assert_eq!(registry.replace(add, 3), Ok(Some(1)));
+        let mut refused = |info: MethodInfo| registry.insert(info, 9).unwrap_err();
+        assert_eq!(refused(MethodInfo::request(" ", &[])), RegisterError::BlankName);
+        let blank = MethodInfo::request("m", &[A, BLANK]);
+        assert_eq!(refused(blank), RegisterError::BlankParam("m".into()));
+        let twice = MethodInfo::request("m", &[A, A]);
+        assert_eq!(refused(twice), RegisterError::RepeatedParam("m".into(), "a"));
+        let reserved = MethodInfo::request("rpc.x", &[]);
+        assert_eq!(refused(reserved.clone()), RegisterError::Reserved("rpc.x".into()));
+        registry.take_reserved(true);
+        assert_eq!(registry.insert(reserved, 4), Ok(()));
+        assert_eq!(registry.remove("rpc.x"), Some(4));
+        assert_eq!(registry.get("rpc.x"), None);
+    }
+
+    // SRV-10
+    #[test]
+    fn a_name_is_bare_prefixed_or_qualified() {
+        let prefixed = Naming::Prefixed("calc".into());
+        assert_eq!(Naming::Simple.name("Calculator", "add").unwrap(), "add");
+        assert_eq!(prefixed.name("Calculator", "add").unwrap(), "calc.add");
+        assert_eq!(
+            Naming::FullyQualified.name("Calculator", "add").unwrap(),
+            "Calculator.add"
+        );
+        let blank = Naming::Prefixed(" ".into()).name("Calculator", "add");
+        assert_eq!(blank, Err(RegisterError::BlankPrefix));
+    }
+}

@@ -1,0 +1,213 @@
+//! Serves a connection by itself: no runtime, no thread.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::describe::MethodInfo;
+use super::errors::Failure;
+use super::extensions::Discovery;
+use super::handler::{Handler, IntoResult};
+use super::methods::write_result;
+use super::registry::{RegisterError, Registry};
+use crate::connection::Connection;
+use crate::encode::Encoded;
+use crate::error_object::ErrorObject;
+use crate::event::{NotificationRef, RequestRef};
+use crate::json::Json;
+
+/// Serves requests and notifications of a [`Connection`], at once and without a runtime. For
+/// microcontrollers and loops of one's own; adapters have a router for tasks and threads.
+///
+/// ```
+/// use antiphon::service::{Router, State};
+/// use antiphon::{Config, Connection, Event, Input, OwnedError};
+///
+/// let router = Router::with_state(10.0)
+///     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b))
+///     .method("scale", ["x"], |x: f64, State(factor): State<f64>| Ok::<_, OwnedError>(x * factor));
+///
+/// let mut conn: Connection = Connection::new(Config::new());
+/// let mut input = Input::stream(
+///     b"{\"jsonrpc\":\"2.0\",\"method\":\"add\",\"params\":{\"b\":5,\"a\":10},\"id\":1}\n",
+/// );
+/// while let Some(event) = conn.poll_event(&mut input) {
+///     match event {
+///         Event::Request(request) => drop(router.respond(&mut conn, request)),
+///         Event::Notification(notification) => drop(router.handle(&notification)),
+///         _ => {}
+///     }
+/// }
+/// assert_eq!(conn.poll_transmit(), Some(&b"{\"jsonrpc\":\"2.0\",\"result\":15.0,\"id\":1}\n"[..]));
+/// ```
+pub struct Router<S = ()> {
+    registry: Registry<Served<S>>,
+    state: S,
+    discovery: Option<Discovery>,
+}
+
+/// What serves a method: writes the result, or says why there is none.
+struct Served<S> {
+    names: Box<[&'static str]>,
+    #[expect(clippy::type_complexity, reason = "the one place that names it")]
+    run: Box<dyn Fn(Option<Json<'_>>, &[&'static str], &S, &mut Vec<u8>) -> Result<(), Failure> + Send + Sync>,
+}
+
+impl Router {
+    /// Makes a router without methods and without state.
+    pub fn new() -> Self {
+        Self::with_state(())
+    }
+}
+
+impl Default for Router {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: 'static> Router<S> {
+    /// Makes a router without methods, whose handlers may take `state` as
+    /// [`State`](super::State).
+    pub fn with_state(state: S) -> Self {
+        Self {
+            registry: Registry::new(),
+            state,
+            discovery: Some(Discovery::default()),
+        }
+    }
+
+    /// Serves a method. `names` are those of its parameters, in their order.
+    ///
+    /// # Panics
+    /// The name or the names cannot be used: [`try_method`](Self::try_method) returns why.
+    #[track_caller]
+    pub fn method<M, const N: usize, H>(
+        self,
+        name: &'static str,
+        names: [&'static str; N],
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<(), S, M, Output: IntoResult> + Send + Sync,
+    {
+        match self.try_method(MethodInfo::request(name, &[]), names, handler) {
+            Ok(router) => router,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Serves what the other side tells.
+    ///
+    /// # Panics
+    /// As [`method`](Self::method).
+    #[track_caller]
+    pub fn notification<M, const N: usize, H>(
+        self,
+        name: &'static str,
+        names: [&'static str; N],
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<(), S, M, Output: IntoResult> + Send + Sync,
+    {
+        match self.try_method(MethodInfo::notification(name, &[]), names, handler) {
+            Ok(router) => router,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Serves a method or a notification that is described.
+    ///
+    /// # Errors
+    /// The name or the names of its parameters cannot be used.
+    pub fn try_method<M, const N: usize, H>(
+        mut self,
+        info: MethodInfo,
+        names: [&'static str; N],
+        handler: H,
+    ) -> Result<Self, RegisterError>
+    where
+        H: Handler<(), S, M, Output: IntoResult> + Send + Sync,
+    {
+        let info = super::handler::described::<(), S, M, H>(info, &names)?;
+        let served = Served {
+            names: Box::new(names),
+            run: Box::new(move |params, names, state, out| {
+                let output = handler.call(params, names, &(), state)?;
+                write_result(output, out)
+            }),
+        };
+        self.registry.insert(info, served)?;
+        Ok(self)
+    }
+
+    /// Sets what `rpc.discover` and `rpc.listMethods` say, or switches both off.
+    #[must_use]
+    pub fn discovery(mut self, discovery: impl Into<Option<Discovery>>) -> Self {
+        self.discovery = discovery.into();
+        self.registry.take_reserved(self.discovery.is_none());
+        self
+    }
+
+    /// Answers a request, at once.
+    ///
+    /// # Errors
+    /// Why the answer is not the handler's result, for logs; the peer has been told as much of it as it
+    /// may know.
+    pub fn respond<T>(
+        &self,
+        conn: &mut Connection<T>,
+        request: RequestRef<'_>,
+    ) -> Result<(), Failure> {
+        let mut result = Vec::new();
+        let served = self.run(&request.method, request.params, &mut result);
+        // A connection that takes no answers is closed, and its requests with it.
+        let _ = match &served {
+            Ok(()) => conn.respond(request.token, Encoded::part(&result, 0..result.len())),
+            Err(failure) => conn.respond_err(request.token, &failure.as_error()),
+        };
+        served
+    }
+
+    /// Serves a notification. Nothing is answered, not even if it is not known.
+    ///
+    /// # Errors
+    /// Why it was not served, for logs.
+    pub fn handle(&self, notification: &NotificationRef<'_>) -> Result<(), Failure> {
+        self.run(&notification.method, notification.params, &mut Vec::new())
+    }
+
+    /// Writes the result of a method to the end of `result`, or says why there is none.
+    ///
+    /// # Errors
+    /// Why there is none; [`Failure::as_error`] is what the peer is told.
+    pub fn run(
+        &self,
+        method: &str,
+        params: Option<Json<'_>>,
+        result: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        if let Some(served) = self.registry.get(method) {
+            let start = result.len();
+            let done = (served.run)(params, &served.names, &self.state, result);
+            if done.is_ok() && self.registry.info(method).is_some_and(MethodInfo::is_notification) {
+                // Who asks for an answer to what is told gets `null`.
+                result.truncate(start);
+                result.extend_from_slice(b"null");
+            }
+            return done;
+        }
+        match &self.discovery {
+            Some(discovery) => discovery.write(method, params, self.registry.infos(), result),
+            None => Err(ErrorObject::method_not_found().into_owned().into()),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Router<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.registry.infos().map(MethodInfo::name);
+        f.debug_set().entries(names).finish()
+    }
+}
