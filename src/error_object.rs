@@ -5,7 +5,8 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -334,16 +335,8 @@ struct OwnedParts {
 }
 
 /// What led to an error here; the peer is never told.
-#[derive(Debug, Default)]
-struct Cause(Option<Box<dyn core::error::Error + Send + Sync>>);
-
-/// A copy has the text of the cause.
-impl Clone for Cause {
-    fn clone(&self) -> Self {
-        let text = self.0.as_ref().map(ToString::to_string);
-        Self(text.map(Into::into))
-    }
-}
+#[derive(Clone, Debug, Default)]
+struct Cause(Option<Arc<dyn core::error::Error + Send + Sync>>);
 
 /// Errors are what the peer sees of them.
 impl PartialEq for Cause {
@@ -356,7 +349,7 @@ impl OwnedError {
     /// Makes an *internal error* (−32603). Its cause is its `source`, which the peer is never told.
     pub fn internal(cause: Box<dyn core::error::Error + Send + Sync>) -> Self {
         let mut error = ErrorObject::internal_error().into_owned();
-        error.0.cause = Cause(Some(cause));
+        error.0.cause = Cause(Some(cause.into()));
         error
     }
 

@@ -398,6 +398,15 @@ pub struct ReplyToken {
     pub(crate) key: RequestKey,
 }
 
+impl RequestKey {
+    /// Names no request: what code has that serves a notification like a request.
+    pub const NONE: Self = Self {
+        connection: 0,
+        slot: u32::MAX,
+        generation: u32::MAX,
+    };
+}
+
 impl ReplyToken {
     /// The request this token answers.
     pub fn key(&self) -> RequestKey {

@@ -152,5 +152,6 @@ pub use reader::{Message, Messages, ReadError, Reader};
 pub use reconnect::{
     DEFAULT_MAX_RESENDS, InvalidStrategy, Reconnect, ReconnectStrategy, Resend, Resends,
 };
+pub use service::{FromCall, Internal, NotificationOk, Params, RpcError, State};
 pub use shutdown::{Shutdown, ShutdownAction};
 pub use time::Instant;

@@ -12,7 +12,7 @@
 ///     const NAME: &str = "textDocument/hover";
 ///     type Params = (u32, u32);
 ///     type Result = Option<String>;
-///     type Error = ();
+///     type Error = antiphon::OwnedError;
 /// }
 ///
 /// assert_eq!(Hover::NAME, "textDocument/hover");
@@ -24,6 +24,6 @@ pub trait Method {
     type Params;
     /// The result.
     type Result;
-    /// What an error's `data` says; `()` if that is nothing of interest.
+    /// What errors are read into; [`OwnedError`](crate::OwnedError) for the error object itself.
     type Error;
 }

@@ -157,7 +157,10 @@ mod tests {
         let arguments = Arguments::of(Some(params), &NAMES).unwrap();
         let wrong = arguments.get::<i32>(0).unwrap_err();
         assert!(wrong.detail().starts_with("`a`: "), "{}", wrong.detail());
-        assert_eq!(format!("{wrong}"), "the value does not have the expected form");
+        assert_eq!(
+            format!("{wrong}"),
+            "the value does not have the expected form"
+        );
         let missing = arguments.get::<i32>(1).unwrap_err();
         assert_eq!(missing.detail(), "`b`");
         assert_eq!(format!("{missing}"), "a parameter is missing");

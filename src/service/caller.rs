@@ -52,6 +52,36 @@ pub trait Caller {
     fn tell<'c>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Self::Notified<'c>;
 }
 
+/// A reference calls as what it refers to.
+impl<C: Caller> Caller for &C {
+    type Call<'c, R, E>
+        = C::Call<'c, R, E>
+    where
+        Self: 'c,
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c;
+    type Notified<'c>
+        = C::Notified<'c>
+    where
+        Self: 'c;
+
+    fn encoding(&self) -> Option<Encoding> {
+        (**self).encoding()
+    }
+
+    fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> C::Call<'c, R, E>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c,
+    {
+        (**self).start(method, params)
+    }
+
+    fn tell<'c>(&'c self, method: Cow<'c, str>, params: impl Payload) -> C::Notified<'c> {
+        (**self).tell(method, params)
+    }
+}
+
 /// What a typed client is made of: whom it calls with, how, and what stands before the names.
 #[derive(Clone, Debug)]
 pub struct Stub<C> {
@@ -158,7 +188,11 @@ pub trait Values {
     ///
     /// # Errors
     /// Those of the map.
-    fn write_named<M: SerializeMap>(&self, names: &[&'static str], map: &mut M) -> Result<(), M::Error>;
+    fn write_named<M: SerializeMap>(
+        &self,
+        names: &[&'static str],
+        map: &mut M,
+    ) -> Result<(), M::Error>;
 
     /// Writes them in their order.
     ///

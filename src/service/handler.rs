@@ -214,7 +214,11 @@ pub fn described<R: ?Sized, S: ?Sized, M, H: Handler<R, S, M>>(
         return Err(RegisterError::WholeAndParts(name()));
     }
     if H::NAMES != names.len() {
-        return Err(RegisterError::WrongNumberOfNames(name(), H::NAMES, names.len()));
+        return Err(RegisterError::WrongNumberOfNames(
+            name(),
+            H::NAMES,
+            names.len(),
+        ));
     }
     Ok(info.with_params(H::describe(names)))
 }

@@ -24,7 +24,9 @@ pub use caller::{Caller, Encoding, Stub, Values};
 pub use describe::{MethodInfo, ParamInfo, ServiceInfo};
 pub use errors::{Failure, Internal, RpcError};
 pub use extensions::Discovery;
-pub use handler::{Argument, Call, FromCall, Handler, IntoResult, NotificationOk, State, described, marker};
+pub use handler::{
+    Argument, Call, FromCall, Handler, IntoResult, NotificationOk, State, described, marker,
+};
 pub use methods::{AsyncMethods, Implementation, Methods, error_with, write_result};
 pub use params::Params;
 pub use registry::{Naming, RegisterError, Registry};

@@ -34,7 +34,11 @@ pub(super) fn write_document<'m>(
     Ok(())
 }
 
-fn write_method(info: &MethodInfo, schemas: &mut Schemas, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+fn write_method(
+    info: &MethodInfo,
+    schemas: &mut Schemas,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
     write_text(out, b"{\"name\":", info.name());
     let (summary, description) = info.doc().split_once("\n\n").unwrap_or((info.doc(), ""));
     if !summary.is_empty() {
@@ -60,7 +64,11 @@ fn write_method(info: &MethodInfo, schemas: &mut Schemas, out: &mut Vec<u8>) -> 
     Ok(())
 }
 
-fn write_param(param: &ParamInfo, schemas: &mut Schemas, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+fn write_param(
+    param: &ParamInfo,
+    schemas: &mut Schemas,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
     write_text(out, b"{\"name\":", param.name());
     let required: &[u8] = match param.is_optional() {
         true => b",\"required\":false,\"schema\":",
@@ -168,7 +176,11 @@ mod tests {
         let add = alloc::format!(
             r#"{{"name":"add","summary":"Adds \"two\" numbers.","description":"Or more.","params":[{{"name":"a","required":true,"schema":{number}}},{{"name":"b","required":false,"schema":{{}}}}],"result":{{"name":"result","schema":{{}}}}}}"#
         );
-        let log = r#"{"name":"log","params":[],"result":{"name":"result","schema":{"type":"null"}}}"#;
-        assert_eq!(document(&[ADD, LOG]), alloc::format!("{head}{add},{log}]}}"));
+        let log =
+            r#"{"name":"log","params":[],"result":{"name":"result","schema":{"type":"null"}}}"#;
+        assert_eq!(
+            document(&[ADD, LOG]),
+            alloc::format!("{head}{add},{log}]}}")
+        );
     }
 }

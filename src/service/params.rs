@@ -136,7 +136,10 @@ impl core::error::Error for Failed {}
 
 impl Error for Failed {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self(DecodeError::about(DecodeErrorKind::Mismatch, &message.to_string()))
+        Self(DecodeError::about(
+            DecodeErrorKind::Mismatch,
+            &message.to_string(),
+        ))
     }
 }
 
@@ -159,7 +162,9 @@ mod tests {
     fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, DecodeErrorKind> {
         let params = (!text.is_empty()).then(|| Json::parse_str(text).unwrap());
         let decoded = Params::decode(params);
-        decoded.map(|Params(value)| value).map_err(|error: DecodeError| error.kind())
+        decoded
+            .map(|Params(value)| value)
+            .map_err(|error: DecodeError| error.kind())
     }
 
     // SRV-05 SRV-06 SRV-07 SRV-08 SRV-09
@@ -180,7 +185,14 @@ mod tests {
         assert_eq!(read("[1]"), Ok(least));
         assert_eq!(read::<Move>("[1,null]").unwrap().y, None);
         assert_eq!(read::<Move>("[1,2,3,4]"), Err(Surplus));
-        for text in ["", "[]", "{}", r#"["1"]"#, r#"{"to_x":1}"#, r#"{"toX":1,"z":1}"#] {
+        for text in [
+            "",
+            "[]",
+            "{}",
+            r#"["1"]"#,
+            r#"{"to_x":1}"#,
+            r#"{"toX":1,"z":1}"#,
+        ] {
             assert_eq!(read::<Move>(text), Err(Mismatch), "{text}");
         }
         assert_eq!(read("[1,2]"), Ok((1, 2)));

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::describe::{MethodInfo, with_prefix};
@@ -65,6 +66,14 @@ impl<H> Registry<H> {
         }
     }
 
+    /// Makes one for names that begin with `rpc.`.
+    pub const fn reserved() -> Self {
+        Self {
+            methods: BTreeMap::new(),
+            takes_reserved: true,
+        }
+    }
+
     /// Lets names that begin with `rpc.` be registered: for a server without extensions.
     pub fn take_reserved(&mut self, takes_reserved: bool) {
         self.takes_reserved = takes_reserved;
@@ -81,6 +90,24 @@ impl<H> Registry<H> {
             return Err(RegisterError::Taken(info.name().into()));
         }
         self.methods.insert(info.name().into(), (info, handler));
+        Ok(())
+    }
+
+    /// Registers several methods, all or none.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); nothing is registered then.
+    pub fn insert_all(&mut self, methods: Vec<(MethodInfo, H)>) -> Result<(), RegisterError> {
+        for (place, (info, _)) in methods.iter().enumerate() {
+            self.check(info)?;
+            let mut before = methods.iter().take(place).map(|(info, _)| info.name());
+            if self.methods.contains_key(info.name()) || before.any(|name| name == info.name()) {
+                return Err(RegisterError::Taken(info.name().into()));
+            }
+        }
+        let methods = methods.into_iter();
+        self.methods
+            .extend(methods.map(|(info, handler)| (info.name().into(), (info, handler))));
         Ok(())
     }
 
@@ -128,7 +155,10 @@ impl<H> Registry<H> {
                 return Err(RegisterError::BlankParam(name.into()));
             }
             let before = params.iter().take(place);
-            if before.map(|other| other.name()).any(|other| other == param.name()) {
+            if before
+                .map(|other| other.name())
+                .any(|other| other == param.name())
+            {
                 return Err(RegisterError::RepeatedParam(name.into(), param.name()));
             }
         }
@@ -210,13 +240,22 @@ mod tests {
         assert_eq!(registry.get("add"), Some(&1));
         assert_eq!(registry.replace(add, 3), Ok(Some(1)));
         let mut refused = |info: MethodInfo| registry.insert(info, 9).unwrap_err();
-        assert_eq!(refused(MethodInfo::request(" ", &[])), RegisterError::BlankName);
+        assert_eq!(
+            refused(MethodInfo::request(" ", &[])),
+            RegisterError::BlankName
+        );
         let blank = MethodInfo::request("m", &[A, BLANK]);
         assert_eq!(refused(blank), RegisterError::BlankParam("m".into()));
         let twice = MethodInfo::request("m", &[A, A]);
-        assert_eq!(refused(twice), RegisterError::RepeatedParam("m".into(), "a"));
+        assert_eq!(
+            refused(twice),
+            RegisterError::RepeatedParam("m".into(), "a")
+        );
         let reserved = MethodInfo::request("rpc.x", &[]);
-        assert_eq!(refused(reserved.clone()), RegisterError::Reserved("rpc.x".into()));
+        assert_eq!(
+            refused(reserved.clone()),
+            RegisterError::Reserved("rpc.x".into())
+        );
         registry.take_reserved(true);
         assert_eq!(registry.insert(reserved, 4), Ok(()));
         assert_eq!(registry.remove("rpc.x"), Some(4));

@@ -50,7 +50,11 @@ pub struct Router<S = ()> {
 struct Served<S> {
     names: Box<[&'static str]>,
     #[expect(clippy::type_complexity, reason = "the one place that names it")]
-    run: Box<dyn Fn(Option<Json<'_>>, &[&'static str], &S, &mut Vec<u8>) -> Result<(), Failure> + Send + Sync>,
+    run: Box<
+        dyn Fn(Option<Json<'_>>, &[&'static str], &S, &mut Vec<u8>) -> Result<(), Failure>
+            + Send
+            + Sync,
+    >,
 }
 
 impl Router {
@@ -191,7 +195,12 @@ impl<S: 'static> Router<S> {
         if let Some(served) = self.registry.get(method) {
             let start = result.len();
             let done = (served.run)(params, &served.names, &self.state, result);
-            if done.is_ok() && self.registry.info(method).is_some_and(MethodInfo::is_notification) {
+            if done.is_ok()
+                && self
+                    .registry
+                    .info(method)
+                    .is_some_and(MethodInfo::is_notification)
+            {
                 // Who asks for an answer to what is told gets `null`.
                 result.truncate(start);
                 result.extend_from_slice(b"null");

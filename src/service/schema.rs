@@ -30,7 +30,10 @@ impl SchemaOf {
     }
 
     #[cfg(feature = "openrpc")]
-    pub(super) fn make(self, generator: &mut schemars::SchemaGenerator) -> Option<schemars::Schema> {
+    pub(super) fn make(
+        self,
+        generator: &mut schemars::SchemaGenerator,
+    ) -> Option<schemars::Schema> {
         self.0.and_then(|make| make(generator))
     }
 }

@@ -5,7 +5,7 @@ use super::report::{Report, RequestDetails};
 use super::ticket::{Method, Ticket};
 use crate::connection::{Connection, Rejected, SendError};
 use crate::encode::Payload;
-use crate::error_object::ErrorObject;
+use crate::error_object::{ErrorObject, OwnedError};
 use crate::event::Closed;
 use crate::id::{OwnedId, ReplyToken, RequestKey};
 use crate::json::DecodeError;
@@ -161,6 +161,13 @@ impl<W> Session<W> {
     pub fn report_invalid_params(&mut self, ticket: &Ticket, error: DecodeError) {
         if let Some(about) = self.about(ticket.key(), &ticket.method, ticket.begun) {
             self.report(Report::InvalidParams(about, error));
+        }
+    }
+
+    /// Reports that a handler failed for a reason that the peer is not told.
+    pub fn report_failure(&mut self, ticket: &Ticket, error: OwnedError) {
+        if let Some(about) = self.about(ticket.key(), &ticket.method, ticket.begun) {
+            self.report(Report::Failed(about, error));
         }
     }
 

@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use crate::admission::LimitReached;
 use crate::connection::SendError;
+use crate::error_object::OwnedError;
 use crate::event::{
     LATE, Malformed, MalformedCause, NULL_ID, OVER_LIMIT, Refused, RefusedCause, STRAY_CANCEL,
     UNKNOWN, UnmatchedKind, UnmatchedResponse,
@@ -92,9 +93,12 @@ pub enum Report {
     NoCapacity(RequestDetails),
     /// A handler gave its request up without an answer. It has been answered *internal error*.
     Unanswered(RequestDetails),
-    /// The params of a request were not what its handler takes. The peer was told only that they
-    /// are invalid.
+    /// The params of a request or a notification were not what its handler takes. The peer was told
+    /// only that they are invalid.
     InvalidParams(RequestDetails, DecodeError),
+    /// A handler failed. If this has a `source`, the peer was told *internal error* and nothing of that;
+    /// a handler of a notification can tell nobody else.
+    Failed(RequestDetails, OwnedError),
     /// A handler's answer could not be sent, for this reason. The request has been answered
     /// *internal error*.
     AnswerRefused(RequestDetails, SendError),
@@ -127,9 +131,10 @@ pub enum Report {
 pub struct RequestDetails {
     /// The method asked for.
     pub method: String,
-    /// The request's id as the peer wrote it.
-    pub id: OwnedId,
-    /// How long the service has had it; zero if it never had it.
+    /// The request's id as the peer wrote it. `None` for a notification, where the handler of one
+    /// failed.
+    pub id: Option<OwnedId>,
+    /// How long the service has had it; zero if it never had it, and for a notification.
     pub duration: Duration,
 }
 
@@ -137,8 +142,17 @@ impl RequestDetails {
     pub(super) fn new(method: &str, id: OwnedId, duration: Duration) -> Self {
         Self {
             method: method.into(),
-            id,
+            id: Some(id),
             duration,
+        }
+    }
+
+    /// What there is to say of a notification.
+    pub fn of_notification(method: &str) -> Self {
+        Self {
+            method: method.into(),
+            id: None,
+            duration: Duration::ZERO,
         }
     }
 }
@@ -146,7 +160,10 @@ impl RequestDetails {
 impl fmt::Display for RequestDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.duration.as_millis();
-        write!(f, "{} (id {}) after {millis} ms", self.method, self.id)
+        match &self.id {
+            Some(id) => write!(f, "{} (id {id}) after {millis} ms", self.method),
+            None => write!(f, "{} (notification)", self.method),
+        }
     }
 }
 
@@ -257,6 +274,10 @@ impl fmt::Display for Report {
             }
             Self::Unanswered(request) => write!(f, "a handler gave no answer: {request}"),
             Self::InvalidParams(request, error) => write!(f, "invalid params: {}: {request}", error.detail()),
+            Self::Failed(request, error) => match error.source() {
+                Some(cause) => write!(f, "a handler failed: {cause}: {request}"),
+                None => write!(f, "a handler failed: {error}: {request}"),
+            },
             Self::AnswerRefused(request, error) => {
                 write!(f, "an answer could not be sent: {error}: {request}")
             }

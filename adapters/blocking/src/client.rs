@@ -8,7 +8,7 @@ use antiphon_net::{
 };
 
 use crate::driver::drive;
-use crate::service::Service;
+use crate::serve::Service;
 use crate::transport::link::Link;
 
 /// A client that keeps connections to one server, and makes them anew when they are lost. `connect`

@@ -30,7 +30,7 @@ use antiphon_net::{
     unless_broken,
 };
 
-use crate::service::Service;
+use crate::serve::Service;
 use crate::threads::{Threads, is, move_bytes, start};
 use crate::transport::link::{HangUp, Link};
 

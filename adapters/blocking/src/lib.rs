@@ -48,8 +48,8 @@ mod client;
 mod driver;
 #[cfg(feature = "http")]
 pub mod http;
+mod serve;
 mod server;
-mod service;
 mod threads;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -62,15 +62,18 @@ pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Inbox, InboxEvent,
     NoConnection, Peer, PendingBatch, PendingCall, Pool, ReconnectConfig, ReconnectingClient,
-    Report, Request, Responder, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
+    Report, Request, Responder, Routes, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
 };
 pub use client::reconnect;
 pub use driver::{Driver, connect, drive, inbox, serve, serve_stdio};
+pub use serve::Service;
 pub use server::listen::TcpServer;
 #[cfg(unix)]
 pub use server::listen::UnixServer;
 pub use server::running::Running;
-pub use service::Service;
+/// Serves methods by name, on threads: [`antiphon_net::Routes`] whose handlers answer at once.
+pub type Router<S = ()> = antiphon_net::Routes<S, antiphon_net::OnThreads>;
+
 pub use transport::child::Child;
 pub use transport::duplex::{Duplex, MemoryReader, MemoryWriter, duplex};
 pub use transport::link::{HangUp, Link, Parts};

@@ -38,7 +38,7 @@ pub use antiphon_net::websocket::{WebSocketConfig, WebSocketEnd, WebSocketUrl};
 use antiphon_net::{ConnectionConfig, Peer};
 
 use crate::driver;
-use crate::service::Service;
+use crate::serve::Service;
 use crate::transport::link::Link;
 
 /// Connects to the WebSocket at the URL of `websocket`, and runs the connection in the background.

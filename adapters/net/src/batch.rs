@@ -1,5 +1,6 @@
 //! A batch that is being put together, without its connection.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +16,10 @@ static BATCHES: AtomicU32 = AtomicU32::new(0);
 const NAMES: u64 = 1 << 63;
 
 /// Collects the entries of one batch. No connection is involved before it is sent.
-pub struct BatchBuilder {
+pub struct BatchBuilder(RefCell<Entries>);
+
+/// The entries of one batch.
+pub(crate) struct Entries {
     number: u32,
     calls: u64,
     /// The params, one behind another.
@@ -41,21 +45,18 @@ pub(crate) struct Item<'b> {
 
 impl BatchBuilder {
     /// Builds a batch.
-    ///
-    /// # Errors
-    /// What `build` gives.
-    pub fn build<H>(
-        build: impl FnOnce(&mut Self) -> Result<H, SendError>,
-    ) -> Result<(H, Self), SendError> {
-        let mut batch = Self {
+    pub(crate) fn build<H>(
+        build: impl FnOnce(&Self) -> Result<H, SendError>,
+    ) -> Result<(H, Entries), SendError> {
+        let batch = Self(RefCell::new(Entries {
             number: BATCHES.fetch_add(1, Ordering::Relaxed),
             calls: 0,
             text: Text::new(),
             methods: String::new(),
             entries: Vec::new(),
-        };
-        let handles = build(&mut batch)?;
-        Ok((handles, batch))
+        }));
+        let handles = build(&batch)?;
+        Ok((handles, batch.0.into_inner()))
     }
 
     /// Adds a call whose result is to be decoded into `R`.
@@ -63,10 +64,12 @@ impl BatchBuilder {
     /// # Errors
     /// The params have no JSON form. The entries before it stay. What the connection has to say
     /// against the call is told when the batch is sent.
-    pub fn call<R>(&mut self, method: &str, params: impl Payload) -> Result<Entry<R>, SendError> {
-        let name = CallId::new(self.number, NAMES | self.calls);
-        self.add(method, params, Some(name))?;
-        self.calls += 1;
+    pub fn call<R>(&self, method: &str, params: impl Payload) -> Result<Entry<R>, SendError> {
+        let params = Text::of(params)?;
+        let mut entries = self.0.borrow_mut();
+        let name = CallId::new(entries.number, NAMES | entries.calls);
+        entries.add(method, params.all(), Some(name))?;
+        entries.calls += 1;
         Ok(Entry::new(name))
     }
 
@@ -74,10 +77,13 @@ impl BatchBuilder {
     ///
     /// # Errors
     /// As [`call`](Self::call).
-    pub fn notify(&mut self, method: &str, params: impl Payload) -> Result<(), SendError> {
-        self.add(method, params, None)
+    pub fn notify(&self, method: &str, params: impl Payload) -> Result<(), SendError> {
+        let params = Text::of(params)?;
+        self.0.borrow_mut().add(method, params.all(), None)
     }
+}
 
+impl Entries {
     fn add(
         &mut self,
         method: &str,
@@ -116,8 +122,12 @@ impl BatchBuilder {
 
 impl fmt::Debug for BatchBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries = self
+            .0
+            .try_borrow()
+            .map_or(0, |entries| entries.entries.len());
         f.debug_struct("BatchBuilder")
-            .field("entries", &self.entries.len())
+            .field("entries", &entries)
             .finish_non_exhaustive()
     }
 }

@@ -3,15 +3,17 @@
 //! Nothing is sent before the call is awaited, waited for or started. One that is dropped is
 //! given up.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use antiphon::{Collector, OwnedJson, OwnedOutcome, SendError};
+use antiphon::service::RpcError;
+use antiphon::{Collector, OwnedError, OwnedJson, OwnedOutcome, SendError};
 
-use crate::batch::BatchBuilder;
+use crate::batch::{BatchBuilder, Entries};
 use crate::call_error::CallError;
 use crate::pending::{PendingBatch, PendingCall};
 use crate::runtime::threads::block_on;
@@ -24,7 +26,7 @@ pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a call says.
 pub(crate) struct CallRequest<'c> {
-    pub(crate) method: &'c str,
+    pub(crate) method: Cow<'c, str>,
     pub(crate) params: Result<Text, SendError>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) is_idempotent: bool,
@@ -36,7 +38,7 @@ pub(crate) trait MakeCall: Sync {
 
     fn begin_batch(
         &self,
-        batch: BatchBuilder,
+        batch: Entries,
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector>;
 
@@ -78,23 +80,23 @@ impl<P: Future<Output = O> + Unpin, O> Begun<'_, P, O> {
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing is sent before it is awaited, waited for or started"]
-pub struct Call<'p, R, C> {
+pub struct Call<'p, R, C, E = OwnedError> {
     maker: &'p C,
     /// `None` once it has begun.
     request: Option<CallRequest<'p>>,
     begun: Option<Begun<'p, PendingCall, OwnedOutcome>>,
-    decode: fn(OwnedOutcome) -> Result<R, CallError>,
+    decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
 }
 
-impl<'p, R, C> Call<'p, R, C> {
+impl<'p, R, C, E> Call<'p, R, C, E> {
     pub(crate) fn new(
         maker: &'p C,
-        method: &'p str,
+        method: impl Into<Cow<'p, str>>,
         params: Result<Text, SendError>,
-        decode: fn(OwnedOutcome) -> Result<R, CallError>,
+        decode: fn(OwnedOutcome) -> Result<R, CallError<E>>,
     ) -> Self {
         let request = CallRequest {
-            method,
+            method: method.into(),
             params,
             timeout: Some(DEFAULT_CALL_TIMEOUT),
             is_idempotent: false,
@@ -144,12 +146,12 @@ impl<C> Call<'_, OwnedJson, C> {
 }
 
 #[expect(private_bounds, reason = "there are no other makers of calls")]
-impl<R, C: MakeCall> Call<'_, R, C> {
+impl<R, C: MakeCall, E: RpcError> Call<'_, R, C, E> {
     /// Lets this thread wait for the end of the call.
     ///
     /// # Errors
     /// How the call ended instead: see [`CallError`].
-    pub fn wait(self) -> Result<R, CallError> {
+    pub fn wait(self) -> Result<R, CallError<E>> {
         match self.maker.session() {
             Some(session) => session.wait_for(self),
             None => block_on(self),
@@ -158,10 +160,10 @@ impl<R, C: MakeCall> Call<'_, R, C> {
 }
 
 /// Nothing in it is pinned in place.
-impl<R, C> Unpin for Call<'_, R, C> {}
+impl<R, C, E> Unpin for Call<'_, R, C, E> {}
 
-impl<R, C: MakeCall> Future for Call<'_, R, C> {
-    type Output = Result<R, CallError>;
+impl<R, C: MakeCall, E: RpcError> Future for Call<'_, R, C, E> {
+    type Output = Result<R, CallError<E>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -172,25 +174,24 @@ impl<R, C: MakeCall> Future for Call<'_, R, C> {
             Some(begun) => {
                 let outcome = ready!(begun.poll(cx));
                 this.begun = None;
-                Poll::Ready(outcome.and_then(this.decode))
+                Poll::Ready(match outcome {
+                    Ok(outcome) => (this.decode)(outcome),
+                    Err(error) => Err(CallError::of_untyped(error)),
+                })
             }
             None => Poll::Pending,
         }
     }
 }
 
-impl<R, C> fmt::Debug for Call<'_, R, C> {
+impl<R, C, E> fmt::Debug for Call<'_, R, C, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let method = self.request.as_ref().map(|request| request.method);
+        let method = self.request.as_ref().map(|request| &*request.method);
         f.debug_tuple("Call").field(&method).finish_non_exhaustive()
     }
 }
 
-type BatchParts<'p, H, C> = (
-    &'p C,
-    Result<(H, BatchBuilder), SendError>,
-    Option<Duration>,
-);
+type BatchParts<'p, H, C> = (&'p C, Result<(H, Entries), SendError>, Option<Duration>);
 
 /// Several calls and notifications that are sent as one message: awaited by tasks, or
 /// [`wait`](Self::wait)ed for on a thread. Gives the handles that its builder gave, and the
@@ -199,7 +200,7 @@ type BatchParts<'p, H, C> = (
 pub struct BatchCall<'p, H, C> {
     maker: &'p C,
     /// `None` once it has begun.
-    built: Option<Result<(H, BatchBuilder), SendError>>,
+    built: Option<Result<(H, Entries), SendError>>,
     timeout: Option<Duration>,
     begun: Option<(H, Begun<'p, PendingBatch, Collector>)>,
 }
@@ -207,7 +208,7 @@ pub struct BatchCall<'p, H, C> {
 impl<'p, H, C> BatchCall<'p, H, C> {
     pub(crate) fn new(
         maker: &'p C,
-        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+        build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
     ) -> Self {
         Self {
             maker,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use antiphon::service::RpcError;
 use antiphon::session::Fault;
 use antiphon::{
     DecodeError, ErrorObject, OwnedError, OwnedInvalid, OwnedJson, OwnedOutcome, SendError,
@@ -16,12 +17,15 @@ use crate::http::error::HttpError;
 use crate::http::reply::HttpReply;
 use crate::session::Then;
 
-/// How a call ended without a result.
+/// How a call ended without a result. `E` is what the peer's errors are read into: the error object
+/// itself, unless a [`Method`](antiphon::Method) or a typed client says otherwise.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum CallError {
+pub enum CallError<E = OwnedError> {
     /// The peer answered with an error object; [`OwnedError::as_error`] tells its kind.
-    Remote(OwnedError),
+    Remote(E),
+    /// The peer answered with an error object that is none of `E`.
+    Unexpected(OwnedError),
     /// There was no answer in time. The peer may still be working.
     TimedOut,
     /// The connection ended first. The peer may or may not have acted.
@@ -44,7 +48,28 @@ pub enum CallError {
     Http(HttpError),
 }
 
-impl CallError {
+impl<E: RpcError> CallError<E> {
+    /// Reads what the peer answered into another type.
+    pub(crate) fn of_untyped(error: CallError) -> Self {
+        match error {
+            CallError::Remote(error) | CallError::Unexpected(error) => Self::remote_of(error),
+            CallError::TimedOut => Self::TimedOut,
+            CallError::Closed => Self::Closed,
+            CallError::Unsent => Self::Unsent,
+            CallError::Missing => Self::Missing,
+            CallError::Invalid(invalid) => Self::Invalid(invalid),
+            CallError::Decode(error) => Self::Decode(error),
+            CallError::Rejected(error) => Self::Rejected(error),
+            CallError::NoConnection(error) => Self::NoConnection(error),
+            #[cfg(feature = "http")]
+            CallError::Http(error) => Self::Http(error),
+        }
+    }
+
+    fn remote_of(error: OwnedError) -> Self {
+        E::from_error(error).map_or_else(Self::Unexpected, Self::Remote)
+    }
+
     /// Gives the result, or how the call ended instead.
     ///
     /// # Errors
@@ -73,7 +98,7 @@ impl CallError {
     #[cold]
     fn instead(outcome: OwnedOutcome) -> Self {
         match outcome {
-            OwnedOutcome::Err(error) => Self::Remote(error),
+            OwnedOutcome::Err(error) => Self::remote_of(error),
             OwnedOutcome::Invalid(invalid) => Self::Invalid(invalid),
             OwnedOutcome::TimedOut => Self::TimedOut,
             OwnedOutcome::Missing => Self::Missing,
@@ -82,15 +107,19 @@ impl CallError {
             _ => Self::Closed,
         }
     }
+}
 
+impl CallError {
     /// The error object that the peer answered with.
     pub fn remote(&self) -> Option<ErrorObject<'_>> {
         match self {
-            Self::Remote(error) => Some(error.as_error()),
+            Self::Remote(error) | Self::Unexpected(error) => Some(error.as_error()),
             _ => None,
         }
     }
+}
 
+impl<E> CallError<E> {
     /// The status and headers of an HTTP reply, where that was what was wrong.
     #[cfg(feature = "http")]
     pub fn reply(&self) -> Option<&HttpReply> {
@@ -109,10 +138,11 @@ impl CallError {
     }
 }
 
-impl fmt::Display for CallError {
+impl<E: fmt::Display> fmt::Display for CallError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Remote(error) => error.fmt(f),
+            Self::Unexpected(error) => error.fmt(f),
             Self::TimedOut => f.write_str("there was no answer in time"),
             Self::Closed => f.write_str("the connection ended before the answer came"),
             Self::Unsent => f.write_str("the connection ended before the call was sent"),
@@ -127,7 +157,7 @@ impl fmt::Display for CallError {
     }
 }
 
-impl std::error::Error for CallError {
+impl<E: fmt::Debug + fmt::Display> std::error::Error for CallError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             // Its text is this one's already.
@@ -140,13 +170,13 @@ impl std::error::Error for CallError {
 }
 
 #[cfg(feature = "http")]
-impl From<HttpError> for CallError {
+impl<E> From<HttpError> for CallError<E> {
     fn from(error: HttpError) -> Self {
         Self::Http(error)
     }
 }
 
-impl From<SendError> for CallError {
+impl<E> From<SendError> for CallError<E> {
     fn from(error: SendError) -> Self {
         Self::Rejected(error)
     }

@@ -35,6 +35,7 @@ mod pending;
 mod pool;
 mod request;
 mod responder;
+mod router;
 mod runtime;
 mod server;
 mod service;
@@ -44,6 +45,7 @@ mod text;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod transport;
+mod typed;
 mod wait;
 #[cfg(feature = "websocket")]
 pub mod websocket;
@@ -70,6 +72,9 @@ pub use pending::{PendingBatch, PendingCall};
 pub use pool::{Job, Pool};
 pub use request::Request;
 pub use responder::Responder;
+pub use router::{
+    Answering, Answers, OnThreads, Router, Routes, ServiceMethods, Starting, Tasks, marker,
+};
 #[cfg(any(feature = "tokio", feature = "async-io"))]
 pub use runtime::current;
 #[cfg(feature = "async-io")]

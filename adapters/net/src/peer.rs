@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use antiphon::service::RpcError;
 use antiphon::{
     CallId, CloseReason, Closed, Collector, Instant, Method, OwnedJson, OwnedOutcome, Payload,
     SendError,
@@ -17,7 +18,7 @@ use antiphon::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::batch::BatchBuilder;
+use crate::batch::{BatchBuilder, Entries};
 use crate::call::{BatchCall, Begun, Call, CallRequest, DEFAULT_CALL_TIMEOUT, MakeCall};
 use crate::call_error::{CallError, CallRefused};
 use crate::context::Context;
@@ -115,18 +116,18 @@ impl Peer {
     ///     const NAME: &str = "add";
     ///     type Params = (f64, f64);
     ///     type Result = f64;
-    ///     type Error = ();
+    ///     type Error = antiphon::OwnedError;
     /// }
     ///
     /// # async fn example(peer: antiphon_net::Peer) -> Result<(), antiphon_net::CallError> {
     /// assert_eq!(peer.send::<Add>(&(10.0, 5.0)).await?, 15.0);
     /// # Ok(()) }
     /// ```
-    pub fn send<M>(&self, params: &M::Params) -> Call<'_, M::Result, Self>
+    pub fn send<M>(&self, params: &M::Params) -> Call<'_, M::Result, Self, M::Error>
     where
-        M: Method<Params: Serialize, Result: DeserializeOwned>,
+        M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        self.call(M::NAME, params)
+        Call::new(self, M::NAME, Text::of(params), CallError::decoded)
     }
 
     /// Tells the peer something. If the output is full it waits for room, at most 30 s.
@@ -176,7 +177,7 @@ impl Peer {
     /// ```
     pub fn batch<H>(
         &self,
-        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+        build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
     ) -> BatchCall<'_, H, Self> {
         BatchCall::new(self, build)
     }
@@ -195,7 +196,7 @@ impl Peer {
         let (deadline, slot) = (self.deadline(timeout), call_slot());
         self.in_turn(deadline, move |state| {
             let tag = Tag::Once(Arc::clone(&slot));
-            let sent = state.conn.call(method, params.all(), due(deadline), tag);
+            let sent = state.conn.call(&method, params.all(), due(deadline), tag);
             let call = sent.map_err(|rejected| rejected.error)?;
             let (session, slot) = (Arc::clone(&self.session), Arc::clone(&slot));
             Ok(PendingCall::new(session, call, slot))
@@ -217,7 +218,7 @@ impl Peer {
                     // It is put back whenever the call is refused.
                     let tag = then.take().ok_or(SendError::NotOpen)?;
                     let (conn, params) = (&mut state.conn, params.all());
-                    let sent = conn.call_in_order(call.method, params, due(deadline), tag);
+                    let sent = conn.call_in_order(&call.method, params, due(deadline), tag);
                     sent.map_err(|rejected| {
                         then = Some(rejected.value);
                         rejected.error
@@ -239,7 +240,7 @@ impl Peer {
     /// Sends a batch in its turn.
     pub(crate) fn start_batch(
         &self,
-        batch: BatchBuilder,
+        batch: Entries,
         timeout: Option<Duration>,
     ) -> Wait<'_, Result<PendingBatch, SendError>> {
         let deadline = self.deadline(timeout);
@@ -430,7 +431,7 @@ impl MakeCall for Peer {
 
     fn begin_batch(
         &self,
-        batch: BatchBuilder,
+        batch: Entries,
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector> {
         Begun::Starting(self.start_batch(batch, timeout))

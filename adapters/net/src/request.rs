@@ -4,9 +4,10 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use antiphon::session::Ticket;
+use antiphon::service::Failure;
+use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
-    ErrorObject, Json, Origin, OwnedError, OwnedId, OwnedNotification, RequestKey, SendError,
+    ErrorObject, Json, Origin, OwnedError, OwnedId, OwnedNotification, RequestKey, SendError, codes,
 };
 use serde::Deserialize;
 
@@ -33,6 +34,47 @@ impl Request {
         Self { message, responder }
     }
 
+    /// Makes a request of a notification, for code that serves both alike. Nothing answers it.
+    pub(crate) fn of_notification(session: &Arc<Session>, message: OwnedNotification) -> Self {
+        let responder = Responder::none(session);
+        Self { message, responder }
+    }
+
+    /// Whether the peer awaits no answer, because it is a notification.
+    pub fn is_notification(&self) -> bool {
+        self.key() == RequestKey::NONE
+    }
+
+    /// What the handler returns for a failure of a method. What the peer is not told is reported.
+    pub(crate) fn failed(&self, failure: Failure) -> Result<Answer, OwnedError> {
+        match failure {
+            Failure::Params(error) => {
+                self.responder.report_invalid_params(self.method(), error);
+                Err(ErrorObject::invalid_params().into_owned())
+            }
+            Failure::Encode(error) => Ok(Answer(Some(Err(SendError::Encode(error))))),
+            other => Err(other.into_error()),
+        }
+    }
+
+    /// Reports how a notification failed that was served like a request: nobody is answered.
+    pub(crate) fn report_unanswered(&self, served: Result<Answer, OwnedError>) {
+        let error = match served {
+            Ok(Answer(Some(Err(error)))) => OwnedError::internal(error.into()),
+            Ok(_) => return,
+            Err(error) => error,
+        };
+        // Params that do not fit have been reported, and who is told what he does not know may ignore it.
+        if !matches!(
+            error.code(),
+            codes::INVALID_PARAMS | codes::METHOD_NOT_FOUND
+        ) {
+            let about = RequestDetails::of_notification(self.method());
+            let session = self.responder.session();
+            session.report(Report::Failed(about, error));
+        }
+    }
+
     /// The method asked for.
     pub fn method(&self) -> &str {
         self.message.method()
@@ -47,7 +89,7 @@ impl Request {
     pub fn params<'r, P: Deserialize<'r>>(&'r self) -> Result<P, OwnedError> {
         let params = self.raw_params().unwrap_or(Json::NULL);
         params.decode().map_err(|error| {
-            self.responder.report_invalid_params(error);
+            self.responder.report_invalid_params(self.method(), error);
             ErrorObject::invalid_params().into_owned()
         })
     }

@@ -4,12 +4,13 @@
 //! in a panic or by an oversight, answers *internal error*; after the peer has given the request up
 //! it answers that, as the dialect says it.
 
+use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use antiphon::session::{self, Ticket};
+use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
     DecodeError, ErrorObject, OwnedError, OwnedOutcome, Payload, RequestKey, SendError,
 };
@@ -41,6 +42,15 @@ impl Responder {
         }
     }
 
+    /// A responder without a right to answer: of a notification that is served like a request.
+    pub(crate) fn none(session: &Arc<Session>) -> Self {
+        Self {
+            session: Arc::clone(session),
+            key: RequestKey::NONE,
+            ticket: Mutex::new(None),
+        }
+    }
+
     /// Takes the right to answer out of this responder, which answers nothing any more.
     pub(crate) fn split_off(&self) -> Self {
         Self {
@@ -51,10 +61,17 @@ impl Responder {
     }
 
     /// Reports that the params of the request are not what its handler takes.
-    pub(crate) fn report_invalid_params(&self, error: DecodeError) {
-        if let Some(ticket) = &*self.lock_ticket() {
-            self.session
-                .act(|state| state.conn.report_invalid_params(ticket, error));
+    pub(crate) fn report_invalid_params(&self, method: &str, error: DecodeError) {
+        match &*self.lock_ticket() {
+            Some(ticket) => self
+                .session
+                .act(|state| state.conn.report_invalid_params(ticket, error)),
+            None if self.key == RequestKey::NONE => {
+                let about = RequestDetails::of_notification(method);
+                self.session.report(Report::InvalidParams(about, error));
+            }
+            // Somebody else answers it.
+            None => {}
         }
     }
 
@@ -94,7 +111,7 @@ impl Responder {
             // The panic has dropped its responder, which has answered.
             None => {
                 let request = state.take_panicked();
-                state.conn.report(session::Report::Panicked(request));
+                state.conn.report(Report::Panicked(request));
             }
         });
     }
@@ -157,7 +174,7 @@ impl Responder {
             }
             if catch_unwind(AssertUnwindSafe(|| work(reply))).is_err() {
                 let request = session.take_panicked();
-                session.report(session::Report::Panicked(request));
+                session.report(Report::Panicked(request));
             }
         };
         if let Err(job) = session.options().pool.run(Box::new(job)) {
@@ -216,7 +233,12 @@ fn write(
             conn.abandon(ticket);
             Ok(())
         }
-        Err(error) => conn.respond_err(ticket, &error.as_error()),
+        Err(error) => {
+            if error.source().is_some() {
+                conn.report_failure(&ticket, error.clone());
+            }
+            conn.respond_err(ticket, &error.as_error())
+        }
     }
 }
 

@@ -36,6 +36,11 @@ impl Text {
         Encoded::write(value, &mut self.0).map_err(SendError::Encode)
     }
 
+    /// Where values are written by others. What they leave there is one value.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+
     /// The value that stands there.
     pub(crate) fn part(&self, part: &Range<usize>) -> Encoded<'_> {
         Encoded::part(&self.0, part.clone())

@@ -54,7 +54,7 @@ pub use antiphon_net::{
     ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context,
     DEFAULT_CALL_TIMEOUT, Driver, Inbox, InboxEvent, Link, Listen, MessageTransport, NoConnection,
     Peer, PendingBatch, PendingCall, Pool, Protocol, Queue, QueueTransport, ReconnectConfig,
-    ReconnectingClient, Report, Request, Responder, Running, Secure, Server, Service, TcpServer,
-    UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve, serve_stdio, spawn,
-    to_error,
+    ReconnectingClient, Report, Request, Responder, Router, Routes, Running, Secure, Server,
+    Service, TcpServer, UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve,
+    serve_stdio, spawn, to_error,
 };

@@ -281,7 +281,7 @@ impl Method for Pay {
     const NAME: &str = "pay";
     type Params = [u32; 1];
     type Result = u32;
-    type Error = ();
+    type Error = OwnedError;
 }
 
 // USE-20

@@ -150,10 +150,7 @@ pub(crate) fn side_by_side(
 }
 
 /// Puts the items into a batch.
-pub(crate) fn fill(
-    batch: &mut BatchBuilder,
-    items: &[Item<'_>],
-) -> Result<Vec<Handle<()>>, SendError> {
+pub(crate) fn fill(batch: &BatchBuilder, items: &[Item<'_>]) -> Result<Vec<Handle<()>>, SendError> {
     let mut handles = Vec::new();
     for item in items {
         if item.is_notification {

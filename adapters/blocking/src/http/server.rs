@@ -9,8 +9,8 @@ use antiphon_net::{Context, TcpServer};
 
 use super::service::OnPool;
 use super::tasks::runtime;
+use crate::serve::Service;
 use crate::server::running::Running;
-use crate::service::Service;
 
 pub(crate) fn start<S: Service>(
     listener: TcpListener,

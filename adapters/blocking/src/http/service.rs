@@ -8,7 +8,7 @@ use std::sync::Arc;
 use antiphon::{OwnedError, OwnedNotification};
 use antiphon_net::{Answer, Context, Peer, Report, Request};
 
-use crate::service::Service;
+use crate::serve::Service;
 
 /// Makes a service for every message, and runs it on the pool of the exchange.
 pub(super) struct OnPool<F> {

@@ -14,7 +14,7 @@ use antiphon_net::{
 };
 
 use crate::driver::drive;
-use crate::service::Service;
+use crate::serve::Service;
 use crate::transport::link::Link;
 
 /// A connection that has come in.

@@ -11,9 +11,9 @@ use std::time::Duration;
 use antiphon::{ConnectionLimits, LimitReached};
 use antiphon_net::{ConnectionConfig, Context, OnAccept, OnRefused, Server, SockRef, Threads};
 
+use crate::serve::Service;
 use crate::server::accept::{Accepting, Incoming, OnThreads};
 use crate::server::running::Running;
-use crate::service::Service;
 use crate::transport::link::{Link, prepare};
 
 /// How long the connection may take that wakes a listener which must stop.

@@ -8,7 +8,7 @@ use antiphon::CloseReason;
 use antiphon_net::{ChildConfig, Peer, Process};
 
 use crate::driver::connect;
-use crate::service::Service;
+use crate::serve::Service;
 use crate::transport::link::Link;
 
 /// A running child process and the connection to it.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use antiphon::service::RpcError;
 use antiphon::{
     Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method, OwnedOutcome, Payload,
     SendError,
@@ -21,7 +22,7 @@ use antiphon::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::batch::BatchBuilder;
+use crate::batch::{BatchBuilder, Entries};
 use crate::call::{BatchCall, Begun, Call, CallRequest, MakeCall};
 use crate::call_error::CallError;
 use crate::driver::drive;
@@ -158,11 +159,11 @@ impl ReconnectingClient {
     }
 
     /// Calls a method that is described by a type, as [`Peer::send`](crate::Peer::send).
-    pub fn send<M>(&self, params: &M::Params) -> Call<'_, M::Result, Self>
+    pub fn send<M>(&self, params: &M::Params) -> Call<'_, M::Result, Self, M::Error>
     where
-        M: Method<Params: Serialize, Result: DeserializeOwned>,
+        M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        self.call(M::NAME, params)
+        Call::new(self, M::NAME, Text::of(params), CallError::decoded)
     }
 
     /// Tells the peer something, over a connection that is open; if its output is full it waits for
@@ -186,7 +187,7 @@ impl ReconnectingClient {
     /// waits for one. They are not sent again if that connection ends. As [`Peer::batch`].
     pub fn batch<H>(
         &self,
-        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+        build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
     ) -> BatchCall<'_, H, Self> {
         BatchCall::new(self, build)
     }
@@ -207,7 +208,7 @@ impl ReconnectingClient {
             let left = call
                 .timeout
                 .map(|_| deadline.saturating_since(runtime.now()));
-            let begun = peer.call(call.method, params.all()).timeout(left).start();
+            let begun = peer.call(&call.method, params.all()).timeout(left).start();
             let ended = match begun.await {
                 Ok(call) => Ok(call.await),
                 Err(error) => Err(error.into()),
@@ -241,7 +242,7 @@ impl MakeCall for ReconnectingClient {
 
     fn begin_batch(
         &self,
-        batch: BatchBuilder,
+        batch: Entries,
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector> {
         Begun::Other(Box::pin(async move {

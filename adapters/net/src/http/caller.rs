@@ -11,7 +11,7 @@ use super::error::HttpError;
 use super::reply::HttpReply;
 use super::url::HttpUrl;
 use super::words::first_bytes;
-use crate::batch::BatchBuilder;
+use crate::batch::Entries;
 use crate::call_error::CallError;
 use crate::context::Headers;
 
@@ -300,7 +300,7 @@ impl HttpCaller {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn batch(&self, built: &BatchBuilder) -> Result<Started, CallError> {
+    pub(crate) fn batch(&self, built: &Entries) -> Result<Started, CallError> {
         let started = self.start(|exchange| {
             let mut batch = exchange.batch();
             for item in built.items() {

@@ -1,10 +1,12 @@
 //! Clients over HTTP: calls, notifications and batches, each one request. Everything that waits has
 //! a deadline, and what was handed in to send with is used, never closed.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use antiphon::service::RpcError;
 use antiphon::{Collector, Method, OwnedOutcome, Payload, SendError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +16,7 @@ use super::connections::Connections;
 use super::error::HttpError;
 use super::send::HttpSend;
 use super::url::{HttpScheme, HttpUrl};
-use crate::batch::BatchBuilder;
+use crate::batch::{BatchBuilder, Entries};
 use crate::call::{BatchCall, Begun, Call, CallRequest, DEFAULT_CALL_TIMEOUT, MakeCall};
 use crate::call_error::CallError;
 use crate::client::Connect;
@@ -128,11 +130,11 @@ impl HttpClient {
     }
 
     /// Calls a method that is described by a type, as [`Peer::send`](crate::Peer::send).
-    pub fn send<M>(&self, params: &M::Params) -> Call<'_, M::Result, Self>
+    pub fn send<M>(&self, params: &M::Params) -> Call<'_, M::Result, Self, M::Error>
     where
-        M: Method<Params: Serialize, Result: DeserializeOwned>,
+        M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        self.call(M::NAME, params)
+        Call::new(self, M::NAME, Text::of(params), CallError::decoded)
     }
 
     /// Tells the server something, and waits at most 30 s until it has taken it.
@@ -144,9 +146,16 @@ impl HttpClient {
         method: &'c str,
         params: impl Payload,
     ) -> Wait<'c, Result<(), CallError>> {
-        let params = Text::of(params);
+        self.notify_owned(Cow::Borrowed(method), Text::of(params))
+    }
+
+    pub(crate) fn notify_owned<'c>(
+        &'c self,
+        method: Cow<'c, str>,
+        params: Result<Text, SendError>,
+    ) -> Wait<'c, Result<(), CallError>> {
         Wait::on(None, async move {
-            let started = self.inner.caller.notify(method, params?.all())?;
+            let started = self.inner.caller.notify(&method, params?.all())?;
             self.exchange(started, Some(DEFAULT_CALL_TIMEOUT)).await?;
             Ok(())
         })
@@ -167,7 +176,7 @@ impl HttpClient {
     /// ```
     pub fn batch<H>(
         &self,
-        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+        build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
     ) -> BatchCall<'_, H, Self> {
         BatchCall::new(self, build)
     }
@@ -224,7 +233,7 @@ impl MakeCall for HttpClient {
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
         Begun::Other(Box::pin(async move {
             let params = call.params?;
-            let (name, started) = self.inner.caller.call(call.method, params.all())?;
+            let (name, started) = self.inner.caller.call(&call.method, params.all())?;
             let mut outcomes = self.exchange(started, call.timeout).await?;
             // The exchange has settled every call it began.
             outcomes.take(name).ok_or(CallError::Missing)
@@ -233,7 +242,7 @@ impl MakeCall for HttpClient {
 
     fn begin_batch(
         &self,
-        batch: BatchBuilder,
+        batch: Entries,
         timeout: Option<Duration>,
     ) -> Begun<'_, PendingBatch, Collector> {
         Begun::Other(Box::pin(async move {

@@ -50,7 +50,7 @@ impl Side {
 
     pub(crate) fn batch<H: Send>(
         &self,
-        build: impl FnOnce(&mut BatchBuilder) -> Result<H, SendError>,
+        build: impl FnOnce(&BatchBuilder) -> Result<H, SendError>,
     ) -> (H, PendingBatch) {
         block_on(self.peer().batch(build).no_timeout().start()).unwrap()
     }

@@ -1,7 +1,9 @@
 //! What serves: the [`Service`] that a program writes.
 
 use antiphon::{Closed, Json, OwnedError, OwnedNotification, RequestKey};
-use antiphon_net::{Answer, InboxEvent, Peer, Report, Request, ToInbox, block_on};
+use antiphon_net::{
+    Answer, InboxEvent, OnThreads, Peer, Report, Request, Routes, ToInbox, block_on,
+};
 
 /// What answers the peer.
 ///
@@ -51,6 +53,17 @@ pub trait Service: Send + 'static {
 }
 
 impl Service for () {}
+
+impl<S: Send + Sync + 'static> Service for Routes<S, OnThreads> {
+    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        // Its handlers answer at once, so nothing is waited for.
+        block_on(self.serve(request))
+    }
+
+    fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
+        block_on(self.handle(peer, notification));
+    }
+}
 
 impl Service for ToInbox {
     fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {

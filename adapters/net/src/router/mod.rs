@@ -1,0 +1,503 @@
+//! Serves methods by name: functions, and services of whole traits.
+
+mod serving;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use antiphon::service::{
+    Discovery, Failure, FromCall, Handler, Implementation, MethodInfo, Naming, RegisterError,
+    Registry, described,
+};
+use antiphon::{ErrorObject, OwnedError, OwnedId, OwnedNotification, codes};
+
+use crate::answer::Answer;
+use crate::cancellation::Cancellation;
+use crate::peer::Peer;
+use crate::request::Request;
+use crate::service::Service;
+use crate::text::Text;
+pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
+use serving::{Serve, Served, Whole};
+
+/// Serves methods by name, on tasks.
+///
+/// ```
+/// use antiphon::OwnedError;
+/// use antiphon::service::{Internal, Params, State};
+/// use antiphon_net::{Peer, Router};
+///
+/// async fn divide(a: f64, b: f64) -> Result<f64, OwnedError> {
+///     match b {
+///         0.0 => Err(OwnedError::new(-32602, "Division by zero")),
+///         _ => Ok(a / b),
+///     }
+/// }
+///
+/// #[derive(serde::Deserialize)]
+/// struct Move { x: i32, y: i32 }
+///
+/// let router = Router::with_state(100)
+///     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b))
+///     .method("divide", ["a", "b"], divide)
+///     .method("move", [], async |Params(to): Params<Move>, State(width): State<i32>, peer: Peer| {
+///         peer.try_notify("moved", &[to.x, to.y]).internal()?;
+///         Ok::<_, OwnedError>(to.x < width)
+///     })
+///     .notification("log", ["line"], |line: String| drop(line));
+/// ```
+pub type Router<S = ()> = Routes<S, Tasks>;
+
+/// Serves methods by name. Clones are the same router, also while it serves: what is registered,
+/// replaced or removed then counts for requests that come in later.
+///
+/// `S` is the state that handlers may take, `M` whether they run on [`Tasks`] or [`OnThreads`]; an
+/// adapter's `Router` says which.
+pub struct Routes<S, M> {
+    shared: Arc<Shared<S>>,
+    runs: PhantomData<fn() -> M>,
+}
+
+struct Shared<S> {
+    table: RwLock<Table<S>>,
+    state: S,
+}
+
+struct Table<S> {
+    methods: Registry<Route<S>>,
+    extensions: Registry<Route<S>>,
+    naming: Naming,
+    /// `None` if names that begin with `rpc.` are like any other.
+    discovery: Option<Discovery>,
+    is_visible: Option<IsVisible>,
+}
+
+/// Whether a caller may know of a method.
+type IsVisible = Arc<dyn Fn(&Request, &MethodInfo) -> bool + Send + Sync>;
+
+/// What serves a method: a service, and the place of the method in it.
+struct Route<S> {
+    serve: Arc<dyn Serve<S>>,
+    place: usize,
+    is_notification: bool,
+}
+
+impl<S> Clone for Route<S> {
+    fn clone(&self) -> Self {
+        Self {
+            serve: Arc::clone(&self.serve),
+            ..*self
+        }
+    }
+}
+
+impl<S, M> Clone for Routes<S, M> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            runs: PhantomData,
+        }
+    }
+}
+
+impl<M: 'static> Routes<(), M> {
+    /// Makes a router without methods, whose handlers take no state.
+    pub fn new() -> Self {
+        Self::with_state(())
+    }
+}
+
+impl<M: 'static> Default for Routes<(), M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
+    /// Makes a router without methods, whose handlers may take `state` as
+    /// [`State`](antiphon::service::State): an `Arc`, or whatever is cheap to clone.
+    pub fn with_state(state: S) -> Self {
+        let table = Table {
+            methods: Registry::new(),
+            extensions: Registry::reserved(),
+            naming: Naming::Simple,
+            discovery: Some(Discovery::default()),
+            is_visible: None,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                table: RwLock::new(table),
+                state,
+            }),
+            runs: PhantomData,
+        }
+    }
+
+    /// Serves a method. `names` are those of its parameters in their order; what the handler takes
+    /// besides has none. Params are taken by name and by position.
+    ///
+    /// # Panics
+    /// The name is blank, taken or reserved, or the names do not fit the handler:
+    /// [`try_method`](Self::try_method) returns why.
+    #[track_caller]
+    pub fn method<A, K, const N: usize, H>(
+        self,
+        name: &'static str,
+        names: [&'static str; N],
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
+    {
+        expect(self.try_method(MethodInfo::request(name, &[]), &names, handler));
+        self
+    }
+
+    /// Serves what the peer tells. A request for it is answered `null`.
+    ///
+    /// # Panics
+    /// As [`method`](Self::method).
+    #[track_caller]
+    pub fn notification<A, K, const N: usize, H>(
+        self,
+        name: &'static str,
+        names: [&'static str; N],
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
+    {
+        expect(self.try_method(MethodInfo::notification(name, &[]), &names, handler));
+        self
+    }
+
+    /// Serves a method that takes its request whole: undecoded params, an answer that may come later.
+    ///
+    /// # Panics
+    /// The name is blank, taken or reserved.
+    #[track_caller]
+    pub fn raw<H>(self, name: &'static str, handler: H) -> Self
+    where
+        H: Fn(&Request) -> Result<Answer, OwnedError> + Send + Sync + 'static,
+    {
+        let route = Route {
+            serve: Arc::new(serving::Raw(handler)),
+            place: 0,
+            is_notification: false,
+        };
+        expect(self.insert(MethodInfo::request(name, &[]), route));
+        self
+    }
+
+    /// Serves a method or a notification that is described.
+    ///
+    /// # Errors
+    /// The name is blank, taken or reserved, or the names do not fit the handler.
+    pub fn try_method<A, K, H>(
+        &self,
+        info: MethodInfo,
+        names: &[&'static str],
+        handler: H,
+    ) -> Result<(), RegisterError>
+    where
+        H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
+    {
+        let info = described::<Request, S, A, H>(info, names)?;
+        let route = Route::of(&info, serving::function(names, handler));
+        self.insert(info, route)
+    }
+
+    /// Serves a method or a notification in the place of the one that has its name, if there is one.
+    ///
+    /// # Errors
+    /// As [`try_method`](Self::try_method), but for a name that is taken.
+    pub fn replace<A, K, H>(
+        &self,
+        info: MethodInfo,
+        names: &[&'static str],
+        handler: H,
+    ) -> Result<(), RegisterError>
+    where
+        H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
+    {
+        let info = described::<Request, S, A, H>(info, names)?;
+        let route = Route::of(&info, serving::function(names, handler));
+        // What served it before is dropped without the lock.
+        let before = self.write().methods.replace(info, route)?;
+        drop(before);
+        Ok(())
+    }
+
+    /// Serves a method no longer. Calls that run go on. False if there was none of that name.
+    pub fn remove(&self, name: &str) -> bool {
+        // What served it is dropped without the lock.
+        let before = self.write().methods.remove(name);
+        before.is_some()
+    }
+
+    /// Serves all methods of a service: what `into_service` gives of a trait with `#[service]`.
+    ///
+    /// # Panics
+    /// A name is taken; the message says which: give the service a
+    /// [`prefix`](Implementation::prefix) then.
+    #[track_caller]
+    pub fn service<K: 'static, X: ServiceMethods<S, M, K>>(
+        self,
+        service: Implementation<X>,
+    ) -> Self {
+        expect(self.try_service(service));
+        self
+    }
+
+    /// Serves all methods of a service.
+    ///
+    /// # Errors
+    /// A name is taken, blank or reserved. None of the service's methods is registered then.
+    pub fn try_service<K: 'static, X: ServiceMethods<S, M, K>>(
+        &self,
+        service: Implementation<X>,
+    ) -> Result<(), RegisterError> {
+        let (methods, prefix) = service.into_parts();
+        let about = methods.describe();
+        let serve: Arc<dyn Serve<S>> = Arc::new(Whole::<X, M, K>(methods, PhantomData));
+        let mut table = self.write();
+        let naming = match (prefix, about.prefix) {
+            (Some(prefix), _) => Naming::Prefixed(prefix),
+            (None, "") => table.naming.clone(),
+            (None, prefix) => Naming::Prefixed(prefix.into()),
+        };
+        let mut routes = Vec::new();
+        for (place, info) in about.methods.iter().enumerate() {
+            let name = naming.name(about.name, info.name())?;
+            let info = info.clone().with_name(name);
+            let route = Route {
+                place,
+                ..Route::of(&info, Arc::clone(&serve))
+            };
+            routes.push((info, route));
+        }
+        table.methods.insert_all(routes)
+    }
+
+    /// Sets what stands before the names of services that are registered from here on and have no
+    /// prefix of their own. Nothing unless it is set.
+    #[must_use]
+    pub fn naming(self, naming: Naming) -> Self {
+        self.write().naming = naming;
+        self
+    }
+
+    /// Names the server and its version, for `rpc.discover`.
+    #[must_use]
+    pub fn describe(self, title: &'static str, version: &'static str) -> Self {
+        self.discovery(Discovery::new(title, version))
+    }
+
+    /// Sets what `rpc.listMethods` and `rpc.discover` say.
+    #[must_use]
+    pub fn discovery(self, discovery: Discovery) -> Self {
+        self.write().discovery = Some(discovery);
+        self
+    }
+
+    /// Shows a caller those methods only for which `is_visible` is true, in `rpc.listMethods` and
+    /// `rpc.discover`. Who may call them is not decided here.
+    #[must_use]
+    pub fn visible(
+        self,
+        is_visible: impl Fn(&Request, &MethodInfo) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.write().is_visible = Some(Arc::new(is_visible));
+        self
+    }
+
+    /// Serves an extension, whose name begins with `rpc.`. It is asked before `rpc.listMethods` and
+    /// `rpc.discover`, which it may replace; if it fails with *method not found*, they are asked.
+    ///
+    /// # Panics
+    /// The name is taken, or the names do not fit the handler.
+    #[track_caller]
+    pub fn extension<A, K, const N: usize, H>(
+        self,
+        name: &'static str,
+        names: [&'static str; N],
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
+    {
+        let info = described::<Request, S, A, H>(MethodInfo::request(name, &[]), &names);
+        let inserted = info.and_then(|info| {
+            let route = Route::of(&info, serving::function(&names, handler));
+            self.write().extensions.insert(info, route)
+        });
+        expect(inserted);
+        self
+    }
+
+    /// Serves no extensions: names that begin with `rpc.` are like any other from here on.
+    #[must_use]
+    pub fn without_extensions(self) -> Self {
+        let mut table = self.write();
+        table.discovery = None;
+        table.methods.take_reserved(true);
+        drop(table);
+        self
+    }
+
+    /// The OpenRPC document of all methods.
+    ///
+    /// # Errors
+    /// A schema has no JSON form.
+    pub fn document(&self) -> Result<String, antiphon::EncodeError> {
+        let table = self.read();
+        let discovery = table.discovery.clone().unwrap_or_default();
+        discovery.document(table.methods.infos())
+    }
+
+    fn insert(&self, info: MethodInfo, route: Route<S>) -> Result<(), RegisterError> {
+        self.write().methods.insert(info, route)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Table<S>> {
+        let table = self.shared.table.read();
+        table.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Table<S>> {
+        // A change is whole or has not been made, whatever panicked.
+        let table = self.shared.table.write();
+        table.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a request, or serves a notification that is shown as one.
+    pub async fn serve(&self, request: &Request) -> Result<Answer, OwnedError> {
+        let is_extension = request.method().starts_with("rpc.");
+        let (route, is_built_in) = self.find(request.method(), is_extension);
+        if let Some(route) = route {
+            let served = match route.serve.serve(route.place, request, &self.shared.state) {
+                Served::Done(done) => done.map(|text| Answer(Some(Ok(text)))),
+                Served::Later(later) => later.await.map(|text| Answer(Some(Ok(text)))),
+                Served::Raw(answer) => return answer,
+            };
+            match served {
+                Ok(_) if route.is_notification => return Ok(().into()),
+                Ok(answer) => return Ok(answer),
+                Err(failure) if is_extension && declines(&failure) => {}
+                Err(failure) => return request.failed(failure),
+            }
+        }
+        match is_built_in {
+            true => self.discover(request),
+            false => Err(request.unknown_method()),
+        }
+    }
+
+    /// What serves a method, and whether it is to be answered here if that declines.
+    fn find(&self, method: &str, is_extension: bool) -> (Option<Route<S>>, bool) {
+        let table = self.read();
+        let is_extension = is_extension && table.discovery.is_some();
+        let methods = match is_extension {
+            true => &table.extensions,
+            false => &table.methods,
+        };
+        let is_built_in = is_extension && Discovery::is_known(method);
+        (methods.get(method).cloned(), is_built_in)
+    }
+
+    fn discover(&self, request: &Request) -> Result<Answer, OwnedError> {
+        let (discovery, is_visible, infos): (_, _, Vec<MethodInfo>) = {
+            let table = self.read();
+            let infos = table.methods.infos().cloned().collect();
+            (table.discovery.clone(), table.is_visible.clone(), infos)
+        };
+        let infos = infos.iter().filter(|info| {
+            is_visible
+                .as_ref()
+                .is_none_or(|is_visible| is_visible(request, info))
+        });
+        let mut text = Text::new();
+        let method = request.method();
+        let written =
+            discovery
+                .unwrap_or_default()
+                .write(method, request.raw_params(), infos, text.buffer());
+        match written {
+            Ok(()) => Ok(Answer(Some(Ok(text)))),
+            Err(failure) => request.failed(failure),
+        }
+    }
+
+    /// Serves what the peer tells, and reports what went wrong, for nobody is answered.
+    pub async fn handle(&self, peer: &Peer, notification: OwnedNotification) {
+        let request = Request::of_notification(peer.session(), notification);
+        let served = self.serve(&request).await;
+        request.report_unanswered(served);
+    }
+}
+
+/// Whether an extension leaves the request to the next.
+fn declines(failure: &Failure) -> bool {
+    matches!(failure, Failure::Error(error) if error.code() == codes::METHOD_NOT_FOUND)
+}
+
+#[track_caller]
+fn expect(registered: Result<(), RegisterError>) {
+    if let Err(error) = registered {
+        panic!("{error}");
+    }
+}
+
+impl<S> Route<S> {
+    fn of(info: &MethodInfo, serve: Arc<dyn Serve<S>>) -> Self {
+        Self {
+            serve,
+            place: 0,
+            is_notification: info.is_notification(),
+        }
+    }
+}
+
+impl<S: Send + Sync + 'static> Service for Routes<S, Tasks> {
+    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
+        self.serve(request).await
+    }
+
+    async fn notification(&self, peer: &Peer, notification: OwnedNotification) {
+        self.handle(peer, notification).await;
+    }
+}
+
+impl<S: Send + Sync + 'static, M: 'static> fmt::Debug for Routes<S, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.read();
+        f.debug_set()
+            .entries(table.methods.infos().map(MethodInfo::name))
+            .finish()
+    }
+}
+
+/// The other side.
+impl<S> FromCall<Request, S> for Peer {
+    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
+        Ok(request.peer())
+    }
+}
+
+/// Ready when nobody waits for the answer any more. It is never ready for a notification, before its
+/// connection ends.
+impl<S> FromCall<Request, S> for Cancellation {
+    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
+        Ok(request.cancellation())
+    }
+}
+
+/// The id as the peer wrote it. A notification has none, and its handler is not called.
+impl<S> FromCall<Request, S> for OwnedId {
+    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
+        request
+            .id()
+            .ok_or_else(|| ErrorObject::invalid_request().into_owned())
+    }
+}

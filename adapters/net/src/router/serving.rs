@@ -1,0 +1,193 @@
+//! What serves a method behind a router: a function or a whole service, at once or later.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use antiphon::service::{
+    AsyncMethods, Failure, Handler, IntoResult, Methods, ServiceInfo, write_result,
+};
+use antiphon::{Json, OwnedError};
+
+use crate::answer::Answer;
+use crate::request::Request;
+use crate::text::Text;
+
+/// Handlers may wait: they run on tasks.
+#[derive(Debug)]
+pub enum Tasks {}
+
+/// Handlers answer at once: they run on threads.
+#[derive(Debug)]
+pub enum OnThreads {}
+
+/// How a handler answers; the compiler infers it.
+pub mod marker {
+    /// It returns the answer.
+    #[derive(Debug)]
+    pub enum AtOnce {}
+    /// It returns a future of the answer.
+    #[derive(Debug)]
+    pub enum Later {}
+}
+
+/// A result, or what it is waited for with.
+pub(super) enum Served<'c> {
+    Done(Result<Text, Failure>),
+    Later(Pin<Box<dyn Future<Output = Result<Text, Failure>> + Send + 'c>>),
+    /// What a handler said that saw the request itself.
+    Raw(Result<Answer, OwnedError>),
+}
+
+/// What a handler may return: a result, and on tasks a future of one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an answer",
+    label = "return `Result<T, E>` with `T: Serialize` and `E: Into<OwnedError>`, or `()`",
+    note = "on tasks a handler may be an `async fn`, whose future is `Send`; on threads it returns at once"
+)]
+pub trait Answers<M, K> {
+    #[doc(hidden)]
+    fn answer(self) -> Answering;
+}
+
+/// An answer, or what it is waited for with.
+pub struct Answering(Served<'static>);
+
+impl std::fmt::Debug for Answering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Answering")
+    }
+}
+
+fn written(output: impl IntoResult) -> Result<Text, Failure> {
+    let mut text = Text::new();
+    write_result(output, text.buffer())?;
+    Ok(text)
+}
+
+impl<M, O: IntoResult> Answers<M, marker::AtOnce> for O {
+    fn answer(self) -> Answering {
+        Answering(Served::Done(written(self)))
+    }
+}
+
+impl<O: Future<Output: IntoResult> + Send + 'static> Answers<Tasks, marker::Later> for O {
+    fn answer(self) -> Answering {
+        Answering(Served::Later(Box::pin(async { written(self.await) })))
+    }
+}
+
+/// Serves methods, without its type.
+pub(super) trait Serve<S>: Send + Sync {
+    fn serve<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Served<'c>;
+}
+
+/// A function, and the names of its parameters.
+pub(super) struct Function<F> {
+    pub(super) names: Box<[&'static str]>,
+    pub(super) run: F,
+}
+
+/// Makes a function serve, whatever it takes and returns.
+pub(super) fn function<S, M, A, K, H>(names: &[&'static str], handler: H) -> Arc<dyn Serve<S>>
+where
+    S: Send + Sync + 'static,
+    H: Handler<Request, S, A, Output: Answers<M, K>> + Send + Sync,
+{
+    Arc::new(Function {
+        names: names.into(),
+        run: move |params: Option<Json<'_>>,
+                   names: &[&'static str],
+                   request: &Request,
+                   state: &S| {
+            match handler.call(params, names, request, state) {
+                Ok(output) => output.answer().0,
+                Err(failure) => Served::Done(Err(failure)),
+            }
+        },
+    })
+}
+
+impl<S, F> Serve<S> for Function<F>
+where
+    F: Fn(Option<Json<'_>>, &[&'static str], &Request, &S) -> Served<'static> + Send + Sync,
+{
+    fn serve<'c>(&'c self, _: usize, request: &'c Request, state: &'c S) -> Served<'c> {
+        (self.run)(request.raw_params(), &self.names, request, state)
+    }
+}
+
+/// A handler that sees the request itself.
+pub(super) struct Raw<F>(pub(super) F);
+
+impl<S, F> Serve<S> for Raw<F>
+where
+    F: Fn(&Request) -> Result<Answer, OwnedError> + Send + Sync,
+{
+    fn serve<'c>(&'c self, _: usize, request: &'c Request, _: &'c S) -> Served<'c> {
+        Served::Raw((self.0)(request))
+    }
+}
+
+/// A service that a router takes: what `#[service]` makes of a trait, for tasks with `async fn`s or
+/// plain ones, for threads with plain ones.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot serve here",
+    label = "on tasks a service has `async fn`s or plain ones, on threads plain ones; what it takes by `#[rpc(context)]` implements `FromCall`"
+)]
+pub trait ServiceMethods<S, M, K>: Send + Sync + 'static {
+    #[doc(hidden)]
+    fn describe(&self) -> &'static ServiceInfo;
+    #[doc(hidden)]
+    fn start<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Starting<'c>;
+}
+
+/// A method that has begun.
+pub struct Starting<'c>(Served<'c>);
+
+impl std::fmt::Debug for Starting<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Starting")
+    }
+}
+
+impl<S, M, X: Methods<Request, S>> ServiceMethods<S, M, marker::AtOnce> for X {
+    fn describe(&self) -> &'static ServiceInfo {
+        self.info()
+    }
+
+    fn start<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Starting<'c> {
+        let mut text = Text::new();
+        let params = request.raw_params();
+        let done = self.call(method, params, request, state, text.buffer());
+        Starting(Served::Done(done.map(|()| text)))
+    }
+}
+
+impl<S: Sync, X: AsyncMethods<Request, S>> ServiceMethods<S, Tasks, marker::Later> for X {
+    fn describe(&self) -> &'static ServiceInfo {
+        self.info()
+    }
+
+    fn start<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Starting<'c> {
+        Starting(Served::Later(Box::pin(async move {
+            let mut text = Text::new();
+            let params = request.raw_params();
+            self.call(method, params, request, state, text.buffer())
+                .await?;
+            Ok(text)
+        })))
+    }
+}
+
+/// A service without its type.
+pub(super) struct Whole<X, M, K>(
+    pub(super) X,
+    pub(super) std::marker::PhantomData<fn() -> (M, K)>,
+);
+
+impl<S, M, K, X: ServiceMethods<S, M, K>> Serve<S> for Whole<X, M, K> {
+    fn serve<'c>(&'c self, method: usize, request: &'c Request, state: &'c S) -> Served<'c> {
+        self.0.start(method, request, state).0
+    }
+}

@@ -1,0 +1,122 @@
+//! What typed clients call with: a peer, a client, a batch.
+
+use std::borrow::Cow;
+
+use antiphon::service::{Caller, Encoding, RpcError};
+use antiphon::{Handle as Entry, Payload, SendError, VersionPolicy};
+use serde::de::DeserializeOwned;
+
+use crate::batch::BatchBuilder;
+use crate::call::Call;
+use crate::call_error::CallError;
+use crate::client::ReconnectingClient;
+#[cfg(feature = "http")]
+use crate::http::HttpClient;
+use crate::peer::Peer;
+use crate::text::Text;
+#[cfg(feature = "http")]
+use crate::wait::Wait;
+
+/// Calls as [`Peer::call`]; tells as [`Peer::try_notify`], which never waits.
+impl Caller for Peer {
+    type Call<'c, R, E>
+        = Call<'c, R, Self, E>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c;
+    type Notified<'c> = Result<(), SendError>;
+
+    fn encoding(&self) -> Option<Encoding> {
+        let version = self.session().options().config.dialect.version;
+        (version == VersionPolicy::V1Only).then_some(Encoding::ByPosition)
+    }
+
+    fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Call<'c, R, Self, E>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c,
+    {
+        Call::new(self, method, Text::of(params), CallError::decoded)
+    }
+
+    fn tell(&self, method: Cow<'_, str>, params: impl Payload) -> Result<(), SendError> {
+        self.try_notify(&method, params)
+    }
+}
+
+/// Calls as [`ReconnectingClient::call`]; tells as [`Peer::try_notify`], over a connection that is
+/// open.
+impl Caller for ReconnectingClient {
+    type Call<'c, R, E>
+        = Call<'c, R, Self, E>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c;
+    type Notified<'c> = Result<(), SendError>;
+
+    fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Call<'c, R, Self, E>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c,
+    {
+        Call::new(self, method, Text::of(params), CallError::decoded)
+    }
+
+    fn tell(&self, method: Cow<'_, str>, params: impl Payload) -> Result<(), SendError> {
+        let peer = self.peer().ok_or(SendError::Closed)?;
+        peer.try_notify(&method, params)
+    }
+}
+
+/// Calls as [`HttpClient::call`], and tells as [`HttpClient::notify`].
+#[cfg(feature = "http")]
+impl Caller for HttpClient {
+    type Call<'c, R, E>
+        = Call<'c, R, Self, E>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c;
+    type Notified<'c> = Wait<'c, Result<(), CallError>>;
+
+    fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Call<'c, R, Self, E>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c,
+    {
+        Call::new(self, method, Text::of(params), CallError::decoded)
+    }
+
+    fn tell<'c>(
+        &'c self,
+        method: Cow<'c, str>,
+        params: impl Payload,
+    ) -> Wait<'c, Result<(), CallError>> {
+        self.notify_owned(method, Text::of(params))
+    }
+}
+
+/// Adds an entry to the batch.
+impl Caller for BatchBuilder {
+    type Call<'c, R, E>
+        = Result<Entry<R>, SendError>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c;
+    type Notified<'c> = Result<(), SendError>;
+
+    fn start<'c, R, E>(
+        &'c self,
+        method: Cow<'c, str>,
+        params: impl Payload,
+    ) -> Result<Entry<R>, SendError>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c,
+    {
+        self.call(&method, params)
+    }
+
+    fn tell(&self, method: Cow<'_, str>, params: impl Payload) -> Result<(), SendError> {
+        self.notify(&method, params)
+    }
+}
