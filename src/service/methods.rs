@@ -4,13 +4,18 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::future::Future;
 
+use serde::Serialize;
+
 use super::caller::{Encoding, Named, Values};
 use super::describe::ServiceInfo;
 use super::errors::Failure;
 use super::handler::IntoResult;
 use crate::encode::Encoded;
 use crate::error_object::OwnedError;
-use crate::json::Json;
+use crate::json::{DecodeError, DecodeErrorKind, Json};
+
+/// Where the result of a method is written, as JSON text.
+pub type ResultText = Vec<u8>;
 
 /// Serves a set of methods, each at once. `#[service]` implements it for a trait of plain functions.
 pub trait Methods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
@@ -27,7 +32,7 @@ pub trait Methods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
         params: Option<Json<'_>>,
         request: &R,
         state: &S,
-        result: &mut Vec<u8>,
+        result: &mut ResultText,
     ) -> Result<(), Failure>;
 }
 
@@ -46,7 +51,7 @@ pub trait AsyncMethods<R: ?Sized, S: ?Sized>: Send + Sync + 'static {
         params: Option<Json<'c>>,
         request: &'c R,
         state: &'c S,
-        result: &'c mut Vec<u8>,
+        result: &'c mut ResultText,
     ) -> impl Future<Output = Result<(), Failure>> + Send + 'c;
 }
 
@@ -84,10 +89,25 @@ impl<X> Implementation<X> {
 ///
 /// # Errors
 /// The error that it returned, or that the result has no JSON form.
-pub fn write_result(output: impl IntoResult, result: &mut Vec<u8>) -> Result<(), Failure> {
+pub fn write_result(output: impl IntoResult, result: &mut ResultText) -> Result<(), Failure> {
     let value = output.into_result().map_err(Into::into)?;
     Encoded::write(&value, result).map_err(Failure::Encode)?;
     Ok(())
+}
+
+/// Makes an error with this data. Data without a JSON form is left out.
+pub fn error_with_data<T: Serialize>(
+    code: i64,
+    message: impl Into<String>,
+    data: &T,
+) -> OwnedError {
+    let error = OwnedError::new(code, message);
+    error.clone().with_data(data).unwrap_or(error)
+}
+
+/// Says that an error is not the one that is looked for.
+pub fn not_this_error() -> DecodeError {
+    DecodeError::about(DecodeErrorKind::Mismatch, "")
 }
 
 /// Makes an error whose data has these members. Data without a JSON form is left out.
@@ -102,6 +122,5 @@ pub fn error_with(
         values,
         encoding: Encoding::ByName,
     };
-    let error = OwnedError::new(code, message);
-    error.clone().with_data(&data).unwrap_or(error)
+    error_with_data(code, message, &data)
 }

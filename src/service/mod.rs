@@ -27,7 +27,9 @@ pub use extensions::Discovery;
 pub use handler::{
     Argument, Call, FromCall, Handler, IntoResult, NotificationOk, State, described, marker,
 };
-pub use methods::{AsyncMethods, Implementation, Methods, error_with, write_result};
+pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};
+#[doc(hidden)]
+pub use methods::{error_with, error_with_data, not_this_error};
 pub use params::Params;
 pub use registry::{Naming, RegisterError, Registry};
 pub use router::Router;

@@ -1,6 +1,6 @@
 //! Serves a connection by itself: no runtime, no thread.
 
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -8,8 +8,8 @@ use super::describe::MethodInfo;
 use super::errors::Failure;
 use super::extensions::Discovery;
 use super::handler::{Handler, IntoResult};
-use super::methods::write_result;
-use super::registry::{RegisterError, Registry};
+use super::methods::{Implementation, Methods, ResultText, write_result};
+use super::registry::{Naming, RegisterError, Registry};
 use crate::connection::Connection;
 use crate::encode::Encoded;
 use crate::error_object::ErrorObject;
@@ -48,14 +48,13 @@ pub struct Router<S = ()> {
 
 /// What serves a method: writes the result, or says why there is none.
 struct Served<S> {
-    names: Box<[&'static str]>,
-    #[expect(clippy::type_complexity, reason = "the one place that names it")]
-    run: Box<
-        dyn Fn(Option<Json<'_>>, &[&'static str], &S, &mut Vec<u8>) -> Result<(), Failure>
-            + Send
-            + Sync,
-    >,
+    run: Arc<Run<S>>,
+    /// The place of the method in its service.
+    place: usize,
 }
+
+type Run<S> =
+    dyn Fn(usize, Option<Json<'_>>, &S, &mut ResultText) -> Result<(), Failure> + Send + Sync;
 
 impl Router {
     /// Makes a router without methods and without state.
@@ -136,13 +135,49 @@ impl<S: 'static> Router<S> {
     {
         let info = super::handler::described::<(), S, M, H>(info, &names)?;
         let served = Served {
-            names: Box::new(names),
-            run: Box::new(move |params, names, state, out| {
-                let output = handler.call(params, names, &(), state)?;
-                write_result(output, out)
+            run: Arc::new(move |_, params, state: &S, result: &mut ResultText| {
+                let output = handler.call(params, &names, &(), state)?;
+                write_result(output, result)
             }),
+            place: 0,
         };
         self.registry.insert(info, served)?;
+        Ok(self)
+    }
+
+    /// Serves all methods of a service: what `into_service` gives of a trait with `#[service]`, whose
+    /// methods are plain functions.
+    ///
+    /// # Panics
+    /// A name is taken; the message says which: give the service a
+    /// [`prefix`](Implementation::prefix) then.
+    #[track_caller]
+    pub fn service<X: Methods<(), S>>(self, service: Implementation<X>) -> Self {
+        match self.try_service(service) {
+            Ok(router) => router,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Serves all methods of a service.
+    ///
+    /// # Errors
+    /// A name is taken, blank or reserved.
+    pub fn try_service<X: Methods<(), S>>(
+        mut self,
+        service: Implementation<X>,
+    ) -> Result<Self, RegisterError> {
+        let (methods, prefix) = service.into_parts();
+        let named = methods.info().named(prefix, &Naming::Simple)?;
+        let run: Arc<Run<S>> =
+            Arc::new(move |place, params, state: &S, result: &mut ResultText| {
+                methods.call(place, params, &(), state, result)
+            });
+        let served = named.into_iter().enumerate().map(|(place, info)| {
+            let run = Arc::clone(&run);
+            (info, Served { run, place })
+        });
+        self.registry.insert_all(served.collect())?;
         Ok(self)
     }
 
@@ -190,11 +225,11 @@ impl<S: 'static> Router<S> {
         &self,
         method: &str,
         params: Option<Json<'_>>,
-        result: &mut Vec<u8>,
+        result: &mut ResultText,
     ) -> Result<(), Failure> {
         if let Some(served) = self.registry.get(method) {
             let start = result.len();
-            let done = (served.run)(params, &served.names, &self.state, result);
+            let done = (served.run)(served.place, params, &self.state, result);
             if done.is_ok()
                 && self
                     .registry

@@ -40,6 +40,8 @@
 #![forbid(unsafe_code)]
 
 pub use antiphon::*;
+#[cfg(feature = "macros")]
+pub use antiphon_macros::{RpcErrorAsyncStd as RpcError, service_async_std as service};
 #[cfg(unix)]
 pub use antiphon_net::UnixServer;
 #[cfg(feature = "http")]

@@ -58,6 +58,8 @@ mod transport;
 pub mod websocket;
 
 pub use antiphon::*;
+#[cfg(feature = "macros")]
+pub use antiphon_macros::{RpcErrorBlocking as RpcError, service_blocking as service};
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Inbox, InboxEvent,

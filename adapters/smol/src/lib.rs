@@ -39,6 +39,8 @@
 #![forbid(unsafe_code)]
 
 pub use antiphon::*;
+#[cfg(feature = "macros")]
+pub use antiphon_macros::{RpcErrorSmol as RpcError, service_smol as service};
 #[cfg(unix)]
 pub use antiphon_net::UnixServer;
 #[cfg(feature = "http")]

@@ -40,6 +40,8 @@
 #![forbid(unsafe_code)]
 
 pub use antiphon::*;
+#[cfg(feature = "macros")]
+pub use antiphon_macros::{RpcErrorTokio as RpcError, service_tokio as service};
 pub use antiphon_net::Tokio;
 #[cfg(unix)]
 pub use antiphon_net::UnixServer;

@@ -14,6 +14,7 @@ use antiphon::{ErrorObject, OwnedError, OwnedId, OwnedNotification, codes};
 
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
+use crate::context::Context;
 use crate::peer::Peer;
 use crate::request::Request;
 use crate::service::Service;
@@ -262,22 +263,12 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         let about = methods.describe();
         let serve: Arc<dyn Serve<S>> = Arc::new(Whole::<X, M, K>(methods, PhantomData));
         let mut table = self.write();
-        let naming = match (prefix, about.prefix) {
-            (Some(prefix), _) => Naming::Prefixed(prefix),
-            (None, "") => table.naming.clone(),
-            (None, prefix) => Naming::Prefixed(prefix.into()),
-        };
-        let mut routes = Vec::new();
-        for (place, info) in about.methods.iter().enumerate() {
-            let name = naming.name(about.name, info.name())?;
-            let info = info.clone().with_name(name);
-            let route = Route {
-                place,
-                ..Route::of(&info, Arc::clone(&serve))
-            };
-            routes.push((info, route));
-        }
-        table.methods.insert_all(routes)
+        let named = about.named(prefix, &table.naming)?.into_iter().enumerate();
+        let routes = named.map(|(place, info)| {
+            let route = Route::of(&info, Arc::clone(&serve));
+            (info, Route { place, ..route })
+        });
+        table.methods.insert_all(routes.collect())
     }
 
     /// Sets what stands before the names of services that are registered from here on and have no
@@ -344,6 +335,11 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         table.methods.take_reserved(true);
         drop(table);
         self
+    }
+
+    /// Serves every connection of a server: what [`start`](crate::Server::start) takes.
+    pub fn into_make_service(self) -> impl Fn(&Context) -> Self + Clone + Send + Sync + 'static {
+        move |_| self.clone()
     }
 
     /// The OpenRPC document of all methods.

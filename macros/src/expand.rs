@@ -1,0 +1,285 @@
+//! The server, the client and the description that are made of a trait.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{ReturnType, TraitItem, Type, parse_quote};
+
+use crate::declared::{Argument, Method, Service};
+use crate::options::ServiceOptions;
+
+pub(crate) fn service(options: &ServiceOptions, service: &Service) -> TokenStream {
+    let declared = declaration(options, service);
+    let server = options.has_server.then(|| server(options, service));
+    let client = options.has_client.then(|| client(options, service));
+    quote! { #declared #server #client }
+}
+
+/// The trait, with futures that can be sent between threads.
+fn declaration(options: &ServiceOptions, service: &Service) -> TokenStream {
+    let (mut item, root) = (service.item.clone(), &options.root);
+    for member in &mut item.items {
+        let TraitItem::Fn(member) = member else {
+            continue;
+        };
+        if member.sig.asyncness.take().is_some() {
+            let output: Type = match &member.sig.output {
+                ReturnType::Default => parse_quote!(()),
+                ReturnType::Type(_, ty) => (**ty).clone(),
+            };
+            member.sig.output = parse_quote! {
+                -> impl ::core::future::Future<Output = #output> + ::core::marker::Send
+            };
+            if let Some(block) = &member.default {
+                member.default = Some(parse_quote!({ async move #block }));
+            }
+        }
+    }
+    item.supertraits.push(parse_quote!(::core::marker::Send));
+    item.supertraits.push(parse_quote!(::core::marker::Sync));
+    item.supertraits.push(parse_quote!('static));
+    if options.has_server {
+        let methods = format_ident!("{}Methods", item.ident);
+        item.items.push(parse_quote! {
+            /// Makes a service of this, to be registered with a router.
+            fn into_service(self) -> #root::service::Implementation<#methods<Self>>
+            where
+                Self: ::core::marker::Sized,
+            {
+                #root::service::Implementation::new(#methods(self))
+            }
+        });
+    }
+    quote!(#item)
+}
+
+fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
+    let (root, item) = (&options.root, &service.item);
+    let (name, visibility) = (&item.ident, &item.vis);
+    let methods = format_ident!("{name}Methods");
+    let about = format!("Serves the methods of [`{name}`]: what its `into_service` makes.");
+    let description = description(options, service);
+    let is_async = service.methods.iter().any(|method| method.is_async);
+    let arms = service
+        .methods
+        .iter()
+        .enumerate()
+        .map(|(place, method)| arm(root, name, place, method));
+    let contexts = service.methods.iter().flat_map(|method| &method.arguments);
+    let contexts = contexts
+        .filter(|argument| argument.name.is_none())
+        .map(|argument| &argument.ty);
+    let bounds = quote! {
+        where
+            T: #name,
+            R: ?::core::marker::Sized + ::core::marker::Sync,
+            S: ?::core::marker::Sized + ::core::marker::Sync,
+            #(#contexts: #root::service::FromCall<R, S>,)*
+    };
+    let body = quote! {
+        match method {
+            #(#arms)*
+            _ => ::core::result::Result::Err(#root::service::Failure::Error(
+                #root::OwnedError::from(#root::ErrorObject::method_not_found()),
+            )),
+        }
+    };
+    let info = quote! {
+        fn info(&self) -> &'static #root::service::ServiceInfo {
+            #description
+        }
+    };
+    let serves = match is_async {
+        true => quote! {
+            impl<T, R, S> #root::service::AsyncMethods<R, S> for #methods<T> #bounds {
+                #info
+
+                async fn call<'c>(
+                    &'c self,
+                    method: usize,
+                    params: ::core::option::Option<#root::Json<'c>>,
+                    request: &'c R,
+                    state: &'c S,
+                    result: &'c mut #root::service::ResultText,
+                ) -> ::core::result::Result<(), #root::service::Failure> {
+                    #body
+                }
+            }
+        },
+        false => quote! {
+            impl<T, R, S> #root::service::Methods<R, S> for #methods<T> #bounds {
+                #info
+
+                fn call(
+                    &self,
+                    method: usize,
+                    params: ::core::option::Option<#root::Json<'_>>,
+                    request: &R,
+                    state: &S,
+                    result: &mut #root::service::ResultText,
+                ) -> ::core::result::Result<(), #root::service::Failure> {
+                    #body
+                }
+            }
+        },
+    };
+    quote! {
+        #[doc = #about]
+        #[derive(Clone, Debug)]
+        #visibility struct #methods<T>(T);
+
+        #[automatically_derived]
+        #[allow(unused_variables, clippy::all, clippy::pedantic)]
+        const _: () = {
+            #serves
+        };
+    }
+}
+
+/// The table of methods.
+fn description(options: &ServiceOptions, service: &Service) -> TokenStream {
+    let (root, prefix, doc) = (&options.root, &options.prefix, &service.doc);
+    let name = service.item.ident.to_string();
+    let infos = service.methods.iter().map(|method| {
+        let Method { name, doc, .. } = method;
+        let params = method.params().map(|Argument { name, ty, .. }| {
+            quote!(#root::service::ParamInfo::of::<#ty>(#name).with_schema(#root::schema_of!(#ty)))
+        });
+        let kind = match method.is_notification {
+            true => quote!(notification),
+            false => quote!(request),
+        };
+        let value = value(root, method);
+        quote! {
+            #root::service::MethodInfo::#kind(#name, &[#(#params),*])
+                .with_doc(#doc)
+                .with_result(#root::schema_of!(#value))
+        }
+    });
+    quote! {
+        static METHODS: &[#root::service::MethodInfo] = &[#(#infos),*];
+        static INFO: #root::service::ServiceInfo = #root::service::ServiceInfo {
+            name: #name,
+            doc: #doc,
+            prefix: #prefix,
+            methods: METHODS,
+        };
+        &INFO
+    }
+}
+
+/// Reads the arguments of a method, calls it and writes its result.
+fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) -> TokenStream {
+    let ident = &method.ident;
+    let names = method.params().map(|argument| &argument.name);
+    let mut next = 0_usize;
+    let taken = method
+        .arguments
+        .iter()
+        .map(|Argument { ty, name, .. }| match name {
+            Some(_) => {
+                next += 1;
+                let place = next - 1;
+                quote!(arguments.get::<#ty>(#place)?)
+            }
+            None => quote!(<#ty as #root::service::FromCall<R, S>>::from_call(request, state)?),
+        });
+    let arguments: Vec<_> = (0..method.arguments.len())
+        .map(|place| format_ident!("argument_{place}"))
+        .collect();
+    let wait = method.is_async.then(|| quote!(.await));
+    quote! {
+        #place => {
+            let (#(#arguments,)*) = {
+                let arguments = #root::service::Arguments::of(params, &[#(#names),*])?;
+                (#(#taken,)*)
+            };
+            let output = <T as #service>::#ident(&self.0, #(#arguments),*)#wait;
+            #root::service::write_result(output, result)
+        }
+    }
+}
+
+/// The type of a method's result.
+fn value(root: &syn::Path, method: &Method) -> TokenStream {
+    let output = &method.output;
+    match &method.parts {
+        Some((value, _)) => quote!(#value),
+        None => quote!(<#output as #root::service::IntoResult>::Value),
+    }
+}
+
+fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
+    let (root, item, prefix) = (&options.root, &service.item, &options.prefix);
+    let (name, visibility) = (&item.ident, &item.vis);
+    let client = format_ident!("{name}Client");
+    let about = format!("Calls the methods of [`{name}`] with a peer, a client or a batch.");
+    let methods = service.methods.iter().map(|method| {
+        let Method {
+            ident,
+            attributes,
+            name,
+            ..
+        } = method;
+        let params: Vec<&Argument> = method.params().collect();
+        let (idents, types) = (
+            params.iter().map(|p| &p.ident),
+            params.iter().map(|p| &p.ty),
+        );
+        let values = params.iter().map(|p| &p.ident);
+        let names = params.iter().map(|p| &p.name);
+        let (output, value) = (&method.output, value(root, method));
+        let error = match &method.parts {
+            Some((_, error)) => quote!(#error),
+            None => quote!(<#output as #root::service::IntoResult>::Error),
+        };
+        let (returned, how) = match method.is_notification {
+            true => (quote!(C::Notified<'_>), quote!(notify)),
+            false => (quote!(C::Call<'_, #value, #error>), quote!(call)),
+        };
+        let about = match method.doc.is_empty() {
+            true => {
+                let about = format!("Calls `{name}`.");
+                Some(quote!(#[doc = #about]))
+            }
+            false => None,
+        };
+        let must_use =
+            (!method.is_notification).then(|| quote!(#[must_use = "it is awaited or waited for"]));
+        quote! {
+            #(#attributes)*
+            #about
+            #must_use
+            #[allow(clippy::too_many_arguments)]
+            #visibility fn #ident(&self, #(#idents: #types),*) -> #returned {
+                self.0.#how(#name, &[#(#names),*], &(#(&#values,)*))
+            }
+        }
+    });
+    quote! {
+        #[doc = #about]
+        #[derive(Clone, Debug)]
+        #visibility struct #client<C>(#root::service::Stub<C>);
+
+        #[allow(dead_code)]
+        impl<C: #root::service::Caller> #client<C> {
+            /// Calls with `caller`, and sends params by name.
+            #visibility fn new(caller: C) -> Self {
+                Self(#root::service::Stub::new(caller, #prefix))
+            }
+
+            /// Sends params by position.
+            #[must_use]
+            #visibility fn by_position(self) -> Self {
+                Self(self.0.with_encoding(#root::service::Encoding::ByPosition))
+            }
+
+            /// Sets what stands before the names of the methods; nothing if it is empty.
+            #[must_use]
+            #visibility fn with_prefix(self, prefix: &str) -> Self {
+                Self(self.0.with_prefix(prefix))
+            }
+
+            #(#methods)*
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Names on the wire.
+
+use proc_macro2::Span;
+use syn::{Error, LitStr, Result};
+
+/// How names of the declaration become names on the wire.
+#[derive(Clone, Copy)]
+pub(crate) enum Rename {
+    Camel,
+    Snake,
+    Pascal,
+    Kebab,
+}
+
+impl Rename {
+    pub(crate) fn parse(rule: &LitStr) -> Result<Self> {
+        Ok(match rule.value().as_str() {
+            "camelCase" => Self::Camel,
+            "snake_case" => Self::Snake,
+            "PascalCase" => Self::Pascal,
+            "kebab-case" => Self::Kebab,
+            _ => {
+                let rules = "use camelCase, snake_case, PascalCase or kebab-case";
+                return Err(Error::new(rule.span(), rules));
+            }
+        })
+    }
+
+    pub(crate) fn apply(self, name: &str) -> String {
+        let words = name.split('_').filter(|word| !word.is_empty());
+        let words: Vec<String> = words.map(str::to_lowercase).collect();
+        match self {
+            Self::Snake => words.join("_"),
+            Self::Kebab => words.join("-"),
+            Self::Pascal => words.iter().map(|word| capital(word)).collect(),
+            Self::Camel => {
+                let mut words = words.iter();
+                let first = words.next().cloned().unwrap_or_default();
+                first + &words.map(|word| capital(word)).collect::<String>()
+            }
+        }
+    }
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    let first = letters
+        .next()
+        .map(|letter| letter.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
+/// `OutOfRange` as a sentence: "Out of range".
+pub(crate) fn sentence(variant: &str) -> String {
+    let mut sentence = String::new();
+    for letter in variant.chars() {
+        if letter.is_uppercase() && !sentence.is_empty() {
+            sentence.push(' ');
+            sentence.extend(letter.to_lowercase());
+        } else {
+            sentence.push(letter);
+        }
+    }
+    sentence
+}
+
+/// Refuses names that no method or parameter may have, and those that others have already.
+pub(crate) struct Names {
+    what: &'static str,
+    seen: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn of(what: &'static str) -> Self {
+        let seen = Vec::new();
+        Self { what, seen }
+    }
+
+    pub(crate) fn take(&mut self, name: &str, span: Span) -> Result<()> {
+        let what = self.what;
+        if name.trim().is_empty() {
+            return Err(Error::new(
+                span,
+                format!("a {what} needs a name that is not blank"),
+            ));
+        }
+        if what == "method" && name.starts_with("rpc.") {
+            let reserved =
+                "names that begin with `rpc.` are reserved; serve it with `Router::extension`";
+            return Err(Error::new(span, reserved));
+        }
+        if self.seen.iter().any(|seen| seen == name) {
+            let taken = format!(
+                "another {what} has the name `{name}` on the wire; set one with `#[rpc(name = \"…\")]`"
+            );
+            return Err(Error::new(span, taken));
+        }
+        self.seen.push(name.into());
+        Ok(())
+    }
+}
