@@ -63,6 +63,18 @@ impl<S: Send + Sync + 'static> Service for Routes<S, OnThreads> {
     fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
         block_on(self.handle(peer, notification));
     }
+
+    fn opened(&mut self, peer: &Peer) {
+        Routes::opened(self, peer);
+    }
+
+    fn report(&mut self, peer: &Peer, report: Report) {
+        Routes::report(self, peer, report);
+    }
+
+    fn closed(&mut self, peer: &Peer, why: Closed) {
+        Routes::closed(self, peer, why);
+    }
 }
 
 impl Service for ToInbox {

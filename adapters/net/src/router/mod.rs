@@ -10,7 +10,8 @@ use antiphon::service::{
     Discovery, Failure, FromCall, Handler, Implementation, MethodInfo, Naming, RegisterError,
     Registry, described,
 };
-use antiphon::{ErrorObject, OwnedError, OwnedId, OwnedNotification, codes};
+use antiphon::session::Report;
+use antiphon::{Closed, ErrorObject, OwnedError, OwnedId, OwnedNotification, codes};
 
 use crate::answer::Answer;
 use crate::cancellation::Cancellation;
@@ -72,6 +73,9 @@ struct Table<S> {
     /// `None` if names that begin with `rpc.` are like any other.
     discovery: Option<Discovery>,
     is_visible: Option<IsVisible>,
+    on_report: Option<Arc<dyn Fn(&Peer, Report) + Send + Sync>>,
+    on_opened: Option<Arc<dyn Fn(&Peer) + Send + Sync>>,
+    on_closed: Option<Arc<dyn Fn(&Peer, Closed) + Send + Sync>>,
 }
 
 /// Whether a caller may know of a method.
@@ -125,6 +129,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             naming: Naming::Simple,
             discovery: Some(Discovery::default()),
             is_visible: None,
+            on_report: None,
+            on_opened: None,
+            on_closed: None,
         };
         Self {
             shared: Arc::new(Shared {
@@ -337,6 +344,52 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
+    /// Tells `told` what went wrong that a peer was not, or not fully, told: for logs and counts. Ignored
+    /// unless this is called.
+    #[must_use]
+    pub fn on_report(self, told: impl Fn(&Peer, Report) + Send + Sync + 'static) -> Self {
+        self.write().on_report = Some(Arc::new(told));
+        self
+    }
+
+    /// Tells `told` of every connection, before anything that its peer says is served.
+    #[must_use]
+    pub fn on_opened(self, told: impl Fn(&Peer) + Send + Sync + 'static) -> Self {
+        self.write().on_opened = Some(Arc::new(told));
+        self
+    }
+
+    /// Tells `told` of the end of every connection.
+    #[must_use]
+    pub fn on_closed(self, told: impl Fn(&Peer, Closed) + Send + Sync + 'static) -> Self {
+        self.write().on_closed = Some(Arc::new(told));
+        self
+    }
+
+    /// Tells of something that went wrong, as a service is told.
+    pub fn report(&self, peer: &Peer, report: Report) {
+        let told = self.read().on_report.clone();
+        if let Some(told) = told {
+            told(peer, report);
+        }
+    }
+
+    /// Tells of a connection, as a service is told.
+    pub fn opened(&self, peer: &Peer) {
+        let told = self.read().on_opened.clone();
+        if let Some(told) = told {
+            told(peer);
+        }
+    }
+
+    /// Tells of the end of a connection, as a service is told.
+    pub fn closed(&self, peer: &Peer, why: Closed) {
+        let told = self.read().on_closed.clone();
+        if let Some(told) = told {
+            told(peer, why);
+        }
+    }
+
     /// Serves every connection of a server: what [`start`](crate::Server::start) takes.
     pub fn into_make_service(self) -> impl Fn(&Context) -> Self + Clone + Send + Sync + 'static {
         move |_| self.clone()
@@ -462,6 +515,18 @@ impl<S: Send + Sync + 'static> Service for Routes<S, Tasks> {
 
     async fn notification(&self, peer: &Peer, notification: OwnedNotification) {
         self.handle(peer, notification).await;
+    }
+
+    async fn opened(&self, peer: &Peer) {
+        Self::opened(self, peer);
+    }
+
+    fn report(&self, peer: &Peer, report: Report) {
+        Self::report(self, peer, report);
+    }
+
+    fn closed(&self, peer: &Peer, why: Closed) {
+        Self::closed(self, peer, why);
     }
 }
 
