@@ -49,7 +49,9 @@ fn declaration(options: &ServiceOptions, service: &Service) -> TokenStream {
             }
         });
     }
-    quote!(#item)
+    // Where only the client is wanted, nothing implements the trait.
+    let may_be_unused = (!options.has_server).then(|| quote!(#[allow(dead_code)]));
+    quote!(#may_be_unused #item)
 }
 
 fn server(options: &ServiceOptions, service: &Service) -> TokenStream {

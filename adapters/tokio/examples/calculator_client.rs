@@ -13,21 +13,23 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 
-use antiphon::{Config, FetchError, OwnedOutcome};
-use antiphon_tokio::CallError;
 use antiphon_tokio::http::{HttpClient, connect};
+use antiphon_tokio::{
+    CallError, Config, FetchError, NotificationOk, OwnedOutcome, RpcError, service,
+};
 
-/// The stub of the service: its methods, written by hand.
-struct Calculator(HttpClient);
+/// What the server has of its service, and what this program calls.
+#[service(rename_all = "camelCase", server = false)]
+trait Calculator {
+    async fn add(&self, a: f64, b: f64) -> Result<f64, CalcError>;
+    async fn divide(&self, a: f64, b: f64) -> Result<f64, CalcError>;
+    async fn log_calculation(&self, operation: String, result: f64) -> NotificationOk;
+}
 
-impl Calculator {
-    async fn add(&self, a: f64, b: f64) -> Result<f64, CallError> {
-        self.0.call("add", &(a, b)).await
-    }
-
-    async fn divide(&self, a: f64, b: f64) -> Result<f64, CallError> {
-        self.0.call("divide", &(a, b)).await
-    }
+#[derive(Debug, RpcError)]
+enum CalcError {
+    #[rpc(code = -32602, message = "Division by zero")]
+    DivisionByZero,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -35,7 +37,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1);
     let url = url.as_deref().unwrap_or("http://127.0.0.1:8080/rpc");
     // Ids count up from 1, and a call waits 30 s for its answer.
-    let calculator = Calculator(connect(url, Config::new())?);
+    let client: HttpClient = connect(url, Config::new())?;
+    let calculator = CalculatorClient::new(&client);
 
     print(format_args!(
         "10 + 5 = {}",
@@ -43,23 +46,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ));
     match calculator.divide(1.0, 0.0).await {
         Ok(result) => print(format_args!("1 / 0 = {result}")),
-        Err(error) => {
-            let remote = error.remote().ok_or("the server cannot be reached")?;
-            print(format_args!(
-                "1 / 0: {} {}",
-                remote.code(),
-                remote.message()
-            ));
+        Err(CallError::Remote(CalcError::DivisionByZero)) => {
+            print(format_args!("1 / 0: -32602 Division by zero"));
         }
+        Err(error) => return Err(error.into()),
     }
 
-    let ((sum, product, name), mut outcomes) = calculator
-        .0
+    let ((sum, product, name), mut outcomes) = client
         .batch(|batch| {
-            let sum = batch.call::<f64>("add", &(1, 2))?;
+            let calculator = CalculatorClient::new(batch);
+            let sum = calculator.add(1.0, 2.0)?;
             let product = batch.call::<f64>("multiply", &(3, 4))?;
             let name = batch.call::<String>("getServerName", ())?;
-            batch.notify("logCalculation", &("add", 3))?;
+            calculator.log_calculation("add".into(), 3.0)?;
             Ok((sum, product, name))
         })
         .await?;

@@ -14,65 +14,53 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::process::ExitCode;
 
-use antiphon::http::HttpRules;
-use antiphon::{Config, ErrorObject, Json, OwnedNotification, codes};
-use antiphon_tokio::http::HttpConfig;
+use antiphon_tokio::http::{HttpConfig, HttpRules};
 use antiphon_tokio::{
-    Answer, ConnectionConfig, OwnedError, Peer, Report, Request, Service, TcpServer,
+    Config, ConnectionConfig, NotificationOk, Router, RpcError, TcpServer, service,
 };
-use serde::Deserialize;
 
-struct Calculator;
+/// Arithmetic.
+#[service(rename_all = "camelCase")]
+trait Calculator {
+    /// Adds two numbers.
+    async fn add(&self, a: f64, b: f64) -> Result<f64, CalcError>;
+    /// Subtracts the second number from the first.
+    async fn subtract(&self, a: f64, b: f64) -> Result<f64, CalcError>;
+    /// Divides the first number by the second.
+    async fn divide(&self, a: f64, b: f64) -> Result<f64, CalcError>;
+    /// Writes a line to the server's log.
+    async fn log_calculation(&self, operation: String, result: f64) -> NotificationOk;
+}
 
-impl Service for Calculator {
-    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        Ok(calculate(request.method(), request.raw_params())?.into())
+#[derive(Debug, RpcError)]
+enum CalcError {
+    #[rpc(code = -32602, message = "Division by zero")]
+    DivisionByZero,
+}
+
+struct Mine;
+
+impl Calculator for Mine {
+    async fn add(&self, a: f64, b: f64) -> Result<f64, CalcError> {
+        Ok(a + b)
     }
 
-    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
-        let logged = notification.params().map(|params| params.decode());
-        match (notification.method(), logged) {
-            ("logCalculation", Some(Ok(Logged { operation, result }))) => {
-                log(format_args!("calculator: {operation} = {result}"));
-            }
-            (method, _) => log(format_args!("calculator: nobody understands this {method}")),
+    async fn subtract(&self, a: f64, b: f64) -> Result<f64, CalcError> {
+        Ok(a - b)
+    }
+
+    async fn divide(&self, a: f64, b: f64) -> Result<f64, CalcError> {
+        match b {
+            0.0 => Err(CalcError::DivisionByZero),
+            b => Ok(a / b),
         }
     }
 
-    fn report(&self, _: &Peer, report: Report) {
-        log(format_args!("calculator: {report}"));
-    }
-}
-
-/// Two numbers, by position or by name.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Two {
-    a: f64,
-    b: f64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Logged {
-    operation: String,
-    result: f64,
-}
-
-fn calculate(method: &str, params: Option<Json<'_>>) -> Result<f64, ErrorObject<'static>> {
-    let operation = match method {
-        "add" => |a, b| Ok(a + b),
-        "subtract" => |a, b| Ok(a - b),
-        "divide" => |a, b| match b {
-            0.0 => Err(ErrorObject::new(codes::INVALID_PARAMS, "Division by zero")),
-            b => Ok(a / b),
-        },
-        _ => return Err(ErrorObject::method_not_found()),
-    };
-    match params.map(|params| params.decode()) {
-        Some(Ok(Two { a, b })) => operation(a, b),
-        _ => Err(ErrorObject::invalid_params()),
+    async fn log_calculation(&self, operation: String, result: f64) -> NotificationOk {
+        log(format_args!("calculator: {operation} = {result}"));
+        NotificationOk
     }
 }
 
@@ -88,19 +76,36 @@ fn options() -> HttpConfig {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> io::Result<()> {
+async fn main() -> ExitCode {
     let port = match std::env::args().nth(1).map(|port| port.parse::<u16>()) {
         None => 8080,
         Some(Ok(port)) => port,
-        Some(Err(_)) => return Err(io::Error::other("the port must be a number up to 65535")),
+        Some(Err(_)) => {
+            log(format_args!(
+                "calculator: the port must be a number up to 65535"
+            ));
+            return ExitCode::from(2);
+        }
     };
-    let server = TcpServer::bind(("127.0.0.1", port)).await?;
+    let server = match TcpServer::bind(("127.0.0.1", port)).await {
+        Ok(server) => server,
+        Err(error) => {
+            log(format_args!(
+                "calculator: cannot listen on port {port}: {error}; name another port"
+            ));
+            return ExitCode::from(2);
+        }
+    };
     log(format_args!(
         "calculator: listening on http://{}/rpc",
         server.local_addr()
     ));
-    server.start_http(options(), Calculator).wait().await;
-    Ok(())
+    let router = Router::new()
+        .service(Mine.into_service())
+        .describe("Calculator", "1.0.0")
+        .on_report(|_, report| log(format_args!("calculator: {report}")));
+    server.start_http(options(), router).wait().await;
+    ExitCode::SUCCESS
 }
 
 /// Writes a line to standard error. If that is closed, the line is lost and nothing else.

@@ -13,156 +13,103 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use antiphon::http::HttpRules;
-use antiphon::{Config, ErrorObject, Json, OwnedNotification, SendError, V1NullId};
-use antiphon_tokio::http::HttpConfig;
-use antiphon_tokio::{Answer, OwnedError, Peer, Request, Responder, Service, TcpServer};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use antiphon_tokio::http::{HttpConfig, HttpRules};
+use antiphon_tokio::{Config, OwnedError, Router, TcpServer, V1NullId};
+use serde::Serialize;
 
-struct Endpoint;
-
-impl Service for Endpoint {
-    async fn request(&self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        let reply = request.defer();
-        let (method, params) = (request.method(), request.raw_params());
-        if let Err(error) = answer(method, params, reply) {
-            log(format_args!(
-                "dual_version: {method} was not answered: {error}"
-            ));
-        }
-        Ok(Answer::deferred())
-    }
-
-    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
-        if let ("notify_log", Ok(log)) = (notification.method(), read(notification.params())) {
-            note(log);
-        }
-    }
+/// A number; whole ones are written as such.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Number {
+    Whole(i64),
+    Float(f64),
 }
 
-// Each reads its params by position and by name.
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Echo {
-    message: String,
+fn number(number: f64) -> Result<Number, OwnedError> {
+    Ok(match number.fract() == 0.0 && number.abs() < 1e15 {
+        true => Number::Whole(number as i64),
+        false => Number::Float(number),
+    })
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Add {
-    a: f64,
-    b: f64,
+fn server_time() -> Result<String, OwnedError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    let (seconds, millis) = (now.as_secs(), now.subsec_millis());
+    Ok(format!("{seconds}.{millis:03} s of Unix time"))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Subtract {
-    minuend: f64,
-    subtrahend: f64,
+fn trigger_error(message: Option<String>) -> Result<(), OwnedError> {
+    let unless_given = "Default server error message from trigger_error method";
+    Err(OwnedError::new(
+        -32000,
+        message.as_deref().unwrap_or(unless_given),
+    ))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TriggerError {
-    #[serde(default = "default_error")]
-    message: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NotifyLog {
-    message: String,
-    #[serde(default = "default_source")]
-    source: String,
-}
-
-fn default_error() -> String {
-    "Default server error message from trigger_error method".into()
-}
-
-fn default_source() -> String {
-    "unknown_client_source".into()
-}
-
-fn read<P: DeserializeOwned>(params: Option<Json<'_>>) -> Result<P, ErrorObject<'static>> {
-    let params = match params {
-        Some(params) => params,
-        // Absent params are an empty list.
-        None => Json::parse(b"[]").map_err(|_| ErrorObject::internal_error())?,
-    };
-    params.decode().map_err(|_| ErrorObject::invalid_params())
-}
-
-fn answer(method: &str, params: Option<Json<'_>>, reply: Responder) -> Result<(), SendError> {
-    let outcome = match method {
-        "echo" => match read(params) {
-            Ok(Echo { message }) => return reply.ok(&message),
-            Err(error) => Err(error),
-        },
-        "add" => read(params).map(|Add { a, b }| a + b),
-        "subtract" => read(params).map(|it: Subtract| it.minuend - it.subtrahend),
-        "get_server_time" => {
-            let now = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default();
-            return reply.ok(&format!(
-                "{}.{:03} s of Unix time",
-                now.as_secs(),
-                now.subsec_millis()
-            ));
-        }
-        "trigger_error" => Err(match read(params) {
-            Ok(TriggerError { message }) => ErrorObject::new(-32000, message),
-            Err(error) => error,
-        }),
-        "notify_log" => match read(params) {
-            Ok(log) => {
-                note(log);
-                return reply.ok(());
-            }
-            Err(error) => Err(error),
-        },
-        _ => Err(ErrorObject::method_not_found()),
-    };
-    match outcome {
-        // Whole numbers are written as such.
-        Ok(number) if number.fract() == 0.0 && number.abs() < 1e15 => reply.ok(&(number as i64)),
-        Ok(number) => reply.ok(&number),
-        Err(error) => reply.err(&error),
-    }
-}
-
-fn note(NotifyLog { message, source }: NotifyLog) {
+fn note(message: String, source: Option<String>) {
+    let source = source.as_deref().unwrap_or("unknown_client_source");
     log(format_args!("dual_version: {source:?} says {message:?}"));
 }
 
+fn router() -> Router {
+    Router::new()
+        .method("echo", ["message"], |message: String| {
+            Ok::<_, OwnedError>(message)
+        })
+        .method("add", ["a", "b"], |a: f64, b: f64| number(a + b))
+        .method("subtract", ["minuend", "subtrahend"], |a: f64, b: f64| {
+            number(a - b)
+        })
+        .method("get_server_time", [], server_time)
+        .method("trigger_error", ["message"], trigger_error)
+        .notification("notify_log", ["message", "source"], note)
+        .describe("Both versions", "1.0.0")
+}
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> io::Result<()> {
+async fn main() -> ExitCode {
     let mut config = Config::mixed();
     let port = match std::env::args().nth(1).map(|port| port.parse::<u16>()) {
         None => 8001,
         Some(Ok(port)) => port,
-        Some(Err(_)) => return Err(io::Error::other("the port must be a number up to 65535")),
+        Some(Err(_)) => return refused(format_args!("the port must be a number up to 65535")),
     };
     match std::env::args().nth(2).as_deref() {
         None => {}
         Some("ack-all-null") => config.dialect.v1_null_id = V1NullId::AckAllNull,
-        Some(other) => return Err(io::Error::other(format!("what is {other}?"))),
+        Some(other) => {
+            return refused(format_args!(
+                "what is {other}? write ack-all-null or nothing"
+            ));
+        }
     }
     let mut rules = HttpRules::new();
     rules.paths.push("/jsonrpc".into());
-    let server = TcpServer::bind(("127.0.0.1", port)).await?;
+    let server = match TcpServer::bind(("127.0.0.1", port)).await {
+        Ok(server) => server,
+        Err(error) => {
+            return refused(format_args!(
+                "cannot listen on port {port}: {error}; name another port"
+            ));
+        }
+    };
     log(format_args!(
         "dual_version: listening on http://{}/jsonrpc",
         server.local_addr()
     ));
     let options = HttpConfig::from(config).with_rules(rules);
-    server.start_http(options, Endpoint).wait().await;
-    Ok(())
+    server.start_http(options, router()).wait().await;
+    ExitCode::SUCCESS
+}
+
+/// Says why nothing is served.
+fn refused(why: fmt::Arguments<'_>) -> ExitCode {
+    log(format_args!("dual_version: {why}"));
+    ExitCode::from(2)
 }
 
 /// Writes a line to standard error. If that is closed, the line is lost and nothing else.

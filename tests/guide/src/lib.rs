@@ -35,6 +35,8 @@ mod guide {
     mod introduction {}
     #[doc = include_str!("../../../docs/guide/src/first-call.md")]
     mod first_call {}
+    #[doc = include_str!("../../../docs/guide/src/services.md")]
+    mod services {}
     #[doc = include_str!("../../../docs/guide/src/serving.md")]
     mod serving {}
     #[doc = include_str!("../../../docs/guide/src/errors.md")]

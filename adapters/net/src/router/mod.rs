@@ -73,10 +73,13 @@ struct Table<S> {
     /// `None` if names that begin with `rpc.` are like any other.
     discovery: Option<Discovery>,
     is_visible: Option<IsVisible>,
-    on_report: Option<Arc<dyn Fn(&Peer, Report) + Send + Sync>>,
-    on_opened: Option<Arc<dyn Fn(&Peer) + Send + Sync>>,
-    on_closed: Option<Arc<dyn Fn(&Peer, Closed) + Send + Sync>>,
+    on_report: Option<Told<Report>>,
+    on_opened: Option<Told<()>>,
+    on_closed: Option<Told<Closed>>,
 }
+
+/// What is told of something that happened on a connection.
+type Told<A> = Arc<dyn Fn(&Peer, A) + Send + Sync>;
 
 /// Whether a caller may know of a method.
 type IsVisible = Arc<dyn Fn(&Request, &MethodInfo) -> bool + Send + Sync>;
@@ -355,7 +358,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Tells `told` of every connection, before anything that its peer says is served.
     #[must_use]
     pub fn on_opened(self, told: impl Fn(&Peer) + Send + Sync + 'static) -> Self {
-        self.write().on_opened = Some(Arc::new(told));
+        self.write().on_opened = Some(Arc::new(move |peer, ()| told(peer)));
         self
     }
 
@@ -368,25 +371,24 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
 
     /// Tells of something that went wrong, as a service is told.
     pub fn report(&self, peer: &Peer, report: Report) {
-        let told = self.read().on_report.clone();
-        if let Some(told) = told {
-            told(peer, report);
-        }
+        self.tell(|table| table.on_report.clone(), peer, report);
     }
 
     /// Tells of a connection, as a service is told.
     pub fn opened(&self, peer: &Peer) {
-        let told = self.read().on_opened.clone();
-        if let Some(told) = told {
-            told(peer);
-        }
+        self.tell(|table| table.on_opened.clone(), peer, ());
     }
 
     /// Tells of the end of a connection, as a service is told.
     pub fn closed(&self, peer: &Peer, why: Closed) {
-        let told = self.read().on_closed.clone();
+        self.tell(|table| table.on_closed.clone(), peer, why);
+    }
+
+    fn tell<A>(&self, pick: impl FnOnce(&Table<S>) -> Option<Told<A>>, peer: &Peer, what: A) {
+        // It runs without the lock, so that it may register methods.
+        let told = pick(&self.read());
         if let Some(told) = told {
-            told(peer, why);
+            told(peer, what);
         }
     }
 
