@@ -40,6 +40,15 @@ impl ErrorProfile {
         ErrorObject::fixed(code, "Server busy")
     }
 
+    /// The error for more calls than a rate limit lets pass.
+    pub fn rate_limited(self) -> ErrorObject<'static> {
+        let code = match self {
+            Self::WebSocketDraft => codes::websocket_draft::RATE_LIMIT_EXCEEDED,
+            _ => self.busy().code(),
+        };
+        ErrorObject::fixed(code, "Rate limit exceeded")
+    }
+
     /// The error of a server that is shutting down and takes no new requests.
     pub const fn unavailable(self) -> ErrorObject<'static> {
         match self {

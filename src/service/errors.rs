@@ -59,6 +59,15 @@ impl Failure {
         }
     }
 
+    /// What led to it, which the peer is not told.
+    pub fn cause(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Params(error) => Some(error),
+            Self::Error(error) => core::error::Error::source(error),
+            Self::Encode(error) => Some(error),
+        }
+    }
+
     /// What the peer is told.
     pub fn into_error(self) -> OwnedError {
         match self {

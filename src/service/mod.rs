@@ -11,6 +11,9 @@ mod describe;
 mod errors;
 mod extensions;
 mod handler;
+mod intercept;
+mod limit;
+mod logging;
 mod methods;
 mod missing;
 mod openrpc;
@@ -27,6 +30,9 @@ pub use extensions::Discovery;
 pub use handler::{
     Argument, Call, FromCall, Handler, IntoResult, NotificationOk, State, described, marker,
 };
+pub use intercept::{AnyRequest, Attributes, Chain, Cx, Interceptor, Reply, Verdict};
+pub use limit::Bucket;
+pub use logging::{CallLog, LoggedCall, Logging};
 pub use methods::{AsyncMethods, Implementation, Methods, ResultText, write_result};
 #[doc(hidden)]
 pub use methods::{error_with, error_with_data, not_this_error};

@@ -2,12 +2,13 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, OnceLock};
 
-use antiphon::service::Failure;
+use antiphon::service::{AnyRequest, Attributes, Cx, Failure};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
-    ErrorObject, Json, Origin, OwnedError, OwnedId, OwnedNotification, RequestKey, SendError, codes,
+    ErrorObject, ErrorProfile, Instant, Json, Origin, OwnedError, OwnedId, OwnedNotification,
+    RequestKey, SendError, codes,
 };
 use serde::Deserialize;
 
@@ -25,24 +26,37 @@ use crate::session::Session;
 pub struct Request {
     message: OwnedNotification,
     responder: Responder,
+    /// What interceptors have left; nothing where there are none.
+    cx: OnceLock<Arc<Cx>>,
 }
 
 impl Request {
     /// Makes a request from a session's work.
     pub fn new(session: &Arc<Session>, message: OwnedNotification, ticket: Ticket) -> Self {
-        let responder = Responder::new(session, ticket);
-        Self { message, responder }
+        Self::of(message, Responder::new(session, ticket))
     }
 
     /// Makes a request of a notification, for code that serves both alike. Nothing answers it.
     pub(crate) fn of_notification(session: &Arc<Session>, message: OwnedNotification) -> Self {
-        let responder = Responder::none(session);
-        Self { message, responder }
+        Self::of(message, Responder::none(session))
+    }
+
+    fn of(message: OwnedNotification, responder: Responder) -> Self {
+        Self {
+            message,
+            responder,
+            cx: OnceLock::new(),
+        }
     }
 
     /// Whether the peer awaits no answer, because it is a notification.
     pub fn is_notification(&self) -> bool {
         self.key() == RequestKey::NONE
+    }
+
+    /// The time by the connection's clock.
+    pub(crate) fn now(&self) -> Instant {
+        self.responder.session().now()
     }
 
     /// What the handler returns for a failure of a method. What the peer is not told is reported.
@@ -94,9 +108,31 @@ impl Request {
         })
     }
 
-    /// The params as the peer wrote them, an array or an object, if any were given.
+    /// The params as the peer wrote them, or as an interceptor has set them, an array or an object, if any were given.
     pub fn raw_params(&self) -> Option<Json<'_>> {
-        self.message.params()
+        let set = self.cx.get().and_then(|cx| cx.params());
+        set.or_else(|| self.message.params())
+    }
+
+    /// A value that an interceptor has left.
+    pub fn attribute<T: 'static>(&self) -> Option<&T> {
+        self.cx.get()?.attributes().get()
+    }
+
+    /// What interceptors and handlers have left for later requests of the same connection.
+    pub fn connection_attributes(&self) -> MutexGuard<'_, Attributes> {
+        self.responder.session().attributes()
+    }
+
+    /// The errors of the connection's dialect.
+    pub(crate) fn error_profile(&self) -> ErrorProfile {
+        let options = self.responder.session().options();
+        options.config.dialect.error_profile
+    }
+
+    /// Keeps what interceptors have left. Gives it back.
+    pub(crate) fn keep(&self, cx: Cx) -> &Cx {
+        self.cx.get_or_init(|| Arc::new(cx))
     }
 
     /// The id as the peer wrote it. `None` once no answer is awaited.
@@ -205,6 +241,7 @@ impl Request {
         Self {
             message: self.message.clone(),
             responder: self.defer(),
+            cx: self.cx.clone(),
         }
     }
 
@@ -223,5 +260,27 @@ impl Request {
             responder: self.responder,
             answer,
         }
+    }
+}
+
+impl AnyRequest for Request {
+    fn method(&self) -> &str {
+        self.message.method()
+    }
+
+    fn params(&self) -> Option<Json<'_>> {
+        self.message.params()
+    }
+
+    fn id(&self) -> Option<OwnedId> {
+        self.id()
+    }
+
+    fn is_notification(&self) -> bool {
+        self.is_notification()
+    }
+
+    fn connection(&self) -> u32 {
+        self.responder.session().context().connection
     }
 }

@@ -38,6 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use antiphon::service::Attributes;
 use antiphon::session::{Fault, Phase, RequestDetails, SessionConfig, Ticket, Wire};
 use antiphon::{CallId, CloseReason, Closed, Framing, Input, Instant, SendError};
 
@@ -71,6 +72,8 @@ pub struct Session {
     context: Arc<Context>,
     /// What is known since the connection opened, where that takes a handshake.
     learnt: OnceLock<Arc<Context>>,
+    /// What interceptors have left for later requests.
+    attributes: Mutex<Attributes>,
     runtime: SharedRuntime,
 }
 
@@ -102,6 +105,7 @@ impl Session {
             options,
             context: Arc::new(context),
             learnt: OnceLock::new(),
+            attributes: Mutex::default(),
             runtime,
         }
     }
@@ -114,6 +118,12 @@ impl Session {
     /// What the transport knows: more after a handshake, where there is one.
     pub fn context(&self) -> &Arc<Context> {
         self.learnt.get().unwrap_or(&self.context)
+    }
+
+    /// What interceptors and handlers have left for later requests. It has a lock of its own.
+    pub fn attributes(&self) -> MutexGuard<'_, Attributes> {
+        let attributes = self.attributes.lock();
+        attributes.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The runtime that its timers and tasks are made by.

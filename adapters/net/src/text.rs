@@ -36,6 +36,23 @@ impl Text {
         Encoded::write(value, &mut self.0).map_err(SendError::Encode)
     }
 
+    /// Text that is JSON already.
+    pub(crate) fn of_json(text: Vec<u8>) -> Self {
+        Self(text)
+    }
+
+    /// The text of what is nothing.
+    pub(crate) fn null() -> Self {
+        let mut text = Self::new();
+        text.0.extend_from_slice(b"null");
+        text
+    }
+
+    /// The text itself.
+    pub(crate) fn into_json(mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0)
+    }
+
     /// Where values are written by others. What they leave there is one value.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.0

@@ -1,13 +1,16 @@
 //! What a router answers, byte for byte, over TCP.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use antiphon_tokio::service::{MethodInfo, Naming};
+use antiphon_tokio::service::{
+    CallLog, Cx, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply, Verdict,
+};
 use antiphon_tokio::{
-    Answer, Cancellation, Config, Internal, OwnedError, OwnedId, Params, Peer, Router, State,
-    TcpServer, service,
+    Answer, Cancellation, Config, ErrorObject, Extension, Internal, OwnedError, OwnedId, OwnedJson,
+    Params, Peer, RateLimit, Request, Router, State, TcpServer, service,
 };
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -393,5 +396,229 @@ fn names_that_cannot_be_used_are_refused_at_registration() {
     let whole = |_: Params<u8>, _: u8| Ok::<_, OwnedError>(());
     assert!(
         refusal(move || drop(Router::new().method("m", ["x"], whole))).contains("takes all params")
+    );
+}
+
+#[derive(Clone)]
+struct User(String);
+
+thread_local! {
+    static SPAN: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts steps of handlers, and shows them a number while they run.
+struct Spans;
+
+impl Interceptor<Request> for Spans {
+    fn scope(&self, _: &Cx, _: &Request, step: &mut dyn FnMut()) {
+        SPAN.set(7);
+        step();
+        SPAN.set(0);
+    }
+}
+
+/// Turns what was asked into something else.
+struct Rewrites;
+
+impl Interceptor<Request> for Rewrites {
+    fn request(&self, cx: &mut Cx, request: &Request) -> Verdict {
+        match request.method() {
+            "old" => cx.set_method("greet"),
+            "greet" => cx.set_params(OwnedJson::from_value(&["Bob"]).unwrap()),
+            "cached" => return Verdict::Answer(Ok(OwnedJson::from_value(&"kept").unwrap())),
+            "broken" => panic!("as asked"),
+            _ => {}
+        }
+        Verdict::Continue
+    }
+
+    fn response(&self, _: &Cx, request: &Request, reply: &mut Reply) {
+        if request.method() == "hidden error" {
+            assert_eq!(reply.error().map(|error| error.code()), Some(-32601));
+            reply.replace(Err(OwnedError::new(1200, "Nothing here")));
+        }
+    }
+}
+
+fn guarded() -> Router {
+    Router::new()
+        .check(|cx, request| match request.method() {
+            "login" => Ok(()),
+            _ => {
+                let user = request.connection_attributes().get::<User>().cloned();
+                let user = user.ok_or_else(|| OwnedError::new(1000, "Who are you?"))?;
+                cx.attributes_mut().insert(user);
+                Ok(())
+            }
+        })
+        .raw("login", |request| {
+            let [name]: [String; 1] = request.params()?;
+            request.connection_attributes().insert(User(name));
+            Ok(().into())
+        })
+        .method("me", [], |Extension(user): Extension<User>| {
+            Ok::<_, OwnedError>(user.0)
+        })
+        .notification("tell", [], || ())
+}
+
+// INT-01 INT-04 INT-05 INT-06 INT-11 INT-12 SEC-03 SEC-14
+#[tokio::test]
+async fn a_check_covers_every_call_of_a_connection() {
+    const WHO: &str = r#""error":{"code":1000,"message":"Who are you?"}"#;
+    let router = guarded();
+    let mut raw = Raw::to(&router).await;
+    for method in ["me", "rpc.listMethods", "none", "tell"] {
+        assert_eq!(raw.ask(method, "").await, WHO, "{method}");
+    }
+    raw.say(r#"{"jsonrpc":"2.0","method":"tell"}"#).await;
+    raw.say(r#"[{"jsonrpc":"2.0","method":"me","id":1},{"jsonrpc":"2.0","method":"login","params":["Ann"],"id":2}]"#).await;
+    assert_eq!(
+        raw.hear().await,
+        format!(r#"[{{"jsonrpc":"2.0",{WHO},"id":1}},{{"jsonrpc":"2.0","result":null,"id":2}}]"#)
+    );
+    assert_eq!(raw.ask("me", "").await, r#""result":"Ann""#);
+    // Another connection knows nothing of it.
+    let mut other = Raw::to(&router).await;
+    assert_eq!(other.ask("me", "").await, WHO);
+}
+
+// INT-01 INT-11 SRV-18
+#[tokio::test]
+async fn interceptors_change_answer_and_surround_calls() {
+    let router = Router::new()
+        .method("greet", ["name"], |name: String| {
+            Ok::<_, OwnedError>(format!("Hello {name}"))
+        })
+        .method("span", [], async || {
+            let before = SPAN.get();
+            tokio::task::yield_now().await;
+            Ok::<_, OwnedError>((before, SPAN.get()))
+        })
+        .intercept(Spans)
+        .intercept(Rewrites);
+    let mut raw = Raw::to(&router).await;
+    for (method, params, expected) in [
+        ("old", r#"["Ann"]"#, r#""result":"Hello Ann""#),
+        ("greet", r#"["Ann"]"#, r#""result":"Hello Bob""#),
+        ("cached", "", r#""result":"kept""#),
+        ("broken", "", INTERNAL),
+        (
+            "hidden error",
+            "",
+            r#""error":{"code":1200,"message":"Nothing here"}"#,
+        ),
+        ("none", "", NOT_FOUND),
+        ("span", "", r#""result":[7,7]"#),
+    ] {
+        assert_eq!(raw.ask(method, params).await, expected, "{method}");
+    }
+    assert_eq!(SPAN.get(), 0);
+}
+
+// INT-09 SEC-09 INT-06
+#[tokio::test]
+async fn calls_beyond_a_rate_are_refused() {
+    const LIMITED: &str = r#""error":{"code":-32002,"message":"Rate limit exceeded"}"#;
+    const DONE: &str = r#""result":null"#;
+    // So slow that no token comes back while the test runs.
+    let own = || RateLimit::per_connection(1, 2);
+    let router = Router::new().method("n", [], || ()).intercept(own());
+    let (mut one, mut two) = (Raw::to(&router).await, Raw::to(&router).await);
+    for raw in [&mut one, &mut two] {
+        raw.say(r#"{"jsonrpc":"2.0","method":"n"}"#).await;
+        assert_eq!(raw.ask("n", "").await, DONE);
+        assert_eq!(raw.ask("n", "").await, LIMITED);
+        raw.say(r#"{"jsonrpc":"2.0","method":"n"}"#).await;
+        assert_eq!(raw.ask("n", "").await, LIMITED);
+    }
+    let router = Router::new()
+        .method("n", [], || ())
+        .intercept(RateLimit::per_server(1, 3));
+    let (mut one, mut two) = (Raw::to(&router).await, Raw::to(&router).await);
+    for (raw, expected) in [(&mut one, [DONE, DONE]), (&mut two, [DONE, LIMITED])] {
+        for expected in expected {
+            assert_eq!(raw.ask("n", "").await, expected);
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Lines(Log);
+
+impl CallLog for Lines {
+    fn request(&self, call: &LoggedCall<'_>, params: Option<&str>) {
+        let id = call.id.as_ref().map(ToString::to_string);
+        self.0
+            .lock()
+            .unwrap()
+            .push(format!("> {} {id:?} {params:?}", call.method));
+    }
+
+    fn response(&self, call: &LoggedCall<'_>, _: Duration, result: Option<&str>) {
+        self.0
+            .lock()
+            .unwrap()
+            .push(format!("< {} {result:?}", call.method));
+    }
+
+    fn error(
+        &self,
+        call: &LoggedCall<'_>,
+        _: Duration,
+        error: &ErrorObject<'_>,
+        cause: Option<&dyn Error>,
+    ) {
+        let cause = cause.map(ToString::to_string);
+        self.0
+            .lock()
+            .unwrap()
+            .push(format!("! {} {error} {cause:?}", call.method));
+    }
+}
+
+// INT-07 OBS-01 OBS-05 OBS-09 SEC-15
+#[tokio::test]
+async fn a_log_has_payloads_only_if_they_are_wanted_and_as_they_are_redacted() {
+    let login = |name: String, _password: String| match name.as_str() {
+        "nobody" => std::fs::read("/no such file").internal().map(|_| name),
+        _ => Ok(name),
+    };
+    let plain = Lines::default();
+    let router = Router::new()
+        .method("login", ["name", "password"], login)
+        .intercept(Logging::new(plain.clone()));
+    let mut raw = Raw::to(&router).await;
+    raw.ask("login", r#"["Ann","s3cret"]"#).await;
+    raw.ask("login", r#"["nobody","s3cret"]"#).await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"none"}"#).await;
+    raw.ask("login", "").await;
+    assert_eq!(
+        *plain.0.lock().unwrap(),
+        [
+            "> login Some(\"1\") None",
+            "< login None",
+            "> login Some(\"1\") None",
+            "! login Internal error (-32603) Some(\"No such file or directory (os error 2)\")",
+            "> none None None",
+            "! none Method not found (-32601) None",
+            "> login Some(\"1\") None",
+            "! login Invalid params (-32602) Some(\"a parameter is missing\")",
+        ]
+    );
+    let redacted = Lines::default();
+    let logging = Logging::new(redacted.clone())
+        .with_payloads(|_, payload| Some(payload.replace("s3cret", "…")));
+    let router = Router::new()
+        .method("login", ["name", "password"], login)
+        .intercept(logging);
+    let mut raw = Raw::to(&router).await;
+    raw.ask("login", r#"["Ann","s3cret"]"#).await;
+    assert_eq!(
+        *redacted.0.lock().unwrap(),
+        [
+            r#"> login Some("1") Some("[\"Ann\",\"…\"]")"#,
+            r#"< login Some("\"Ann\"")"#,
+        ]
     );
 }

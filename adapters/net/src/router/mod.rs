@@ -1,5 +1,8 @@
 //! Serves methods by name: functions, and services of whole traits.
 
+mod extract;
+mod limit;
+mod run;
 mod serving;
 
 use std::fmt;
@@ -7,21 +10,21 @@ use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use antiphon::service::{
-    Discovery, Failure, FromCall, Handler, Implementation, MethodInfo, Naming, RegisterError,
-    Registry, described,
+    Chain, Cx, Discovery, Handler, Implementation, Interceptor, MethodInfo, Naming, RegisterError,
+    Registry, Verdict, described,
 };
 use antiphon::session::Report;
-use antiphon::{Closed, ErrorObject, OwnedError, OwnedId, OwnedNotification, codes};
+use antiphon::{Closed, OwnedError, OwnedNotification};
 
 use crate::answer::Answer;
-use crate::cancellation::Cancellation;
 use crate::context::Context;
 use crate::peer::Peer;
 use crate::request::Request;
 use crate::service::Service;
-use crate::text::Text;
+pub use extract::Extension;
+pub use limit::RateLimit;
 pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
-use serving::{Serve, Served, Whole};
+use serving::{Serve, Whole};
 
 /// Serves methods by name, on tasks.
 ///
@@ -73,6 +76,7 @@ struct Table<S> {
     /// `None` if names that begin with `rpc.` are like any other.
     discovery: Option<Discovery>,
     is_visible: Option<IsVisible>,
+    chain: Option<Chain<Request>>,
     on_report: Option<Told<Report>>,
     on_opened: Option<Told<()>>,
     on_closed: Option<Told<Closed>>,
@@ -132,6 +136,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             naming: Naming::Simple,
             discovery: Some(Discovery::default()),
             is_visible: None,
+            chain: None,
             on_report: None,
             on_opened: None,
             on_closed: None,
@@ -347,6 +352,23 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self
     }
 
+    /// Has every call pass an interceptor, behind those that are here already: requests, notifications,
+    /// entries of batches, extensions, and what nobody serves.
+    #[must_use]
+    pub fn intercept(self, interceptor: impl Interceptor<Request>) -> Self {
+        self.write().chain.get_or_insert_default().push(interceptor);
+        self
+    }
+
+    /// Has every call pass a check, which may refuse it: whether the caller may do this.
+    #[must_use]
+    pub fn check(
+        self,
+        check: impl Fn(&mut Cx, &Request) -> Result<(), OwnedError> + Send + Sync + 'static,
+    ) -> Self {
+        self.intercept(Check(check))
+    }
+
     /// Tells `told` what went wrong that a peer was not, or not fully, told: for logs and counts. Ignored
     /// unless this is called.
     #[must_use]
@@ -421,82 +443,27 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         let table = self.shared.table.write();
         table.unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Answers a request, or serves a notification that is shown as one.
-    pub async fn serve(&self, request: &Request) -> Result<Answer, OwnedError> {
-        let is_extension = request.method().starts_with("rpc.");
-        let (route, is_built_in) = self.find(request.method(), is_extension);
-        if let Some(route) = route {
-            let served = match route.serve.serve(route.place, request, &self.shared.state) {
-                Served::Done(done) => done.map(|text| Answer(Some(Ok(text)))),
-                Served::Later(later) => later.await.map(|text| Answer(Some(Ok(text)))),
-                Served::Raw(answer) => return answer,
-            };
-            match served {
-                Ok(_) if route.is_notification => return Ok(().into()),
-                Ok(answer) => return Ok(answer),
-                Err(failure) if is_extension && declines(&failure) => {}
-                Err(failure) => return request.failed(failure),
-            }
-        }
-        match is_built_in {
-            true => self.discover(request),
-            false => Err(request.unknown_method()),
-        }
-    }
-
-    /// What serves a method, and whether it is to be answered here if that declines.
-    fn find(&self, method: &str, is_extension: bool) -> (Option<Route<S>>, bool) {
-        let table = self.read();
-        let is_extension = is_extension && table.discovery.is_some();
-        let methods = match is_extension {
-            true => &table.extensions,
-            false => &table.methods,
-        };
-        let is_built_in = is_extension && Discovery::is_known(method);
-        (methods.get(method).cloned(), is_built_in)
-    }
-
-    fn discover(&self, request: &Request) -> Result<Answer, OwnedError> {
-        let (discovery, is_visible, infos): (_, _, Vec<MethodInfo>) = {
-            let table = self.read();
-            let infos = table.methods.infos().cloned().collect();
-            (table.discovery.clone(), table.is_visible.clone(), infos)
-        };
-        let infos = infos.iter().filter(|info| {
-            is_visible
-                .as_ref()
-                .is_none_or(|is_visible| is_visible(request, info))
-        });
-        let mut text = Text::new();
-        let method = request.method();
-        let written =
-            discovery
-                .unwrap_or_default()
-                .write(method, request.raw_params(), infos, text.buffer());
-        match written {
-            Ok(()) => Ok(Answer(Some(Ok(text)))),
-            Err(failure) => request.failed(failure),
-        }
-    }
-
-    /// Serves what the peer tells, and reports what went wrong, for nobody is answered.
-    pub async fn handle(&self, peer: &Peer, notification: OwnedNotification) {
-        let request = Request::of_notification(peer.session(), notification);
-        let served = self.serve(&request).await;
-        request.report_unanswered(served);
-    }
-}
-
-/// Whether an extension leaves the request to the next.
-fn declines(failure: &Failure) -> bool {
-    matches!(failure, Failure::Error(error) if error.code() == codes::METHOD_NOT_FOUND)
 }
 
 #[track_caller]
 fn expect(registered: Result<(), RegisterError>) {
     if let Err(error) = registered {
         panic!("{error}");
+    }
+}
+
+/// An interceptor that only refuses.
+struct Check<F>(F);
+
+impl<F> Interceptor<Request> for Check<F>
+where
+    F: Fn(&mut Cx, &Request) -> Result<(), OwnedError> + Send + Sync + 'static,
+{
+    fn request(&self, cx: &mut Cx, request: &Request) -> Verdict {
+        match (self.0)(cx, request) {
+            Ok(()) => Verdict::Continue,
+            Err(error) => error.into(),
+        }
     }
 }
 
@@ -538,29 +505,5 @@ impl<S: Send + Sync + 'static, M: 'static> fmt::Debug for Routes<S, M> {
         f.debug_set()
             .entries(table.methods.infos().map(MethodInfo::name))
             .finish()
-    }
-}
-
-/// The other side.
-impl<S> FromCall<Request, S> for Peer {
-    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
-        Ok(request.peer())
-    }
-}
-
-/// Ready when nobody waits for the answer any more. It is never ready for a notification, before its
-/// connection ends.
-impl<S> FromCall<Request, S> for Cancellation {
-    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
-        Ok(request.cancellation())
-    }
-}
-
-/// The id as the peer wrote it. A notification has none, and its handler is not called.
-impl<S> FromCall<Request, S> for OwnedId {
-    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
-        request
-            .id()
-            .ok_or_else(|| ErrorObject::invalid_request().into_owned())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use antiphon::service::{
     AsyncMethods, Failure, Handler, IntoResult, Methods, ServiceInfo, write_result,
 };
-use antiphon::{Json, OwnedError};
+use antiphon::{Json, OwnedError, SendError};
 
 use crate::answer::Answer;
 use crate::request::Request;
@@ -35,8 +35,8 @@ pub mod marker {
 pub(super) enum Served<'c> {
     Done(Result<Text, Failure>),
     Later(Pin<Box<dyn Future<Output = Result<Text, Failure>> + Send + 'c>>),
-    /// What a handler said that saw the request itself.
-    Raw(Result<Answer, OwnedError>),
+    /// What a handler said that saw the request itself; none if it answers later.
+    Raw(Option<Result<Text, Failure>>),
 }
 
 /// What a handler may return: a result, and on tasks a future of one.
@@ -125,7 +125,13 @@ where
     F: Fn(&Request) -> Result<Answer, OwnedError> + Send + Sync,
 {
     fn serve<'c>(&'c self, _: usize, request: &'c Request, _: &'c S) -> Served<'c> {
-        Served::Raw((self.0)(request))
+        Served::Raw(match (self.0)(request) {
+            Ok(Answer(Some(Ok(text)))) => Some(Ok(text)),
+            Ok(Answer(Some(Err(SendError::Encode(error))))) => Some(Err(Failure::Encode(error))),
+            Ok(Answer(Some(Err(error)))) => Some(Err(OwnedError::internal(error.into()).into())),
+            Ok(Answer(None)) => None,
+            Err(error) => Some(Err(error.into())),
+        })
     }
 }
 

@@ -1,0 +1,44 @@
+//! What handlers may take from a request besides its params.
+
+use antiphon::service::{FromCall, Internal};
+use antiphon::{ErrorObject, OwnedError, OwnedId};
+
+use crate::cancellation::Cancellation;
+use crate::peer::Peer;
+use crate::request::Request;
+
+/// The other side.
+impl<S> FromCall<Request, S> for Peer {
+    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
+        Ok(request.peer())
+    }
+}
+
+/// Ready when nobody waits for the answer any more. It is never ready for a notification, before its
+/// connection ends.
+impl<S> FromCall<Request, S> for Cancellation {
+    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
+        Ok(request.cancellation())
+    }
+}
+
+/// The id as the peer wrote it. A notification has none, and its handler is not called.
+impl<S> FromCall<Request, S> for OwnedId {
+    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
+        request
+            .id()
+            .ok_or_else(|| ErrorObject::invalid_request().into_owned())
+    }
+}
+
+/// A value that an interceptor has left, as an argument of a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension<T>(pub T);
+
+impl<S, T: Clone + 'static> FromCall<Request, S> for Extension<T> {
+    fn from_call(request: &Request, _: &S) -> Result<Self, OwnedError> {
+        let left = request.attribute::<T>().cloned().map(Self);
+        let missing = || format!("no interceptor has left a {}", std::any::type_name::<T>());
+        left.ok_or_else(missing).internal()
+    }
+}

@@ -1,0 +1,83 @@
+//! How many calls a second are served.
+
+use std::sync::{Mutex, PoisonError};
+
+use antiphon::service::{Bucket, Cx, Interceptor, Verdict};
+
+use crate::request::Request;
+
+/// An interceptor that refuses calls beyond a rate: *rate limit exceeded*, in the code that the
+/// dialect has for a busy server. Notifications beyond it are not served, and reported.
+///
+/// ```
+/// use antiphon_net::{RateLimit, Router};
+/// let router = Router::new()
+///     .intercept(RateLimit::per_connection(100, 20))
+///     .intercept(RateLimit::per_server(10_000, 1000));
+/// # let _: Router = router;
+/// ```
+#[derive(Debug)]
+pub struct RateLimit {
+    full: Bucket,
+    /// The bucket of all connections; `None` if each has its own.
+    shared: Option<Mutex<Bucket>>,
+}
+
+impl RateLimit {
+    /// Lets `rate` calls a second of all connections together pass, and `burst` at once after a pause.
+    pub fn per_server(rate: u32, burst: u32) -> Self {
+        let full = Bucket::per_second(rate, burst);
+        Self {
+            shared: Some(Mutex::new(full.clone())),
+            full,
+        }
+    }
+
+    /// Lets `rate` calls a second of each connection pass, and `burst` at once after a pause. Over HTTP
+    /// each request is a connection of its own: count per server there.
+    pub fn per_connection(rate: u32, burst: u32) -> Self {
+        Self {
+            full: Bucket::per_second(rate, burst),
+            shared: None,
+        }
+    }
+}
+
+/// The bucket of a connection. Several limits have one each.
+struct Own {
+    limit: usize,
+    bucket: Bucket,
+}
+
+impl Interceptor<Request> for RateLimit {
+    fn request(&self, cx: &mut Cx, request: &Request) -> Verdict {
+        let passes = match &self.shared {
+            Some(shared) => {
+                let mut bucket = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                bucket.take(cx.began())
+            }
+            None => {
+                let limit = std::ptr::from_ref(self).addr();
+                let mut attributes = request.connection_attributes();
+                if attributes.get::<Vec<Own>>().is_none() {
+                    attributes.insert(Vec::<Own>::new());
+                }
+                let all = attributes.get_mut::<Vec<Own>>();
+                all.is_some_and(|all| {
+                    let known = all.iter().position(|own| own.limit == limit);
+                    let place = known.unwrap_or_else(|| {
+                        let bucket = self.full.clone();
+                        all.push(Own { limit, bucket });
+                        all.len() - 1
+                    });
+                    all.get_mut(place)
+                        .is_some_and(|own| own.bucket.take(cx.began()))
+                })
+            }
+        };
+        match passes {
+            true => Verdict::Continue,
+            false => request.error_profile().rate_limited().into_owned().into(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The way of a request through a router.
+
+use std::future::poll_fn;
+
+use antiphon::service::{Chain, Cx, Discovery, Failure, MethodInfo, Reply};
+use antiphon::{OwnedError, OwnedNotification, codes};
+
+use super::serving::Served;
+use super::{Route, Routes};
+use crate::answer::Answer;
+use crate::peer::Peer;
+use crate::request::Request;
+use crate::text::Text;
+
+impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
+    /// Answers a request, or serves a notification that is shown as one.
+    pub async fn serve(&self, request: &Request) -> Result<Answer, OwnedError> {
+        let (found, chain) = self.find(request.method());
+        let served = match chain {
+            None => self.run(request, found, None).await,
+            Some(chain) => self.intercepted(request, found, &chain).await,
+        };
+        match served {
+            Some(Ok(text)) => Ok(Answer(Some(Ok(text)))),
+            Some(Err(failure)) => request.failed(failure),
+            None => Ok(Answer::deferred()),
+        }
+    }
+
+    /// Serves a request past interceptors.
+    async fn intercepted(
+        &self,
+        request: &Request,
+        found: Found<S>,
+        chain: &Chain<Request>,
+    ) -> Option<Result<Text, Failure>> {
+        let mut cx = Cx::new(request.now(), found.is_some());
+        let (asked, answer) = chain.request(&mut cx, request);
+        let cx = request.keep(cx);
+        let served = match (answer, cx.method()) {
+            (Some(answer), _) => Some(answer.map(Text::of_json)),
+            (None, None) => self.run(request, found, Some((chain, cx))).await,
+            (None, Some(other)) => {
+                self.run(request, self.find(other).0, Some((chain, cx)))
+                    .await
+            }
+        };
+        let duration = request.now().saturating_since(cx.began());
+        let outcome = served.map(|served| served.map(Text::into_json));
+        let mut reply = Reply::new(outcome, duration);
+        chain.response(asked, cx, request, &mut reply);
+        let outcome = reply.into_outcome();
+        outcome.map(|outcome| outcome.map(Text::of_json))
+    }
+
+    /// Runs what serves a request. `None` if it is answered later.
+    async fn run(
+        &self,
+        request: &Request,
+        found: Found<S>,
+        around: Option<(&Chain<Request>, &Cx)>,
+    ) -> Option<Result<Text, Failure>> {
+        if let Some(route) = found.route {
+            let begin = || route.serve.serve(route.place, request, &self.shared.state);
+            let served = match around {
+                None => begin(),
+                Some((chain, cx)) => within(chain, cx, request, begin),
+            };
+            let done = match served {
+                Served::Done(done) => Some(done),
+                Served::Raw(done) => done,
+                Served::Later(later) => Some(match around {
+                    None => later.await,
+                    Some((chain, cx)) => {
+                        let mut later = later;
+                        poll_fn(|task| within(chain, cx, request, || later.as_mut().poll(task)))
+                            .await
+                    }
+                }),
+            };
+            match done {
+                Some(Ok(_)) if route.is_notification => return Some(Ok(Text::null())),
+                Some(Err(failure)) if found.is_built_in && declines(&failure) => {}
+                done => return done,
+            }
+        }
+        Some(match found.is_built_in {
+            true => self.discover(request),
+            false => Err(request.unknown_method().into()),
+        })
+    }
+
+    /// What serves a method, and what sees its calls.
+    fn find(&self, method: &str) -> (Found<S>, Option<Chain<Request>>) {
+        let table = self.read();
+        let is_extension = method.starts_with("rpc.") && table.discovery.is_some();
+        let methods = match is_extension {
+            true => &table.extensions,
+            false => &table.methods,
+        };
+        let found = Found {
+            route: methods.get(method).cloned(),
+            is_built_in: is_extension && Discovery::is_known(method),
+        };
+        (found, table.chain.clone())
+    }
+
+    fn discover(&self, request: &Request) -> Result<Text, Failure> {
+        let (discovery, is_visible, infos): (_, _, Vec<MethodInfo>) = {
+            let table = self.read();
+            let infos = table.methods.infos().cloned().collect();
+            (table.discovery.clone(), table.is_visible.clone(), infos)
+        };
+        let is_visible = |info: &&MethodInfo| match &is_visible {
+            Some(is_visible) => is_visible(request, info),
+            None => true,
+        };
+        let infos = infos.iter().filter(is_visible);
+        let mut text = Text::new();
+        let discovery = discovery.unwrap_or_default();
+        let (method, params) = (request.method(), request.raw_params());
+        discovery.write(method, params, infos, text.buffer())?;
+        Ok(text)
+    }
+
+    /// Serves what the peer tells, and reports what went wrong, for nobody is answered.
+    pub async fn handle(&self, peer: &Peer, notification: OwnedNotification) {
+        let request = Request::of_notification(peer.session(), notification);
+        let served = self.serve(&request).await;
+        request.report_unanswered(served);
+    }
+}
+
+/// What serves a method.
+struct Found<S> {
+    route: Option<Route<S>>,
+    /// Whether it is answered here if nobody else does.
+    is_built_in: bool,
+}
+
+impl<S> Found<S> {
+    fn is_some(&self) -> bool {
+        self.route.is_some() || self.is_built_in
+    }
+}
+
+/// Does a step of a handler inside its interceptors.
+fn within<R>(chain: &Chain<Request>, cx: &Cx, request: &Request, step: impl FnOnce() -> R) -> R {
+    let (mut step, mut done) = (Some(step), None);
+    chain.scope(cx, request, &mut || done = step.take().map(|step| step()));
+    match done {
+        Some(done) => done,
+        None => panic!("an interceptor's scope has not called its step"),
+    }
+}
+
+/// Whether an extension leaves the request to the next.
+fn declines(failure: &Failure) -> bool {
+    matches!(failure, Failure::Error(error) if error.code() == codes::METHOD_NOT_FOUND)
+}

@@ -1,0 +1,432 @@
+//! What sees every call on its way in and on its way out.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::{Any, TypeId};
+use core::fmt;
+use core::time::Duration;
+
+use super::errors::Failure;
+use super::methods::ResultText;
+use crate::error_object::{ErrorObject, OwnedError};
+use crate::id::OwnedId;
+use crate::json::{Json, OwnedJson};
+use crate::time::Instant;
+
+/// Values by their type: what interceptors leave for each other and for handlers.
+#[derive(Default)]
+pub struct Attributes {
+    values: Vec<(TypeId, Box<dyn Any + Send + Sync>)>,
+}
+
+impl Attributes {
+    /// Makes one without values.
+    pub const fn new() -> Self {
+        Self { values: Vec::new() }
+    }
+
+    /// Leaves a value, in the place of the one of its type.
+    pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
+        self.remove::<T>();
+        self.values.push((TypeId::of::<T>(), Box::new(value)));
+    }
+
+    /// Takes the value of a type away.
+    pub fn remove<T: 'static>(&mut self) {
+        self.values.retain(|(id, _)| *id != TypeId::of::<T>());
+    }
+
+    /// The value of a type, if there is one.
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        let found = self.values.iter().find(|(id, _)| *id == TypeId::of::<T>());
+        found.and_then(|(_, value)| value.downcast_ref())
+    }
+
+    /// The value of a type, to change it.
+    pub fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        let mut values = self.values.iter_mut();
+        let found = values.find(|(id, _)| *id == TypeId::of::<T>());
+        found.and_then(|(_, value)| value.downcast_mut())
+    }
+}
+
+/// Shows how many there are: they may be secrets.
+impl fmt::Debug for Attributes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attributes")
+            .field("len", &self.values.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an adapter shows of a request or a notification to interceptors that serve all adapters.
+pub trait AnyRequest {
+    /// The method asked for.
+    fn method(&self) -> &str;
+    /// The params as the peer wrote them.
+    fn params(&self) -> Option<Json<'_>>;
+    /// The id as the peer wrote it; none for a notification.
+    fn id(&self) -> Option<OwnedId>;
+    /// Whether nothing is answered.
+    fn is_notification(&self) -> bool;
+    /// The number of the connection; 0 for one that was made by itself.
+    fn connection(&self) -> u32;
+}
+
+/// A call on its way: since when, what is known of it, and what interceptors have left.
+#[derive(Debug)]
+pub struct Cx {
+    began: Instant,
+    is_registered: bool,
+    attributes: Attributes,
+    method: Option<String>,
+    params: Option<OwnedJson>,
+}
+
+impl Cx {
+    /// Makes one for a call that begins now. `is_registered` says whether somebody serves its method.
+    pub const fn new(now: Instant, is_registered: bool) -> Self {
+        Self {
+            began: now,
+            is_registered,
+            attributes: Attributes::new(),
+            method: None,
+            params: None,
+        }
+    }
+
+    /// When the call began.
+    pub const fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Whether somebody serves the method. Names that nobody serves are what the peer makes up: keep
+    /// them out of the labels of metrics.
+    pub const fn is_registered(&self) -> bool {
+        self.is_registered
+    }
+
+    /// What interceptors have left.
+    pub const fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// What interceptors have left, to add to it.
+    pub const fn attributes_mut(&mut self) -> &mut Attributes {
+        &mut self.attributes
+    }
+
+    /// Has another method served.
+    pub fn set_method(&mut self, method: impl Into<String>) {
+        self.method = Some(method.into());
+    }
+
+    /// Gives the handler other params: an array or an object.
+    pub fn set_params(&mut self, params: OwnedJson) {
+        self.params = Some(params);
+    }
+
+    /// The method that is served instead of the one asked for.
+    pub fn method(&self) -> Option<&str> {
+        self.method.as_deref()
+    }
+
+    /// The params that the handler gets instead of the peer's.
+    pub fn params(&self) -> Option<Json<'_>> {
+        self.params.as_ref().map(OwnedJson::as_json)
+    }
+}
+
+/// What an interceptor decides.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The next one is asked, then the handler.
+    Continue,
+    /// This is the answer. Those behind it and the handler are not asked; a notification gets none.
+    Answer(Result<OwnedJson, OwnedError>),
+}
+
+/// A refusal.
+impl From<OwnedError> for Verdict {
+    fn from(error: OwnedError) -> Self {
+        Self::Answer(Err(error))
+    }
+}
+
+/// The answer on its way out.
+#[derive(Debug)]
+pub struct Reply {
+    outcome: Option<Result<ResultText, Failure>>,
+    duration: Duration,
+}
+
+impl Reply {
+    /// What a handler came to, so long after the call began. `None` if it answers later.
+    pub const fn new(outcome: Option<Result<ResultText, Failure>>, duration: Duration) -> Self {
+        Self { outcome, duration }
+    }
+
+    /// How long the call took.
+    pub const fn duration(&self) -> Duration {
+        self.duration
+    }
+
+    /// The result, as JSON text; none if the call failed or is answered later.
+    pub fn result(&self) -> Option<&str> {
+        let text = self.outcome.as_ref()?.as_ref().ok()?;
+        core::str::from_utf8(text).ok()
+    }
+
+    /// Why there is no result, as it is known here.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.outcome.as_ref()?.as_ref().err()
+    }
+
+    /// Why there is no result, as the peer is told.
+    pub fn error(&self) -> Option<ErrorObject<'_>> {
+        self.failure().map(Failure::as_error)
+    }
+
+    /// Whether the handler answers later, so that its outcome is not known yet.
+    pub const fn is_deferred(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    /// Answers something else. One that is answered later stays so.
+    pub fn replace(&mut self, answer: Result<OwnedJson, OwnedError>) {
+        if let Some(outcome) = &mut self.outcome {
+            *outcome = outcome_of(answer);
+        }
+    }
+
+    /// What is answered.
+    pub fn into_outcome(self) -> Option<Result<ResultText, Failure>> {
+        self.outcome
+    }
+}
+
+fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failure> {
+    match answer {
+        Ok(result) => Ok(result.into_string().into_bytes()),
+        Err(error) => Err(Failure::Error(error)),
+    }
+}
+
+/// Sees every call on its way in, and its answer on the way out: for logs, limits, rights, measures.
+///
+/// Requests pass interceptors in the order in which they were registered, answers in reverse; each
+/// entry of a batch and each notification by itself, extensions too.
+///
+/// ```
+/// use antiphon::OwnedError;
+/// use antiphon::service::{AnyRequest, Cx, Interceptor, Verdict};
+///
+/// struct ReadOnly;
+///
+/// impl<R: AnyRequest + ?Sized> Interceptor<R> for ReadOnly {
+///     fn request(&self, _: &mut Cx, request: &R) -> Verdict {
+///         match request.method().starts_with("get") {
+///             true => Verdict::Continue,
+///             false => OwnedError::new(1001, "Read only").into(),
+///         }
+///     }
+/// }
+/// ```
+pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
+    /// A call comes in.
+    fn request(&self, cx: &mut Cx, request: &R) -> Verdict {
+        let _ = (cx, request);
+        Verdict::Continue
+    }
+
+    /// Its answer goes out. Called if [`request`](Self::request) was.
+    fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
+        let _ = (cx, request, reply);
+    }
+
+    /// Surrounds each step of the handler, and calls `step` once: for spans, and for values that
+    /// belong to a task.
+    fn scope(&self, cx: &Cx, request: &R, step: &mut dyn FnMut()) {
+        let _ = (cx, request);
+        step();
+    }
+}
+
+/// Interceptors in their order. A clone is cheap.
+pub struct Chain<R: ?Sized> {
+    all: Arc<[Arc<dyn Interceptor<R>>]>,
+}
+
+impl<R: ?Sized> Clone for Chain<R> {
+    fn clone(&self) -> Self {
+        Self {
+            all: Arc::clone(&self.all),
+        }
+    }
+}
+
+impl<R: ?Sized> Default for Chain<R> {
+    fn default() -> Self {
+        Self { all: Arc::new([]) }
+    }
+}
+
+impl<R: ?Sized + 'static> Chain<R> {
+    /// Adds an interceptor behind the others.
+    pub fn push(&mut self, interceptor: impl Interceptor<R>) {
+        let mut all = self.all.to_vec();
+        all.push(Arc::new(interceptor));
+        self.all = all.into();
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Asks them in their order until one answers. Gives how many were asked, and the answer.
+    #[expect(
+        clippy::type_complexity,
+        reason = "the outcome of a method, or none yet"
+    )]
+    pub fn request(
+        &self,
+        cx: &mut Cx,
+        request: &R,
+    ) -> (usize, Option<Result<ResultText, Failure>>) {
+        for (place, interceptor) in self.all.iter().enumerate() {
+            if let Verdict::Answer(answer) = interceptor.request(cx, request) {
+                return (place + 1, Some(outcome_of(answer)));
+            }
+        }
+        (self.all.len(), None)
+    }
+
+    /// Shows the answer to the first `asked` of them, in reverse order.
+    pub fn response(&self, asked: usize, cx: &Cx, request: &R, reply: &mut Reply) {
+        for interceptor in self.all.iter().take(asked).rev() {
+            interceptor.response(cx, request, reply);
+        }
+    }
+
+    /// Does a step of the handler inside all of them.
+    pub fn scope(&self, cx: &Cx, request: &R, step: &mut dyn FnMut()) {
+        fn inside<R: ?Sized + 'static>(
+            rest: &[Arc<dyn Interceptor<R>>],
+            cx: &Cx,
+            request: &R,
+            step: &mut dyn FnMut(),
+        ) {
+            match rest.split_first() {
+                None => step(),
+                Some((first, rest)) => {
+                    first.scope(cx, request, &mut || inside(rest, cx, request, step));
+                }
+            }
+        }
+        inside(&self.all, cx, request, step);
+    }
+}
+
+impl<R: ?Sized> fmt::Debug for Chain<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chain")
+            .field("len", &self.all.len())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use core::time::Duration;
+    use std::sync::Mutex;
+
+    use super::{Attributes, Chain, Cx, Interceptor, Reply, Verdict};
+    use crate::{Instant, OwnedError, OwnedJson};
+
+    type Log = Arc<Mutex<Vec<(&'static str, u8)>>>;
+
+    struct Numbered(u8, Log, bool);
+
+    impl Interceptor<()> for Numbered {
+        fn request(&self, cx: &mut Cx, (): &()) -> Verdict {
+            self.1.lock().unwrap().push(("request", self.0));
+            let before = cx.attributes().get::<u8>().copied();
+            assert_eq!(before, (self.0 > 1).then(|| self.0 - 1));
+            cx.attributes_mut().insert(self.0);
+            match self.2 {
+                true => Verdict::Answer(Err(OwnedError::new(7, "no"))),
+                false => Verdict::Continue,
+            }
+        }
+
+        fn response(&self, cx: &Cx, (): &(), reply: &mut Reply) {
+            self.1.lock().unwrap().push(("response", self.0));
+            assert_eq!(reply.duration(), Duration::from_secs(2));
+            assert!(cx.attributes().get::<u8>().is_some());
+            if self.0 == 1 {
+                reply.replace(Ok(OwnedJson::from_value(&1).unwrap()));
+            }
+        }
+
+        fn scope(&self, _: &Cx, (): &(), step: &mut dyn FnMut()) {
+            self.1.lock().unwrap().push(("in", self.0));
+            step();
+            self.1.lock().unwrap().push(("out", self.0));
+        }
+    }
+
+    // INT-01 INT-02 INT-03 INT-04
+    #[test]
+    fn requests_pass_in_order_and_answers_in_reverse() {
+        let log = Log::default();
+        let mut chain = Chain::default();
+        for (number, answers) in [(1, false), (2, true), (3, false)] {
+            chain.push(Numbered(number, Arc::clone(&log), answers));
+        }
+        let mut cx = Cx::new(Instant::ZERO, true);
+        let (asked, answer) = chain.request(&mut cx, &());
+        assert_eq!(asked, 2);
+        let mut reply = Reply::new(answer, Duration::from_secs(2));
+        assert_eq!(reply.error().unwrap().code(), 7);
+        chain.response(asked, &cx, &(), &mut reply);
+        assert_eq!(reply.result(), Some("1"));
+        chain.scope(&cx, &(), &mut || log.lock().unwrap().push(("step", 0)));
+        let expected = [
+            ("request", 1),
+            ("request", 2),
+            ("response", 2),
+            ("response", 1),
+            ("in", 1),
+            ("in", 2),
+            ("in", 3),
+            ("step", 0),
+            ("out", 3),
+            ("out", 2),
+            ("out", 1),
+        ];
+        assert_eq!(*log.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn there_is_one_value_of_a_type() {
+        let mut attributes = Attributes::new();
+        attributes.insert(1_u8);
+        attributes.insert("text");
+        attributes.insert(2_u8);
+        assert_eq!(attributes.get::<u8>(), Some(&2));
+        *attributes.get_mut::<u8>().unwrap() += 1;
+        assert_eq!(attributes.get::<u8>(), Some(&3));
+        attributes.remove::<u8>();
+        assert_eq!(attributes.get::<u8>(), None);
+        assert_eq!(
+            alloc::format!("{attributes:?}"),
+            "Attributes { len: 1, .. }"
+        );
+    }
+}

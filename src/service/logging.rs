@@ -1,0 +1,118 @@
+//! Tells a logger of every call.
+
+use core::time::Duration;
+
+use super::intercept::{AnyRequest, Cx, Interceptor, Reply, Verdict};
+use crate::error_object::ErrorObject;
+use crate::id::OwnedId;
+
+/// What is told of calls. Everything does nothing unless it is written.
+pub trait CallLog: Send + Sync + 'static {
+    /// A call comes in. `params` are there only if payloads are wanted, and as they were redacted.
+    fn request(&self, call: &LoggedCall<'_>, params: Option<&str>) {
+        let _ = (call, params);
+    }
+
+    /// It has a result. `result` is there only if payloads are wanted, and as it was redacted.
+    fn response(&self, call: &LoggedCall<'_>, duration: Duration, result: Option<&str>) {
+        let _ = (call, duration, result);
+    }
+
+    /// It has failed. `error` is what the peer is told, `cause` what is known here.
+    fn error(
+        &self,
+        call: &LoggedCall<'_>,
+        duration: Duration,
+        error: &ErrorObject<'_>,
+        cause: Option<&dyn core::error::Error>,
+    ) {
+        let _ = (call, duration, error, cause);
+    }
+}
+
+/// The call that a logger is told of.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LoggedCall<'c> {
+    /// The method asked for.
+    pub method: &'c str,
+    /// Whether somebody serves it.
+    pub is_registered: bool,
+    /// The id as the peer wrote it; none for a notification.
+    pub id: Option<OwnedId>,
+    /// The number of the connection. With the id it names the call.
+    pub connection: u32,
+}
+
+/// What is shown of params and results.
+#[derive(Clone, Copy, Debug, Default)]
+enum Payloads {
+    /// Nothing.
+    #[default]
+    Hidden,
+    /// What this makes of the method and its payload; nothing where it gives none.
+    Redacted(fn(&str, &str) -> Option<alloc::string::String>),
+}
+
+/// An interceptor that tells a logger of every call.
+#[derive(Clone, Debug)]
+pub struct Logging<L> {
+    log: L,
+    payloads: Payloads,
+}
+
+impl<L: CallLog> Logging<L> {
+    /// Tells `log` of every call, without params and results.
+    pub const fn new(log: L) -> Self {
+        let payloads = Payloads::Hidden;
+        Self { log, payloads }
+    }
+
+    /// Shows what `redact` makes of params and results. Without this they are never shown.
+    #[must_use]
+    pub fn with_payloads(
+        mut self,
+        redact: fn(&str, &str) -> Option<alloc::string::String>,
+    ) -> Self {
+        self.payloads = Payloads::Redacted(redact);
+        self
+    }
+
+    fn shown(&self, method: &str, payload: Option<&str>) -> Option<alloc::string::String> {
+        match self.payloads {
+            Payloads::Hidden => None,
+            Payloads::Redacted(redact) => redact(method, payload?),
+        }
+    }
+}
+
+fn logged<'c, R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> LoggedCall<'c> {
+    LoggedCall {
+        method: request.method(),
+        is_registered: cx.is_registered(),
+        id: request.id(),
+        connection: request.connection(),
+    }
+}
+
+impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
+    fn request(&self, cx: &mut Cx, request: &R) -> Verdict {
+        let params = request.params().map(crate::Json::as_str);
+        let params = self.shown(request.method(), params);
+        self.log.request(&logged(cx, request), params.as_deref());
+        Verdict::Continue
+    }
+
+    fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {
+        let (call, duration) = (logged(cx, request), reply.duration());
+        match (reply.error(), reply.failure()) {
+            (Some(error), Some(failure)) => {
+                self.log.error(&call, duration, &error, failure.cause())
+            }
+            _ => {
+                let result = self.shown(call.method, reply.result());
+                self.log.response(&call, duration, result.as_deref());
+            }
+        }
+    }
+}
