@@ -1,0 +1,9 @@
+use antiphon::OwnedError;
+use antiphon_macros::service_blocking;
+
+#[service_blocking]
+trait Calculator {
+    async fn add(&self) -> Result<u8, OwnedError>;
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use antiphon::OwnedError;
+use antiphon_macros::service;
+
+#[service]
+trait Calculator {
+    const N: u8; fn add(&self) -> Result<u8, OwnedError>;
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use antiphon_macros::RpcError;
+
+#[derive(RpcError)]
+struct Wrong;
+
+fn main() {}

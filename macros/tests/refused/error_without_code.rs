@@ -1,0 +1,8 @@
+use antiphon_macros::RpcError;
+
+#[derive(RpcError)]
+enum Wrong {
+    NoCode,
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use antiphon::OwnedError;
+use antiphon_macros::service;
+
+#[service]
+trait Calculator {
+    fn add(&self, a: impl Into<String>) -> Result<u8, OwnedError>;
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use antiphon::OwnedError;
+use antiphon_macros::service;
+
+#[service]
+trait Calculator {
+    fn add(a: u8) -> Result<u8, OwnedError>;
+}
+
+fn main() {}

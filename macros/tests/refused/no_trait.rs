@@ -1,0 +1,6 @@
+use antiphon_macros::service;
+
+#[service]
+struct Calculator;
+
+fn main() {}

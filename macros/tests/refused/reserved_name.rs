@@ -1,0 +1,9 @@
+use antiphon::OwnedError;
+use antiphon_macros::service;
+
+#[service]
+trait Calculator {
+    #[rpc(name = "rpc.add")] fn add(&self) -> Result<u8, OwnedError>;
+}
+
+fn main() {}

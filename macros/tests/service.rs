@@ -1,0 +1,354 @@
+//! What `#[service]` makes of a trait: its dispatch, its client, its description.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use antiphon::service::{
+    AsyncMethods, Caller, Failure, FromCall, Methods, NotificationOk, Router, RpcError,
+};
+use antiphon::{Encoded, Json, OwnedError, Payload};
+use antiphon_macros::{RpcError, service};
+use serde::de::DeserializeOwned;
+
+/// Who asks.
+#[derive(Debug, PartialEq)]
+pub struct Who(String);
+
+impl FromCall<str, u8> for Who {
+    fn from_call(request: &str, state: &u8) -> Result<Self, OwnedError> {
+        match request {
+            "" => Err(OwnedError::new(1000, "Who are you?")),
+            who => Ok(Self(format!("{who}{state}"))),
+        }
+    }
+}
+
+/// Arithmetic.
+///
+/// And more.
+#[service(rename_all = "camelCase", prefix = "calc")]
+pub trait Calculator {
+    /// Adds two numbers.
+    ///
+    /// Of any size.
+    fn add_all(&self, first_number: f64, second_number: Option<f64>) -> Result<f64, OwnedError>;
+    /// Says who asks.
+    #[rpc(name = "who/am i")]
+    fn who(
+        &self,
+        #[rpc(context)] who: Who,
+        #[rpc(name = "a-b")] suffix: String,
+    ) -> Result<String, OwnedError>;
+    /// Nothing comes back.
+    fn note(&self, line: String) -> NotificationOk;
+    /// Nothing goes in or comes out.
+    fn r#loop(&self);
+    /// Has no name for its parameter.
+    fn pair(&self, _: (u8, u8)) -> Result<u8, OwnedError>;
+}
+
+struct Mine;
+
+impl Calculator for Mine {
+    fn add_all(&self, first: f64, second: Option<f64>) -> Result<f64, OwnedError> {
+        Ok(first + second.unwrap_or(1.0))
+    }
+
+    fn who(&self, who: Who, suffix: String) -> Result<String, OwnedError> {
+        Ok(who.0 + &suffix)
+    }
+
+    fn note(&self, _: String) -> NotificationOk {
+        NotificationOk
+    }
+
+    fn r#loop(&self) {}
+
+    fn pair(&self, (a, b): (u8, u8)) -> Result<u8, OwnedError> {
+        Ok(a + b)
+    }
+}
+
+fn called<X: Methods<str, u8>>(
+    service: &X,
+    method: usize,
+    params: &str,
+    who: &str,
+) -> Result<String, i64> {
+    let params = Json::parse_str(params).ok();
+    let mut result = Vec::new();
+    let called = service.call(method, params, who, &5, &mut result);
+    called.map_err(|failure| failure.as_error().code())?;
+    Ok(String::from_utf8(result).unwrap())
+}
+
+// GEN-02 GEN-04 GEN-05 GEN-06 GEN-07 GEN-11
+#[test]
+fn methods_take_params_by_name_and_by_position() {
+    let (service, _) = Calculator::into_service(Mine).into_parts();
+    let call = |method, params| called(&service, method, params, "Ann");
+    assert_eq!(call(0, "[1,2]"), Ok("3.0".into()));
+    assert_eq!(call(0, "[1]"), Ok("2.0".into()));
+    assert_eq!(
+        call(0, r#"{"secondNumber":2,"firstNumber":1}"#),
+        Ok("3.0".into())
+    );
+    assert_eq!(
+        call(0, r#"{"second_number":2,"firstNumber":1}"#),
+        Err(-32602)
+    );
+    assert_eq!(call(0, "[1,2,3]"), Err(-32602));
+    assert_eq!(call(1, r#"{"a-b":"!"}"#), Ok(r#""Ann5!""#.into()));
+    assert_eq!(call(1, r#"["!"]"#), Ok(r#""Ann5!""#.into()));
+    assert_eq!(called(&service, 1, r#"["!"]"#, ""), Err(1000));
+    assert_eq!(call(2, r#"["x"]"#), Ok("null".into()));
+    assert_eq!(call(3, "[]"), Ok("null".into()));
+    assert_eq!(call(3, "[1]"), Err(-32602));
+    assert_eq!(call(4, "[[1,2]]"), Ok("3".into()));
+    assert_eq!(call(4, r#"{"<context0>":[1,2]}"#), Ok("3".into()));
+    assert_eq!(call(5, ""), Err(-32601));
+}
+
+// GEN-12 EXT-08
+#[test]
+fn a_service_describes_itself() {
+    let (service, prefix) = Calculator::into_service(Mine).into_parts();
+    let about = Methods::<str, u8>::info(&service);
+    assert_eq!(
+        (about.name, about.prefix, prefix),
+        ("Calculator", "calc", None)
+    );
+    assert_eq!(about.doc, "Arithmetic.\n\nAnd more.");
+    let names: Vec<&str> = about.methods.iter().map(|info| info.name()).collect();
+    assert_eq!(names, ["addAll", "who/am i", "note", "loop", "pair"]);
+    let add = &about.methods[0];
+    assert_eq!(add.doc(), "Adds two numbers.\n\nOf any size.");
+    let params: Vec<_> = add
+        .params()
+        .iter()
+        .map(|param| (param.name(), param.is_optional()))
+        .collect();
+    assert_eq!(params, [("firstNumber", false), ("secondNumber", true)]);
+    let told: Vec<bool> = about
+        .methods
+        .iter()
+        .map(|info| info.is_notification())
+        .collect();
+    assert_eq!(told, [false, false, true, false, false]);
+    let context: Vec<_> = about.methods[1]
+        .params()
+        .iter()
+        .map(|param| param.name())
+        .collect();
+    assert_eq!(context, ["a-b"]);
+}
+
+#[service]
+trait Waits {
+    async fn twice(&self, n: u32) -> Result<u32, OwnedError>;
+    fn once(&self, n: u32) -> Result<u32, OwnedError>;
+    async fn given(&self) -> Result<u32, OwnedError> {
+        self.twice(4).await
+    }
+}
+
+impl Waits for Mine {
+    async fn twice(&self, n: u32) -> Result<u32, OwnedError> {
+        std::future::ready(()).await;
+        Ok(n * 2)
+    }
+
+    fn once(&self, n: u32) -> Result<u32, OwnedError> {
+        Ok(n)
+    }
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+// GEN-08
+#[test]
+fn methods_may_wait_beside_others_that_do_not() {
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let (service, _) = Waits::into_service(Mine).into_parts();
+    for (method, params, expected) in [(0, "[3]", "6"), (1, "[3]", "3"), (2, "[]", "8")] {
+        let mut result = Vec::new();
+        let params = Json::parse_str(params).ok();
+        let call = AsyncMethods::<(), ()>::call(&service, method, params, &(), &(), &mut result);
+        now(is_send(call)).unwrap();
+        assert_eq!(result, expected.as_bytes());
+    }
+}
+
+/// Writes down what is sent.
+#[derive(Default)]
+struct Sent(RefCell<Vec<String>>);
+
+impl Sent {
+    fn note(&self, what: &str, method: &str, params: impl Payload) {
+        let mut text = Vec::new();
+        Encoded::write(params, &mut text).unwrap();
+        let params = String::from_utf8(text).unwrap();
+        self.0
+            .borrow_mut()
+            .push(format!("{what} {method} {params}"));
+    }
+}
+
+impl Caller for Sent {
+    type Call<'c, R, E>
+        = Option<Result<R, E>>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c;
+    type Notified<'c> = ();
+
+    fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Option<Result<R, E>>
+    where
+        R: DeserializeOwned + 'c,
+        E: RpcError + 'c,
+    {
+        self.note("call", &method, params);
+        None
+    }
+
+    fn tell(&self, method: Cow<'_, str>, params: impl Payload) {
+        self.note("tell", &method, params);
+    }
+}
+
+// GEN-02 GEN-03 GEN-05 GEN-09 CLI-26
+#[test]
+fn a_client_sends_by_name_or_by_position() {
+    let sent = Sent::default();
+    let client = CalculatorClient::new(&sent);
+    let sum: Option<Result<f64, OwnedError>> = client.add_all(1.0, None);
+    assert!(sum.is_none());
+    let _ = client.who("!".into());
+    client.note("x".into());
+    let _: Option<Result<(), OwnedError>> = client.r#loop();
+    let client = client.by_position().with_prefix("other");
+    let _ = client.add_all(1.0, Some(2.0));
+    let _ = client.with_prefix("").pair((1, 2));
+    let expected = [
+        r#"call calc.addAll {"firstNumber":1.0,"secondNumber":null}"#,
+        r#"call calc.who/am i {"a-b":"!"}"#,
+        r#"tell calc.note {"line":"x"}"#,
+        "call calc.loop ",
+        "call other.addAll [1.0,2.0]",
+        "call pair [[1,2]]",
+    ];
+    assert_eq!(*sent.0.borrow(), expected);
+}
+
+#[service(client = false)]
+trait Local {
+    fn local(&self) -> std::result::Result<u8, OwnedError>;
+}
+
+impl Local for Mine {
+    fn local(&self) -> Result<u8, OwnedError> {
+        Ok(7)
+    }
+}
+
+#[test]
+fn a_router_without_a_runtime_serves_it() {
+    let router = Router::new().service(Local::into_service(Mine).prefix("my"));
+    let mut result = Vec::new();
+    router.run("my.local", None, &mut result).unwrap();
+    assert_eq!(result, b"7");
+    assert!(matches!(
+        router.run("local", None, &mut result),
+        Err(Failure::Error(_))
+    ));
+}
+
+/// Every kind of variant.
+#[derive(Debug, PartialEq, RpcError)]
+enum Wrong {
+    #[rpc(code = -32602, message = "Division by zero")]
+    DivisionByZero,
+    #[rpc(code = -32602, message = "Too many")]
+    TooMany,
+    #[rpc(code = 1001)]
+    OutOfRange {
+        limit: f64,
+        #[rpc(name = "isUpper")]
+        is_upper: Option<bool>,
+    },
+    #[rpc(code = 1002, message = "Busy")]
+    Busy(u32),
+    #[rpc(code = -31_999)]
+    Plain,
+}
+
+#[derive(Debug, PartialEq, RpcError)]
+#[rpc(display = false)]
+enum Open {
+    #[rpc(code = 1)]
+    One,
+    #[rpc(other)]
+    Other(OwnedError),
+}
+
+fn wire(error: impl Into<OwnedError>) -> String {
+    let error = error.into();
+    let error = error.as_error();
+    let data = error
+        .data()
+        .map_or(String::new(), |data| format!(" {data}"));
+    format!("{} {}{data}", error.code(), error.message())
+}
+
+// GEN-09 ERR-03 ERR-08 ERR-09
+#[test]
+fn an_error_goes_over_the_wire_and_comes_back() {
+    let limit = || Wrong::OutOfRange {
+        limit: 1.5,
+        is_upper: Some(true),
+    };
+    let all: [(fn() -> Wrong, &str); 5] = [
+        (|| Wrong::DivisionByZero, "-32602 Division by zero"),
+        (|| Wrong::TooMany, "-32602 Too many"),
+        (limit, r#"1001 Out of range {"limit":1.5,"isUpper":true}"#),
+        (|| Wrong::Busy(3), "1002 Busy 3"),
+        (|| Wrong::Plain, "-31999 Plain"),
+    ];
+    for (error, expected) in all {
+        assert_eq!(wire(error()), expected);
+        let sent = OwnedError::from(error());
+        assert_eq!(Wrong::from_error(sent).unwrap(), error());
+        assert!(expected.contains(&error().to_string()));
+    }
+    let others = [
+        OwnedError::new(-32602, "Invalid params"),
+        OwnedError::new(1001, "Out of range"),
+        OwnedError::new(1001, "Out of range")
+            .with_data(&["no object"])
+            .unwrap(),
+        OwnedError::new(1002, "Busy")
+            .with_data("no number")
+            .unwrap(),
+        OwnedError::new(7, "Plain"),
+    ];
+    for other in others {
+        assert_eq!(Wrong::from_error(other.clone()).unwrap_err(), other);
+        let kept = Open::from_error(other.clone()).unwrap();
+        assert_eq!(kept, Open::Other(other.clone()));
+        assert_eq!(OwnedError::from(kept), other);
+    }
+    assert_eq!(
+        Open::from_error(OwnedError::new(1, "whatever it says")),
+        Ok(Open::One)
+    );
+}
