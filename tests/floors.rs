@@ -26,8 +26,9 @@ const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]
 }
 
 /// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
-/// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 says what is public.
-const HOUSE: [Room; 36] = [
+/// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 are layers above; floor 6
+/// says what is public.
+const HOUSE: [Room; 37] = [
     room(0, "target", &[]),
     room(0, "time", &[]),
     // What is built small depends on what it is built for.
@@ -83,7 +84,8 @@ const HOUSE: [Room; 36] = [
     room(4, "shutdown", &[]),
     // Part of what a WebSocket can be told is when to ping.
     room(4, "websocket", &["keepalive"]),
-    room(5, "lib", &[]),
+    room(5, "service", &[]),
+    room(6, "lib", &[]),
 ];
 
 /// A file of `src/`: its path below it, and its text.

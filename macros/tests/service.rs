@@ -317,7 +317,8 @@ fn an_error_goes_over_the_wire_and_comes_back() {
         limit: 1.5,
         is_upper: Some(true),
     };
-    let all: [(fn() -> Wrong, &str); 5] = [
+    type Case = (fn() -> Wrong, &'static str);
+    let all: [Case; 5] = [
         (|| Wrong::DivisionByZero, "-32602 Division by zero"),
         (|| Wrong::TooMany, "-32602 Too many"),
         (limit, r#"1001 Out of range {"limit":1.5,"isUpper":true}"#),

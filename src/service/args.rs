@@ -100,7 +100,9 @@ mod tests {
 
     const NAMES: [&str; 3] = ["a", "b", "c"];
 
-    fn read(text: &str) -> Result<(i32, String, Option<bool>), DecodeErrorKind> {
+    type Read = Result<(i32, String, Option<bool>), DecodeErrorKind>;
+
+    fn read(text: &str) -> Read {
         let params = (!text.is_empty()).then(|| Json::parse_str(text).unwrap());
         let all = || {
             let arguments = Arguments::of(params, &NAMES)?;
@@ -114,7 +116,7 @@ mod tests {
     fn arguments_come_by_position_or_by_name() {
         use DecodeErrorKind::{Mismatch, Missing, Repeated, Surplus, Unknown};
         let x = || String::from("x");
-        let cases: [(&str, Result<(i32, String, Option<bool>), DecodeErrorKind>); 20] = [
+        let cases: [(&str, Read); 20] = [
             (r#"[1,"x",true]"#, Ok((1, x(), Some(true)))),
             (r#"[1,"x"]"#, Ok((1, x(), None))),
             (r#"[1,"x",null]"#, Ok((1, x(), None))),

@@ -288,10 +288,6 @@ impl<R: ?Sized + 'static> Chain<R> {
     }
 
     /// Asks them in their order until one answers. Gives how many were asked, and the answer.
-    #[expect(
-        clippy::type_complexity,
-        reason = "the outcome of a method, or none yet"
-    )]
     pub fn request(
         &self,
         cx: &mut Cx,

@@ -69,7 +69,7 @@ mod tests {
         let (mut now, mut passed) = (Instant::ZERO, 0);
         for _ in 0..10_000 {
             passed += u32::from(bucket.take(now));
-            now = now + Duration::from_millis(1);
+            now += Duration::from_millis(1);
         }
         // Ten seconds at ten a second, and the burst.
         assert_eq!(passed, 104);

@@ -70,24 +70,10 @@ impl<E: RpcError> CallError<E> {
         E::from_error(error).map_or_else(Self::Unexpected, Self::Remote)
     }
 
-    /// Gives the result, or how the call ended instead.
-    ///
-    /// # Errors
-    /// How the call ended instead.
-    pub fn of(outcome: OwnedOutcome) -> Result<OwnedJson, Self> {
-        match outcome {
-            OwnedOutcome::Ok(result) => Ok(result),
-            other => Err(Self::instead(other)),
-        }
-    }
-
     /// Decodes a result, or gives how the call ended instead. Reads the result where it lies, for
     /// to move it costs as much as to read it.
-    ///
-    /// # Errors
-    /// How the call ended instead, or [`Decode`](Self::Decode).
     #[inline]
-    pub fn decoded<R: DeserializeOwned>(outcome: OwnedOutcome) -> Result<R, Self> {
+    pub(crate) fn read<R: DeserializeOwned>(outcome: OwnedOutcome) -> Result<R, Self> {
         match &outcome {
             OwnedOutcome::Ok(result) => result.as_json().decode().map_err(Self::Decode),
             _ => Err(Self::instead(outcome)),
@@ -110,6 +96,25 @@ impl<E: RpcError> CallError<E> {
 }
 
 impl CallError {
+    /// Gives the result, or how the call ended instead.
+    ///
+    /// # Errors
+    /// How the call ended instead.
+    pub fn of(outcome: OwnedOutcome) -> Result<OwnedJson, Self> {
+        match outcome {
+            OwnedOutcome::Ok(result) => Ok(result),
+            other => Err(Self::instead(other)),
+        }
+    }
+
+    /// Decodes a result, or gives how the call ended instead.
+    ///
+    /// # Errors
+    /// How the call ended instead, or [`Decode`](Self::Decode).
+    pub fn decoded<R: DeserializeOwned>(outcome: OwnedOutcome) -> Result<R, Self> {
+        Self::read(outcome)
+    }
+
     /// The error object that the peer answered with.
     pub fn remote(&self) -> Option<ErrorObject<'_>> {
         match self {

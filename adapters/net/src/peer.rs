@@ -102,7 +102,7 @@ impl Peer {
         method: &'p str,
         params: impl Payload,
     ) -> Call<'p, R, Self> {
-        Call::new(self, method, Text::of(params), CallError::decoded)
+        Call::new(self, method, Text::of(params), CallError::read)
     }
 
     /// Calls a method that is described by a type.
@@ -127,7 +127,7 @@ impl Peer {
     where
         M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        Call::new(self, M::NAME, Text::of(params), CallError::decoded)
+        Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
     /// Tells the peer something. If the output is full it waits for room, at most 30 s.

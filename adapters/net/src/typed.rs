@@ -36,7 +36,7 @@ impl Caller for Peer {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c,
     {
-        Call::new(self, method, Text::of(params), CallError::decoded)
+        Call::new(self, method, Text::of(params), CallError::read)
     }
 
     fn tell(&self, method: Cow<'_, str>, params: impl Payload) -> Result<(), SendError> {
@@ -59,7 +59,7 @@ impl Caller for ReconnectingClient {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c,
     {
-        Call::new(self, method, Text::of(params), CallError::decoded)
+        Call::new(self, method, Text::of(params), CallError::read)
     }
 
     fn tell(&self, method: Cow<'_, str>, params: impl Payload) -> Result<(), SendError> {
@@ -83,7 +83,7 @@ impl Caller for HttpClient {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c,
     {
-        Call::new(self, method, Text::of(params), CallError::decoded)
+        Call::new(self, method, Text::of(params), CallError::read)
     }
 
     fn tell<'c>(

@@ -1,9 +1,8 @@
-use antiphon::OwnedError;
 use antiphon_macros::service;
 
 #[service]
 trait Calculator {
-    #[rpc(name = " ")] fn add(&self) -> Result<u8, OwnedError>;
+    #[rpc(name = " ")] fn add(&self) -> Result<u8, antiphon::OwnedError>;
 }
 
 fn main() {}

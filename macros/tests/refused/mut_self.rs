@@ -1,9 +1,8 @@
-use antiphon::OwnedError;
 use antiphon_macros::service;
 
 #[service]
 trait Calculator {
-    fn add(&mut self) -> Result<u8, OwnedError>;
+    fn add(&mut self) -> Result<u8, antiphon::OwnedError>;
 }
 
 fn main() {}

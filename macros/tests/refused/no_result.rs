@@ -1,4 +1,3 @@
-use antiphon::OwnedError;
 use antiphon_macros::service;
 
 #[service]

@@ -155,7 +155,7 @@ impl ReconnectingClient {
         method: &'c str,
         params: impl Payload,
     ) -> Call<'c, R, Self> {
-        Call::new(self, method, Text::of(params), CallError::decoded)
+        Call::new(self, method, Text::of(params), CallError::read)
     }
 
     /// Calls a method that is described by a type, as [`Peer::send`](crate::Peer::send).
@@ -163,7 +163,7 @@ impl ReconnectingClient {
     where
         M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        Call::new(self, M::NAME, Text::of(params), CallError::decoded)
+        Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
     /// Tells the peer something, over a connection that is open; if its output is full it waits for

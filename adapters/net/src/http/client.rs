@@ -126,7 +126,7 @@ impl HttpClient {
         method: &'c str,
         params: impl Payload,
     ) -> Call<'c, R, Self> {
-        Call::new(self, method, Text::of(params), CallError::decoded)
+        Call::new(self, method, Text::of(params), CallError::read)
     }
 
     /// Calls a method that is described by a type, as [`Peer::send`](crate::Peer::send).
@@ -134,7 +134,7 @@ impl HttpClient {
     where
         M: Method<Params: Serialize, Result: DeserializeOwned, Error: RpcError>,
     {
-        Call::new(self, M::NAME, Text::of(params), CallError::decoded)
+        Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
     /// Tells the server something, and waits at most 30 s until it has taken it.
