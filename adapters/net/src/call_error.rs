@@ -39,7 +39,7 @@ pub enum CallError {
     /// A client that keeps its connections has none, and none opened while the call waited. No byte
     /// of the call left this side.
     NoConnection(NoConnection),
-    /// The exchange over HTTP failed.
+    /// The exchange over HTTP failed. One that takes too long is [`TimedOut`](Self::TimedOut).
     #[cfg(feature = "http")]
     Http(HttpError),
 }
@@ -100,12 +100,17 @@ impl CallError {
         }
     }
 
-    /// Whether there is no connection any more.
+    /// Whether there is no connection any more, or the HTTP client has been closed.
     pub fn is_closed(&self) -> bool {
-        matches!(
-            self,
-            Self::Closed | Self::Unsent | Self::Rejected(SendError::Closed) | Self::NoConnection(_)
-        )
+        match self {
+            Self::Closed
+            | Self::Unsent
+            | Self::Rejected(SendError::Closed)
+            | Self::NoConnection(_) => true,
+            #[cfg(feature = "http")]
+            Self::Http(HttpError::Closed) => true,
+            _ => false,
+        }
     }
 }
 
@@ -142,7 +147,10 @@ impl std::error::Error for CallError {
 #[cfg(feature = "http")]
 impl From<HttpError> for CallError {
     fn from(error: HttpError) -> Self {
-        Self::Http(error)
+        match error {
+            HttpError::TimedOut => Self::TimedOut,
+            other => Self::Http(other),
+        }
     }
 }
 
