@@ -1,8 +1,8 @@
 //! What serves: the [`Service`] that a program writes.
 
-use antiphon::{Closed, Json, OwnedError, OwnedNotification, RequestKey};
+use antiphon::{Closed, Json, OwnedError, RequestKey};
 use antiphon_net::{
-    Answer, InboxEvent, OnThreads, Peer, Report, Request, Routes, ToInbox, block_on,
+    Answer, InboxEvent, Notification, OnThreads, Peer, Report, Request, Routes, ToInbox, block_on,
 };
 
 /// What answers the peer.
@@ -29,7 +29,7 @@ pub trait Service: Send + 'static {
     }
 
     /// The peer tells something.
-    fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, peer: &Peer, notification: Notification) {
         let _ = (peer, notification);
     }
 
@@ -60,8 +60,8 @@ impl<S: Send + Sync + 'static> Service for Routes<S, OnThreads> {
         block_on(self.serve(request))
     }
 
-    fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
-        block_on(self.handle(peer, notification));
+    fn notification(&mut self, _: &Peer, notification: Notification) {
+        block_on(self.handle(notification));
     }
 
     fn opened(&mut self, peer: &Peer) {
@@ -83,7 +83,7 @@ impl Service for ToInbox {
         Ok(Answer::deferred())
     }
 
-    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, _: &Peer, notification: Notification) {
         block_on(self.put(InboxEvent::Notification(notification)));
     }
 

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon::{Config, ErrorObject, OwnedNotification, OwnedOutcome};
+use antiphon::{Config, ErrorObject, OwnedOutcome};
 use antiphon_blocking::http::{
     HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse, HttpSend, ReplyError,
     connect, with_send,
 };
 use antiphon_blocking::{
-    Answer, CallError, ConnectionConfig, OwnedError, Peer, Pool, Report, Request, Service,
-    TcpServer,
+    Answer, CallError, ConnectionConfig, Notification, OwnedError, Peer, Pool, Report, Request,
+    Service, TcpServer,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -67,11 +67,13 @@ impl Service for Echo {
         }
     }
 
-    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, _: &Peer, notification: Notification) {
         if notification.method() == "panic" {
             panic!("as asked");
         }
-        self.tell(notification.method());
+        if notification.method() != "typed" || notification.params::<[u8; 1]>().is_ok() {
+            self.tell(notification.method());
+        }
     }
 
     fn report(&mut self, _: &Peer, report: Report) {
@@ -125,6 +127,12 @@ fn calls_notifications_and_batches_are_posts() {
         told.recv_timeout(LONG).as_deref(),
         Ok("report the service panicked")
     );
+    client.notify("typed", &["?"]).wait().expect("it is taken");
+    let report = told.recv_timeout(LONG).expect("a report");
+    assert!(
+        report.starts_with("report invalid params: ") && report.ends_with("typed (notification)"),
+        "{report}"
+    );
     let ((one, unknown), mut outcomes) = client
         .batch(|batch| {
             let one = batch.call::<[u32; 1]>("echo", &[1])?;
@@ -169,13 +177,10 @@ fn threads_share_two_connections_and_a_closed_client_refuses() {
         }
     });
     client.close();
-    let closed = http_error(
-        client
-            .call::<()>("echo", ())
-            .wait()
-            .expect_err("it is closed"),
-    );
-    assert!(matches!(closed, HttpError::Closed));
+    let closed = client.call::<()>("echo", ()).wait();
+    let closed = closed.expect_err("the client is closed");
+    assert!(closed.is_closed(), "{closed}");
+    assert!(matches!(http_error(closed), HttpError::Closed));
 }
 
 #[test]
@@ -234,7 +239,7 @@ fn a_call_that_times_out_is_cancelled_at_the_server() {
         .timeout(short)
         .wait()
         .expect_err("nobody answers");
-    assert!(matches!(http_error(late), HttpError::TimedOut));
+    assert!(matches!(late, CallError::TimedOut));
     assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("waiting"));
     assert_eq!(told.recv_timeout(LONG).as_deref(), Ok("cancelled true"));
 }
@@ -414,7 +419,7 @@ fn everything_that_waits_has_a_deadline() {
             .collect();
         for call in calls {
             let late = call.join().expect("no panic").expect_err("nobody answers");
-            assert!(matches!(http_error(late), HttpError::TimedOut));
+            assert!(matches!(late, CallError::TimedOut));
         }
     });
     assert!(start.elapsed() >= Duration::from_millis(200));

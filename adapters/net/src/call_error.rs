@@ -43,7 +43,7 @@ pub enum CallError<E = OwnedError> {
     /// A client that keeps its connections has none, and none opened while the call waited. No byte
     /// of the call left this side.
     NoConnection(NoConnection),
-    /// The exchange over HTTP failed.
+    /// The exchange over HTTP failed. One that takes too long is [`TimedOut`](Self::TimedOut).
     #[cfg(feature = "http")]
     Http(HttpError),
 }
@@ -134,12 +134,17 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Whether there is no connection any more.
+    /// Whether there is no connection any more, or the HTTP client has been closed.
     pub fn is_closed(&self) -> bool {
-        matches!(
-            self,
-            Self::Closed | Self::Unsent | Self::Rejected(SendError::Closed) | Self::NoConnection(_)
-        )
+        match self {
+            Self::Closed
+            | Self::Unsent
+            | Self::Rejected(SendError::Closed)
+            | Self::NoConnection(_) => true,
+            #[cfg(feature = "http")]
+            Self::Http(HttpError::Closed) => true,
+            _ => false,
+        }
     }
 }
 
@@ -177,7 +182,10 @@ impl<E: fmt::Debug + fmt::Display> std::error::Error for CallError<E> {
 #[cfg(feature = "http")]
 impl<E> From<HttpError> for CallError<E> {
     fn from(error: HttpError) -> Self {
-        Self::Http(error)
+        match error {
+            HttpError::TimedOut => Self::TimedOut,
+            other => Self::Http(other),
+        }
     }
 }
 

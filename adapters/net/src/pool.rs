@@ -27,7 +27,11 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Job>,
+    /// Jobs that no thread has taken yet.
+    queue: VecDeque<Job>,
+    /// How many jobs there are, those that run included. What is refused hangs on this alone, and
+    /// so not on how soon a thread takes a job.
+    jobs: usize,
     threads: usize,
     idle: usize,
 }
@@ -52,37 +56,32 @@ impl Pool {
     /// Runs `job` on a thread of its own, now or later. Gives it back if too many wait, or if the
     /// system has no thread for the first of them.
     pub fn run(&self, job: Job) -> Result<(), Job> {
+        let Inner {
+            max_running,
+            max_waiting,
+            ..
+        } = *self.inner;
         let mut state = self.inner.lock();
-        if state.idle > state.waiting.len() {
-            state.waiting.push_back(job);
-            self.inner.work.notify_one();
-            return Ok(());
-        }
-        let may_start = state.threads < self.inner.max_running;
-        if !may_start && state.waiting.len() >= self.inner.max_waiting {
+        if state.jobs >= max_running.saturating_add(max_waiting) {
             return Err(job);
         }
-        state.waiting.push_back(job);
-        if !may_start {
-            return Ok(());
+        if state.idle <= state.queue.len() && state.threads < max_running {
+            // Under the lock, so that no job counts on a thread that does not start.
+            let inner = Arc::clone(&self.inner);
+            let started = thread::Builder::new()
+                .name("antiphon-work".into())
+                .spawn(move || inner.work());
+            match started {
+                Ok(_) => state.threads += 1,
+                Err(_) if state.threads == 0 => return Err(job),
+                // A thread that is there takes it later.
+                Err(_) => {}
+            }
         }
-        state.threads += 1;
-        drop(state);
-        let inner = Arc::clone(&self.inner);
-        let started = thread::Builder::new()
-            .name("antiphon-work".into())
-            .spawn(move || inner.work());
-        if started.is_ok() {
-            return Ok(());
-        }
-        let mut state = self.inner.lock();
-        state.threads -= 1;
-        // No thread is left that would ever run it.
-        let stranded = match state.threads {
-            0 => state.waiting.pop_back(),
-            _ => None,
-        };
-        stranded.map_or(Ok(()), Err)
+        state.jobs += 1;
+        state.queue.push_back(job);
+        self.inner.work.notify_one();
+        Ok(())
     }
 }
 
@@ -95,11 +94,12 @@ impl Inner {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.waiting.pop_front() {
+            if let Some(job) = state.queue.pop_front() {
                 drop(state);
                 // What a job owes is owed by guards that it holds; they have run by now.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = self.lock();
+                state.jobs -= 1;
                 continue;
             }
             state.idle += 1;
@@ -109,7 +109,7 @@ impl Inner {
                 .unwrap_or_else(PoisonError::into_inner);
             state = guard;
             state.idle -= 1;
-            if waited.timed_out() && state.waiting.is_empty() {
+            if waited.timed_out() && state.queue.is_empty() {
                 state.threads -= 1;
                 return;
             }
@@ -129,7 +129,7 @@ impl fmt::Debug for Pool {
         let state = self.inner.lock();
         f.debug_struct("Pool")
             .field("threads", &state.threads)
-            .field("waiting", &state.waiting.len())
+            .field("waiting", &state.queue.len())
             .finish_non_exhaustive()
     }
 }

@@ -208,16 +208,15 @@ async fn a_closed_client_sends_nothing_and_closes_nothing_that_was_lent() {
         HttpClient::with_send(URL, Config::new(), Arc::clone(&mock), Tokio::current()).unwrap();
     client.close();
     assert!(client.is_closed() && client.clone().is_closed());
-    assert!(matches!(
-        http_error(client.call::<()>("a", ()).await.unwrap_err()),
-        HttpError::Closed
-    ));
-    assert!(matches!(
-        http_error(client.notify("a", ()).await.unwrap_err()),
-        HttpError::Closed
-    ));
     let batch = client.batch(|batch| batch.notify("a", ())).await;
-    assert!(matches!(http_error(batch.unwrap_err()), HttpError::Closed));
+    for error in [
+        client.call::<()>("a", ()).await.unwrap_err(),
+        client.notify("a", ()).await.unwrap_err(),
+        batch.unwrap_err(),
+    ] {
+        assert!(error.is_closed(), "{error}");
+        assert!(matches!(http_error(error), HttpError::Closed));
+    }
     assert!(mock.sent().is_empty() && mock.is_connected());
     mock.reply(200, &result(1));
     assert_eq!(other.call::<u32>("a", ()).await.unwrap(), 1);
@@ -266,11 +265,17 @@ async fn any_client_can_be_plugged_in_and_has_to_keep_the_deadline() {
         .timeout(short)
         .await
         .unwrap_err();
-    assert!(matches!(http_error(late), HttpError::TimedOut));
+    assert!(matches!(late, CallError::TimedOut));
     assert_eq!(start.elapsed(), Duration::from_secs(5));
+    let batch = client
+        .batch(|batch| batch.call::<u32>("a", ()))
+        .timeout(short)
+        .await;
+    let late = batch.map(drop).unwrap_err();
+    assert!(matches!(late, CallError::TimedOut) && !late.is_closed());
     assert_eq!(
         foreign.0.load(Ordering::SeqCst),
-        2 * r#"{"jsonrpc":"2.0","method":"a","id":1}"#.len()
+        3 * r#"{"jsonrpc":"2.0","method":"a","id":1}"#.len() + "[]".len()
     );
 }
 
@@ -307,10 +312,7 @@ async fn everything_that_waits_has_a_deadline() {
             server.end().await;
         };
         let (called, ()) = tokio::join!(client.call::<()>("a", ()), serving);
-        assert!(matches!(
-            http_error(called.unwrap_err()),
-            HttpError::TimedOut
-        ));
+        assert!(matches!(called, Err(CallError::TimedOut)));
     }
 }
 
@@ -495,14 +497,8 @@ async fn a_call_that_is_given_up_frees_its_connection_for_the_next_in_line() {
         server.end().await;
     };
     let (first, second, third, ()) = tokio::join!(first, second, third, serving);
-    assert!(matches!(
-        http_error(first.unwrap_err()),
-        HttpError::TimedOut
-    ));
-    assert!(matches!(
-        http_error(second.unwrap_err()),
-        HttpError::TimedOut
-    ));
+    assert!(matches!(first, Err(CallError::TimedOut)));
+    assert!(matches!(second, Err(CallError::TimedOut)));
     assert_eq!(third.unwrap(), 3);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(connections.open(), 0);

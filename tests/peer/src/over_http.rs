@@ -162,7 +162,7 @@ fn called(ended: Result<OwnedJson, CallError>) -> Result<Called, Refusal> {
         Err(CallError::Remote(error)) => OwnedOutcome::Err(error),
         Err(CallError::Invalid(invalid)) => OwnedOutcome::Invalid(invalid),
         Err(CallError::Missing) => OwnedOutcome::Missing,
-        Err(CallError::TimedOut | CallError::Http(HttpError::TimedOut)) => OwnedOutcome::TimedOut,
+        Err(CallError::TimedOut) => OwnedOutcome::TimedOut,
         Err(CallError::Rejected(error)) => return Err(error.into()),
         Err(error) => return Ok(Called::Failed(error.to_string())),
     }))
@@ -182,7 +182,7 @@ fn batched(
 ) -> Result<Vec<OwnedOutcome>, Refusal> {
     match ended {
         Ok(outcomes) => Ok(outcomes),
-        Err(CallError::Http(HttpError::TimedOut)) => {
+        Err(CallError::TimedOut) => {
             let calls = items.iter().filter(|item| !item.is_notification);
             Ok(calls.map(|_| OwnedOutcome::TimedOut).collect())
         }

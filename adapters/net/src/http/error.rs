@@ -22,7 +22,8 @@ pub enum HttpError {
     Unsent(io::Error),
     /// The connection was lost on the way. The server may or may not have acted.
     Lost(io::Error),
-    /// There was no reply in time. The server may still be working.
+    /// There was no reply in time. The server may still be working. The call then ends as
+    /// [`CallError::TimedOut`](crate::CallError::TimedOut).
     TimedOut,
     /// The client has been closed: nothing was sent.
     Closed,

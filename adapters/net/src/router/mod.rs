@@ -14,10 +14,11 @@ use antiphon::service::{
     Registry, Verdict, described,
 };
 use antiphon::session::Report;
-use antiphon::{Closed, OwnedError, OwnedNotification};
+use antiphon::{Closed, OwnedError};
 
 use crate::answer::Answer;
 use crate::context::Context;
+use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
 use crate::service::Service;
@@ -482,8 +483,8 @@ impl<S: Send + Sync + 'static> Service for Routes<S, Tasks> {
         self.serve(request).await
     }
 
-    async fn notification(&self, peer: &Peer, notification: OwnedNotification) {
-        self.handle(peer, notification).await;
+    async fn notification(&self, _: &Peer, notification: Notification) {
+        self.handle(notification).await;
     }
 
     async fn opened(&self, peer: &Peer) {

@@ -3,12 +3,12 @@
 use std::future::poll_fn;
 
 use antiphon::service::{Chain, Cx, Discovery, Failure, MethodInfo, Reply};
-use antiphon::{OwnedError, OwnedNotification, codes};
+use antiphon::{OwnedError, codes};
 
 use super::serving::Served;
 use super::{Route, Routes};
 use crate::answer::Answer;
-use crate::peer::Peer;
+use crate::notification::Notification;
 use crate::request::Request;
 use crate::text::Text;
 
@@ -124,8 +124,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 
     /// Serves what the peer tells, and reports what went wrong, for nobody is answered.
-    pub async fn handle(&self, peer: &Peer, notification: OwnedNotification) {
-        let request = Request::of_notification(peer.session(), notification);
+    pub async fn handle(&self, notification: Notification) {
+        let (session, message) = notification.into_parts();
+        let request = Request::of_notification(&session, message);
         let served = self.serve(&request).await;
         request.report_unanswered(served);
     }

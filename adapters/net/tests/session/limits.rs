@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -171,6 +171,31 @@ fn so_many_jobs_run_so_many_wait_and_threads_without_work_end() {
     while !format!("{pool:?}").contains("threads: 0") {
         assert!(Instant::now() < deadline, "{pool:?}");
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+// SEC-10
+#[test]
+fn of_four_jobs_at_once_one_runs_one_waits_and_two_are_refused() {
+    // A job that a new thread has not taken yet must not count as waiting.
+    for _ in 0..100 {
+        let pool = Pool::new(1, 1);
+        let (release, held) = mpsc::channel::<()>();
+        let (done, is_done) = mpsc::channel();
+        let held = Arc::new(Mutex::new(held));
+        let jobs = (0..4).map(|number| {
+            let (held, done) = (Arc::clone(&held), done.clone());
+            Box::new(move || {
+                held.lock().unwrap().recv().unwrap();
+                done.send(number).unwrap();
+            })
+        });
+        let taken: Vec<_> = jobs.map(|job| pool.run(job).is_ok()).collect();
+        assert_eq!(taken, [true, true, false, false]);
+        for number in 0..2 {
+            release.send(()).unwrap();
+            assert_eq!(is_done.recv_timeout(LONG), Ok(number));
+        }
     }
 }
 
