@@ -31,7 +31,7 @@ def known():
 
 def floors():
     """The floor of each module, from the table that the core is held to."""
-    table = (engine.HERE.parent / "tests/floors.rs").read_text()
+    table = (engine.HERE.parent / "tests/repository/floors.rs").read_text()
     return {name: int(floor) for floor, name in re.findall(r'room\(\s*(\d+),\s*"(\w+)"', table)}
 
 

@@ -203,7 +203,7 @@ options! {
         /// error of `error_profile` (−32002 by default). Reading goes on, because the open ones may
         /// wait for answers. Default 1088: 64 running and 1024 waiting.
         max_open_requests: usize = 64 + 1024,
-        /// The most stray answers before the connection is broken. Default `u64::MAX`: never.
+        /// The most unmatched responses before the connection is broken. Default `u64::MAX`: never.
         max_unmatched_responses: u64 = u64::MAX,
         /// The most malformed messages before the connection is broken. Default `u64::MAX`: never.
         max_malformed_messages: u64 = u64::MAX,
@@ -405,7 +405,7 @@ pub enum DuplicateIds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NullIdError {
-    /// It is reported as a stray. An error that names a size limit (−32004, or −32600 with the
+    /// It is reported as unmatched. An error that names a size limit (−32004, or −32600 with the
     /// limit in bytes in its message or data) is the exception: it fails the call if exactly one is
     /// open and nothing else was sent since that call.
     Report,

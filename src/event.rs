@@ -393,16 +393,16 @@ impl fmt::Display for UnmatchedKind<'_> {
                 };
                 write!(f, "{NULL_ID}{outcome}{over}")
             }
-            Self::Cancel => f.write_str(STRAY_CANCEL),
+            Self::Cancel => f.write_str(UNMATCHED_CANCEL),
         }
     }
 }
 
-/// What is said of each kind of stray message, before its outcome.
+/// What is said of each kind of unmatched response, before its outcome.
 pub(crate) const LATE: &str = "an answer to a call that is over: ";
 pub(crate) const UNKNOWN: &str = "an answer with an id that was never sent: ";
 pub(crate) const NULL_ID: &str = "an answer without an id: ";
-pub(crate) const STRAY_CANCEL: &str = "a cancel for a request that is not open";
+pub(crate) const UNMATCHED_CANCEL: &str = "a cancel for a request that is not open";
 
 /// What an over-limit error without an id means for a call of ours.
 pub(crate) const OVER_LIMIT: &str = "; the peer skipped a message of ours as too large, and if \

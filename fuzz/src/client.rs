@@ -89,10 +89,10 @@ fn give_up(conn: &mut Connection<u64>, how: u8, open: &mut Open) {
 
 /// The planted fault does not hear of an answer to nobody that came in pieces.
 fn is_lost(event: &Event<'_, u64>, in_pieces: bool) -> bool {
-    let Event::UnmatchedResponse(stray) = event else {
+    let Event::UnmatchedResponse(unmatched) = event else {
         return false;
     };
-    crate::PLANTED && in_pieces && matches!(stray.kind, UnmatchedKind::Unknown(_))
+    crate::PLANTED && in_pieces && matches!(unmatched.kind, UnmatchedKind::Unknown(_))
 }
 
 /// A 1.0 peer may answer a notification with a null under a null id: nobody's fault.
@@ -112,7 +112,7 @@ fn receive(
     let mut open = ask(&mut conn, calls);
     give_up(&mut conn, calls[0], &mut open);
     assert_eq!(conn.calls_open(), open.len());
-    let (mut strays, mut malformed, mut ends) = (0, 0, 0);
+    let (mut unmatched, mut malformed, mut ends) = (0, 0, 0);
     let mut said = Vec::new();
     let (mut from, mut to) = (0, 0);
     for turn in 0.. {
@@ -130,9 +130,9 @@ fn receive(
                 }
                 Event::Request(request) => answer(&mut conn, request),
                 // The limit is for answers, and for none that acknowledges a notification.
-                Event::UnmatchedResponse(stray) if matches!(stray.kind, UnmatchedKind::Cancel) => {}
-                Event::UnmatchedResponse(stray) if is_acknowledgement(config, &stray.kind) => {}
-                Event::UnmatchedResponse(_) => strays += 1,
+                Event::UnmatchedResponse(unmatched) if matches!(unmatched.kind, UnmatchedKind::Cancel) => {}
+                Event::UnmatchedResponse(unmatched) if is_acknowledgement(config, &unmatched.kind) => {}
+                Event::UnmatchedResponse(_) => unmatched += 1,
                 Event::Malformed(_) => malformed += 1,
                 Event::Closed(_) => ends += 1,
                 _ => {}
@@ -158,7 +158,7 @@ fn receive(
         to = (to + steps[turn % 2]).min(stream.len());
     }
     assert!(open.is_empty(), "every call has settled");
-    assert_eq!((conn.strays(), conn.malformed()), (strays, malformed));
+    assert_eq!((conn.unmatched_responses(), conn.malformed()), (unmatched, malformed));
     let mut output = Vec::new();
     while conn.take_transmit(&mut output) {}
     assert_eq!(conn.transmit_queued(), conn.transmit_done());

@@ -114,11 +114,11 @@ pub(crate) fn in_words<T>(event: &Event<'_, T>) {
         }
         Event::Malformed(malformed) => malformed.cause.to_string(),
         Event::Refused(refused) => refused.cause.to_string(),
-        Event::UnmatchedResponse(stray) => {
-            if let antiphon::UnmatchedKind::NullId(Outcome::Err(error)) = &stray.kind {
+        Event::UnmatchedResponse(unmatched) => {
+            if let antiphon::UnmatchedKind::NullId(Outcome::Err(error)) = &unmatched.kind {
                 let _ = error.is_over_limit();
             }
-            stray.kind.to_string()
+            unmatched.kind.to_string()
         }
         Event::Closed(why) => why.to_string(),
         _ => return,

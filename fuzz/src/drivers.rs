@@ -185,7 +185,7 @@ impl Service for Echo {
         let line = match report {
             Report::Malformed { cause, text, .. } => format!("{cause:?} {text:?}"),
             Report::Refused { cause, id, .. } => format!("{cause:?} {id:?}"),
-            Report::UnmatchedResponse { kind, id } => format!("{} {id:?}", stray(&kind)),
+            Report::UnmatchedResponse { kind, id } => format!("{} {id:?}", unmatched(&kind)),
             // What the transport did.
             _ => return,
         };
@@ -525,7 +525,7 @@ impl World {
     }
 }
 
-fn stray(kind: &UnmatchedDetails) -> &'static str {
+fn unmatched(kind: &UnmatchedDetails) -> &'static str {
     match kind {
         UnmatchedDetails::Late(_) => "late",
         UnmatchedDetails::Unknown(_) => "unknown",

@@ -20,7 +20,7 @@ pub mod operations;
 pub mod peers;
 #[path = "../../tests/model/reference.rs"]
 mod reference;
-#[path = "../../tests/rendering/mod.rs"]
+#[path = "../../tests/model/rendering.rs"]
 mod rendering;
 #[path = "../../tests/model/run.rs"]
 mod run;

@@ -31,7 +31,7 @@ pub fn run(data: &[u8]) {
 
 /// The planted fault takes an error that comes late for one of nobody's.
 fn mishear(line: Option<String>) -> Option<String> {
-    line.map(|line| line.replace("stray late error", "stray unknown error"))
+    line.map(|line| line.replace("unmatched late error", "unmatched unknown error"))
 }
 
 fn rules(bytes: &mut Bytes<'_>) -> Rules {

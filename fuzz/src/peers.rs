@@ -326,9 +326,9 @@ impl World {
                 }
             }
             Event::Refused(refused) => assert!(refused.answered.is_some()),
-            Event::UnmatchedResponse(stray) => match stray.kind {
+            Event::UnmatchedResponse(unmatched) => match unmatched.kind {
                 UnmatchedKind::Late(_) => {
-                    let id = stray
+                    let id = unmatched
                         .id
                         .expect("what comes late has an id")
                         .text()

@@ -303,7 +303,7 @@ impl<T, S: Settings> Connection<T, S> {
         }
     }
 
-    /// Gives a call up: its tag comes back, an answer that still comes is a stray, and the peer is
+    /// Gives a call up: its tag comes back, an answer that still comes is unmatched, and the peer is
     /// told if `cancel_send` says how. `None` if the call is not open.
     pub fn cancel(&mut self, call: CallId) -> Option<T> {
         self.forget_builder();

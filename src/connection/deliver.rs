@@ -372,8 +372,8 @@ impl<T, S: Settings> Connection<T, S> {
             Some(id) if self.was_ours(id) => UnmatchedKind::Late(outcome),
             Some(_) => UnmatchedKind::Unknown(outcome),
         };
-        self.strays += u64::from(!is_acknowledgement);
-        if self.strays > self.config.limits.max_unmatched_responses {
+        self.unmatched_responses += u64::from(!is_acknowledgement);
+        if self.unmatched_responses > self.config.limits.max_unmatched_responses {
             self.fail(ConnectionError::TooManyUnmatched);
         }
         Event::UnmatchedResponse(UnmatchedResponse { kind, id, origin })

@@ -118,7 +118,7 @@ pub struct Connection<T = (), S = Config> {
     /// Numbers of calls whose frames were not delivered: above the first, up to the second.
     /// `None`, without an allocation, if there are no such calls.
     failed: Option<Box<Failed>>,
-    strays: u64,
+    unmatched_responses: u64,
     malformed: u64,
 }
 
@@ -174,7 +174,7 @@ impl<T, S: Settings> Connection<T, S> {
             building: None,
             failed: None,
             deadlines: OwnDeadlines::NONE,
-            strays: 0,
+            unmatched_responses: 0,
             malformed: 0,
             phase: Phase::Open,
         }
@@ -385,9 +385,9 @@ impl<T, S: Settings> Connection<T, S> {
                 || self.calls.open() > 0)
     }
 
-    /// How many answers fitted nothing so far.
-    pub fn strays(&self) -> u64 {
-        self.strays
+    /// How many responses fitted no call so far.
+    pub fn unmatched_responses(&self) -> u64 {
+        self.unmatched_responses
     }
 
     /// How many messages were malformed so far.

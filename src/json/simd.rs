@@ -9,7 +9,7 @@
 //! processor is detected, and nothing here depends on which one it is.
 #![allow(
     unsafe_code,
-    reason = "the one vector module; tests/floors.rs holds it to be the only one"
+    reason = "the one vector module; tests/repository/floors.rs holds it to be the only one"
 )]
 
 use core::arch::x86_64::{

@@ -227,7 +227,9 @@ impl<W> Session<W> {
             }
             Event::Malformed(malformed) => self.queue.push_report(Report::malformed(malformed)),
             Event::Refused(refused) => self.queue.push_report(Report::refused(refused)),
-            Event::UnmatchedResponse(stray) => self.queue.push_report(Report::stray(stray)),
+            Event::UnmatchedResponse(unmatched) => {
+                self.queue.push_report(Report::unmatched(unmatched))
+            }
             Event::Closed(why) => self.note_closed(why),
         }
     }

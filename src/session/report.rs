@@ -11,8 +11,8 @@ use crate::admission::LimitReached;
 use crate::connection::SendError;
 use crate::error_object::OwnedError;
 use crate::event::{
-    LATE, Malformed, MalformedCause, NULL_ID, OVER_LIMIT, Refused, RefusedCause, STRAY_CANCEL,
-    UNKNOWN, UnmatchedKind, UnmatchedResponse,
+    LATE, Malformed, MalformedCause, NULL_ID, OVER_LIMIT, Refused, RefusedCause, UNKNOWN,
+    UNMATCHED_CANCEL, UnmatchedKind, UnmatchedResponse,
 };
 use crate::id::OwnedId;
 use crate::json::DecodeError;
@@ -209,12 +209,12 @@ impl Report {
     }
 
     /// The report, and how many of the peer's bytes it holds.
-    pub(super) fn stray(stray: UnmatchedResponse<'_>) -> (Self, usize) {
+    pub(super) fn unmatched(unmatched: UnmatchedResponse<'_>) -> (Self, usize) {
         let report = Self::UnmatchedResponse {
-            kind: stray.kind.into(),
-            id: stray.id.map(Into::into),
+            kind: unmatched.kind.into(),
+            id: unmatched.id.map(Into::into),
         };
-        (report, stray.origin.bytes)
+        (report, unmatched.origin.bytes)
     }
 }
 
@@ -241,7 +241,7 @@ impl fmt::Display for UnmatchedDetails {
                 };
                 write!(f, "{NULL_ID}{outcome}{over}")
             }
-            Self::Cancel => f.write_str(STRAY_CANCEL),
+            Self::Cancel => f.write_str(UNMATCHED_CANCEL),
         }
     }
 }
@@ -260,7 +260,7 @@ impl fmt::Display for Report {
                 }
             }
             Self::UnmatchedResponse { kind, id } => {
-                write!(f, "a stray message: {kind}")?;
+                write!(f, "an unmatched message: {kind}")?;
                 match id {
                     Some(id) => write!(f, " (id {id})"),
                     None => Ok(()),
@@ -306,7 +306,7 @@ mod tests {
     use crate::{ErrorObject, Outcome, OwnedOutcome, UnmatchedKind};
 
     #[test]
-    fn a_stray_message_is_told_in_the_words_of_its_event() {
+    fn an_unmatched_response_is_told_in_the_words_of_its_event() {
         let over = ErrorObject::new(-32600, "at most 7 bytes");
         let other = ErrorObject::new(1, "none");
         for outcome in [Outcome::TimedOut, Outcome::Err(over), Outcome::Err(other)] {

@@ -294,12 +294,16 @@ fn a_batch_of_which_calls_are_over_counts_by_those_that_are_left() {
                     event => assert!(matches!(event, Event::UnmatchedResponse(_)), "{event:?}"),
                 }
             }
-            let (failed, open, strays) = match is_sole {
+            let (failed, open, unmatched) = match is_sole {
                 true => (&[1, 3][..], 0, 0),
                 false => (&[][..], 3, 1),
             };
             assert_eq!(tags, failed, "{how}");
-            assert_eq!((conn.calls_open(), conn.strays()), (open, strays), "{how}");
+            assert_eq!(
+                (conn.calls_open(), conn.unmatched_responses()),
+                (open, unmatched),
+                "{how}"
+            );
         }
     }
 }

@@ -262,15 +262,15 @@ fn what_is_passed_on_out_of_a_batch_has_no_line_breaks_either() {
 }
 
 #[test]
-fn strays_and_malformed_messages_are_borne_up_to_their_limits() {
+fn unmatched_responses_and_malformed_messages_are_borne_up_to_their_limits() {
     let mut config = Config::new();
     (
         config.limits.max_unmatched_responses,
         config.limits.max_malformed_messages,
     ) = (2, 2);
-    let stray = r#"{"jsonrpc":"2.0","result":1,"id":99}"#;
+    let unmatched = r#"{"jsonrpc":"2.0","result":1,"id":99}"#;
     for (message, error) in [
-        (stray, ConnectionError::TooManyUnmatched),
+        (unmatched, ConnectionError::TooManyUnmatched),
         ("{}", ConnectionError::TooManyMalformed),
     ] {
         let mut conn: Connection<u32> = Connection::new(config);

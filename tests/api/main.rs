@@ -4,11 +4,21 @@
 //! command leaves no trace.
 
 mod batches;
+mod boundaries;
 mod bytes;
 mod commands;
+mod deviations;
 mod edges;
+mod end_of_input;
+mod invariants;
+mod limits;
 mod links;
 mod owned;
+mod owned_events;
+mod panicking_payloads;
+mod reader;
+mod regressions;
+mod server_only;
 mod time;
 mod tokens;
 mod values;

@@ -58,7 +58,7 @@ fn a_cancel_on_one_connection_reaches_no_request_of_another() {
     let mut input = Input::stream(cancel);
     let event = second.poll_event(&mut input);
     assert!(
-        matches!(event, Some(Event::UnmatchedResponse(stray)) if matches!(stray.kind, UnmatchedKind::Cancel))
+        matches!(event, Some(Event::UnmatchedResponse(unmatched)) if matches!(unmatched.kind, UnmatchedKind::Cancel))
     );
     let mut input = Input::stream(cancel);
     let event = first.poll_event(&mut input);

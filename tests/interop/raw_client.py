@@ -189,7 +189,7 @@ def cancels():
     client.end()
 
 
-@case("client: a peer's garbage, stray and invalid answers harm no neighbour")
+@case("client: a peer's garbage, unmatched and invalid answers harm no neighbour")
 def rude_peer():
     client = Client(f"stdio:ndjson:{sys.executable}", str(SCRIPTED[1]), "ndjson")
     lines = ["{nonsense", '{"jsonrpc":"2.0","id":77,"result":1}', '{"jsonrpc":"2.0"}', "[]",

@@ -195,8 +195,8 @@ def garbage(framing):
     wire.send({"jsonrpc": "2.0", "id": 1, "method": "say", "params": {"lines": lines}})
     result_of(wire.json(), 1)
     # The scripted server saw the refusals of its own nonsense.
-    strays = [wire.json(), wire.json()]
-    assert all(stray["method"] == "stray" for stray in strays), strays
+    told = [wire.json(), wire.json()]
+    assert all(each["method"] == "unmatched" for each in told), told
     for _ in range(3):
         process.stderr_line("")
 

@@ -1016,7 +1016,7 @@ impl Model {
             };
         }
         let event = match self.wanted(target) {
-            None => format!("stray cancel id {target}"),
+            None => format!("unmatched cancel id {target}"),
             Some(slot) => {
                 let owed = self.rules.cancel_code.is_some();
                 let serial = self.slots[slot].as_ref().expect("it was just found").serial;
@@ -1057,7 +1057,7 @@ impl Model {
             _ if (1..=self.last_number).any(used) => "late",
             _ => "unknown",
         };
-        format!("stray {kind} {} id {id}", shown(body))
+        format!("unmatched {kind} {} id {id}", shown(body))
     }
 
     /// An answer that leaves its id out and settles nothing.
@@ -1065,7 +1065,7 @@ impl Model {
         let is_reply = !is_in_batch && self.is_reply_without_id();
         let reason = match body {
             Body::NoVersion => InvalidReason::Version,
-            Body::Error(..) if is_reply => return format!("stray null {} id -", shown(body)),
+            Body::Error(..) if is_reply => return format!("unmatched null {} id -", shown(body)),
             Body::Both | Body::BadError if is_reply => broken(body).expect("it is broken"),
             _ => InvalidReason::IdMissing,
         };

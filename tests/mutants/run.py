@@ -46,13 +46,13 @@ CAUGHT_PERCENT_MIN = 95
 SESSION_FLOOR = 4
 # What we exit with when something cannot be fetched and nothing was run.
 SKIPPED = 3
-# How we name the vectors of one file.
-VECTORS = ".jsonl"
+# How we name the protocol cases of one file.
+CASES = ".txt"
 NOT_RUN = ("not run", "")
-# The test binaries of the core. Not among them: those that read the source instead of running it
-# (floors), build programs (examples), or play a few conversations a hundred thousand times (allocations).
-TESTS = ["abandoned", "api", "bugs", "deviations", "end_of_input", "interpreted", "limits", "memory", "model",
-         "owned", "promises", "reader", "review", "room", "scripts", "server_only", "splits", "vectors"]
+# The test binaries of the core. Not among them: those that read the source instead of running it (repository) or build
+# programs (examples). Left out of `memory` is what plays a few conversations a hundred thousand times.
+TESTS = ["api", "conformance", "interpreted", "memory", "model"]
+NOT_RUN_TESTS = "allocations::"
 # Together at most so many seconds of tests in the first run for a mutant, in the second, and so on.
 ROUNDS = [0.05, 0.5, 4.0, float("inf")]
 # A run may take so many times as long as without a mutant, and so many seconds on top; of the processor, and in all.
@@ -266,16 +266,16 @@ def copy_tree():
             os.makedirs(os.path.dirname(copy), exist_ok=True)
             shutil.copyfile(source, copy)
     text = read(os.path.join(ROOT, "Cargo.toml"))
-    text = re.sub(r'members = \[.*?\]', 'members = [".", "adapters/net", "adapters/websocket"]', text, flags=re.S)
+    text = re.sub(r'members = \[.*?\]', 'members = [".", "adapters/net", "adapters/websocket", "tests/support"]', text, flags=re.S)
     text = re.sub(r'\[\[bench\]\]\n(\w.*\n)*', "", text)
     text = re.sub(r'\[target\.[^\n]*dev-dependencies\]\n(\w.*\n)*', "", text)
     text = re.sub(r'antiphon-blocking = .*\n', "", text)
     text = re.sub(r'\[profile\.(?!release)[^\n]*\]\n(\w.*\n)*', "", text)
-    # A failed case ends its process, as with the usual harness; and one file of vectors can be read alone.
-    patch("tests/support/harness.rs", 'println!("test {} ... {verdict}", name(case));',
+    # A failed case ends its process, as with the usual harness; and one file of cases can be read alone.
+    patch("tests/conformance/harness.rs", 'println!("test {} ... {verdict}", name(case));',
           'println!("test {} ... {verdict}", name(case)); if played.is_err() { return ExitCode::from(101); }')
-    patch("tests/support/vector.rs", 'kind == "jsonl"',
-          'kind == "jsonl" && std::env::var("ANTIPHON_VECTORS").map_or(true, |only| path.ends_with(only + ".jsonl"))')
+    patch("tests/support/src/notation.rs", 'kind == "txt"',
+          'kind == "txt" && std::env::var("ANTIPHON_CASES").map_or(true, |only| path.ends_with(only))')
     manifest = os.path.join(COPY, "Cargo.toml")
     if not os.path.isfile(manifest) or read(manifest) != text:
         write(manifest, text)
@@ -291,7 +291,7 @@ def patch(name, old, new):
         write(copy, text)
 
 
-PATCHED = ("tests/support/harness.rs", "tests/support/vector.rs", "Cargo.toml")
+PATCHED = ("tests/conformance/harness.rs", "tests/support/src/notation.rs", "Cargo.toml")
 
 
 def read_mutants(text):
@@ -353,10 +353,8 @@ class Running:
                            resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES)),
                            resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
         words = ["--exact", *names]
-        if names == [": "]:
-            words = names
-        if names[0].endswith(VECTORS):
-            env["ANTIPHON_VECTORS"], words = names[0].removesuffix(VECTORS), [": "]
+        if names[0].endswith(CASES):
+            env["ANTIPHON_CASES"], words = names[0], [": "]
         # Always the same random cases; a failing one is neither kept nor made smaller.
         self.output = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
@@ -380,15 +378,12 @@ class Running:
 
 
 def listed_tests(name, binary):
-    """The names of a binary's tests; of the vectors the names of their files, for reading all takes longest."""
-    if name == "vectors":
-        folder = os.path.join(COPY, "tests/vectors")
-        return sorted(file.removesuffix(".jsonl") + VECTORS for file in os.listdir(folder) if file.endswith(".jsonl"))
-    if name == "scripts":
-        return [": "]
+    """The names of a binary's tests; of the protocol cases the names of their files, for reading all takes longest."""
+    if name == "conformance":
+        return sorted(file for file in os.listdir(os.path.join(COPY, "tests/conformance")) if file.endswith(CASES))
     ran = subprocess.run([binary[0], "--list"], cwd=binary[1], text=True, capture_output=True, check=True,
                          env=environment(), timeout=60)
-    return re.findall(r"^(.*): test$", ran.stdout, re.M)
+    return [test for test in re.findall(r"^(.*): test$", ran.stdout, re.M) if not test.startswith(NOT_RUN_TESTS)]
 
 
 def measure(binaries):
@@ -520,7 +515,7 @@ def grouped(tests):
     """The tests by their binary, as far as one process can run them."""
     chosen = collections.defaultdict(list)
     for test in tests:
-        chosen[test.binary, test.name if test.name.endswith(VECTORS) else ""].append(test)
+        chosen[test.binary, test.name if test.name.endswith(CASES) else ""].append(test)
     return [(binary, some) for (binary, _), some in chosen.items()]
 
 

@@ -133,7 +133,7 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
     add("call".into(), Box::new(CallOnly::new()));
     add("notify".into(), Box::new(NotifyOnly::new()));
     add("settle".into(), Box::new(Settle::new(true)));
-    add("stray".into(), Box::new(Settle::new(false)));
+    add("unmatched".into(), Box::new(Settle::new(false)));
     add(
         "encode request ContentLength".into(),
         Box::new(EncodeRequest::new()),
@@ -345,8 +345,8 @@ impl Operation for Receive {
                 let mut client = Self::client(first, last);
                 assert_eq!(client.calls_open() as u64, last - first + 1);
                 // What reading needs on the heap is taken by the first message.
-                let stray = br#"{"jsonrpc":"2.0","result":1,"id":0}"#;
-                assert!(client.poll_event(&mut Input::message(stray)).is_some());
+                let unmatched = br#"{"jsonrpc":"2.0","result":1,"id":0}"#;
+                assert!(client.poll_event(&mut Input::message(unmatched)).is_some());
                 self.clients.push(client);
             }
         }
@@ -895,7 +895,7 @@ fn places(text: Json<'_>) -> &'static [Json<'static>] {
     texts
 }
 
-/// Calls with a deadline. The difference to `notify`, and that of `settle` to `stray`, is what the table of calls
+/// Calls with a deadline. The difference to `notify`, and that of `settle` to `unmatched`, is what the table of calls
 /// costs: row 12.
 struct CallOnly {
     conn: Connection<u64>,

@@ -111,13 +111,13 @@ impl Reader for Antiphon {
                     black_box(cancelled);
                     Some(Kind::Notification)
                 }
-                Event::UnmatchedResponse(stray) if matches!(stray.kind, UnmatchedKind::Cancel) => {
-                    black_box(stray);
+                Event::UnmatchedResponse(unmatched) if matches!(unmatched.kind, UnmatchedKind::Cancel) => {
+                    black_box(unmatched);
                     Some(Kind::Notification)
                 }
-                // Nobody asked for the answers of the corpus: they are found to be strays.
-                Event::UnmatchedResponse(stray) => {
-                    black_box(stray);
+                // Nobody asked for the answers of the corpus: they are found to be unmatched.
+                Event::UnmatchedResponse(unmatched) => {
+                    black_box(unmatched);
                     Some(Kind::Response)
                 }
                 _ => return None,

@@ -114,14 +114,14 @@ impl Alone {
                         .reports
                         .push(format!("{:?} {id:?}", refused.cause));
                 }
-                Event::UnmatchedResponse(stray) => {
-                    let kind = match stray.kind {
+                Event::UnmatchedResponse(unmatched) => {
+                    let kind = match unmatched.kind {
                         UnmatchedKind::Late(_) => "late",
                         UnmatchedKind::Unknown(_) => "unknown",
                         UnmatchedKind::NullId(_) => "null",
                         _ => "cancel",
                     };
-                    let id = stray.id.map(Id::into_owned);
+                    let id = unmatched.id.map(Id::into_owned);
                     self.told.reports.push(format!("{kind} {id:?}"));
                 }
                 _ => {}

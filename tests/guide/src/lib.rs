@@ -2,7 +2,7 @@
 //! run as it stands there.
 //!
 //! Each page is the documentation of an empty module, so its code blocks are documentation tests.
-//! `tests/links.py` wants every page here, those without code too.
+//! `tools/links.py` wants every page here, those without code too.
 
 /// The pages that a newcomer reads first.
 #[cfg(doctest)]

@@ -66,7 +66,7 @@ def handle(text):
     if method is None:
         owner = waiting.pop(ident, None)
         if owner is None:
-            send(method="stray", params=[message])
+            send(method="unmatched", params=[message])
         else:
             outcome = {key: message[key] for key in ("result", "error") if key in message}
             send(id=owner, result=outcome)

@@ -60,7 +60,7 @@ fn mutate(
     dropped: &BTreeSet<u32>,
     write: impl Fn(&str, &str) -> Result<(), String>,
 ) -> Result<String, String> {
-    let floors = floors(&read(&source.join("tests/floors.rs"))?)?;
+    let floors = floors(&read(&source.join("tests/repository/floors.rs"))?)?;
     let mut next = 0;
     let mut list = String::new();
     for path in sources(&source.join("src"))? {
@@ -117,7 +117,7 @@ fn floors(table: &str) -> Result<BTreeMap<String, u8>, String> {
         }
     }
     match floors.len() {
-        0 => Err("tests/floors.rs: there is no room in it".to_string()),
+        0 => Err("tests/repository/floors.rs: there is no room in it".to_string()),
         _ => Ok(floors),
     }
 }

@@ -350,8 +350,8 @@ fn relay(from: &mut End, to: &mut End) -> bool {
             Event::Refused(refused) => {
                 say(format_args!("{name}: refused: {}", refused.cause));
             }
-            Event::UnmatchedResponse(stray) => {
-                say(format_args!("{name}: fits nothing: {}", stray.kind));
+            Event::UnmatchedResponse(unmatched) => {
+                say(format_args!("{name}: fits nothing: {}", unmatched.kind));
             }
             Event::Closed(why) => {
                 if let Closed::Failed(error) = why {

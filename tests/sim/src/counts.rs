@@ -72,7 +72,7 @@ pub const CATALOGUE: &[(&str, &[&str])] = &[
             "event: cancelled",
             "event: malformed",
             "event: refused",
-            "event: stray",
+            "event: unmatched",
             "event: closed",
             "event: request in a batch",
             "event: cancelled, answer owed",
@@ -107,7 +107,7 @@ pub const CATALOGUE: &[(&str, &[&str])] = &[
             "closed: write timed out",
             "closed: drain timed out",
             "closed: outbox full",
-            "closed: too many strays",
+            "closed: too many unmatched",
             "closed: too many malformed",
             "closed: not a header",
             "closed: header too long",
@@ -168,12 +168,12 @@ pub const CATALOGUE: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "stray",
+        "unmatched",
         &[
-            "stray: late",
-            "stray: unknown",
-            "stray: null id",
-            "stray: cancel",
+            "unmatched: late",
+            "unmatched: unknown",
+            "unmatched: null id",
+            "unmatched: cancel",
         ],
     ),
     (
@@ -308,7 +308,7 @@ pub fn closed(why: Closed) -> &'static str {
             ConnectionError::WriteTimedOut => "closed: write timed out",
             ConnectionError::DrainTimedOut => "closed: drain timed out",
             ConnectionError::OutboxFull => "closed: outbox full",
-            ConnectionError::TooManyUnmatched => "closed: too many strays",
+            ConnectionError::TooManyUnmatched => "closed: too many unmatched",
             ConnectionError::TooManyMalformed => "closed: too many malformed",
             ConnectionError::Framing(error) => match error {
                 FramingError::NotAHeader { .. } => "closed: not a header",
@@ -389,14 +389,14 @@ pub fn refused(cause: RefusedCause) -> &'static str {
     }
 }
 
-/// The name of a stray.
-pub fn stray(kind: &UnmatchedKind<'_>) -> &'static str {
+/// The name of an unmatched response.
+pub fn unmatched(kind: &UnmatchedKind<'_>) -> &'static str {
     match kind {
-        UnmatchedKind::Late(_) => "stray: late",
-        UnmatchedKind::Unknown(_) => "stray: unknown",
-        UnmatchedKind::NullId(_) => "stray: null id",
-        UnmatchedKind::Cancel => "stray: cancel",
-        _ => "stray: unnamed",
+        UnmatchedKind::Late(_) => "unmatched: late",
+        UnmatchedKind::Unknown(_) => "unmatched: unknown",
+        UnmatchedKind::NullId(_) => "unmatched: null id",
+        UnmatchedKind::Cancel => "unmatched: cancel",
+        _ => "unmatched: unnamed",
     }
 }
 

@@ -152,12 +152,12 @@ impl End {
                 })?;
                 Ok(Seen::Other)
             }
-            Event::UnmatchedResponse(stray) => {
-                counts.add("event: stray");
-                counts.add(counts::stray(&stray.kind));
-                let is_cancel = matches!(stray.kind, antiphon::UnmatchedKind::Cancel);
-                let id = stray.id.map(|id| id.text().to_string());
-                self.release(stray.kind);
+            Event::UnmatchedResponse(unmatched) => {
+                counts.add("event: unmatched");
+                counts.add(counts::unmatched(&unmatched.kind));
+                let is_cancel = matches!(unmatched.kind, antiphon::UnmatchedKind::Cancel);
+                let id = unmatched.id.map(|id| id.text().to_string());
+                self.release(unmatched.kind);
                 if is_cancel && !self.honest_peer {
                     self.book.excused += 1;
                 }

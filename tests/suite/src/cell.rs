@@ -186,7 +186,8 @@ impl fmt::Debug for ClientSide {
 pub fn config_of(words: &[String], transport: Transport) -> Result<Config, String> {
     let presets: Vec<&str> = words
         .iter()
-        .filter_map(|w| w.strip_prefix("preset="))
+        .map(String::as_str)
+        .filter(|word| !word.contains('='))
         .collect();
     let mut config = match presets.as_slice() {
         [] => dialect::of_contract(),
@@ -195,20 +196,18 @@ pub fn config_of(words: &[String], transport: Transport) -> Result<Config, Strin
     };
     config.framing = transport.framing();
     dialect::raise_limits(&mut config);
-    for limit in words.iter().filter(|word| !word.starts_with("preset=")) {
+    for limit in words.iter().filter(|word| word.contains('=')) {
         dialect::set_limit(&mut config, limit).map_err(|why| format!("{limit}: {why}"))?;
     }
     Ok(config)
 }
 
-/// The same for the contract's command line.
+/// Those words as arguments of the contract's program.
 fn arguments_of(words: &[String]) -> impl Iterator<Item = String> + '_ {
-    words
-        .iter()
-        .flat_map(|word| match word.strip_prefix("preset=") {
-            Some(preset) => ["--preset".to_owned(), preset.to_owned()],
-            None => ["--limit".to_owned(), word.clone()],
-        })
+    words.iter().flat_map(|word| match word.contains('=') {
+        false => ["--preset".to_owned(), word.clone()],
+        true => ["--limit".to_owned(), word.clone()],
+    })
 }
 
 impl Cell {

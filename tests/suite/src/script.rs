@@ -1,9 +1,10 @@
-//! Script text to conversations.
+//! Notation to conversations over a transport.
 //!
-//! The rule guarded here: a line that is not understood is an error with its number, never
-//! skipped: a misspelt expectation must not pass.
+//! A line that is not understood is an error with its number, never skipped: a misspelt expectation must not pass.
 
 use std::path::Path;
+
+use antiphon_test_support::notation::{self, File, Line, fault};
 
 use crate::cell::Transport;
 
@@ -25,7 +26,7 @@ pub struct Script {
     pub title: String,
     /// Which side is ours.
     pub role: Role,
-    /// `preset=NAME` and `LIMIT=NUMBER`.
+    /// `PRESET` and `LIMIT=NUMBER`.
     pub config: Vec<String>,
     /// The transports that it cannot be played over, and why.
     pub excluded: Vec<(Vec<Transport>, String)>,
@@ -101,83 +102,51 @@ impl Script {
 /// # Errors
 /// Names the line that makes no sense.
 pub fn read_all(directory: &Path) -> Result<Vec<Script>, String> {
-    let entries = std::fs::read_dir(directory).map_err(|error| error.to_string())?;
-    let mut paths: Vec<_> = entries
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|kind| kind == "txt"))
-        .collect();
-    paths.sort();
     let mut scripts: Vec<Script> = Vec::new();
-    for path in paths {
-        let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-        let stem = path.file_stem().unwrap_or_default();
-        scripts.extend(read(&stem.to_string_lossy(), &text)?);
+    for file in notation::read_all(directory)? {
+        scripts.extend(read(&file)?);
     }
-    for (index, script) in scripts.iter().enumerate() {
-        let name = script.name();
-        if scripts[..index].iter().any(|other| other.name() == name) {
-            return Err(format!("{name} stands there twice"));
-        }
+    for script in &scripts {
         let expects = |step: &Step| match step.what {
             What::Receive(_) | What::ReceiveAll(_) | What::Answered(_) => true,
             What::Act(act) => act == Act::Ended,
             What::Send(_) | What::SendRaw(_) | What::Operate(_) => false,
         };
         if !script.steps.iter().any(expects) {
-            return Err(format!("{name} expects nothing"));
+            return Err(format!("{} expects nothing", script.name()));
         }
     }
     Ok(scripts)
 }
 
-/// Reads one file.
+/// Reads the conversations of one file.
 ///
 /// # Errors
 /// Names the line that makes no sense.
-pub fn read(file: &str, text: &str) -> Result<Vec<Script>, String> {
-    let mut scripts: Vec<Script> = Vec::new();
+pub fn read(file: &File) -> Result<Vec<Script>, String> {
     let mut role = None;
-    for (index, line) in text.lines().enumerate() {
-        let number = index + 1;
-        let fail = |what: &str| format!("{file}.txt:{number}: {what}: {line}");
-        if line.is_empty() || line.starts_with("# ") {
-            continue;
-        }
-        if let Some(title) = line.strip_prefix("== ") {
-            scripts.push(Script {
-                file: file.to_owned(),
-                title: title.to_owned(),
-                role: role.ok_or_else(|| fail("the file says no role"))?,
-                config: Vec::new(),
-                excluded: Vec::new(),
-                steps: Vec::new(),
-            });
-            continue;
-        }
-        let Some(script) = scripts.last_mut() else {
-            role = Some(match line {
-                "role server" => Role::Server,
-                "role client" => Role::Client,
-                _ => return Err(fail("expected a comment, a role or a title")),
-            });
-            continue;
+    for line in &file.header {
+        role = Some(match (line.mark.as_str(), line.rest.as_str()) {
+            ("role", "server") => Role::Server,
+            ("role", "client") => Role::Client,
+            _ => return Err(fault(&file.name, line, "expected a role or a title")),
+        });
+    }
+    let role = role.ok_or_else(|| format!("{}.txt says no role", file.name))?;
+    let mut scripts = Vec::new();
+    for case in &file.cases {
+        let mut script = Script {
+            file: file.name.clone(),
+            title: case.title.clone(),
+            role,
+            config: Vec::new(),
+            excluded: Vec::new(),
+            steps: Vec::new(),
         };
-        if let Some(rest) = line.strip_prefix("config ") {
-            script.config = rest.split(' ').map(str::to_owned).collect();
-        } else if let Some((words, why)) =
-            line.strip_prefix("not ").and_then(|r| r.split_once(": "))
-        {
-            let excluded = transports(words).map_err(|e| fail(&e))?;
-            script.excluded.push((excluded, why.to_owned()));
-        } else if let Some((words, why)) =
-            line.strip_prefix("only ").and_then(|r| r.split_once(": "))
-        {
-            let only = transports(words).map_err(|e| fail(&e))?;
-            let others = Transport::ALL.into_iter().filter(|t| !only.contains(t));
-            script.excluded.push((others.collect(), why.to_owned()));
-        } else {
-            add_steps(&mut script.steps, number, line).map_err(|what| fail(&what))?;
+        for line in &case.lines {
+            add(&mut script, line).map_err(|what| fault(&file.name, line, &what))?;
         }
+        scripts.push(script);
     }
     Ok(scripts)
 }
@@ -187,126 +156,78 @@ fn transports(words: &str) -> Result<Vec<Transport>, String> {
     words.split(' ').map(named).collect()
 }
 
-fn add_steps(steps: &mut Vec<Step>, number: usize, line: &str) -> Result<(), String> {
-    let (only, line) = match line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("] "))
+/// Adds what one line says.
+fn add(script: &mut Script, line: &Line) -> Result<(), String> {
+    let rest = line.rest.as_str();
+    let reason = || rest.split_once(": ").ok_or("expected `TRANSPORTS: reason`");
+    let what = match line.mark.as_str() {
+        "config" => {
+            script.config = rest.split(' ').map(str::to_owned).collect();
+            return Ok(());
+        }
+        "not" => {
+            let (words, why) = reason()?;
+            script.excluded.push((transports(words)?, why.to_owned()));
+            return Ok(());
+        }
+        "only" => {
+            let (words, why) = reason()?;
+            let only = transports(words)?;
+            let others = Transport::ALL.into_iter().filter(|t| !only.contains(t));
+            script.excluded.push((others.collect(), why.to_owned()));
+            return Ok(());
+        }
+        "<" => What::Send(line.text()?.into_bytes()),
+        "<x" => What::Send(line.bytes()?),
+        "<<" => What::SendRaw(line.bytes()?),
+        ">" => What::Receive(line.text()?),
+        ">~" => What::ReceiveAll(vec![line.text()?]),
+        "=" => What::Operate(line.text()?),
+        "!" => What::Answered(line.text()?),
+        "|" => What::Act(match rest {
+            "end" => Act::End,
+            "cut" => Act::Cut,
+            "ended" => Act::Ended,
+            "settle" => Act::Settle,
+            "hold" => Act::Hold,
+            "release" => Act::Release,
+            "again" => Act::Again,
+            _ => return Err("the peer cannot do that".to_owned()),
+        }),
+        _ => return Err("no such line".to_owned()),
+    };
+    let only = match &line.only {
+        Some(words) => transports(words)?,
+        None => Vec::new(),
+    };
+    // Neighbours that may come in any order are one step.
+    if let (
+        What::ReceiveAll(more),
+        Some(Step {
+            what: What::ReceiveAll(all),
+            only: known,
+            ..
+        }),
+    ) = (&what, script.steps.last_mut())
     {
-        Some((words, line)) => (transports(words)?, line),
-        None => (Vec::new(), line),
-    };
-    for line in written_out(line) {
-        let (mark, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        let text = expand(rest);
-        let what = match mark {
-            "<" => What::Send(text.into_bytes()),
-            "<x" => What::Send(unescape(&text)?),
-            "<<" => What::SendRaw(unescape(&text)?),
-            ">" => What::Receive(text),
-            ">~" => match steps.last_mut() {
-                Some(Step {
-                    what: What::ReceiveAll(all),
-                    only: known,
-                    ..
-                }) if *known == only => {
-                    all.push(text);
-                    continue;
-                }
-                _ => What::ReceiveAll(vec![text]),
-            },
-            "=" => What::Operate(text),
-            "!" => What::Answered(text),
-            "|" => What::Act(match rest {
-                "end" => Act::End,
-                "cut" => Act::Cut,
-                "ended" => Act::Ended,
-                "settle" => Act::Settle,
-                "hold" => Act::Hold,
-                "release" => Act::Release,
-                "again" => Act::Again,
-                _ => return Err("the peer cannot do that".to_owned()),
-            }),
-            _ => return Err("no such line".to_owned()),
-        };
-        let only = only.clone();
-        steps.push(Step {
-            line: number,
-            only,
-            what,
-        });
+        if *known == only {
+            all.extend_from_slice(more);
+            return Ok(());
+        }
     }
-    Ok(())
-}
-
-/// Writes a line `*n LINE` out n times, a `#` in it being the count from 1, an `@` the count down
-/// to 1.
-fn written_out(line: &str) -> Vec<String> {
-    let repeated = line.strip_prefix('*').and_then(|rest| {
-        let (count, line) = rest.split_once(' ')?;
-        Some((count.parse::<usize>().ok()?, line))
+    script.steps.push(Step {
+        line: line.number,
+        only,
+        what,
     });
-    let Some((count, line)) = repeated else {
-        return vec![line.to_owned()];
-    };
-    let one = |n: usize| {
-        let counted = line.replace('#', &n.to_string());
-        counted.replace('@', &(count + 1 - n).to_string())
-    };
-    (1..=count).map(one).collect()
-}
-
-/// Writes `$(TEXT*n)` out: the text n times, a `#` in it being the count from 1, a `%` the count
-/// from 2.
-fn expand(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("$(") {
-        let inside = after.split_once(')').and_then(|(inside, after)| {
-            let (text, count) = inside.rsplit_once('*')?;
-            Some((text, count.parse::<usize>().ok()?, after))
-        });
-        out.push_str(before);
-        let Some((repeated, count, after)) = inside else {
-            out.push_str("$(");
-            rest = after;
-            continue;
-        };
-        for n in 1..=count {
-            let counted = repeated.replace('#', &n.to_string());
-            out.push_str(&counted.replace('%', &(n + 1).to_string()));
-        }
-        rest = after;
-    }
-    out + rest
-}
-
-/// Reads `\n \r \t \\ \xNN`.
-fn unescape(text: &str) -> Result<Vec<u8>, String> {
-    let mut out = Vec::new();
-    let mut chars = text.chars();
-    while let Some(char) = chars.next() {
-        if char != '\\' {
-            out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
-            continue;
-        }
-        out.push(match chars.next() {
-            Some('n') => b'\n',
-            Some('r') => b'\r',
-            Some('t') => b'\t',
-            Some('\\') => b'\\',
-            Some('x') => {
-                let digits: String = chars.by_ref().take(2).collect();
-                u8::from_str_radix(&digits, 16).map_err(|_| "expected \\xNN".to_owned())?
-            }
-            _ => return Err("no such escape".to_owned()),
-        });
-    }
-    Ok(out)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{What, expand, read, unescape};
+    use antiphon_test_support::notation;
+
+    use super::{What, read};
 
     #[test]
     fn a_line_that_is_not_understood_is_an_error_with_its_number() {
@@ -319,18 +240,16 @@ mod tests {
             "<< \\q",
         ] {
             let text = format!("role server\n== title\n{line}\n");
-            let error = read("file", &text).unwrap_err();
+            let error = read(&notation::read("file", &text).unwrap()).unwrap_err();
             assert!(error.starts_with("file.txt:3: "), "{error}");
         }
-        assert!(read("file", "== title\n").is_err());
+        assert!(read(&notation::read("file", "== title\n").unwrap()).is_err());
     }
 
     #[test]
-    fn short_forms_are_written_out() {
-        assert_eq!(expand("a$(#,*3)b$(%*2)"), "a1,2,3,b23");
-        assert_eq!(expand("$(no"), "$(no");
-        assert_eq!(unescape("\\x41\\r\\n\\\\").unwrap(), b"A\r\n\\");
-        let scripts = read("f", "role client\n== t\n*2 >~ [#,@]\n>~ c\n> d\n").unwrap();
+    fn neighbours_in_any_order_are_one_step() {
+        let text = "role client\n== t\n*2 >~ [#,@]\n>~ c\n> d\n";
+        let scripts = read(&notation::read("f", text).unwrap()).unwrap();
         let What::ReceiveAll(all) = &scripts[0].steps[0].what else {
             panic!("{scripts:?}");
         };

@@ -1,0 +1,566 @@
+//! The import floors of the core, held by reading its source.
+//!
+//! A module imports from lower floors only; a sibling only where this table says so and why. Every
+//! file of `src/` stands in the table. Only `json/` names serde_json, nothing needs `std` outside
+//! its feature, and no file is longer than a newcomer would read. Unit tests are exempt.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+const MAX_LINES: usize = 600;
+
+struct Room {
+    floor: u8,
+    module: &'static str,
+    /// The neighbours it may look at.
+    siblings: &'static [&'static str],
+}
+
+const fn room(floor: u8, module: &'static str, siblings: &'static [&'static str]) -> Room {
+    Room {
+        floor,
+        module,
+        siblings,
+    }
+}
+
+/// Floor 0 knows nothing of JSON-RPC; floor 1 is one message; floor 2 the memory of a conversation;
+/// floor 3 its rules; floor 4 stands on a connection or beside it; floor 5 are layers above; floor 6
+/// says what is public.
+const HOUSE: [Room; 37] = [
+    room(0, "target", &[]),
+    room(0, "time", &[]),
+    // What is built small depends on what it is built for.
+    room(0, "json", &["target"]),
+    room(0, "frame", &["target"]),
+    room(0, "buffer", &[]),
+    room(1, "codes", &[]),
+    room(1, "id", &[]),
+    // An error object has a code, and its canonical message.
+    room(1, "error_object", &["codes"]),
+    // Its errors are made of codes.
+    room(1, "error_profile", &["codes", "error_object"]),
+    // A message on its way out has an id or an error in it.
+    room(1, "encode", &["error_object", "id"]),
+    // Events carry what came in: ids and errors.
+    room(1, "event", &["error_object", "id"]),
+    // Copies of events, to keep.
+    room(1, "owned", &["error_object", "event", "id"]),
+    // The configuration chooses codes and the spelling of ids.
+    room(1, "config", &["codes", "error_profile", "id"]),
+    // A preset is a configuration.
+    room(1, "presets", &["config", "error_profile"]),
+    // Reading a message gives parts of events, and depends on version and dialect.
+    room(
+        1,
+        "message",
+        &["config", "encode", "error_object", "event", "id"],
+    ),
+    // A name and types, for adapters.
+    room(1, "method", &[]),
+    room(2, "outbox", &[]),
+    room(2, "input", &[]),
+    room(2, "deadlines", &[]),
+    // The table of calls is indexed by the tree of their deadlines.
+    room(2, "calls", &["deadlines"]),
+    room(2, "requests", &[]),
+    // A request names its batch by the same numbers.
+    room(2, "batches", &["requests"]),
+    room(3, "connection", &[]),
+    room(4, "admission", &[]),
+    room(4, "answer", &[]),
+    room(4, "collector", &[]),
+    room(4, "generate", &[]),
+    // Who is let in by its origin is one rule for both; a body is answered as any message.
+    room(4, "http", &["answer", "websocket"]),
+    room(4, "keepalive", &[]),
+    room(4, "lifecycle", &[]),
+    room(4, "reader", &[]),
+    room(4, "reconnect", &[]),
+    // A stream may begin like HTTP, heartbeats are what a WebSocket's rules say, and a report tells of a
+    // connection that was not admitted.
+    room(4, "session", &["admission", "http", "websocket"]),
+    room(4, "shutdown", &[]),
+    // Part of what a WebSocket can be told is when to ping.
+    room(4, "websocket", &["keepalive"]),
+    room(5, "service", &[]),
+    room(6, "lib", &[]),
+];
+
+/// A file of `src/`: its path below it, and its text.
+struct File {
+    path: String,
+    text: String,
+}
+
+impl File {
+    /// The module of the crate's root that the file belongs to.
+    fn module(&self) -> &str {
+        let first = self.path.split('/').next().unwrap_or_default();
+        first.strip_suffix(".rs").unwrap_or(first)
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
+    }
+}
+
+/// Everything that breaks a rule, one sentence each.
+fn faults(files: &[File]) -> Vec<String> {
+    let mut faults = cycles();
+    let exports = exports(files);
+    for file in files.iter().filter(|file| !file.is_test()) {
+        let Some(room) = find(file.module()) else {
+            faults.push(format!("{} stands in no room", file.path));
+            continue;
+        };
+        let code = without_tests(&file.text);
+        let lines = code.lines().count();
+        if lines > MAX_LINES {
+            faults.push(format!("{} has {lines} lines", file.path));
+        }
+        let code = without_comments(&code);
+        for target in imports(&code, &exports) {
+            let Some(other) = find(&target) else {
+                faults.push(format!(
+                    "{} imports {target}, which stands in no room",
+                    file.path
+                ));
+                continue;
+            };
+            let is_allowed = other.floor < room.floor
+                || other.module == room.module
+                || room.siblings.contains(&other.module);
+            if !is_allowed {
+                faults.push(format!(
+                    "{} on floor {} imports {target} on floor {}",
+                    file.path, room.floor, other.floor
+                ));
+            }
+        }
+        if code.contains("serde_json") && room.module != "json" {
+            faults.push(format!("{} names serde_json", file.path));
+        }
+        if without_items(&code, "#[cfg(feature = \"std\")]").contains("std::") {
+            faults.push(format!("{} needs std", file.path));
+        }
+    }
+    let modules: BTreeSet<&str> = files.iter().map(File::module).collect();
+    for room in &HOUSE {
+        if !modules.contains(room.module) {
+            faults.push(format!("the room {} is empty", room.module));
+        }
+    }
+    faults
+}
+
+fn find(module: &str) -> Option<&'static Room> {
+    HOUSE.iter().find(|room| room.module == module)
+}
+
+/// The table itself: siblings share a floor and do not look at each other in a circle.
+fn cycles() -> Vec<String> {
+    let mut faults = Vec::new();
+    for room in &HOUSE {
+        let (mut seen, mut next) = (BTreeSet::new(), room.siblings.to_vec());
+        while let Some(module) = next.pop() {
+            match find(module) {
+                Some(other) if other.floor == room.floor => {
+                    if seen.insert(module) {
+                        next.extend(other.siblings);
+                    }
+                }
+                _ => faults.push(format!("{module} is no sibling of {}", room.module)),
+            }
+        }
+        if seen.contains(room.module) {
+            faults.push(format!("{} looks at itself", room.module));
+        }
+    }
+    faults
+}
+
+/// The names that the crate's root gives out, and the modules that they come from.
+fn exports(files: &[File]) -> BTreeMap<String, String> {
+    let mut exports = BTreeMap::new();
+    let roots = files.iter().filter(|file| file.path == "lib.rs");
+    for statement in roots.flat_map(|file| file.text.split(';')) {
+        let Some((_, path)) = statement.split_once("pub use ") else {
+            continue;
+        };
+        let Some((module, names)) = path.split_once("::") else {
+            continue;
+        };
+        for name in words(names) {
+            exports.insert(name.to_string(), module.trim().to_string());
+        }
+    }
+    exports
+}
+
+/// The root modules that the code names by `crate::`, in a `use` or anywhere else.
+fn imports(code: &str, exports: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for after in code.split("crate::").skip(1) {
+        let names = match after.strip_prefix('{') {
+            // `crate::{a::B, c::{D, E}}`: the first name of each path on the outer level.
+            Some(list) => outer_names(list),
+            None => words(after).take(1).collect(),
+        };
+        for name in names {
+            let module = exports.get(name).map_or(name, String::as_str);
+            found.insert(module.to_string());
+        }
+    }
+    found
+}
+
+fn outer_names(list: &str) -> Vec<&str> {
+    let (mut depth, mut names, mut start) = (0, Vec::new(), 0);
+    for (at, letter) in list.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            '}' | ',' if depth == 0 => {
+                names.extend(words(&list[start..at]).next());
+                start = at + 1;
+                if letter == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .filter(|word| !word.is_empty())
+}
+
+fn without_comments(code: &str) -> String {
+    let lines = code
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn without_tests(code: &str) -> String {
+    without_items(code, "#[cfg(test)]")
+}
+
+/// Leaves out every item under an attribute. The source is formatted, so an item ends at the first
+/// line that closes it on its own indentation.
+fn without_items(code: &str, attribute: &str) -> String {
+    let mut kept = Vec::new();
+    let mut lines = code.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() != attribute {
+            kept.push(line);
+            continue;
+        }
+        let indent = line.len() - line.trim_start().len();
+        for line in lines.by_ref() {
+            let ends = line.ends_with(';') || line.ends_with('}') || line.ends_with(',');
+            if line.len() - line.trim_start().len() == indent && ends {
+                break;
+            }
+        }
+    }
+    kept.join("\n")
+}
+
+fn read(folder: &Path, below: &str, files: &mut Vec<File>) {
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    for entry in entries {
+        let entry = entry.expect("the folder can be listed");
+        let name = entry
+            .file_name()
+            .into_string()
+            .expect("file names are text");
+        let path = format!("{below}{name}");
+        if entry.path().is_dir() {
+            read(&entry.path(), &format!("{path}/"), files);
+        } else if name.ends_with(".rs") {
+            let text = fs::read_to_string(entry.path()).expect("source is text");
+            files.push(File { path, text });
+        }
+    }
+}
+
+// ARC-12 ARC-17
+#[test]
+fn every_file_imports_from_lower_floors_only() {
+    let mut files = Vec::new();
+    read(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        "",
+        &mut files,
+    );
+    assert!(files.len() > 30, "the source was not found");
+    let faults = faults(&files);
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// Items that would give the core a memory or a way out of its own: without `std`, without foreign
+/// functions and without statics there is no clock, no socket, no thread and no log to reach.
+fn ways_out(code: &str) -> Vec<&str> {
+    let items = [
+        "static ",
+        "pub static ",
+        "pub(crate) static ",
+        "pub(super) static ",
+    ];
+    let words = [
+        "thread_local!",
+        "extern \"",
+        "println!",
+        "eprintln!",
+        "dbg!",
+        "Atomic",
+    ];
+    let is_way_out = |line: &&str| {
+        let line = line.trim_start();
+        items.iter().any(|item| line.starts_with(item))
+            || words.iter().any(|word| line.contains(word))
+    };
+    code.lines().filter(is_way_out).collect()
+}
+
+// ARC-01 ARC-05
+#[test]
+fn the_core_has_no_state_of_its_own_and_no_way_out() {
+    let mut files = Vec::new();
+    read(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        "",
+        &mut files,
+    );
+    for file in files.iter().filter(|file| !file.is_test()) {
+        let code = without_comments(&without_tests(&file.text));
+        assert_eq!(ways_out(&code), [""; 0], "{}", file.path);
+    }
+    let code = "static mut COUNT: u8 = 0;\nextern \"C\" {}\nfn f(name: &'static str) {}";
+    assert_eq!(
+        ways_out(code),
+        ["static mut COUNT: u8 = 0;", "extern \"C\" {}"]
+    );
+}
+
+/// The names that a section of the manifest defines.
+fn section(manifest: &str, name: &str) -> Vec<String> {
+    let lines = manifest
+        .lines()
+        .skip_while(|line| line.trim() != format!("[{name}]"));
+    let lines = lines.skip(1).take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.split_once(" = ").map(|(name, _)| name.to_string()));
+    names.filter(|name| !name.starts_with('#')).collect()
+}
+
+fn manifest() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    fs::read_to_string(path).expect("the package has a manifest")
+}
+
+// ARC-13
+#[test]
+fn the_core_depends_on_three_packages() {
+    let mut names = section(&manifest(), "dependencies");
+    // Only where a feature asks for it: the generators that users fuzz with.
+    names.retain(|name| name != "arbitrary");
+    assert_eq!(names, ["serde", "serde_json", "smallvec"]);
+    assert!(
+        manifest().contains("arbitrary = { version = \"1.4\", optional = true"),
+        "it is optional"
+    );
+}
+
+// ARC-14
+#[test]
+fn the_repository_has_its_rooms() {
+    for room in [
+        "src",
+        "adapters",
+        "tests",
+        "tools",
+        "fuzz",
+        "proptest-regressions",
+        "benches",
+        "adapters",
+        "examples",
+        "docs",
+        "docs/guide/book.toml",
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "CODE_OF_CONDUCT.md",
+        "SECURITY.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        ".ci",
+        ".github",
+        "clippy.toml",
+        "deny.toml",
+        "rustfmt.toml",
+        "rust-toolchain.toml",
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(room);
+        assert!(path.exists(), "{room} is missing");
+    }
+}
+
+// ARC-24 TST-06
+#[test]
+fn every_cost_that_is_watched_has_its_bench() {
+    let manifest = manifest();
+    for bench in [
+        "classify",
+        "feed",
+        "encode",
+        "round_trip",
+        "calls",
+        "batch_100",
+    ] {
+        let entry = format!("[[bench]]\nname = \"{bench}\"\nharness = false\n");
+        assert!(manifest.contains(&entry), "{bench} is not in the manifest");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("benches/{bench}.rs"));
+        let text = fs::read_to_string(path).expect("the bench has a file");
+        assert!(
+            text.contains("criterion_main!") && text.contains(".iter("),
+            "{bench} measures nothing"
+        );
+    }
+}
+
+/// The files that may have `unsafe` in them: the one vector module.
+const UNSAFE: [&str; 1] = ["json/simd.rs"];
+
+// ARC-19
+#[test]
+fn unsafe_code_is_denied_everywhere_but_in_the_vector_module() {
+    let mut files = Vec::new();
+    read(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        "",
+        &mut files,
+    );
+    let root = files.iter().find(|file| file.path == "lib.rs");
+    let root = &root.expect("the crate has a root").text;
+    assert!(root.contains("#![deny(unsafe_code)]"));
+    assert!(root.contains("no_std"));
+    // The lint could be switched off again anywhere, so the word itself is looked for.
+    let has_unsafe = |file: &&File| {
+        let code = without_comments(&file.text).replace("#![deny(unsafe_code)]", "");
+        code.contains("unsafe")
+    };
+    let found: Vec<&str> = files
+        .iter()
+        .filter(has_unsafe)
+        .map(|file| file.path.as_str())
+        .collect();
+    assert_eq!(found, UNSAFE);
+    // It stays small: what is in it has to be read by everybody who trusts the crate.
+    let module = files.iter().find(|file| file.path == UNSAFE[0]);
+    let lines = module.map_or(0, |file| file.text.lines().count());
+    assert!(lines < 200, "the vector module has {lines} lines");
+}
+
+/// A house in which every room has one empty file, but for the one that is given.
+fn house_with(path: &str, text: &str) -> Vec<String> {
+    let mut files: Vec<File> = HOUSE
+        .iter()
+        .map(|room| File {
+            path: format!("{}.rs", room.module),
+            text: String::new(),
+        })
+        .collect();
+    files.retain(|file| file.path != path);
+    files.push(File {
+        path: path.to_string(),
+        text: text.to_string(),
+    });
+    if path != "lib.rs" {
+        let root = files
+            .iter_mut()
+            .find(|file| file.path == "lib.rs")
+            .expect("there is a root");
+        root.text =
+            "pub use event::{Event, Outcome};\npub use connection::SendError;\n".to_string();
+    }
+    faults(&files)
+}
+
+#[test]
+fn an_empty_house_has_no_faults() {
+    assert_eq!(house_with("time.rs", ""), [""; 0]);
+}
+
+#[test]
+fn an_import_from_a_higher_floor_is_caught() {
+    let wanted = ["id.rs on floor 1 imports calls on floor 2"];
+    assert_eq!(house_with("id.rs", "use crate::calls::Calls;"), wanted);
+    assert_eq!(
+        house_with(
+            "id.rs",
+            "use crate::{\n    json::{Json, Kind},\n    calls::Calls,\n};"
+        ),
+        wanted
+    );
+    assert_eq!(
+        house_with("id.rs", "fn f() -> crate::calls::Calls {}"),
+        wanted
+    );
+}
+
+#[test]
+fn an_import_by_way_of_the_root_is_caught() {
+    let wanted = ["calls.rs on floor 2 imports connection on floor 3"];
+    assert_eq!(house_with("calls.rs", "use crate::SendError;"), wanted);
+}
+
+#[test]
+fn a_sibling_that_is_not_listed_is_caught() {
+    assert_eq!(
+        house_with("calls.rs", "use crate::deadlines::NEVER;"),
+        [""; 0]
+    );
+    let wanted = ["requests.rs on floor 2 imports deadlines on floor 2"];
+    assert_eq!(
+        house_with("requests.rs", "use crate::deadlines::NEVER;"),
+        wanted
+    );
+}
+
+#[test]
+fn files_outside_the_table_serde_json_std_and_length_are_caught() {
+    assert_eq!(house_with("util.rs", ""), ["util.rs stands in no room"]);
+    assert_eq!(
+        house_with("event.rs", "use serde_json::Value;"),
+        ["event.rs names serde_json"]
+    );
+    assert_eq!(
+        house_with("event.rs", "use std::vec::Vec;"),
+        ["event.rs needs std"]
+    );
+    let long = "fn f() {}\n".repeat(MAX_LINES + 1);
+    assert_eq!(house_with("event.rs", &long), ["event.rs has 601 lines"]);
+}
+
+#[test]
+fn unit_tests_and_the_std_feature_are_exempt() {
+    let tests = "fn f() {}\n#[cfg(test)]\nmod tests {\n    use crate::calls::Calls;\n    use std::vec;\n}\n";
+    assert_eq!(house_with("id.rs", tests), [""; 0]);
+    assert_eq!(
+        house_with("id.rs", &format!("{tests}use crate::calls::Calls;")).len(),
+        1
+    );
+    let feature = "#[cfg(feature = \"std\")]\nimpl std::io::Read for X {\n    fn f() {}\n}\n";
+    assert_eq!(house_with("buffer.rs", feature), [""; 0]);
+    assert_eq!(
+        house_with("json/tests/twin.rs", "use crate::calls::Calls;"),
+        [""; 0]
+    );
+}
