@@ -242,11 +242,9 @@ mod tests {
     fn the_counts_are_what_is_open_whatever_comes_and_goes() {
         let mut admission = admission(20, 6);
         let mut open: Vec<(Option<u8>, Permit<u8>)> = Vec::new();
-        let (mut seed, mut refused) = (99_u64, 0);
+        let (mut random, mut refused) = (antiphon_test_support::random::Random::new(99), 0);
         for _ in 0..5000 {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
+            let seed = random.next();
             let key = (seed % 5 != 0).then_some((seed >> 8) as u8 % 4);
             let mut counts = BTreeMap::new();
             for (key, _) in &open {

@@ -161,13 +161,11 @@ mod tests {
             let mut deadlines = Deadlines::new();
             deadlines.resize(slots);
             let mut table = alloc::vec![NEVER; slots];
-            let mut seed = 7u64;
+            let mut random = antiphon_test_support::random::Random::new(7);
             let mut now = 0;
             for round in 0..200 {
                 for _ in 0..20 {
-                    seed = seed
-                        .wrapping_mul(6364136223846793005)
-                        .wrapping_add(1442695040888963407);
+                    let seed = random.next();
                     let slot = (seed >> 33) as usize % slots;
                     table[slot] = now + 1 + (seed >> 20) % 1000;
                     deadlines.note(slot, table[slot]);

@@ -424,14 +424,8 @@ mod tests {
 
     /// Bytes without a pattern, the same every time.
     fn noise(seed: u64, n: usize) -> Vec<u8> {
-        let mut state = seed * 2 + 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 11) as u8
-        };
-        (0..n).map(|_| next()).collect()
+        let mut random = antiphon_test_support::random::Random::new(seed);
+        (0..n).map(|_| random.byte()).collect()
     }
 
     #[test]

@@ -630,11 +630,10 @@ fn calls_that_end_in_any_order_have_ids_in_a_row_that_pass_over_those_still_open
         config.first_call = first;
         config.limits.max_open_calls = 8192;
         let mut conn: Connection<u64> = Connection::new(config);
-        let (mut calls, mut seed, mut last) = (Vec::new(), 7_u64, first - 1);
+        let mut random = antiphon_test_support::random::Random::new(7);
+        let (mut calls, mut last) = (Vec::new(), first - 1);
         for _ in 0..20_000 {
-            seed = seed
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            let seed = random.next();
             if calls.len() == open {
                 let (call, tag) = calls.swap_remove((seed >> 33) as usize % open);
                 assert_eq!(conn.cancel(call), Some(tag));

@@ -9,6 +9,7 @@ use antiphon::{
     KeepAliveAction, KeepAliveConfig, Lifecycle, OwnedOutcome, Reconnect, ReconnectStrategy,
     Resend, Resends, SendError, Shutdown, ShutdownAction,
 };
+use antiphon_test_support::random::Random;
 
 use crate::{connection, drained, request, written};
 
@@ -51,21 +52,6 @@ fn what_a_connection_takes_is_what_its_state_lets_pass() {
     assert!(conn.poll_transmit().is_none());
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 16) as usize % bound
-    }
-}
-
 /// A call of the application, over as many connections as it takes.
 struct Job {
     is_idempotent: bool,
@@ -93,7 +79,7 @@ impl World {
             settled: None,
         });
         Self {
-            random: Random(seed),
+            random: Random::new(seed),
             now: Instant::ZERO,
             jobs: jobs.collect(),
             queue: (0..6).collect(),
@@ -166,10 +152,10 @@ impl World {
             client.call(&method, (), None, job).unwrap();
         }
         let mut sent = client.poll_transmit().unwrap().to_vec();
-        sent.truncate(self.random.below(sent.len() + 1));
+        sent.truncate(self.random.size(0, sent.len()));
         client.consume_transmit(sent.len());
         let mut answers = self.serve(&sent);
-        answers.truncate(self.random.below(answers.len() + 1));
+        answers.truncate(self.random.size(0, answers.len()));
         self.take(&mut client, &mut Input::stream(&answers));
         if self.random.below(2) == 0 {
             // The other side falls silent: a ping finds out.

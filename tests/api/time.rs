@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use antiphon::{
     CloseReason, Closed, Config, Connection, Event, Framing, Input, Instant, Outcome, SendError,
 };
+use antiphon_test_support::random::Random;
 
 use crate::{connection, drained, request, written};
 
@@ -13,26 +14,23 @@ use crate::{connection, drained, request, written};
 fn no_call_times_out_early_and_the_next_wake_up_lies_ahead() {
     let mut conn = connection(0);
     let mut open: BTreeMap<u64, u64> = BTreeMap::new();
-    let (mut seed, mut now) = (7u64, 0u64);
-    let mut random = move || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
+    let (mut random, mut now) = (Random::new(7), 0u64);
     for _ in 0..3000 {
         let mut out = Vec::new();
         while conn.take_transmit(&mut out) {}
-        let at = now + 1 + random() % 500;
+        let at = now + 1 + random.below(500);
         let call = conn
             .call("m", (), Some(Instant::from_nanos(at)), 0)
             .unwrap();
         open.insert(call.number(), at);
-        if random() % 3 == 0 {
+        if random.below(3) == 0 {
             // Some call is answered, given up, or given more time.
-            let number = *open.keys().nth(random() as usize % open.len()).unwrap();
-            let later = now + 1 + random() % 2000;
-            match random() % 2 {
+            let number = *open
+                .keys()
+                .nth(random.below(open.len() as u64) as usize)
+                .unwrap();
+            let later = now + 1 + random.below(2000);
+            match random.below(2) {
                 0 if number == call.number() => {
                     conn.set_deadline(call, Some(Instant::from_nanos(later)))
                         .unwrap();
@@ -52,7 +50,7 @@ fn no_call_times_out_early_and_the_next_wake_up_lies_ahead() {
             (None, Some(earliest)) => panic!("no wake-up for {earliest:?}"),
             _ => {}
         }
-        now += random() % 100;
+        now += random.below(100);
         conn.handle_timeout(Instant::from_nanos(now));
         while let Some(event) = conn.poll_event(&mut Input::none()) {
             let Event::Response(response) = event else {

@@ -28,9 +28,7 @@ pub(crate) fn play_all(case: &Case) -> Result<usize, String> {
             if bytes <= MAX_SINGLE_BYTES {
                 feeds.push(Feed::Bytes);
             }
-            feeds.extend(
-                (1..=RANDOM_CUTS).map(|n| Feed::Random(n.wrapping_mul(0x9E37_79B9_7F4A_7C15))),
-            );
+            feeds.extend((1..=RANDOM_CUTS).map(Feed::Random));
             if bytes <= MAX_EVERY_CUT_BYTES && index == 0 {
                 for (step, &bytes) in stream_bytes.iter().enumerate() {
                     feeds.extend((1..bytes).map(|at| Feed::SplitAt { step, at }));

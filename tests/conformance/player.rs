@@ -11,6 +11,8 @@ use antiphon::{
 };
 
 use super::case::{Action, Case, Piece, Step};
+use antiphon_test_support::random::Random;
+
 use super::render::{self, Shown};
 
 /// How the input of a case arrives.
@@ -61,7 +63,7 @@ pub(crate) struct Player {
     /// Written, and not yet a whole frame.
     written: Vec<u8>,
     pub(crate) observed: Observed,
-    random: u64,
+    random: Random,
 }
 
 /// Plays `case` under `config`. An error is a broken invariant, not a missed expectation.
@@ -78,10 +80,10 @@ pub(crate) fn play(case: &Case, config: Config, feed: Feed) -> Result<Vec<Observ
         pending: Vec::new(),
         written: Vec::new(),
         observed: Observed::default(),
-        random: match feed {
-            Feed::Random(seed) => seed | 1,
-            _ => 1,
-        },
+        random: Random::new(match feed {
+            Feed::Random(seed) => seed,
+            _ => 0,
+        }),
     };
     let mut all = Vec::new();
     for (index, step) in case.steps.iter().enumerate() {
@@ -159,11 +161,8 @@ impl Player {
 
     /// Sizes from single bytes to all that is left, so that both short and long reads are common.
     fn random_size(&mut self, left: usize) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let most = (1usize << (self.random % 12)).max(left / 40).min(left);
-        1 + (self.random >> 20) as usize % most
+        let most = (1 << self.random.below(12)).max(left / 40).min(left);
+        self.random.size(1, most)
     }
 
     fn receive(&mut self, bytes: &[u8]) -> Result<(), String> {

@@ -412,7 +412,7 @@ fn floats_are_written_as_by_serde_json() {
             same(f64::from(odd) * 0.5f64.powi(power), &mut out);
         }
     }
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     for _ in 0..60_000 {
         same(f64::from_bits(random.next()), &mut out);
         same((random.next() >> 20) as f64 / 1000.0, &mut out);

@@ -10,19 +10,20 @@ mod torture;
 mod twin;
 mod vector;
 
-/// A small xorshift generator: the same inputs in every run, without a dependency.
-struct Random(u64);
+/// The same inputs in every run.
+struct Random(antiphon_test_support::random::Random);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self(antiphon_test_support::random::Random::new(seed))
+    }
+
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        self.0.next()
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 11) as usize % bound.max(1)
+        self.0.below(bound as u64) as usize
     }
 
     fn pick<'p, P: ?Sized>(&mut self, from: &[&'p P]) -> &'p P {

@@ -165,7 +165,7 @@ fn short_escapes_are_passed_over_and_nothing_else_is() {
             }
         }
     }
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for _ in 0..20_000 {
         let letters = b"\\\\\\\"nrtbf/ux0 \n\0\x80\xff";
         let plain = random.below(20);
@@ -240,7 +240,7 @@ fn a_short_string_with_one_escape_at_the_most_is_measured_and_no_other() {
             }
         }
     }
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for _ in 0..100_000 {
         let letters = b"\\\\\\\"\"nrtbf/ux0 \n\0\x80\xff";
         let plain = random.below(20);
@@ -342,7 +342,7 @@ fn searches_agree_for_every_length_alignment_and_place() {
 
 #[test]
 fn what_is_free_of_stops_is_free_of_stops() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for _ in 0..20_000 {
         let len = random.below(300);
         let rare = 1 + random.below(200);
@@ -464,7 +464,7 @@ fn a_text_is_utf8_just_when_the_library_says_so() {
         "\u{10000}",
         "\u{10ffff}",
     ];
-    let mut random = Random(21);
+    let mut random = Random::new(21);
     for _ in 0..3000 {
         let mut text = std::string::String::new();
         for _ in 0..random.below(200) {

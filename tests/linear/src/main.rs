@@ -9,70 +9,18 @@
 
 mod inputs;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use antiphon::{
     Config, Connection, Event, Id, Input, Json, OwnedJson, ReadBuffer, ReplyToken, Role,
 };
+use antiphon_test_support::heap::{self, Counting, uncounted};
 
 use inputs::{NAMES, Worst, worst};
 
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-/// What is allocated now is the driver's input buffer, which the bound is not about.
-static OF_DRIVER: AtomicBool = AtomicBool::new(false);
-
-fn grow(bytes: usize) {
-    if !OF_DRIVER.load(Ordering::Relaxed) {
-        let live = LIVE.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        PEAK.fetch_max(live, Ordering::Relaxed);
-    }
-}
-
-fn shrink(bytes: usize) {
-    if !OF_DRIVER.load(Ordering::Relaxed) {
-        LIVE.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-/// Does something to the driver's buffer: what that allocates and frees is not counted.
-fn as_driver<R>(act: impl FnOnce() -> R) -> R {
-    OF_DRIVER.store(true, Ordering::Relaxed);
-    let done = act();
-    OF_DRIVER.store(false, Ordering::Relaxed);
-    done
-}
-
-// SAFETY: every call is passed on to the system's allocator unchanged; counting touches no memory
-// that it hands out. A reallocation counts as both blocks at once, the worst it may come to.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        grow(layout.size());
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        shrink(layout.size());
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        grow(size);
-        shrink(layout.size());
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(block, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting::of_thread();
 
 /// What a driver and its application keep while an input is played.
 struct Play {
@@ -120,10 +68,10 @@ fn show(play: &mut Play, bytes: &[u8]) -> usize {
 fn measured(play: &mut Play, bytes: &[u8], buffer: &mut ReadBuffer, by_bytes: bool) {
     if by_bytes {
         for byte in bytes {
-            as_driver(|| buffer.spare()[0] = *byte);
+            uncounted(|| buffer.spare()[0] = *byte);
             buffer.advance(1);
             let consumed = show(play, buffer.filled());
-            as_driver(|| buffer.consume(consumed));
+            uncounted(|| buffer.consume(consumed));
         }
         play.conn.handle_eof();
         show(play, buffer.filled());
@@ -183,18 +131,18 @@ fn play(name: &str, bytes: usize, role: Role, by_bytes: bool) -> bool {
         events: 0,
     };
     println!("open");
-    let before = LIVE.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    open(&mut play.conn, name, &input);
-    println!("playing");
-    measured(
-        black_box(&mut play),
-        black_box(&input.bytes),
-        &mut buffer,
-        by_bytes,
-    );
-    println!("played");
-    let held = PEAK.load(Ordering::Relaxed) - before;
+    let ((), used) = heap::measured(|| {
+        open(&mut play.conn, name, &input);
+        println!("playing");
+        measured(
+            black_box(&mut play),
+            black_box(&input.bytes),
+            &mut buffer,
+            by_bytes,
+        );
+        println!("played");
+    });
+    let held = used.most as usize;
     // An event may own an unescaped copy of its method, and the ids that callers chose are their own.
     let extra = input.bytes.len()
         + if name == "named_replies" {

@@ -12,9 +12,9 @@ use antiphon::{
 use crate::book::{Answer, Book, Call, Held, Purpose, Said, spelled};
 use crate::checks::{Broken, Check, Checked};
 use crate::counts::{self, Counts};
-use crate::memory;
 use crate::observer::{ItemKind, Observer};
 use crate::plant::Plant;
+use antiphon_test_support::heap::measured;
 
 /// What the simulation counts of a connection's memory that `memory_bytes_max_for` leaves out: ids
 /// that callers chose, and methods with escapes that an event holds for a moment.
@@ -116,11 +116,11 @@ impl End {
     pub fn run<R>(&mut self, op: impl FnOnce(&mut Connection<u64>) -> R) -> R {
         let done = self.conn.transmit_done();
         let conn = &mut self.conn;
-        let (result, left, most) = memory::measured(|| op(conn));
+        let (result, used) = measured(|| op(conn));
         // Given up: the output was over its limit, or nobody took it in time.
         self.book.silenced |= self.conn.transmit_done() != done;
-        let most = self.heap + most;
-        self.heap += left;
+        let most = self.heap + used.most;
+        self.heap += used.left;
         let mut bound = self.config.memory_bytes_max_for::<u64>() as isize + MEMORY_SLACK;
         if self.plant == Some(Plant::MemoryClaim) {
             bound = 400;
@@ -141,8 +141,8 @@ impl End {
 
     /// Drops a part of an event that may own memory of the connection's.
     pub(crate) fn release<V>(&mut self, part: V) {
-        let ((), left, _) = memory::measured(|| drop(part));
-        self.heap += left;
+        let ((), used) = measured(|| drop(part));
+        self.heap += used.left;
     }
 
     /// Tells the time.

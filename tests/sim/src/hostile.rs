@@ -4,7 +4,7 @@
 use antiphon::{Config, Framing};
 
 use crate::observer::{Frame, ItemKind};
-use crate::rng::Rng;
+use antiphon_test_support::random::Random;
 
 /// The peer, and what it has seen of the connection's calls.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Saying {
 
 impl Hostile {
     /// A peer of a connection with this configuration.
-    pub fn new(config: &Config, rng: &mut Rng) -> Self {
+    pub fn new(config: &Config, rng: &mut Random) -> Self {
         let framing = match config.framing {
             Framing::Detect => rng.pick(&[Framing::Newline, Framing::ContentLength]),
             framing => framing,
@@ -58,7 +58,7 @@ impl Hostile {
     }
 
     /// Says something.
-    pub fn says(&mut self, rng: &mut Rng, config: &Config, mark: u64) -> Saying {
+    pub fn says(&mut self, rng: &mut Random, config: &Config, mark: u64) -> Saying {
         match rng.below(24) {
             0 => return self.garbage(rng),
             1 => return self.broken_frame(rng, config),
@@ -102,7 +102,7 @@ impl Hostile {
     }
 
     /// A whole message, single or batch, and how many unforeseen answers it may cause.
-    fn text(&mut self, rng: &mut Rng, config: &Config, mark: u64) -> (String, u32) {
+    fn text(&mut self, rng: &mut Random, config: &Config, mark: u64) -> (String, u32) {
         if rng.chance(18) {
             let items = rng.size(0, config.limits.max_batch_items + 2);
             let mut excused = 0;
@@ -118,7 +118,7 @@ impl Hostile {
         self.single(rng, config, mark)
     }
 
-    fn single(&mut self, rng: &mut Rng, config: &Config, mark: u64) -> (String, u32) {
+    fn single(&mut self, rng: &mut Random, config: &Config, mark: u64) -> (String, u32) {
         match rng.below(12) {
             0..=3 => (self.answer(rng), 0),
             4..=6 => (self.request(rng, mark), 0),
@@ -130,7 +130,7 @@ impl Hostile {
     }
 
     /// A request or notification that is fine in 2.0.
-    fn valid(&self, rng: &mut Rng, mark: u64) -> String {
+    fn valid(&self, rng: &mut Random, mark: u64) -> String {
         match rng.chance(60) {
             true => format!(
                 "{{\"jsonrpc\":\"2.0\",\"method\":\"ask\",\"params\":[{mark}],\"id\":{mark}}}"
@@ -139,7 +139,7 @@ impl Hostile {
         }
     }
 
-    fn id(&mut self, rng: &mut Rng) -> String {
+    fn id(&mut self, rng: &mut Random) -> String {
         if let Some(again) = self.own.last().filter(|_| rng.chance(8)) {
             // One that may still be open.
             return again.clone();
@@ -166,7 +166,7 @@ impl Hostile {
         id
     }
 
-    fn request(&mut self, rng: &mut Rng, mark: u64) -> String {
+    fn request(&mut self, rng: &mut Random, mark: u64) -> String {
         let id = self.id(rng);
         let v2 = match rng.chance(80) {
             true => "\"jsonrpc\":\"2.0\",",
@@ -188,7 +188,7 @@ impl Hostile {
     }
 
     /// An answer to something asked, mostly; rarely to nothing.
-    fn answer(&mut self, rng: &mut Rng) -> String {
+    fn answer(&mut self, rng: &mut Random) -> String {
         let v2 = rng.chance(75);
         let chosen = rng.below(self.asked.len() as u64) as usize;
         let known = match rng.chance(70) {
@@ -224,7 +224,7 @@ impl Hostile {
         }
     }
 
-    fn broken_answer(&mut self, rng: &mut Rng) -> String {
+    fn broken_answer(&mut self, rng: &mut Random) -> String {
         let chosen = rng.below(self.asked.len() as u64) as usize;
         let id = match self.asked.get(chosen) {
             Some((id, _)) if rng.chance(60) => id.clone(),
@@ -244,7 +244,7 @@ impl Hostile {
         }
     }
 
-    fn broken_call(&mut self, rng: &mut Rng, config: &Config, mark: u64) -> String {
+    fn broken_call(&mut self, rng: &mut Random, config: &Config, mark: u64) -> String {
         let id = self.id(rng);
         let deep = usize::from(config.limits.max_depth) + 1;
         match rng.below(14) {
@@ -273,7 +273,7 @@ impl Hostile {
         }
     }
 
-    fn cancel(&mut self, rng: &mut Rng, config: &Config) -> String {
+    fn cancel(&mut self, rng: &mut Random, config: &Config) -> String {
         let (method, member) = match config.dialect.cancel_receive {
             antiphon::CancelStyle::Mcp => ("notifications/cancelled", "requestId"),
             antiphon::CancelStyle::Acp => ("$/cancel_request", "requestId"),
@@ -294,7 +294,7 @@ impl Hostile {
         )
     }
 
-    fn garbage(&mut self, rng: &mut Rng) -> Saying {
+    fn garbage(&mut self, rng: &mut Random) -> Saying {
         let bytes = match rng.below(4) {
             0 => (0..rng.size(1, 40)).map(|_| rng.next() as u8).collect(),
             1 => {
@@ -326,7 +326,7 @@ impl Hostile {
     }
 
     /// A frame that cannot be cut, or is larger than allowed.
-    fn broken_frame(&mut self, rng: &mut Rng, config: &Config) -> Saying {
+    fn broken_frame(&mut self, rng: &mut Random, config: &Config) -> Saying {
         let too_large = "x".repeat(config.limits.max_message_bytes + rng.size(1, 300));
         let text = format!(
             "{{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":[\"{too_large}\"],\"id\":1}}"
@@ -351,7 +351,7 @@ impl Hostile {
         }
     }
 
-    fn flood(&mut self, rng: &mut Rng, config: &Config, mark: u64) -> Saying {
+    fn flood(&mut self, rng: &mut Random, config: &Config, mark: u64) -> Saying {
         let mut bytes = Vec::new();
         if self.framing == Framing::Messages {
             let many = vec!["1"; config.limits.max_batch_items];

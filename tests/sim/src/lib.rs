@@ -20,10 +20,8 @@ pub mod end;
 pub mod handlers;
 pub mod healing;
 pub mod hostile;
-pub mod memory;
 pub mod observer;
 pub mod plant;
-pub mod rng;
 pub mod run;
 pub mod sessions;
 pub mod settings;
@@ -32,3 +30,9 @@ pub mod steps;
 pub mod trace;
 pub mod wire;
 pub mod world;
+
+/// Counts for each thread, and each thread runs one simulation at a time. What is allocated while a connection works
+/// belongs to that connection; what the simulation allocates in between does not.
+#[global_allocator]
+static ALLOCATOR: antiphon_test_support::heap::Counting =
+    antiphon_test_support::heap::Counting::of_thread();

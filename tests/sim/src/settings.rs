@@ -9,7 +9,7 @@ use antiphon::{
     UnknownId, V1NullId, VersionPolicy,
 };
 
-use crate::rng::Rng;
+use antiphon_test_support::random::Random;
 
 /// How a link is set up.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub struct Pair {
 }
 
 /// Sets up a link.
-pub fn pair(rng: &mut Rng, connection: u32) -> Pair {
+pub fn pair(rng: &mut Random, connection: u32) -> Pair {
     let hostile = rng.chance(40);
     let dialect = dialect(rng);
     let mut ends = [dialect, dialect];
@@ -57,7 +57,7 @@ pub fn pair(rng: &mut Rng, connection: u32) -> Pair {
     Pair { ends, hostile }
 }
 
-fn dialect(rng: &mut Rng) -> Config {
+fn dialect(rng: &mut Random) -> Config {
     match rng.below(14) {
         0 => Config::strict(),
         1 => Config::strict().framing(Framing::ContentLength),
@@ -87,7 +87,7 @@ struct Limits {
     items: usize,
 }
 
-fn limits(rng: &mut Rng) -> Limits {
+fn limits(rng: &mut Random) -> Limits {
     Limits {
         message: rng.pick(&[400, 1000, 4000]),
         items: rng.size(1, 8),
@@ -95,7 +95,7 @@ fn limits(rng: &mut Rng) -> Limits {
 }
 
 /// Small limits, so that they are met often.
-fn limit(rng: &mut Rng, config: &mut Config, limits: Limits) {
+fn limit(rng: &mut Random, config: &mut Config, limits: Limits) {
     config.limits.max_message_bytes = limits.message;
     config.limits.max_header_bytes = rng.pick(&[48, 64, 200]);
     config.limits.max_depth = rng.pick(&[4, 16, 128]);
@@ -116,7 +116,7 @@ fn limit(rng: &mut Rng, config: &mut Config, limits: Limits) {
     if rng.chance(10) {
         config.limits.max_malformed_messages = rng.below(3);
     }
-    let span = |rng: &mut Rng| {
+    let span = |rng: &mut Random| {
         let millis = rng.pick(&[100, 500, 2000, 10_000]);
         (!rng.chance(20)).then(|| Duration::from_millis(millis))
     };
@@ -126,7 +126,7 @@ fn limit(rng: &mut Rng, config: &mut Config, limits: Limits) {
 }
 
 /// Everything else that an end may have its own opinion about.
-fn knobs(rng: &mut Rng, config: &mut Config) {
+fn knobs(rng: &mut Random, config: &mut Config) {
     if rng.chance(30) {
         config.dialect.duplicate_ids = DuplicateIds::Reject;
     }

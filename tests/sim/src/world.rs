@@ -12,10 +12,10 @@ use crate::end::End;
 use crate::hostile::Hostile;
 use crate::observer::{Frame, ItemKind, read_frame};
 use crate::plant::Plant;
-use crate::rng::Rng;
 use crate::settings;
 use crate::trace::Trace;
 use crate::wire::{Spoilt, Wire};
+use antiphon_test_support::random::Random;
 
 /// One millisecond of virtual time, in nanoseconds.
 pub const MILLI: u64 = 1_000_000;
@@ -79,9 +79,9 @@ pub struct Link {
 /// Everything there is in one run.
 pub struct World {
     /// Chance.
-    pub rng: Rng,
+    pub rng: Random,
     /// Chance that decides nothing but how input is split.
-    pub split_rng: Rng,
+    pub split_rng: Random,
     /// How the run is made.
     pub options: ConnectionConfig,
     /// The present, in nanoseconds.
@@ -108,7 +108,7 @@ pub struct World {
 impl World {
     /// The world that follows from a seed.
     pub fn new(seed: u64, options: ConnectionConfig) -> Self {
-        let mut rng = Rng::new(seed, 1);
+        let mut rng = Random::for_purpose(seed, 1);
         let links = rng.size(2, 8);
         let star = rng.chance(50);
         let mut nodes = Vec::new();
@@ -127,7 +127,7 @@ impl World {
             nodes.extend([from, to]);
         }
         let mut world = Self {
-            split_rng: Rng::new(seed, 2),
+            split_rng: Random::for_purpose(seed, 2),
             options,
             now: rng.within(1, 1000) * MILLI,
             links: Vec::new(),

@@ -1,15 +1,12 @@
 //! What every adapter must survive, written once and run over all of them.
 //!
 //! The async runtimes run the same functions, which take a [`Rt`]; the blocking adapter has its
-//! own, for its shape is threads. [`Alloc`] counts what is held, so that a test can say that
-//! nothing was left behind.
+//! own, for its shape is threads.
 
 pub mod certificates;
 mod echo;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::future::Future;
-use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::Duration;
 
 use antiphon_async_std::{Executor, Futures};
@@ -96,40 +93,4 @@ macro_rules! on_every_runtime {
         mod smol { $($(#[$meta])* #[test] fn $case() { super::$case($crate::Rt::Smol); })* }
         mod async_std { $($(#[$meta])* #[test] fn $case() { super::$case($crate::Rt::AsyncStd); })* }
     };
-}
-
-/// Counts the bytes that are held. To be the `global_allocator` of a test.
-#[derive(Debug)]
-pub struct Alloc;
-
-static HELD: AtomicIsize = AtomicIsize::new(0);
-
-/// How many bytes are held now.
-pub fn held() -> isize {
-    HELD.load(Ordering::SeqCst)
-}
-
-fn count(bytes: isize) {
-    HELD.fetch_add(bytes, Ordering::SeqCst);
-}
-
-// SAFETY: every method hands its arguments to the system's allocator as they are.
-unsafe impl GlobalAlloc for Alloc {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller keeps the contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller keeps the contract, which is the same.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size as isize - layout.size() as isize);
-        // SAFETY: the caller keeps the contract, which is the same.
-        unsafe { System.realloc(at, layout, size) }
-    }
 }

@@ -1,4 +1,4 @@
-//! Many threads at one peer over a socket, where whoever waits reads and writes for himself: calls of every kind, some
+//! Many threads at one peer over a socket, where each that waits reads and writes for itself: calls of every kind, some
 //! given up, while the connection goes on, is closed, drains or is cut. Prints how many calls there were.
 //!
 //! Every one of them ends, those that are answered with the answer to themselves, and a connection that nobody ends ends
@@ -19,6 +19,7 @@ use antiphon_blocking::{
     Answer, CallError, Link, Notification, OwnedError, Peer, Request, Service, connect,
 };
 use antiphon_stress::LONG;
+use antiphon_test_support::random::Random;
 
 const ROUNDS: u64 = 96;
 
@@ -28,21 +29,9 @@ const CALLS_MIN: u64 = 9000;
 /// How long a call may take, unless it is to be too long for some.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// xorshift, seeded, so that a failure can be run again.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-
-    /// Up to so many milliseconds.
-    fn pause(&mut self, millis: u64) -> Duration {
-        Duration::from_micros(self.below(1000 * millis))
-    }
+/// Up to so many milliseconds.
+fn pause(random: &mut Random, millis: u64) -> Duration {
+    Duration::from_micros(random.below(1000 * millis))
 }
 
 /// Which call it is, as it is sent and as it comes back.
@@ -54,7 +43,7 @@ struct Mirror(Random);
 impl Service for Mirror {
     fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
         let word: Word = request.params()?;
-        let pause = self.0.pause(3);
+        let pause = pause(&mut self.0, 3);
         match request.method() {
             "later" => {
                 request.defer().spawn(move |reply| {
@@ -91,7 +80,7 @@ struct Near(Arc<AtomicU64>);
 
 impl Service for Near {
     fn request(&mut self, peer: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        Mirror(Random(1)).request(peer, request)
+        Mirror(Random::new(1)).request(peer, request)
     }
 
     fn notification(&mut self, _: &Peer, _: Notification) {
@@ -139,7 +128,11 @@ fn fetched(found: Result<Word, FetchError>) -> Result<Word, CallError> {
 fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<bool, CallError> {
     let methods = ["now", "now", "now", "later", "slow", "back", "told"];
     let method = methods[random.below(7) as usize];
-    let timeout = Some(if is_hasty { random.pause(20) } else { PATIENCE });
+    let timeout = Some(if is_hasty {
+        pause(random, 20)
+    } else {
+        PATIENCE
+    });
     let answer = match random.below(5) {
         0 | 1 => peer.call(method, &word).timeout(timeout).wait()?,
         2 => peer
@@ -151,11 +144,11 @@ fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<
         3 => {
             let mut pending = peer.call(method, &word).timeout(timeout).start().wait()?;
             if random.below(2) == 0 {
-                thread::sleep(random.pause(1));
+                thread::sleep(pause(random, 1));
                 return Ok(true);
             }
             // Looked for first, then waited for.
-            match pending.poll_outcome(random.pause(2)) {
+            match pending.poll_outcome(pause(random, 2)) {
                 Some(outcome) => CallError::decoded(outcome)?,
                 None => pending.wait()?,
             }
@@ -179,14 +172,14 @@ fn call(peer: &Peer, random: &mut Random, word: Word, is_hasty: bool) -> Result<
 
 /// How the calls of one connection ended: answered, given up, timed out, otherwise.
 fn round(seed: u64, end: End, is_unix: bool, notes: &Arc<AtomicU64>) -> [u64; 4] {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (near, far, cut) = socket(is_unix);
-    let server = connect(far, Config::new(), Mirror(Random(seed))).unwrap();
+    let server = connect(far, Config::new(), Mirror(Random::new(seed))).unwrap();
     let peer = connect(near, Config::new(), Near(Arc::clone(notes))).unwrap();
     let is_hasty = random.below(2) == 0;
     let callers: Vec<_> = (0..1 + random.below(6))
         .map(|caller| {
-            let (peer, mut random) = (peer.clone(), Random(random.below(u64::MAX) | 1));
+            let (peer, mut random) = (peer.clone(), Random::new(random.below(u64::MAX) | 1));
             thread::spawn(move || {
                 let mut ended = [0; 4];
                 for number in 0..40 {
@@ -202,14 +195,14 @@ fn round(seed: u64, end: End, is_unix: bool, notes: &Arc<AtomicU64>) -> [u64; 4]
                         }
                     }
                     if random.below(8) == 0 {
-                        thread::sleep(random.pause(4));
+                        thread::sleep(pause(&mut random, 4));
                     }
                 }
                 ended
             })
         })
         .collect();
-    thread::sleep(random.pause(40));
+    thread::sleep(pause(&mut random, 40));
     match end {
         End::WithItsPeer => {}
         End::Closed => peer.close(CloseReason::Done),

@@ -14,11 +14,12 @@ use antiphon_net::{
     Answer, CallError, ConnectionConfig, Duplex, Io, Link, Notification, Peer, Request, Service,
     SharedRuntime, drive_on, duplex,
 };
-use antiphon_stress::{Alloc, Rt, held};
+use antiphon_stress::Rt;
+use antiphon_test_support::heap::{Counting, held_by_process};
 use futures_util::future::{join, join3};
 
 #[global_allocator]
-static ALLOC: Alloc = Alloc;
+static ALLOCATOR: Counting = Counting::of_process();
 
 /// Fewer points than these are not every byte.
 const POINTS_MIN: u64 = 2000;
@@ -269,14 +270,14 @@ fn all_points(rt: Rt) -> (u64, u64) {
                 // What a fresh runtime keeps after its first use is not the connection's.
                 run(&runtime, plan, false, None).await;
                 for attempt in 1.. {
-                    let before = held();
+                    let before = held_by_process();
                     let ran = run(&runtime, plan, false, None).await;
                     // Whatever was answered was answered right.
                     for said in ran.said.iter().flatten() {
                         assert_eq!(said, TEXT, "{plan:?}");
                     }
                     drop(ran);
-                    let left = held() - before;
+                    let left = held_by_process() - before;
                     if left <= 0 {
                         break;
                     }

@@ -12,10 +12,11 @@ use antiphon_blocking::{
     Answer, CallError, ConnectionConfig, Link, Notification, OwnedError, Peer, Request, Service,
     duplex,
 };
-use antiphon_stress::{Alloc, LONG, held};
+use antiphon_stress::LONG;
+use antiphon_test_support::heap::{Counting, held_by_process};
 
 #[global_allocator]
-static ALLOC: Alloc = Alloc;
+static ALLOCATOR: Counting = Counting::of_process();
 
 /// Fewer points than these are not every byte.
 const POINTS_MIN: u64 = 2000;
@@ -193,7 +194,7 @@ fn threads() -> usize {
         .count()
 }
 
-fn settled(plan: Plan) -> isize {
+fn settled(plan: Plan) -> i64 {
     let deadline = Instant::now() + LONG;
     while threads() > 0 {
         assert!(
@@ -202,7 +203,7 @@ fn settled(plan: Plan) -> isize {
         );
         thread::yield_now();
     }
-    held()
+    held_by_process()
 }
 
 // CON-06 STD-09 CON-10

@@ -16,6 +16,7 @@ use antiphon_blocking::{
     Answer, CallError, ConnectionConfig, OwnedError, ReconnectConfig, Request,
 };
 use antiphon_stress::{LONG, Rt};
+use antiphon_test_support::random::Random;
 
 /// How often each client is cut off.
 const CUTS: u64 = 1000;
@@ -96,14 +97,6 @@ impl Relay {
     }
 }
 
-/// Pseudo-random numbers: xorshift, seeded, so that a failure can be run again.
-fn next(seed: &mut u64) -> u64 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    *seed
-}
-
 fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -114,7 +107,7 @@ fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::Joi
     });
     let inside = Arc::clone(&relay);
     let accepting = thread::spawn(move || {
-        let mut seed = 0x5eed_1234_u64;
+        let mut random = Random::new(0x5eed_1234);
         let mut threads = Vec::new();
         for client in listener.incoming() {
             if inside.stop.load(Ordering::SeqCst) {
@@ -122,7 +115,7 @@ fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::Joi
             }
             let client = client.unwrap();
             let is_over = inside.is_over();
-            let kind = next(&mut seed) % 16;
+            let kind = random.next() % 16;
             if kind == 0 && !is_over && harm == Harm::Cut {
                 inside.done.fetch_add(1, Ordering::SeqCst);
                 continue;
@@ -132,16 +125,16 @@ fn relay(server: SocketAddr, harm: Harm) -> (SocketAddr, Arc<Relay>, thread::Joi
                 u64::MAX
             } else {
                 match harm {
-                    Harm::Cut => next(&mut seed) % 1500,
+                    Harm::Cut => random.next() % 1500,
                     // Behind the handshake, mostly.
-                    Harm::Silence => 200 + next(&mut seed) % 4000,
+                    Harm::Silence => 200 + random.next() % 4000,
                 }
             };
             let ways = [
                 (client.try_clone().unwrap(), far.try_clone().unwrap()),
                 (far, client),
             ];
-            let way = next(&mut seed) as usize % 2;
+            let way = random.next() as usize % 2;
             for (number, (from, to)) in ways.into_iter().enumerate() {
                 let inside = Arc::clone(&inside);
                 let bytes = if number == way { bytes } else { u64::MAX };

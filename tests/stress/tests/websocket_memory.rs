@@ -7,10 +7,10 @@ use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::{Config, Instant};
 use antiphon_net::websocket::{WebSocket, WebSocketConfig};
 use antiphon_net::{ConnectionConfig, Context, Session, Threads};
-use antiphon_stress::{Alloc, held};
+use antiphon_test_support::heap::{Counting, held_by_process};
 
 #[global_allocator]
-static ALLOC: Alloc = Alloc;
+static ALLOCATOR: Counting = Counting::of_process();
 
 const REQUEST: &[u8] = b"GET /rpc HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\
     Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
@@ -60,9 +60,9 @@ fn memory_goes_with_what_came_in_and_comes_back() {
     };
     // What is made once for all.
     drop(make());
-    let before = held();
+    let before = held_by_process();
     let sessions: Vec<Session> = (0..1000).map(|_| make()).collect();
-    let idle = (held() - before) / 1000;
+    let idle = (held_by_process() - before) / 1000;
     println!("an idle session over WebSocket holds {idle} bytes");
     assert!(idle < 4608, "{idle} bytes");
 
@@ -74,7 +74,7 @@ fn memory_goes_with_what_came_in_and_comes_back() {
     };
     for len in [10, 3000, MEGABYTE] {
         let bytes = message(len);
-        let before = held();
+        let before = held_by_process();
         for session in &sessions[..10] {
             session.receive(&bytes);
             let mut answer = Vec::new();
@@ -84,7 +84,7 @@ fn memory_goes_with_what_came_in_and_comes_back() {
             }
             while session.lock().conn.poll_work(true).is_some() {}
         }
-        let kept = (held() - before) / 10;
+        let kept = (held_by_process() - before) / 10;
         println!("after a message of {len} bytes {kept} more are kept");
         // The core keeps its buffers for as long as they are of an ordinary size.
         assert!(kept < 8 * 1024, "{kept} bytes after {len}");
@@ -93,10 +93,10 @@ fn memory_goes_with_what_came_in_and_comes_back() {
 
     // Announced, and not sent.
     let mut server = open();
-    let before = held();
+    let before = held_by_process();
     feed(&mut server, &header(0x81, MEGABYTE as u64));
     feed(&mut server, &[b' '; 100]);
-    let grown = held() - before;
+    let grown = held_by_process() - before;
     assert!(
         grown < 4 * 1024,
         "{grown} bytes for 100 of a megabyte announced"
@@ -104,18 +104,18 @@ fn memory_goes_with_what_came_in_and_comes_back() {
 
     // Sent in part: no more than twice what came, for what holds it grows by doubling.
     feed(&mut server, &vec![b' '; 500_000]);
-    let grown = held() - before;
+    let grown = held_by_process() - before;
     println!("500 000 bytes of a message hold {grown}");
     assert!((500_000..1_100_000).contains(&grown), "{grown} bytes");
     drop(server);
 
     // Fragments of a text beyond the limit, and pings without end.
     let mut server = open();
-    let before = held();
+    let before = held_by_process();
     for _ in 0..10_000 {
         feed(&mut server, &header(0x89, 0));
         feed(&mut server, &header(0x8a, 0));
     }
-    let grown = held() - before;
+    let grown = held_by_process() - before;
     assert!(grown < 1024, "{grown} bytes after pings");
 }

@@ -138,6 +138,8 @@ pub fn missing(scripts: &[Script], played: &[Played], total_min: usize) -> Vec<S
 
 #[cfg(test)]
 mod tests {
+    use antiphon_test_support::notation;
+
     use super::{Played, missing};
     use crate::cell::Transport;
     use crate::script::read;
@@ -158,11 +160,9 @@ mod tests {
 
     #[test]
     fn a_cell_that_played_nothing_is_missed_and_an_excluded_script_is_not() {
-        let scripts = read(
-            "f",
-            "role server\n== a\n> x\n== b\nnot tcp unix memory http https ws wss: why\n> x\n",
-        )
-        .unwrap();
+        let text =
+            "role server\n== a\n> x\n== b\nnot tcp unix memory http https ws wss: why\n> x\n";
+        let scripts = read(&notation::read("f", text).unwrap()).unwrap();
         let mut played = Vec::new();
         for runtime in ["blocking", "tokio", "smol"] {
             for transport in Transport::ALL {

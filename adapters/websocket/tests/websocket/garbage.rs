@@ -3,19 +3,17 @@
 
 use antiphon::BinaryMessages;
 use antiphon::session::LayerEvent;
+use antiphon_test_support::random::Random;
 use antiphon_websocket::{WebSocket, WebSocketConfig};
 
 use super::support::{close, config, ended_as, feed, frame, make, open_server, output, text};
 
-/// xorshift, seeded, so that a failure can be run again.
-struct Random(u64);
+/// What comes at random; the seed is in the message of a failure.
+struct Noise(Random);
 
-impl Random {
+impl Noise {
     fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n as u64) as usize
+        self.0.below(n as u64) as usize
     }
 
     fn bytes(&mut self, max_len: usize) -> Vec<u8> {
@@ -78,7 +76,7 @@ fn frames_at_random_give_the_same_however_they_are_split() {
     let mut small = config();
     small.limits.max_message_bytes = 5000;
     for seed in 1..3000_u64 {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Noise(Random::new(seed));
         small.dialect.binary = match random.below(3) {
             0 => BinaryMessages::Ignore,
             1 => BinaryMessages::AsText,
@@ -102,7 +100,7 @@ fn frames_at_random_give_the_same_however_they_are_split() {
 #[test]
 fn bytes_at_random_open_nothing() {
     for seed in 1..3000_u64 {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Noise(Random::new(seed));
         let mut bytes = random.bytes(400);
         bytes.extend(b"\r\n\r\n");
         let client = WebSocketConfig::client("ws://a/").unwrap();

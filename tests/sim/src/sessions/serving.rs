@@ -9,8 +9,8 @@ use super::book::Ending;
 use super::checks::{Broken, Check, Checked};
 use super::plant::Plant;
 use super::side::Side;
-use crate::rng::Rng;
 use crate::skim;
+use antiphon_test_support::random::Random;
 
 /// How many requests a shell serves at once.
 const MAX_HANDLERS: usize = 4;
@@ -64,7 +64,7 @@ enum Seen {
 
 impl Side {
     /// Asks for work once. False if there is none for now.
-    pub(super) fn work(&mut self, rng: &mut Rng, is_healed: bool) -> Result<bool, Broken> {
+    pub(super) fn work(&mut self, rng: &mut Random, is_healed: bool) -> Result<bool, Broken> {
         if self.is_serving {
             return Ok(false);
         }
@@ -119,7 +119,7 @@ impl Side {
         ticket: Ticket,
         may_begin: bool,
         is_healed: bool,
-        rng: &mut Rng,
+        rng: &mut Random,
     ) -> Checked {
         self.counts.add("work: request");
         Check::BegunWhenAllowed.that(may_begin || self.is_over(), || {
@@ -185,7 +185,7 @@ impl Side {
     }
 
     /// The service has done with a notification.
-    pub(super) fn finish_notification(&mut self, rng: &mut Rng) -> Checked {
+    pub(super) fn finish_notification(&mut self, rng: &mut Random) -> Checked {
         if std::mem::take(&mut self.is_serving) && rng.chance(10) {
             self.tell(|session| session.handle_panic(None))?;
         }
@@ -193,7 +193,7 @@ impl Side {
     }
 
     /// Has one handler go on. Healed, it ends.
-    pub(super) fn serve(&mut self, rng: &mut Rng, is_healed: bool) -> Result<Wish, Broken> {
+    pub(super) fn serve(&mut self, rng: &mut Random, is_healed: bool) -> Result<Wish, Broken> {
         if self.running.is_empty() {
             return Ok(Wish::Nothing);
         }
@@ -226,7 +226,7 @@ impl Side {
     }
 
     /// Answers for the handler that has asked another link.
-    pub(super) fn finish_relay(&mut self, asked: u64, how: Ending, rng: &mut Rng) -> Checked {
+    pub(super) fn finish_relay(&mut self, asked: u64, how: Ending, rng: &mut Random) -> Checked {
         let is_it = |running: &Running| running.plan == Plan::Relayed(asked);
         if let Some(at) = self.running.iter().position(is_it) {
             self.counts.add("handler: relays");
@@ -239,7 +239,7 @@ impl Side {
         Ok(())
     }
 
-    fn answer_at(&mut self, at: usize, rng: &mut Rng) -> Checked {
+    fn answer_at(&mut self, at: usize, rng: &mut Random) -> Checked {
         let Running {
             ticket,
             number,

@@ -7,7 +7,7 @@ use antiphon::{CancelAnswer, CancelStyle, Config, Framing, Instant};
 
 use super::layer::Frames;
 use super::pipe::WireKind;
-use crate::rng::Rng;
+use antiphon_test_support::random::Random;
 
 /// The most bytes that one read brings.
 pub(super) const MAX_READ_BYTES: usize = 1500;
@@ -26,7 +26,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn draw(rng: &mut Rng) -> Self {
+    pub(super) fn draw(rng: &mut Random) -> Self {
         let wire = match rng.below(6) {
             0 | 1 => WireKind::Stream(Framing::Newline),
             2 => WireKind::Stream(Framing::ContentLength),
@@ -53,7 +53,7 @@ impl Settings {
     }
 
     /// The limits of one end.
-    pub(super) fn config(&self, rng: &mut Rng) -> SessionConfig {
+    pub(super) fn config(&self, rng: &mut Random) -> SessionConfig {
         let millis = Duration::from_millis;
         let mut config = Config::new();
         config.framing = match self.wire {

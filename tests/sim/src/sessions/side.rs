@@ -14,8 +14,8 @@ use super::pipe::WireKind;
 use super::plant::Plant;
 use super::serving::{Plan, Running};
 use super::settings::{MAX_READ_BYTES, NOTIFICATION_BYTES_MIN, Settings, max_memory_bytes};
-use crate::memory::measured;
-use crate::rng::Rng;
+use antiphon_test_support::heap::measured;
+use antiphon_test_support::random::Random;
 
 #[derive(Debug)]
 pub(super) struct Side {
@@ -47,14 +47,14 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub(super) fn new(settings: &Settings, rng: &mut Rng, plant: Option<Plant>) -> Self {
+    pub(super) fn new(settings: &Settings, rng: &mut Random, plant: Option<Plant>) -> Self {
         let config = settings.config(rng);
         let (when_full, max_queued_messages) = (config.when_full, config.max_queued_messages);
         let mut max_live = max_memory_bytes(&config);
         if plant == Some(Plant::LimitsLess) {
             max_live = 3000;
         }
-        let (session, live, _) = measured(|| settings.session(config, Instant::ZERO));
+        let (session, used) = measured(|| settings.session(config, Instant::ZERO));
         let phase = session.phase();
         let may_drop = when_full == WhenFull::Drop;
         let mut counts = Counts::default();
@@ -82,7 +82,7 @@ impl Side {
             writing: None,
             written: 0,
             marks: Vec::new(),
-            live,
+            live: used.left,
             max_live,
             scratch: Vec::with_capacity(128 * 1024),
         }
@@ -136,8 +136,8 @@ impl Side {
     /// Tells the session something; the book is written before anything is checked.
     pub(super) fn ask<R>(&mut self, act: impl FnOnce(&mut Session<u64>) -> R) -> R {
         let session = &mut self.session;
-        let (result, left, _) = measured(|| act(session));
-        self.live += left;
+        let (result, used) = measured(|| act(session));
+        self.live += used.left;
         result
     }
 
@@ -216,8 +216,8 @@ impl Side {
             let settled = session.poll_settled()?;
             Some((settled.waiter, Ending::from(&settled.outcome)))
         };
-        let (settled, left, _) = measured(poll);
-        self.live += left;
+        let (settled, used) = measured(poll);
+        self.live += used.left;
         settled
     }
 
@@ -316,7 +316,7 @@ impl Side {
         (due != Instant::FAR_FUTURE).then(|| due.as_nanos().saturating_sub(self.ahead))
     }
 
-    pub(super) fn disturb_clock(&mut self, now: u64, rng: &mut Rng) -> Checked {
+    pub(super) fn disturb_clock(&mut self, now: u64, rng: &mut Random) -> Checked {
         match rng.below(4) {
             0 | 1 => {
                 self.counts.add("fault: clock stands still");

@@ -12,8 +12,8 @@ use super::pipe::{End, Pipe, WireKind};
 use super::plant::Plant;
 use super::settings::MAX_READ_BYTES;
 use super::side::{Side, reset};
-use crate::memory::measured;
-use crate::rng::Rng;
+use antiphon_test_support::heap::measured;
+use antiphon_test_support::random::Random;
 
 impl Side {
     pub(super) fn call(
@@ -91,7 +91,7 @@ impl Side {
     }
 
     /// Moves the deadline of an open call, or gives it up, or asks for that.
-    pub(super) fn disturb_call(&mut self, rng: &mut Rng) -> Checked {
+    pub(super) fn disturb_call(&mut self, rng: &mut Random) -> Checked {
         let numbers: Vec<u64> = self.book.open.keys().copied().collect();
         if numbers.is_empty() {
             return Ok(());
@@ -158,7 +158,7 @@ impl Side {
         &mut self,
         pipe: &mut Pipe,
         now: u64,
-        rng: &mut Rng,
+        rng: &mut Random,
     ) -> Result<bool, Broken> {
         if !self.session.wants_input() {
             return Ok(false);
@@ -211,7 +211,7 @@ impl Side {
     pub(super) fn take_output(&mut self) -> Result<bool, Broken> {
         let (session, scratch) = (&mut self.session, &mut self.scratch);
         scratch.clear();
-        let (has_some, left, _) = measured(|| {
+        let (has_some, used) = measured(|| {
             let mut output = Vec::new();
             let has_some = session.has_transmit();
             let taken = session.take_transmit(&mut output);
@@ -219,7 +219,7 @@ impl Side {
             scratch.extend_from_slice(&output[..output.len().min(scratch.capacity())]);
             (has_some == taken).then_some(taken)
         });
-        self.live += left;
+        self.live += used.left;
         let Some(taken) = has_some else {
             return Err(Check::OneWrite.broken("`has_transmit` and `take_transmit` differ"));
         };
@@ -252,7 +252,7 @@ impl Side {
         &mut self,
         pipe: &mut Pipe,
         now: u64,
-        rng: &mut Rng,
+        rng: &mut Random,
     ) -> Result<bool, Broken> {
         let clock = Instant::from_nanos(self.clock(now));
         let Some((bytes, done)) = &mut self.writing else {

@@ -9,8 +9,8 @@ use super::serving::{Plan, Wish};
 use super::settings::{MAX_MESSAGE_BYTES, Settings};
 use super::side::{Side, reset};
 use super::{ConnectionConfig, layer};
-use crate::rng::Rng;
 use crate::trace::Trace;
+use antiphon_test_support::random::Random;
 
 /// Two sessions and what lies between them. The first belongs to the application in the middle.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ struct Relay {
 
 #[derive(Debug)]
 pub(super) struct World {
-    pub(super) rng: Rng,
+    pub(super) rng: Random,
     pub(super) now: u64,
     pub(super) links: Vec<Link>,
     pub(super) plant: Option<Plant>,
@@ -92,7 +92,7 @@ enum Kind {
 
 impl World {
     pub(super) fn new(seed: u64, options: ConnectionConfig) -> Self {
-        let mut rng = Rng::new(seed, 0x5e55_1085);
+        let mut rng = Random::for_purpose(seed, 0x5e55_1085);
         let links = match rng.chance(60) {
             true => 1,
             false => rng.size(2, 4),
