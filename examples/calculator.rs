@@ -14,99 +14,79 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use antiphon::{Closed, Config, ErrorObject, Json, OwnedNotification, codes};
 use antiphon_blocking::{
-    Answer, OwnedError, Peer, Report, Request, Service, TcpServer, serve_stdio,
+    Closed, Config, NotificationOk, Report, Router, RpcError, TcpServer, serve_stdio, service,
 };
-use serde::Deserialize;
 
-struct Calculator;
+/// Arithmetic.
+#[service(rename_all = "camelCase")]
+trait Calculator {
+    /// Adds two numbers.
+    fn add(&self, a: f64, b: f64) -> Result<f64, CalcError>;
+    /// Subtracts the second number from the first.
+    fn subtract(&self, a: f64, b: f64) -> Result<f64, CalcError>;
+    /// Divides the first number by the second.
+    fn divide(&self, a: f64, b: f64) -> Result<f64, CalcError>;
+    /// Writes a line to standard error.
+    fn log_calculation(&self, operation: String, result: f64) -> NotificationOk;
+}
 
-impl Service for Calculator {
-    fn request(&mut self, _: &Peer, request: &Request) -> Result<Answer, OwnedError> {
-        Ok(calculate(request.method(), request.raw_params())?.into())
+#[derive(Debug, RpcError)]
+enum CalcError {
+    #[rpc(code = -32602, message = "Division by zero")]
+    DivisionByZero,
+    #[rpc(code = -32602, message = "Result out of range")]
+    OutOfRange,
+}
+
+struct Mine;
+
+impl Calculator for Mine {
+    fn add(&self, a: f64, b: f64) -> Result<f64, CalcError> {
+        finite(a + b)
     }
 
-    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
-        if notification.method() != "logCalculation" {
-            log(format_args!(
-                "calculator: nobody listens to {}",
-                notification.method()
-            ));
-            return;
+    fn subtract(&self, a: f64, b: f64) -> Result<f64, CalcError> {
+        finite(a - b)
+    }
+
+    fn divide(&self, a: f64, b: f64) -> Result<f64, CalcError> {
+        match b {
+            0.0 => Err(CalcError::DivisionByZero),
+            b => finite(a / b),
         }
-        match notification.params().and_then(Logged::read) {
-            Some(Logged { operation, result }) => {
-                log(format_args!("calculator: {operation} = {result}"))
+    }
+
+    fn log_calculation(&self, operation: String, result: f64) -> NotificationOk {
+        log(format_args!("calculator: {operation} = {result}"));
+        NotificationOk
+    }
+}
+
+/// JSON has no number for an infinite result.
+fn finite(result: f64) -> Result<f64, CalcError> {
+    match result.is_finite() {
+        true => Ok(result),
+        false => Err(CalcError::OutOfRange),
+    }
+}
+
+fn router() -> Router {
+    Router::new()
+        .service(Mine.into_service())
+        .describe("Calculator", "1.0.0")
+        .on_report(|_, report| {
+            // A transport that fails is told by `main`.
+            if !matches!(report, Report::Transport(_)) {
+                log(format_args!("calculator: {report}"));
             }
-            None => log(format_args!(
-                "calculator: logCalculation wants an operation and a result"
-            )),
-        }
-    }
-
-    fn report(&mut self, _: &Peer, report: Report) {
-        // A transport that fails is told by `main`.
-        if !matches!(report, Report::Transport(_)) {
-            log(format_args!("calculator: {report}"));
-        }
-    }
-}
-
-fn calculate(method: &str, params: Option<Json<'_>>) -> Result<f64, ErrorObject<'static>> {
-    let operation: fn(f64, f64) -> Option<f64> = match method {
-        "add" => |a, b| Some(a + b),
-        "subtract" => |a, b| Some(a - b),
-        "divide" => |a, b| (b != 0.0).then(|| a / b),
-        _ => return Err(ErrorObject::method_not_found()),
-    };
-    let Pair { a, b } = params
-        .and_then(Pair::read)
-        .ok_or_else(ErrorObject::invalid_params)?;
-    let refused = |why| ErrorObject::new(codes::INVALID_PARAMS, why);
-    let result = operation(a, b).ok_or_else(|| refused("Division by zero"))?;
-    // JSON has no number for an infinite result.
-    result
-        .is_finite()
-        .then_some(result)
-        .ok_or_else(|| refused("Result out of range"))
-}
-
-/// Two numbers, by name.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Pair {
-    a: f64,
-    b: f64,
-}
-
-impl Pair {
-    fn read(params: Json<'_>) -> Option<Self> {
-        let by_position = params.decode().map(|(a, b)| Self { a, b });
-        by_position.or_else(|_| params.decode()).ok()
-    }
-}
-
-/// The params of `logCalculation`, by name.
-#[derive(Deserialize)]
-struct Logged {
-    operation: String,
-    result: f64,
-}
-
-impl Logged {
-    fn read(params: Json<'_>) -> Option<Self> {
-        let by_position = params
-            .decode()
-            .map(|(operation, result)| Self { operation, result });
-        by_position.or_else(|_| params.decode()).ok()
-    }
+        })
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let served = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => serve_stdio(Config::new(), Calculator),
+        [] => serve_stdio(Config::new(), router()),
         ["--port", port] => match port.parse() {
             Ok(port) => listen(port),
             Err(_) => return wrong_usage(&format!("`{port}` is no port")),
@@ -126,7 +106,7 @@ fn main() -> ExitCode {
 fn listen(port: u16) -> std::io::Result<Closed> {
     let server = TcpServer::bind(("127.0.0.1", port))?;
     let address = server.local_addr()?;
-    let running = server.start(Config::new(), |_| Calculator)?;
+    let running = server.start(Config::new(), router().into_make_service())?;
     log(format_args!("listening {address}"));
     running.wait();
     Ok(Closed::EndOfInput)

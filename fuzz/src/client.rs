@@ -130,8 +130,10 @@ fn receive(
                 }
                 Event::Request(request) => answer(&mut conn, request),
                 // The limit is for answers, and for none that acknowledges a notification.
-                Event::UnmatchedResponse(unmatched) if matches!(unmatched.kind, UnmatchedKind::Cancel) => {}
-                Event::UnmatchedResponse(unmatched) if is_acknowledgement(config, &unmatched.kind) => {}
+                Event::UnmatchedResponse(unmatched)
+                    if matches!(unmatched.kind, UnmatchedKind::Cancel) => {}
+                Event::UnmatchedResponse(unmatched)
+                    if is_acknowledgement(config, &unmatched.kind) => {}
                 Event::UnmatchedResponse(_) => unmatched += 1,
                 Event::Malformed(_) => malformed += 1,
                 Event::Closed(_) => ends += 1,
@@ -158,7 +160,10 @@ fn receive(
         to = (to + steps[turn % 2]).min(stream.len());
     }
     assert!(open.is_empty(), "every call has settled");
-    assert_eq!((conn.unmatched_responses(), conn.malformed()), (unmatched, malformed));
+    assert_eq!(
+        (conn.unmatched_responses(), conn.malformed()),
+        (unmatched, malformed)
+    );
     let mut output = Vec::new();
     while conn.take_transmit(&mut output) {}
     assert_eq!(conn.transmit_queued(), conn.transmit_done());

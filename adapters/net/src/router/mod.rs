@@ -7,6 +7,7 @@ mod serving;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use antiphon::service::{
@@ -415,11 +416,6 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         }
     }
 
-    /// Serves every connection of a server: what [`start`](crate::Server::start) takes.
-    pub fn into_make_service(self) -> impl Fn(&Context) -> Self + Clone + Send + Sync + 'static {
-        move |_| self.clone()
-    }
-
     /// The OpenRPC document of all methods.
     ///
     /// # Errors
@@ -475,6 +471,20 @@ impl<S> Route<S> {
             place: 0,
             is_notification: info.is_notification(),
         }
+    }
+}
+
+impl<S: Send + Sync + 'static> Routes<S, Tasks> {
+    /// Serves every connection of a server: what [`start`](crate::Server::start) takes.
+    pub fn into_make_service(self) -> impl Fn(&Context) -> Self + Clone + Send + Sync + 'static {
+        move |_| self.clone()
+    }
+}
+
+impl<S: Send + Sync + 'static> Routes<S, OnThreads> {
+    /// Serves every connection of a server: what `start` takes.
+    pub fn into_make_service(self) -> impl FnMut(SocketAddr) -> Self + Send + 'static {
+        move |_| self.clone()
     }
 }
 
