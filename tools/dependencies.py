@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 CORE = {"serde", "serde_json", "smallvec"}
-CORE_OPTIONAL = {"arbitrary"}
+CORE_OPTIONAL = {"arbitrary", "schemars"}
 
 # A program that wants them brings them: a rustls configuration carries its cryptography. `ring` is for tests.
 FORBIDDEN = {"openssl", "openssl-sys", "native-tls", "aws-lc-sys"}

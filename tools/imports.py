@@ -201,7 +201,7 @@ class Crate:
     def read_import(self, module, found, at):
         is_passed_on = at > 0 and found[at - 1].text in ("pub", ")")
         line = found[at].line
-        if found[at + 1].text == "::":
+        if found[at + 1].text in ("::", "$"):
             # Another crate, whatever is called like it here.
             while found[at].text != ";":
                 at += 1

@@ -13,6 +13,9 @@ use crate::options::{RpcOptions, ServiceOptions, doc};
 /// The most parameters that a typed client can send.
 const MAX_PARAMS: usize = 10;
 
+/// What the service and its client have already.
+const GENERATED: [&str; 4] = ["new", "by_position", "with_prefix", "into_service"];
+
 /// A declared service.
 pub(crate) struct Service {
     /// The trait without our attributes.
@@ -96,9 +99,24 @@ impl Service {
 impl Method {
     fn parse(options: &ServiceOptions, member: &mut TraitItemFn) -> Result<Self> {
         let said = RpcOptions::take(&mut member.attrs, &["name"])?;
+        if let Some(cfg) = member
+            .attrs
+            .iter()
+            .find(|attribute| attribute.path().is_ident("cfg"))
+        {
+            let what =
+                "a service has all of its methods or is another service: put `#[cfg]` on the trait";
+            return Err(Error::new(cfg.span(), what));
+        }
         let signature = &mut member.sig;
         let ident = signature.ident.clone();
         let wrong = |span, what: &str| Err(Error::new(span, what));
+        if GENERATED.iter().any(|generated| ident == generated) {
+            let what = format!(
+                "`{ident}` is a function of what is made of the trait: write another name here, and `#[rpc(name = \"{ident}\")]`"
+            );
+            return wrong(ident.span(), &what);
+        }
         if !signature.generics.params.is_empty() {
             return wrong(
                 signature.generics.span(),
@@ -224,6 +242,9 @@ fn returned(output: &Type) -> (Kind, Option<(Type, Type)>) {
     // An alias such as `io::Result<T>` or `MyResult<T>` is taken for one; the compiler says if it is none.
     if !last.ident.to_string().ends_with("Result") {
         return (Kind::Other, None);
+    }
+    if last.ident != "Result" {
+        return (Kind::Answered, None);
     }
     let PathArguments::AngleBracketed(arguments) = &last.arguments else {
         return (Kind::Answered, None);

@@ -196,7 +196,8 @@ impl Part {
                         .as_ref()
                         .map(ToString::to_string)
                         .unwrap_or_default();
-                    let name = said.name.map_or(written, |name| name.value());
+                    let bare = written.trim_start_matches("r#").to_owned();
+                    let name = said.name.map_or(bare, |name| name.value());
                     names.take(&name, field.span())?;
                     wire.push(name);
                 }

@@ -72,10 +72,10 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
         .map(|argument| &argument.ty);
     let bounds = quote! {
         where
-            T: #name,
-            R: ?::core::marker::Sized + ::core::marker::Sync,
-            S: ?::core::marker::Sized + ::core::marker::Sync,
-            #(#contexts: #root::service::FromCall<R, S>,)*
+            __T: #name,
+            __R: ?::core::marker::Sized + ::core::marker::Sync,
+            __S: ?::core::marker::Sized + ::core::marker::Sync,
+            #(#contexts: #root::service::FromCall<__R, __S>,)*
     };
     let body = quote! {
         match method {
@@ -92,15 +92,15 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
     };
     let serves = match is_async {
         true => quote! {
-            impl<T, R, S> #root::service::AsyncMethods<R, S> for #methods<T> #bounds {
+            impl<__T, __R, __S> #root::service::AsyncMethods<__R, __S> for #methods<__T> #bounds {
                 #info
 
                 async fn call<'c>(
                     &'c self,
                     method: usize,
                     params: ::core::option::Option<#root::Json<'c>>,
-                    request: &'c R,
-                    state: &'c S,
+                    request: &'c __R,
+                    state: &'c __S,
                     result: &'c mut #root::service::ResultText,
                 ) -> ::core::result::Result<(), #root::service::Failure> {
                     #body
@@ -108,15 +108,15 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
             }
         },
         false => quote! {
-            impl<T, R, S> #root::service::Methods<R, S> for #methods<T> #bounds {
+            impl<__T, __R, __S> #root::service::Methods<__R, __S> for #methods<__T> #bounds {
                 #info
 
                 fn call(
                     &self,
                     method: usize,
                     params: ::core::option::Option<#root::Json<'_>>,
-                    request: &R,
-                    state: &S,
+                    request: &__R,
+                    state: &__S,
                     result: &mut #root::service::ResultText,
                 ) -> ::core::result::Result<(), #root::service::Failure> {
                     #body
@@ -127,7 +127,7 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
     quote! {
         #[doc = #about]
         #[derive(Clone, Debug)]
-        #visibility struct #methods<T>(T);
+        #visibility struct #methods<__T>(__T);
 
         #[automatically_derived]
         #[allow(unused_variables, clippy::all, clippy::pedantic)]
@@ -183,7 +183,7 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
                 let place = next - 1;
                 quote!(arguments.get::<#ty>(#place)?)
             }
-            None => quote!(<#ty as #root::service::FromCall<R, S>>::from_call(request, state)?),
+            None => quote!(<#ty as #root::service::FromCall<__R, __S>>::from_call(request, state)?),
         });
     let arguments: Vec<_> = (0..method.arguments.len())
         .map(|place| format_ident!("argument_{place}"))
@@ -195,7 +195,7 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
                 let arguments = #root::service::Arguments::of(params, &[#(#names),*])?;
                 (#(#taken,)*)
             };
-            let output = <T as #service>::#ident(&self.0, #(#arguments),*)#wait;
+            let output = <__T as #service>::#ident(&self.0, #(#arguments),*)#wait;
             #root::service::write_result(output, result)
         }
     }
@@ -235,8 +235,8 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
             None => quote!(<#output as #root::service::IntoResult>::Error),
         };
         let (returned, how) = match method.is_notification {
-            true => (quote!(C::Notified<'_>), quote!(notify)),
-            false => (quote!(C::Call<'_, #value, #error>), quote!(call)),
+            true => (quote!(__C::Notified<'_>), quote!(notify)),
+            false => (quote!(__C::Call<'_, #value, #error>), quote!(call)),
         };
         let about = match method.doc.is_empty() {
             true => {
@@ -260,12 +260,12 @@ fn client(options: &ServiceOptions, service: &Service) -> TokenStream {
     quote! {
         #[doc = #about]
         #[derive(Clone, Debug)]
-        #visibility struct #client<C>(#root::service::Stub<C>);
+        #visibility struct #client<__C>(#root::service::Stub<__C>);
 
         #[allow(dead_code)]
-        impl<C: #root::service::Caller> #client<C> {
+        impl<__C: #root::service::Caller> #client<__C> {
             /// Calls with `caller`, and sends params by name.
-            #visibility fn new(caller: C) -> Self {
+            #visibility fn new(caller: __C) -> Self {
                 Self(#root::service::Stub::new(caller, #prefix))
             }
 

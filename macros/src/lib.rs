@@ -9,13 +9,7 @@ mod options;
 
 use proc_macro::TokenStream;
 
-/// Where what is written here finds its types, and where it runs.
-#[derive(Clone, Copy)]
-struct Target {
-    root: &'static str,
-    /// Whether methods may be `async`.
-    may_wait: bool,
-}
+use options::Target;
 
 fn service_in(target: Target, options: TokenStream, item: TokenStream) -> TokenStream {
     let expanded = options::ServiceOptions::parse(target, options.into())

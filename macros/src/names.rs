@@ -50,15 +50,22 @@ fn capital(word: &str) -> String {
     first.unwrap_or_default() + letters.as_str()
 }
 
-/// `OutOfRange` as a sentence: "Out of range".
+/// `OutOfRange` as a sentence: "Out of range"; `HTTPError`: "HTTP error".
 pub(crate) fn sentence(variant: &str) -> String {
+    let letters: Vec<char> = variant.chars().collect();
     let mut sentence = String::new();
-    for letter in variant.chars() {
-        if letter.is_uppercase() && !sentence.is_empty() {
+    for (place, &letter) in letters.iter().enumerate() {
+        let before = place.checked_sub(1).and_then(|place| letters.get(place));
+        let is_word = letters
+            .get(place + 1)
+            .is_some_and(|next| next.is_lowercase());
+        let begins = before.is_some_and(|before| before.is_lowercase() || is_word);
+        if letter.is_uppercase() && begins {
             sentence.push(' ');
-            sentence.extend(letter.to_lowercase());
-        } else {
-            sentence.push(letter);
+        }
+        match letter.is_uppercase() && is_word && place > 0 {
+            true => sentence.extend(letter.to_lowercase()),
+            false => sentence.push(letter),
         }
     }
     sentence

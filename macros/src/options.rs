@@ -4,8 +4,15 @@ use proc_macro2::TokenStream;
 use syn::parse::Parser;
 use syn::{Attribute, Error, LitBool, LitInt, LitStr, Path, Result};
 
-use crate::Target;
 use crate::names::Rename;
+
+/// Where what is written here finds its types, and where it runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) root: &'static str,
+    /// Whether methods may be `async`.
+    pub(crate) may_wait: bool,
+}
 
 /// What `#[service(…)]` says.
 pub(crate) struct ServiceOptions {
@@ -36,6 +43,12 @@ impl ServiceOptions {
                     return Err(Error::new(
                         prefix.span(),
                         "a prefix needs text; leave it out for none",
+                    ));
+                }
+                if prefix.value() == "rpc" || prefix.value().starts_with("rpc.") {
+                    return Err(Error::new(
+                        prefix.span(),
+                        "names that begin with `rpc.` are reserved",
                     ));
                 }
                 options.prefix = prefix.value();

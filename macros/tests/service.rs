@@ -250,6 +250,32 @@ fn a_client_sends_by_name_or_by_position() {
     assert_eq!(*sent.0.borrow(), expected);
 }
 
+/// A type that is called as what is generic in what is made.
+type S = u8;
+type PairResult<A, B> = Result<(A, B), OwnedError>;
+
+#[service]
+trait Named {
+    fn pair(&self, a: S, b: S) -> PairResult<S, S>;
+}
+
+impl Named for Mine {
+    fn pair(&self, a: S, b: S) -> PairResult<S, S> {
+        Ok((a, b))
+    }
+}
+
+#[test]
+fn an_alias_of_result_is_what_it_stands_for() {
+    let sent = Sent::default();
+    let client = NamedClient::new(&sent);
+    let _: Option<Result<(u8, u8), OwnedError>> = client.pair(1, 2);
+    let router = Router::new().service(Named::into_service(Mine));
+    let (mut result, params) = (Vec::new(), Json::parse_str("[1,2]").ok());
+    router.run("pair", params, &mut result).unwrap();
+    assert_eq!(result, b"[1,2]");
+}
+
 #[service(client = false)]
 trait Local {
     fn local(&self) -> std::result::Result<u8, OwnedError>;
@@ -289,7 +315,7 @@ enum Wrong {
     #[rpc(code = 1002, message = "Busy")]
     Busy(u32),
     #[rpc(code = -31_999)]
-    Plain,
+    HTTPError,
 }
 
 #[derive(Debug, PartialEq, RpcError)]
@@ -323,7 +349,7 @@ fn an_error_goes_over_the_wire_and_comes_back() {
         (|| Wrong::TooMany, "-32602 Too many"),
         (limit, r#"1001 Out of range {"limit":1.5,"isUpper":true}"#),
         (|| Wrong::Busy(3), "1002 Busy 3"),
-        (|| Wrong::Plain, "-31999 Plain"),
+        (|| Wrong::HTTPError, "-31999 HTTP error"),
     ];
     for (error, expected) in all {
         assert_eq!(wire(error()), expected);

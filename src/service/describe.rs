@@ -2,13 +2,11 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use serde::de::DeserializeOwned;
 
 use super::missing::absent;
-use super::registry::{Naming, RegisterError};
 use super::schema::SchemaOf;
 
 /// Describes a method: for its registration, `rpc.listMethods` and `rpc.discover`.
@@ -170,32 +168,6 @@ pub struct ServiceInfo {
     pub prefix: &'static str,
     /// Its methods. Their index names them.
     pub methods: &'static [MethodInfo],
-}
-
-impl ServiceInfo {
-    /// Its methods under the names that they are registered by: behind the prefix, if there is one,
-    /// else as `naming` says.
-    ///
-    /// # Errors
-    /// The prefix is blank.
-    pub fn named(
-        &self,
-        prefix: Option<String>,
-        naming: &Naming,
-    ) -> Result<Vec<MethodInfo>, RegisterError> {
-        let own;
-        let naming = match (prefix, self.prefix) {
-            (None, "") => naming,
-            (prefix, declared) => {
-                own = Naming::Prefixed(prefix.unwrap_or_else(|| declared.into()));
-                &own
-            }
-        };
-        let methods = self.methods.iter();
-        let named =
-            methods.map(|info| Ok(info.clone().with_name(naming.name(self.name, info.name())?)));
-        named.collect()
-    }
 }
 
 /// The name of a method behind a prefix; the bare name behind an empty one.

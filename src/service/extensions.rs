@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::args::Arguments;
 use super::describe::MethodInfo;
 use super::errors::Failure;
-use super::openrpc;
+use super::openrpc::{self, Heading};
 use crate::encode::Encoded;
 use crate::error_object::ErrorObject;
 use crate::json::{EncodeError, Json};
@@ -16,9 +16,9 @@ use crate::json::{EncodeError, Json};
 /// and `rpc.discover` with an OpenRPC document.
 #[derive(Clone, Debug)]
 pub struct Discovery {
-    pub(super) title: Cow<'static, str>,
-    pub(super) version: Cow<'static, str>,
-    pub(super) openrpc: Cow<'static, str>,
+    title: Cow<'static, str>,
+    version: Cow<'static, str>,
+    openrpc: Cow<'static, str>,
 }
 
 impl Default for Discovery {
@@ -74,9 +74,17 @@ impl Discovery {
                 let names: Vec<&str> = methods.map(MethodInfo::name).collect();
                 Encoded::write(&names, result).map(drop)
             }
-            _ => openrpc::write_document(self, methods, result),
+            _ => openrpc::write_document(&self.heading(), methods, result),
         };
         written.map_err(Failure::Encode)
+    }
+
+    fn heading(&self) -> Heading<'_> {
+        Heading {
+            openrpc: &self.openrpc,
+            title: &self.title,
+            version: &self.version,
+        }
     }
 
     /// The OpenRPC document of these methods.
@@ -88,7 +96,7 @@ impl Discovery {
         methods: impl Iterator<Item = &'m MethodInfo>,
     ) -> Result<String, EncodeError> {
         let mut document = Vec::new();
-        openrpc::write_document(self, methods, &mut document)?;
+        openrpc::write_document(&self.heading(), methods, &mut document)?;
         // What is written is text.
         Ok(String::from_utf8(document).unwrap_or_default())
     }

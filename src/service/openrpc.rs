@@ -5,22 +5,28 @@
 use alloc::vec::Vec;
 
 use super::describe::{MethodInfo, ParamInfo};
-use super::extensions::Discovery;
 use super::schema::SchemaOf;
 #[cfg(feature = "openrpc")]
 use crate::encode::Encoded;
 use crate::json::{self, EncodeError};
 
+/// What stands before the methods.
+pub(super) struct Heading<'d> {
+    pub(super) openrpc: &'d str,
+    pub(super) title: &'d str,
+    pub(super) version: &'d str,
+}
+
 /// Writes the document that describes these methods.
 pub(super) fn write_document<'m>(
-    discovery: &Discovery,
+    heading: &Heading<'_>,
     methods: impl Iterator<Item = &'m MethodInfo>,
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     let mut schemas = Schemas::new();
-    write_text(out, b"{\"openrpc\":", &discovery.openrpc);
-    write_text(out, b",\"info\":{\"title\":", &discovery.title);
-    write_text(out, b",\"version\":", &discovery.version);
+    write_text(out, b"{\"openrpc\":", heading.openrpc);
+    write_text(out, b",\"info\":{\"title\":", heading.title);
+    write_text(out, b",\"version\":", heading.version);
     out.extend_from_slice(b"},\"methods\":");
     let mut between = b'[';
     for info in methods {
@@ -145,7 +151,7 @@ mod tests {
     use alloc::string::String;
     use alloc::vec::Vec;
 
-    use crate::service::{Discovery, MethodInfo, ParamInfo};
+    use crate::service::{MethodInfo, ParamInfo};
 
     const ADD: MethodInfo = MethodInfo::request(
         "add",
@@ -159,7 +165,12 @@ mod tests {
 
     fn document(methods: &[MethodInfo]) -> String {
         let mut out = Vec::new();
-        super::write_document(&Discovery::new("T", "1"), methods.iter(), &mut out).unwrap();
+        let heading = super::Heading {
+            openrpc: "1.0.0",
+            title: "T",
+            version: "1",
+        };
+        super::write_document(&heading, methods.iter(), &mut out).unwrap();
         crate::Json::parse(&out).unwrap();
         String::from_utf8(out).unwrap()
     }

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::describe::{MethodInfo, with_prefix};
+use super::describe::{MethodInfo, ServiceInfo, with_prefix};
 
 /// What stands before the names of a service's methods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,32 @@ impl Naming {
             Self::Prefixed(prefix) => Ok(with_prefix(prefix, method)),
             Self::FullyQualified => Ok(with_prefix(service, method)),
         }
+    }
+}
+
+impl ServiceInfo {
+    /// Its methods under the names that they are registered by: behind the prefix, if there is one,
+    /// else as `naming` says.
+    ///
+    /// # Errors
+    /// The prefix is blank.
+    pub fn named(
+        &self,
+        prefix: Option<String>,
+        naming: &Naming,
+    ) -> Result<Vec<MethodInfo>, RegisterError> {
+        let own;
+        let naming = match (prefix, self.prefix) {
+            (None, "") => naming,
+            (prefix, declared) => {
+                own = Naming::Prefixed(prefix.unwrap_or_else(|| declared.into()));
+                &own
+            }
+        };
+        let methods = self.methods.iter();
+        let named =
+            methods.map(|info| Ok(info.clone().with_name(naming.name(self.name, info.name())?)));
+        named.collect()
     }
 }
 

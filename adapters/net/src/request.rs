@@ -78,7 +78,7 @@ impl Request {
             Ok(_) => return,
             Err(error) => error,
         };
-        // Params that do not fit have been reported, and who is told what he does not know may ignore it.
+        // Params that do not fit have been reported, and an unknown notification may be ignored.
         if !matches!(
             error.code(),
             codes::INVALID_PARAMS | codes::METHOD_NOT_FOUND
