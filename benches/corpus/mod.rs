@@ -16,6 +16,9 @@
     reason = "each program that includes the corpus uses a part of it"
 )]
 
+#[path = "../../tests/support/src/random.rs"]
+mod random;
+
 use std::fmt::Write;
 
 /// One text, or the messages of the mix.
@@ -90,22 +93,18 @@ pub fn recorded() -> Item {
     }
 }
 
-/// SplitMix64: small, seeded, the same everywhere.
-pub struct Random(u64);
+/// What is drawn from the generator that tests use too. All figures are of these texts, so how they are drawn does not change.
+pub struct Random(random::Random);
 
 impl Random {
     /// A generator that gives the same numbers for the same seed.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(random::Random::new(seed))
     }
 
     /// The next number.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     /// A number below `end`.
