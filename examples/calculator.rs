@@ -14,9 +14,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use antiphon::{Closed, Config, ErrorObject, Json, OwnedNotification, codes};
+use antiphon::{Closed, Config, ErrorObject, Json, codes};
 use antiphon_blocking::{
-    Answer, OwnedError, Peer, Report, Request, Service, TcpServer, serve_stdio,
+    Answer, Notification, OwnedError, Peer, Report, Request, Service, TcpServer, serve_stdio,
 };
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ impl Service for Calculator {
         Ok(calculate(request.method(), request.raw_params())?.into())
     }
 
-    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, _: &Peer, notification: Notification) {
         if notification.method() != "logCalculation" {
             log(format_args!(
                 "calculator: nobody listens to {}",
@@ -35,13 +35,9 @@ impl Service for Calculator {
             ));
             return;
         }
-        match notification.params().and_then(Logged::read) {
-            Some(Logged { operation, result }) => {
-                log(format_args!("calculator: {operation} = {result}"))
-            }
-            None => log(format_args!(
-                "calculator: logCalculation wants an operation and a result"
-            )),
+        // Params of another type are in the report.
+        if let Ok(Logged { operation, result }) = notification.params() {
+            log(format_args!("calculator: {operation} = {result}"));
         }
     }
 
@@ -87,20 +83,11 @@ impl Pair {
     }
 }
 
-/// The params of `logCalculation`, by name.
+/// The params of `logCalculation`, by name or by position.
 #[derive(Deserialize)]
 struct Logged {
     operation: String,
     result: f64,
-}
-
-impl Logged {
-    fn read(params: Json<'_>) -> Option<Self> {
-        let by_position = params
-            .decode()
-            .map(|(operation, result)| Self { operation, result });
-        by_position.or_else(|_| params.decode()).ok()
-    }
 }
 
 fn main() -> ExitCode {

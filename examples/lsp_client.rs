@@ -17,8 +17,8 @@ use std::process::{Command, ExitCode};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use antiphon::{Config, Json, OwnedJson, OwnedNotification};
-use antiphon_blocking::{Answer, Child, OwnedError, Peer, Report, Request, Service};
+use antiphon::{Config, Json, OwnedJson};
+use antiphon_blocking::{Answer, Child, Notification, OwnedError, Peer, Report, Request, Service};
 use serde::Serialize;
 use serde_json::json;
 
@@ -55,8 +55,8 @@ impl Service for Editor {
         answer
     }
 
-    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
-        let (method, params) = (notification.method(), notification.params());
+    fn notification(&mut self, _: &Peer, notification: Notification) {
+        let (method, params) = (notification.method(), notification.raw_params());
         said("server", "tells", method, shown(params));
         if let ("textDocument/publishDiagnostics", Some(params)) = (method, params) {
             let found = params.get("diagnostics").unwrap_or(Json::NULL);

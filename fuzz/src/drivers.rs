@@ -11,12 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use antiphon::{
-    CancelStyle, CloseReason, Closed, Config, Framing, OwnedError, OwnedNotification, OwnedOutcome,
-};
+use antiphon::{CancelStyle, CloseReason, Closed, Config, Framing, OwnedError, OwnedOutcome};
 use antiphon_net::{
-    Answer, ConnectionConfig, Driver, Link, Peer, PendingCall, Report, Request, Service,
-    SharedRuntime, UnmatchedDetails, drive_on,
+    Answer, ConnectionConfig, Driver, Link, Notification, Peer, PendingCall, Report, Request,
+    Service, SharedRuntime, UnmatchedDetails, drive_on,
 };
 
 use crate::bytes::Bytes;
@@ -175,8 +173,8 @@ impl Service for Echo {
         Ok(Answer::deferred())
     }
 
-    async fn notification(&self, _: &Peer, told: OwnedNotification) {
-        let params = told.params().map(|params| params.as_str().to_string());
+    async fn notification(&self, _: &Peer, told: Notification) {
+        let params = told.raw_params().map(|params| params.as_str().to_string());
         let line = format!("{} {params:?}", told.method());
         with(&self.notes, |notes| notes.told.notifications.push(line));
     }

@@ -92,8 +92,8 @@ pub enum Report {
     NoCapacity(RequestDetails),
     /// A handler gave its request up without an answer. It has been answered *internal error*.
     Unanswered(RequestDetails),
-    /// The params of a request were not what its handler takes. The peer was told only that they
-    /// are invalid.
+    /// The params of a request or a notification were not what its handler takes. The peer was told
+    /// only that they are invalid.
     InvalidParams(RequestDetails, DecodeError),
     /// A handler's answer could not be sent, for this reason. The request has been answered
     /// *internal error*.
@@ -127,9 +127,10 @@ pub enum Report {
 pub struct RequestDetails {
     /// The method asked for.
     pub method: String,
-    /// The request's id as the peer wrote it.
-    pub id: OwnedId,
-    /// How long the service has had it; zero if it never had it.
+    /// The request's id as the peer wrote it. `None` for a notification, where the handler of one
+    /// failed.
+    pub id: Option<OwnedId>,
+    /// How long the service has had it; zero if it never had it, and for a notification.
     pub duration: Duration,
 }
 
@@ -137,8 +138,17 @@ impl RequestDetails {
     pub(super) fn new(method: &str, id: OwnedId, duration: Duration) -> Self {
         Self {
             method: method.into(),
-            id,
+            id: Some(id),
             duration,
+        }
+    }
+
+    /// What there is to say of a notification.
+    pub fn of_notification(method: &str) -> Self {
+        Self {
+            method: method.into(),
+            id: None,
+            duration: Duration::ZERO,
         }
     }
 }
@@ -146,7 +156,10 @@ impl RequestDetails {
 impl fmt::Display for RequestDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.duration.as_millis();
-        write!(f, "{} (id {}) after {millis} ms", self.method, self.id)
+        match &self.id {
+            Some(id) => write!(f, "{} (id {id}) after {millis} ms", self.method),
+            None => write!(f, "{} (notification)", self.method),
+        }
     }
 }
 

@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use antiphon::session::{Layer as _, LayerEvent};
 use antiphon::websocket::CloseCode;
-use antiphon::{Config, IdScheme, Instant, OwnedError, OwnedNotification, OwnedOutcome};
+use antiphon::{Config, IdScheme, Instant, OwnedError, OwnedOutcome};
 use antiphon_blocking::websocket::WebSocketConfig;
-use antiphon_blocking::{Answer, ConnectionConfig, Peer, Request, Running, Service, TcpServer};
+use antiphon_blocking::{
+    Answer, ConnectionConfig, Notification, Peer, Request, Running, Service, TcpServer,
+};
 use antiphon_net::websocket::WebSocket;
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +63,7 @@ impl Service for Account {
         }
     }
 
-    fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, peer: &Peer, notification: Notification) {
         if notification.method() != "watch" {
             return;
         }

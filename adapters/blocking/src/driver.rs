@@ -26,8 +26,8 @@ use std::thread;
 
 use antiphon::{Closed, Framing, Instant};
 use antiphon_net::{
-    ConnectionConfig, Inbox, Peer, Report, Request, Session, Sleeper, Tag, Timer, Work, block_on,
-    unless_broken,
+    ConnectionConfig, Inbox, Notification, Peer, Report, Request, Session, Sleeper, Tag, Timer,
+    Work, block_on, unless_broken,
 };
 
 use crate::service::Service;
@@ -341,7 +341,9 @@ fn serve_one(session: &Arc<Session>, service: &mut dyn Service, peer: &Peer, wor
             // A connection that has closed in the meantime awaits no answer.
             let _ = request.answer(answer);
         }
-        Work::Notification(notification) => service.notification(peer, notification),
+        Work::Notification(notification) => {
+            service.notification(peer, Notification::new(peer.session(), notification));
+        }
         Work::Cancelled(key, reason) => {
             let reason = reason.as_ref().map(|reason| reason.as_json());
             service.cancelled(peer, key, reason);

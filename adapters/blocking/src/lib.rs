@@ -61,8 +61,9 @@ pub use antiphon::*;
 pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, ChildConfig,
     ConnectionChange, ConnectionConfig, Context, DEFAULT_CALL_TIMEOUT, Inbox, InboxEvent,
-    NoConnection, Peer, PendingBatch, PendingCall, Pool, ReconnectConfig, ReconnectingClient,
-    Report, Request, Responder, UnmatchedDetails, Wait, WhenFull, block_on, to_error,
+    NoConnection, Notification, Peer, PendingBatch, PendingCall, Pool, ReconnectConfig,
+    ReconnectingClient, Report, Request, Responder, UnmatchedDetails, Wait, WhenFull, block_on,
+    to_error,
 };
 pub use client::reconnect;
 pub use driver::{Driver, connect, drive, inbox, serve, serve_stdio};

@@ -1,7 +1,7 @@
 //! What serves: the [`Service`] that a program writes.
 
-use antiphon::{Closed, Json, OwnedError, OwnedNotification, RequestKey};
-use antiphon_net::{Answer, InboxEvent, Peer, Report, Request, ToInbox, block_on};
+use antiphon::{Closed, Json, OwnedError, RequestKey};
+use antiphon_net::{Answer, InboxEvent, Notification, Peer, Report, Request, ToInbox, block_on};
 
 /// What answers the peer.
 ///
@@ -27,7 +27,7 @@ pub trait Service: Send + 'static {
     }
 
     /// The peer tells something.
-    fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, peer: &Peer, notification: Notification) {
         let _ = (peer, notification);
     }
 
@@ -58,7 +58,7 @@ impl Service for ToInbox {
         Ok(Answer::deferred())
     }
 
-    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, _: &Peer, notification: Notification) {
         block_on(self.put(InboxEvent::Notification(notification)));
     }
 

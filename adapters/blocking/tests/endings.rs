@@ -452,7 +452,9 @@ fn what_came_before_the_end_of_input_is_served_and_may_be_spoken_of() {
         let (release, held) = mpsc::channel::<()>();
         let service = Scripted::new(echo).0.hearing(move |peer, notification| {
             held.recv().unwrap();
-            peer.notify("heard", notification.params()).wait().unwrap();
+            peer.notify("heard", notification.raw_params())
+                .wait()
+                .unwrap();
         });
         let serving = thread::spawn(move || serve(link, Config::new(), service));
         hand.say(r#"{"jsonrpc":"2.0","method":"open","params":[1]}"#);

@@ -65,7 +65,7 @@ fn notifications_both_ways_beyond_every_buffer_all_arrive_in_order() {
             let ends = ends.clone();
             let mut next = 0;
             let service = Scripted::new(echo).0.hearing(move |_, notification| {
-                let [n]: [u32; 1] = notification.params().unwrap().decode().unwrap();
+                let [n]: [u32; 1] = notification.params().unwrap();
                 assert_eq!(n, next);
                 next += 1;
                 if next == 5000 {
@@ -357,7 +357,7 @@ fn what_a_handler_tells_comes_before_its_result_and_is_served_before_it() {
         let (ticks, seen) = mpsc::channel();
         let ends = ticks.clone();
         let service = Scripted::new(echo).0.hearing(move |_, notification| {
-            let [n]: [u32; 1] = notification.params().unwrap().decode().unwrap();
+            let [n]: [u32; 1] = notification.params().unwrap();
             ticks.send(n).unwrap();
         });
         let client = connect(right, Config::new(), service).unwrap();

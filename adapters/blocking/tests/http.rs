@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon::{Config, ErrorObject, OwnedNotification, OwnedOutcome};
+use antiphon::{Config, ErrorObject, OwnedOutcome};
 use antiphon_blocking::http::{
     HttpClientConfig, HttpError, HttpMock, HttpRequest, HttpResponse, HttpSend, ReplyError,
     connect, with_send,
 };
 use antiphon_blocking::{
-    Answer, CallError, ConnectionConfig, OwnedError, Peer, Pool, Report, Request, Service,
-    TcpServer,
+    Answer, CallError, ConnectionConfig, Notification, OwnedError, Peer, Pool, Report, Request,
+    Service, TcpServer,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -67,11 +67,13 @@ impl Service for Echo {
         }
     }
 
-    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, _: &Peer, notification: Notification) {
         if notification.method() == "panic" {
             panic!("as asked");
         }
-        self.tell(notification.method());
+        if notification.method() != "typed" || notification.params::<[u8; 1]>().is_ok() {
+            self.tell(notification.method());
+        }
     }
 
     fn report(&mut self, _: &Peer, report: Report) {
@@ -124,6 +126,12 @@ fn calls_notifications_and_batches_are_posts() {
     assert_eq!(
         told.recv_timeout(LONG).as_deref(),
         Ok("report the service panicked")
+    );
+    client.notify("typed", &["?"]).wait().expect("it is taken");
+    let report = told.recv_timeout(LONG).expect("a report");
+    assert!(
+        report.starts_with("report invalid params: ") && report.ends_with("typed (notification)"),
+        "{report}"
     );
     let ((one, unknown), mut outcomes) = client
         .batch(|batch| {

@@ -1,6 +1,6 @@
 //! Messages that a program pulls, on threads.
 
-use antiphon_blocking::{Closed, Config, InboxEvent, Link, connect, inbox};
+use antiphon_blocking::{Closed, Config, InboxEvent, Link, Report, connect, inbox};
 
 // USE-19
 #[test]
@@ -18,6 +18,12 @@ fn messages_are_received_in_order_and_the_end_comes_last() {
         panic!("a notification is next");
     };
     assert_eq!(notification.method(), "tell");
+    assert_eq!(notification.params::<u8>().unwrap_err().code(), -32602);
+    let Some(InboxEvent::Report(Report::InvalidParams(about, why))) = inbox.recv().wait() else {
+        panic!("what was wrong with the params is next");
+    };
+    assert_eq!((&*about.method, about.id), ("tell", None));
+    assert!(why.detail().to_string().contains("null"), "{why}");
     assert!(inbox.try_recv().is_none());
     request.answer(Ok("yes".into())).unwrap();
     assert_eq!(asked.wait::<String>().unwrap(), "yes");

@@ -16,6 +16,7 @@ use antiphon::session::Report;
 use antiphon::{Closed, RequestKey};
 use futures_util::stream::{FuturesUnordered, Stream};
 
+use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
 use crate::responder::Answered;
@@ -103,6 +104,7 @@ impl<S: Service> Serve for Serving<S> {
             Work::Notification(notification) => {
                 return Some(Box::pin(async move {
                     let Sides { service, peer } = &*sides;
+                    let notification = Notification::new(peer.session(), notification);
                     service.notification(peer, notification).await;
                 }));
             }

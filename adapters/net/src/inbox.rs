@@ -8,11 +8,12 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use antiphon::session::Report;
-use antiphon::{Closed, OwnedError, OwnedNotification};
+use antiphon::{Closed, OwnedError};
 use async_channel::{Receiver, Sender, bounded};
 use futures_util::FutureExt;
 
 use crate::answer::Answer;
+use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
 use crate::service::Service;
@@ -28,7 +29,7 @@ pub enum InboxEvent {
     /// The peer asks something: [`answer`](Request::answer) it, now or later, here or elsewhere.
     Request(Request),
     /// The peer tells something.
-    Notification(OwnedNotification),
+    Notification(Notification),
     /// Something went wrong that the peer was not, or not fully, told.
     Report(Report),
     /// The connection is over. The last event.
@@ -162,7 +163,7 @@ impl Service for ToInbox {
         Ok(Answer::deferred())
     }
 
-    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
+    async fn notification(&self, _: &Peer, notification: Notification) {
         self.put(InboxEvent::Notification(notification)).await;
     }
 

@@ -3,9 +3,10 @@
 use std::future::{Future, ready};
 
 use antiphon::session::Report;
-use antiphon::{Closed, OwnedError, OwnedJson, OwnedNotification, RequestKey};
+use antiphon::{Closed, OwnedError, OwnedJson, RequestKey};
 
 use crate::answer::Answer;
+use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::request::Request;
 
@@ -66,7 +67,7 @@ pub trait Service: Send + Sync + 'static {
     fn notification(
         &self,
         peer: &Peer,
-        notification: OwnedNotification,
+        notification: Notification,
     ) -> impl Future<Output = ()> + Send {
         let _ = (peer, notification);
         ready(())
@@ -111,7 +112,7 @@ impl<S: Service> Service for std::sync::Arc<S> {
     fn notification(
         &self,
         peer: &Peer,
-        notification: OwnedNotification,
+        notification: Notification,
     ) -> impl Future<Output = ()> + Send {
         (**self).notification(peer, notification)
     }

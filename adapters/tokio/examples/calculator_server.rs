@@ -16,10 +16,10 @@ use std::fmt;
 use std::io::{self, Write};
 
 use antiphon::http::HttpRules;
-use antiphon::{Config, ErrorObject, Json, OwnedNotification, codes};
+use antiphon::{Config, ErrorObject, Json, codes};
 use antiphon_tokio::http::HttpConfig;
 use antiphon_tokio::{
-    Answer, ConnectionConfig, OwnedError, Peer, Report, Request, Service, TcpServer,
+    Answer, ConnectionConfig, Notification, OwnedError, Peer, Report, Request, Service, TcpServer,
 };
 use serde::Deserialize;
 
@@ -30,13 +30,15 @@ impl Service for Calculator {
         Ok(calculate(request.method(), request.raw_params())?.into())
     }
 
-    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
-        let logged = notification.params().map(|params| params.decode());
-        match (notification.method(), logged) {
-            ("logCalculation", Some(Ok(Logged { operation, result }))) => {
-                log(format_args!("calculator: {operation} = {result}"));
+    async fn notification(&self, _: &Peer, notification: Notification) {
+        match notification.method() {
+            "logCalculation" => {
+                // Params of another type are in the report.
+                if let Ok(Logged { operation, result }) = notification.params() {
+                    log(format_args!("calculator: {operation} = {result}"));
+                }
             }
-            (method, _) => log(format_args!("calculator: nobody understands this {method}")),
+            method => log(format_args!("calculator: nobody understands this {method}")),
         }
     }
 

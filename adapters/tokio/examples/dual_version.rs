@@ -16,9 +16,11 @@ use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use antiphon::http::HttpRules;
-use antiphon::{Config, ErrorObject, Json, OwnedNotification, SendError, V1NullId};
+use antiphon::{Config, ErrorObject, Json, SendError, V1NullId};
 use antiphon_tokio::http::HttpConfig;
-use antiphon_tokio::{Answer, OwnedError, Peer, Request, Responder, Service, TcpServer};
+use antiphon_tokio::{
+    Answer, Notification, OwnedError, Peer, Request, Responder, Service, TcpServer,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -36,9 +38,10 @@ impl Service for Endpoint {
         Ok(Answer::deferred())
     }
 
-    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
-        if let ("notify_log", Ok(log)) = (notification.method(), read(notification.params())) {
-            note(log);
+    async fn notification(&self, _: &Peer, notification: Notification) {
+        if notification.method() == "notify_log" {
+            // Params of another type are in the report.
+            let _ = notification.params().map(note);
         }
     }
 }

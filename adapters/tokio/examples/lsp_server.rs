@@ -15,7 +15,7 @@ use std::process::exit;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use antiphon_tokio::{Answer, Config, ErrorObject, OwnedError, OwnedNotification};
+use antiphon_tokio::{Answer, Config, ErrorObject, Notification, OwnedError};
 use antiphon_tokio::{Peer, Report, Request, Service, serve_stdio};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -119,11 +119,12 @@ impl Service for Server {
         }
     }
 
-    async fn notification(&self, peer: &Peer, notification: OwnedNotification) {
+    async fn notification(&self, peer: &Peer, notification: Notification) {
         match notification.method() {
             "initialized" | "workspace/didChangeConfiguration" => self.configure(peer).await,
             "textDocument/didOpen" | "textDocument/didChange" | "textDocument/didClose" => {
-                self.synchronize(&notification);
+                // Wrong params are in the report, and nobody is answered.
+                let _ = self.synchronize(&notification);
             }
             "exit" => peer.drain(),
             _ => {}
@@ -143,12 +144,8 @@ impl Server {
         self.0.lock().unwrap()
     }
 
-    fn synchronize(&self, notification: &OwnedNotification) {
-        let params = notification.params().map(|params| params.decode());
-        let Some(Ok(Synchronize { document, changes })) = params else {
-            // Nobody is answered.
-            return log(format_args!("wrong params for {}", notification.method()));
-        };
+    fn synchronize(&self, notification: &Notification) -> Result<(), OwnedError> {
+        let Synchronize { document, changes } = notification.params()?;
         let documents = &mut self.state().documents;
         match (notification.method(), documents.get_mut(&document.uri)) {
             ("textDocument/didOpen", _) => {
@@ -163,6 +160,7 @@ impl Server {
                 documents.remove(&document.uri);
             }
         }
+        Ok(())
     }
 
     fn hover(&self, hover: Hover) -> Option<Value> {

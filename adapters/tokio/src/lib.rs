@@ -53,8 +53,8 @@ pub use antiphon_net::{
     Answer, BatchBuilder, BatchCall, Call, CallError, CallRefused, Cancellation, Child,
     ChildConfig, Connect, Connecting, ConnectionChange, ConnectionConfig, Context,
     DEFAULT_CALL_TIMEOUT, Driver, Inbox, InboxEvent, Link, Listen, MessageTransport, NoConnection,
-    Peer, PendingBatch, PendingCall, Pool, Protocol, Queue, QueueTransport, ReconnectConfig,
-    ReconnectingClient, Report, Request, Responder, Running, Secure, Server, Service, TcpServer,
-    UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve, serve_stdio, spawn,
-    to_error,
+    Notification, Peer, PendingBatch, PendingCall, Pool, Protocol, Queue, QueueTransport,
+    ReconnectConfig, ReconnectingClient, Report, Request, Responder, Running, Secure, Server,
+    Service, TcpServer, UnmatchedDetails, Wait, WhenFull, connect, drive, inbox, reconnect, serve,
+    serve_stdio, spawn, to_error,
 };

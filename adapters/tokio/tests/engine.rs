@@ -11,15 +11,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use antiphon::{
-    CancelStyle, CloseReason, Closed, Config, OwnedNotification, ReconnectStrategy, SendError,
-};
+use antiphon::{CancelStyle, CloseReason, Closed, Config, ReconnectStrategy, SendError};
 use antiphon_net::{
     Connecting, ConnectionConfig, Duplex, Handshake, Io, Link, Listen, Secure, Server, duplex,
 };
 use antiphon_tokio::{
-    Answer, CallError, Driver, OwnedError, Peer, ReconnectConfig, ReconnectingClient, Request,
-    Service, TcpServer, Tokio, drive,
+    Answer, CallError, Driver, Notification, OwnedError, Peer, ReconnectConfig, ReconnectingClient,
+    Request, Service, TcpServer, Tokio, drive,
 };
 use support::{Memory, Raw};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -53,7 +51,7 @@ impl Service for Slow {
         Ok(Answer::deferred())
     }
 
-    async fn notification(&self, _: &Peer, _: OwnedNotification) {
+    async fn notification(&self, _: &Peer, _: Notification) {
         pending().await
     }
 }

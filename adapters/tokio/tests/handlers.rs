@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use antiphon_net::duplex;
 use antiphon_tokio::{
-    Answer, CallError, CancelStyle, Config, ErrorObject, Link, Method, OwnedError, Peer, Report,
-    Request, SendError, Service, connect,
+    Answer, CallError, CancelStyle, Config, ErrorObject, Link, Method, Notification, OwnedError,
+    Peer, Report, Request, SendError, Service, connect,
 };
 use serde::ser::{Error, Serialize, Serializer};
 use tokio::sync::Notify;
@@ -110,6 +110,12 @@ impl Service for Handlers {
         }
     }
 
+    async fn notification(&self, _: &Peer, notification: Notification) {
+        if let Ok((a, b)) = notification.params::<(i32, i32)>() {
+            let _ = self.told.send(format!("{} {a} {b}", notification.method()));
+        }
+    }
+
     fn report(&self, _: &Peer, report: Report) {
         let _ = self.told.send(report.to_string());
     }
@@ -184,6 +190,33 @@ async fn params_that_do_not_fit_are_invalid_and_the_service_is_told_why() {
     let none = sides.near.call::<i32>("add", ()).await.unwrap_err();
     assert_eq!(none.remote().map(|error| error.code()), Some(-32602));
     assert!(sides.told.recv().await.unwrap().contains("null"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn params_of_a_notification_that_do_not_fit_are_reported() {
+    let mut sides = sides(Config::new());
+    let near = &sides.near;
+    near.notify("log", &(1, "?")).await.unwrap();
+    near.notify("log", &(1, 2)).await.unwrap();
+    // Without params at all.
+    near.notify("log", ()).await.unwrap();
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let next = timeout(SECOND, sides.told.recv()).await;
+        told.push(next.expect("a report").unwrap());
+    }
+    told.sort();
+    let [none, wrong, right] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(right, "log 1 2");
+    assert!(wrong.contains("string \"?\", expected i32"), "{wrong}");
+    assert!(none.contains("null"), "{none}");
+    for report in [wrong, none] {
+        assert!(report.starts_with("invalid params: "), "{report}");
+        assert!(report.ends_with(": log (notification)"), "{report}");
+    }
+    assert_eq!(sides.near.call::<i32>("add", &(1, 2)).await.unwrap(), 3);
 }
 
 #[tokio::test(start_paused = true)]

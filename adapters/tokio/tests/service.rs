@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use antiphon::{CancelStyle, CloseReason, Config, OwnedNotification, RequestKey};
+use antiphon::{CancelStyle, CloseReason, Config, RequestKey};
 use antiphon_net::{ConnectionConfig, duplex};
 use antiphon_tokio::{
-    Answer, CallError, Link, OwnedError, Peer, Report, Request, Responder, Service, connect,
+    Answer, CallError, Link, Notification, OwnedError, Peer, Report, Request, Responder, Service,
+    connect,
 };
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout};
@@ -61,7 +62,7 @@ impl Service for Told {
         Ok(Answer::deferred())
     }
 
-    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
+    async fn notification(&self, _: &Peer, notification: Notification) {
         self.tell(notification.method());
         if notification.method() == "panic" {
             sleep(SECOND).await;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use antiphon::{ErrorObject, Json, JsonKind, OwnedError, OwnedJson, OwnedNotification};
-use antiphon_net::{Answer, ConnectionConfig, Pool, Request};
+use antiphon::{ErrorObject, Json, JsonKind, OwnedError, OwnedJson};
+use antiphon_net::{Answer, ConnectionConfig, Notification, Pool, Request};
 use serde::Serialize;
 
 use crate::log::say;
@@ -112,7 +112,7 @@ impl Contract {
     ///
     /// # Panics
     /// `crash` does.
-    pub fn notified(&self, notification: &OwnedNotification) {
+    pub fn notified(&self, notification: &Notification) {
         match notification.method() {
             "update" | "notify_hello" | "notify_sum" => self.count(),
             "crash" => crash(),

@@ -6,8 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use antiphon::{Closed, Json, OwnedJson, OwnedNotification};
-use antiphon_net::{Answer, Request};
+use antiphon::{Closed, Json, OwnedJson};
+use antiphon_net::{Answer, Notification, Request};
 
 use crate::log::say;
 
@@ -91,9 +91,9 @@ impl Desk {
     }
 
     /// Keeps a notification until somebody waits for it.
-    pub fn keep(&self, notification: &OwnedNotification) {
+    pub fn keep(&self, notification: &Notification) {
         let method = notification.method();
-        let params = notification.params().map(Json::to_owned_json);
+        let params = notification.raw_params().map(Json::to_owned_json);
         let mut state = self.lock();
         state.kept_bytes += size_of_kept(method, params.as_ref());
         state.kept.push_back((method.to_owned(), params));

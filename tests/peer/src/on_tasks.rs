@@ -4,10 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::{Closed, ErrorObject, Json, OwnedError, OwnedNotification, OwnedOutcome};
+use antiphon::{Closed, ErrorObject, Json, OwnedError, OwnedOutcome};
 use antiphon_net::{
-    Answer, CallError, Peer, PendingCall, Report, Request, Service, SharedRuntime, sleep_until,
-    until,
+    Answer, CallError, Notification, Peer, PendingCall, Report, Request, Service, SharedRuntime,
+    sleep_until, until,
 };
 
 use crate::caller::{
@@ -98,7 +98,7 @@ impl Service for Tasks {
         }
     }
 
-    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
+    async fn notification(&self, _: &Peer, notification: Notification) {
         self.contract.notified(&notification);
     }
 
@@ -113,7 +113,7 @@ impl Service for Desk {
         Ok(self.answer(request))
     }
 
-    async fn notification(&self, _: &Peer, notification: OwnedNotification) {
+    async fn notification(&self, _: &Peer, notification: Notification) {
         self.keep(&notification);
     }
 

@@ -4,9 +4,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Closed, Json, OwnedNotification, OwnedOutcome};
+use antiphon::{Closed, Json, OwnedOutcome};
 use antiphon_blocking::{
-    Answer, DEFAULT_CALL_TIMEOUT, OwnedError, Peer, Report, Request, Responder, Service,
+    Answer, DEFAULT_CALL_TIMEOUT, Notification, OwnedError, Peer, Report, Request, Responder,
+    Service,
 };
 
 use crate::caller::{
@@ -32,7 +33,7 @@ impl Service for Threads {
         })
     }
 
-    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, _: &Peer, notification: Notification) {
         self.0.notified(&notification);
     }
 
@@ -105,7 +106,7 @@ impl Service for Desk {
         Ok(self.answer(request))
     }
 
-    fn notification(&mut self, _: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, _: &Peer, notification: Notification) {
         self.keep(&notification);
     }
 

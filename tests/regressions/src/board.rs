@@ -8,10 +8,10 @@ use std::task::{Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use antiphon::Closed;
 use antiphon::OwnedError;
-use antiphon::{Closed, OwnedNotification};
 use antiphon_net::sleep_until;
-use antiphon_net::{Answer, ConnectionConfig, Request, Responder};
+use antiphon_net::{Answer, ConnectionConfig, Notification, Request, Responder};
 use antiphon_stress::{LONG, Rt};
 
 use crate::raw::Raw;
@@ -180,7 +180,7 @@ impl antiphon_blocking::Service for Board {
         Ok(Answer::deferred())
     }
 
-    fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: OwnedNotification) {
+    fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: Notification) {
         if notification.method().starts_with("slowly") {
             self.note("slowly begun");
             let waited = self
@@ -249,7 +249,7 @@ impl antiphon_net::Service for Board {
         }
     }
 
-    async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {
+    async fn notification(&self, peer: &antiphon_net::Peer, notification: Notification) {
         if notification.method().starts_with("slowly") {
             self.note("slowly begun");
             self.opened().await;

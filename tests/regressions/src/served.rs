@@ -10,9 +10,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use antiphon::{LimitReached, OwnedError, OwnedNotification};
+use antiphon::{LimitReached, OwnedError};
 use antiphon_net::http::HttpConfig;
-use antiphon_net::{Answer, ConnectionConfig, Context, Report, Request};
+use antiphon_net::{Answer, ConnectionConfig, Context, Notification, Report, Request};
 use antiphon_net::{SharedRuntime, sleep_until};
 use antiphon_stress::{LONG, Rt};
 
@@ -83,7 +83,7 @@ impl antiphon_blocking::Service for Counting {
         Ok(self.run(request))
     }
 
-    fn notification(&mut self, _: &antiphon_blocking::Peer, _: OwnedNotification) {
+    fn notification(&mut self, _: &antiphon_blocking::Peer, _: Notification) {
         self.ran.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -101,7 +101,7 @@ impl antiphon_net::Service for Counting {
         Ok(self.run(request))
     }
 
-    async fn notification(&self, _: &antiphon_net::Peer, _: OwnedNotification) {
+    async fn notification(&self, _: &antiphon_net::Peer, _: Notification) {
         self.ran.fetch_add(1, Ordering::SeqCst);
     }
 

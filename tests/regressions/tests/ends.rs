@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use antiphon::OwnedError;
-use antiphon::{CloseReason, Config, Framing, OwnedNotification};
-use antiphon_net::{Answer, ConnectionConfig, Request};
+use antiphon::{CloseReason, Config, Framing};
+use antiphon_net::{Answer, ConnectionConfig, Notification, Request};
 use antiphon_net::{Io, Link, Queue, QueueTransport, SharedRuntime, drive_on, sleep_until};
 use antiphon_peer::contract::Contract;
 use antiphon_peer::on_tasks::{Executor, Tasks};
@@ -43,7 +43,7 @@ impl antiphon_blocking::Service for Exits {
         Ok("ready".into())
     }
 
-    fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: OwnedNotification) {
+    fn notification(&mut self, peer: &antiphon_blocking::Peer, notification: Notification) {
         if notification.method() == "exit" {
             peer.close(CloseReason::Done);
         }
@@ -55,7 +55,7 @@ impl antiphon_net::Service for Exits {
         Ok("ready".into())
     }
 
-    async fn notification(&self, peer: &antiphon_net::Peer, notification: OwnedNotification) {
+    async fn notification(&self, peer: &antiphon_net::Peer, notification: Notification) {
         if notification.method() == "exit" {
             peer.close(CloseReason::Done);
         }

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::mpsc::{Sender, channel};
 
 use antiphon::OwnedError;
-use antiphon::{Config, Connection, DecodeErrorKind, Input, Json, OwnedJson, OwnedNotification};
-use antiphon_net::{Answer, Request};
+use antiphon::{Config, Connection, DecodeErrorKind, Input, Json, OwnedJson};
+use antiphon_net::{Answer, Notification, Request};
 use antiphon_regressions::{LONG, Rt, on_every_runtime};
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as OtherError, StrDeserializer};
@@ -28,8 +28,8 @@ fn token() -> OwnedJson {
 struct Told(Sender<String>);
 
 impl Told {
-    fn tell(&self, notification: &OwnedNotification) {
-        let params = notification.params().map(|params| params.to_string());
+    fn tell(&self, notification: &Notification) {
+        let params = notification.raw_params().map(|params| params.to_string());
         // The test may be over.
         let _ = self.0.send(params.unwrap_or_default());
     }
@@ -44,7 +44,7 @@ impl antiphon_blocking::Service for Told {
         Ok(answer())
     }
 
-    fn notification(&mut self, _: &antiphon_blocking::Peer, notification: OwnedNotification) {
+    fn notification(&mut self, _: &antiphon_blocking::Peer, notification: Notification) {
         self.tell(&notification);
     }
 }
@@ -54,7 +54,7 @@ impl antiphon_net::Service for Told {
         Ok(answer())
     }
 
-    async fn notification(&self, _: &antiphon_net::Peer, notification: OwnedNotification) {
+    async fn notification(&self, _: &antiphon_net::Peer, notification: Notification) {
         self.tell(&notification);
     }
 }

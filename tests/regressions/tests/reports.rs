@@ -82,7 +82,8 @@ fn check(reports: &Receiver<Report>, nth: usize) {
     let method = WRONG[nth];
     assert_eq!(is_panic, method.starts_with("panic"), "{said}");
     assert_eq!(request.method, method);
-    assert_eq!(request.id.to_string(), (nth + 1).to_string());
+    let id = request.id.expect("the id of a request");
+    assert_eq!(id.to_string(), (nth + 1).to_string());
     assert!(request.duration < LONG, "{said}");
     let words = format!("{method} (id {})", nth + 1);
     assert!(said.contains(&words) && said.ends_with(" ms"), "{said}");

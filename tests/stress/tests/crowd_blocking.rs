@@ -14,8 +14,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{CloseReason, Config, ErrorObject, FetchError, OwnedNotification};
-use antiphon_blocking::{Answer, CallError, Link, OwnedError, Peer, Request, Service, connect};
+use antiphon::{CloseReason, Config, ErrorObject, FetchError};
+use antiphon_blocking::{
+    Answer, CallError, Link, Notification, OwnedError, Peer, Request, Service, connect,
+};
 use antiphon_stress::LONG;
 
 const ROUNDS: u64 = 96;
@@ -92,7 +94,7 @@ impl Service for Near {
         Mirror(Random(1)).request(peer, request)
     }
 
-    fn notification(&mut self, _: &Peer, _: OwnedNotification) {
+    fn notification(&mut self, _: &Peer, _: Notification) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

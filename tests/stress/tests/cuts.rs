@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use antiphon::OwnedError;
-use antiphon::{Config, ErrorObject, OwnedNotification};
+use antiphon::{Config, ErrorObject};
 use antiphon_net::{
-    Answer, CallError, ConnectionConfig, Duplex, Io, Link, Peer, Request, Service, SharedRuntime,
-    drive_on, duplex,
+    Answer, CallError, ConnectionConfig, Duplex, Io, Link, Notification, Peer, Request, Service,
+    SharedRuntime, drive_on, duplex,
 };
 use antiphon_stress::{Alloc, Rt, held};
 use futures_util::future::{join, join3};
@@ -136,7 +136,7 @@ impl Service for Echo {
         }
     }
 
-    async fn notification(&self, peer: &Peer, _: OwnedNotification) {
+    async fn notification(&self, peer: &Peer, _: Notification) {
         // A connection that is cut takes none.
         let _ = peer.notify("noted", ()).await;
     }

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use antiphon::{Config, ErrorObject, OwnedNotification};
+use antiphon::{Config, ErrorObject};
 use antiphon_blocking::{
-    Answer, CallError, ConnectionConfig, Link, OwnedError, Peer, Request, Service, duplex,
+    Answer, CallError, ConnectionConfig, Link, Notification, OwnedError, Peer, Request, Service,
+    duplex,
 };
 use antiphon_stress::{Alloc, LONG, held};
 
@@ -94,7 +95,7 @@ impl Service for Echo {
         }
     }
 
-    fn notification(&mut self, peer: &Peer, _: OwnedNotification) {
+    fn notification(&mut self, peer: &Peer, _: Notification) {
         // A connection that is cut takes none.
         let _ = peer.notify("noted", ()).wait();
     }

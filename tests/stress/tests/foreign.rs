@@ -10,10 +10,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use antiphon::OwnedError;
-use antiphon::{CloseReason, Config, OwnedNotification};
+use antiphon::{CloseReason, Config};
 use antiphon_net::{
-    Answer, ConnectionConfig, Duplex, Io, Link, Peer, Report, Request, Service, SharedRuntime,
-    drive_on, duplex,
+    Answer, ConnectionConfig, Duplex, Io, Link, Notification, Peer, Report, Request, Service,
+    SharedRuntime, drive_on, duplex,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use serde::{Serialize, Serializer};
@@ -144,7 +144,7 @@ impl Service for Host {
         Ok(Answer::deferred())
     }
 
-    async fn notification(&self, peer: &Peer, _: OwnedNotification) {
+    async fn notification(&self, peer: &Peer, _: Notification) {
         let _ = self.0.peer.set(peer.to_unowned());
         let _held = OnDrop(self.0.clone());
         self.0.say();

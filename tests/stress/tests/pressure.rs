@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use antiphon::OwnedError;
-use antiphon::{CloseReason, Closed, Config, OwnedNotification};
+use antiphon::{CloseReason, Closed, Config};
 use antiphon_net::{
-    Answer, CallError, ConnectionConfig, Driver, Link, Peer, Report, Request, Responder, Service,
-    SharedRuntime, drive_on, duplex, sleep_until,
+    Answer, CallError, ConnectionConfig, Driver, Link, Notification, Peer, Report, Request,
+    Responder, Service, SharedRuntime, drive_on, duplex, sleep_until,
 };
 use antiphon_stress::{LONG, Rt, on_every_runtime};
 use futures_util::future::{join_all, join3};
@@ -101,7 +101,7 @@ impl Service for Server {
         answer
     }
 
-    async fn notification(&self, _: &Peer, _: OwnedNotification) {
+    async fn notification(&self, _: &Peer, _: Notification) {
         self.noted.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -477,8 +477,8 @@ fn nothing_is_lost_before_the_service_listens(rt: Rt) {
         async fn opened(&self, _: &Peer) {
             sleep(&self.0, Duration::from_millis(30)).await;
         }
-        async fn notification(&self, _: &Peer, notification: OwnedNotification) {
-            let [n]: [u64; 1] = notification.params().unwrap().decode().unwrap();
+        async fn notification(&self, _: &Peer, notification: Notification) {
+            let [n]: [u64; 1] = notification.params().unwrap();
             assert_eq!(n, self.1.fetch_add(1, Ordering::SeqCst));
         }
     }

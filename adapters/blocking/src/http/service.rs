@@ -5,8 +5,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use antiphon::{OwnedError, OwnedNotification};
-use antiphon_net::{Answer, Context, Peer, Report, Request};
+use antiphon::OwnedError;
+use antiphon_net::{Answer, Context, Notification, Peer, Report, Request};
 
 use crate::service::Service;
 
@@ -36,7 +36,7 @@ where
         }))
     }
 
-    async fn notification(&self, peer: &Peer, notification: OwnedNotification) {
+    async fn notification(&self, peer: &Peer, notification: Notification) {
         let (make, inside) = (Arc::clone(&self.make), peer.clone());
         // The channel closes with the job, even if a panic ends it or it is never begun.
         let (done, is_done) = async_channel::bounded::<()>(1);

@@ -10,8 +10,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use antiphon::{Closed, Json, OwnedNotification, RequestKey};
-use antiphon_blocking::{Answer, Link, OwnedError, Peer, Report, Request, Responder, Service};
+use antiphon::{Closed, Json, RequestKey};
+use antiphon_blocking::{
+    Answer, Link, Notification, OwnedError, Peer, Report, Request, Responder, Service,
+};
 
 /// Longer than anything takes that works.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -176,7 +178,7 @@ impl ByHand {
 
 /// Called for every request, with an incoming method and what is needed to answer it.
 type OnRequest = Box<dyn FnMut(&Peer, Request, Responder) + Send>;
-type OnNotification = Box<dyn FnMut(&Peer, OwnedNotification) + Send>;
+type OnNotification = Box<dyn FnMut(&Peer, Notification) + Send>;
 
 /// A service made of closures, which tells what happens.
 pub(crate) struct Scripted {
@@ -236,7 +238,7 @@ impl Scripted {
 
     pub(crate) fn hearing(
         mut self,
-        on_notification: impl FnMut(&Peer, OwnedNotification) + Send + 'static,
+        on_notification: impl FnMut(&Peer, Notification) + Send + 'static,
     ) -> Self {
         self.on_notification = Box::new(on_notification);
         self
@@ -260,7 +262,7 @@ impl Service for Scripted {
         Ok(Answer::deferred())
     }
 
-    fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
+    fn notification(&mut self, peer: &Peer, notification: Notification) {
         (self.on_notification)(peer, notification);
     }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use antiphon::{Closed, ErrorObject};
 use antiphon_net::{Duplex, Io, Link, Listen, Server, duplex};
-use antiphon_tokio::{Answer, OwnedError, Peer, Request, Running, Service, Tokio};
+use antiphon_tokio::{Answer, Notification, OwnedError, Peer, Request, Running, Service, Tokio};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Connections that are made by hand.
@@ -251,7 +251,7 @@ impl Service for Echo {
         Ok(Answer::deferred())
     }
 
-    async fn notification(&self, _: &Peer, notification: antiphon::OwnedNotification) {
+    async fn notification(&self, _: &Peer, notification: Notification) {
         self.tell(notification.method());
     }
 

@@ -10,8 +10,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use antiphon::{CloseReason, Config, ErrorObject, Json, OwnedJson, OwnedNotification};
-use antiphon_blocking::{Answer, Link, OwnedError, Peer, Report, Request, Service, serve};
+use antiphon::{CloseReason, Config, ErrorObject, OwnedJson};
+use antiphon_blocking::{
+    Answer, Link, Notification, OwnedError, Peer, Report, Request, Service, serve,
+};
 use antiphon_peer::log::write_line;
 use serde::{Deserialize, Serialize};
 
@@ -88,19 +90,18 @@ impl Service for Server {
         }
     }
 
-    fn notification(&mut self, peer: &Peer, notification: OwnedNotification) {
-        let params = notification.params();
+    fn notification(&mut self, peer: &Peer, notification: Notification) {
         match notification.method() {
             "exit" => peer.close(CloseReason::Done),
             _ if !self.is_initialized => {}
             "initialized" => self.ask_configuration(peer),
             "textDocument/didOpen" => {
-                if let Some(Ok(open)) = params.map(Json::decode::<DidOpen>) {
+                if let Ok(open) = notification.params::<DidOpen>() {
                     self.keep(peer, open.text_document.uri, open.text_document.text);
                 }
             }
             "textDocument/didChange" => {
-                if let Some(Ok(mut change)) = params.map(Json::decode::<DidChange>) {
+                if let Ok(mut change) = notification.params::<DidChange>() {
                     // Full synchronisation: the last one is the document.
                     if let Some(last) = change.content_changes.pop() {
                         self.keep(peer, change.text_document.uri, last.text);
@@ -108,7 +109,7 @@ impl Service for Server {
                 }
             }
             "textDocument/didClose" => {
-                if let Some(Ok(close)) = params.map(Json::decode::<Place>) {
+                if let Ok(close) = notification.params::<Place>() {
                     self.documents.remove(&close.text_document.uri);
                     publish(peer, &close.text_document.uri, &[]);
                 }

@@ -1,0 +1,84 @@
+//! A notification in a handler's hands.
+
+use std::fmt;
+use std::sync::Arc;
+
+use antiphon::session::{Report, RequestDetails};
+use antiphon::{ErrorObject, Json, Origin, OwnedError, OwnedNotification};
+use serde::Deserialize;
+
+use crate::session::Session;
+
+/// What the peer tells. Nobody awaits an answer to it.
+#[derive(Clone)]
+pub struct Notification {
+    message: OwnedNotification,
+    session: Arc<Session>,
+}
+
+impl Notification {
+    /// Makes a notification from a session's work.
+    pub fn new(session: &Arc<Session>, message: OwnedNotification) -> Self {
+        let session = Arc::clone(session);
+        Self { message, session }
+    }
+
+    /// The method.
+    pub fn method(&self) -> &str {
+        self.message.method()
+    }
+
+    /// The params, read into a type: an array by position, an object by name, `null` if there are
+    /// none.
+    ///
+    /// ```
+    /// # use antiphon::OwnedError;
+    /// # use antiphon_net::{Notification, Peer, Service};
+    /// struct Log;
+    ///
+    /// impl Log {
+    ///     fn take(&self, notification: &Notification) -> Result<(), OwnedError> {
+    ///         let (level, text): (u8, String) = notification.params()?;
+    ///         eprintln!("{level} {text}");
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// impl Service for Log {
+    ///     async fn notification(&self, _: &Peer, notification: Notification) {
+    ///         // Params of another type have been reported, and nobody can be answered.
+    ///         let _ = self.take(&notification);
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// *Invalid params* (−32602), to leave the handler by. The service gets a report of what was
+    /// wrong; the peer is told nothing.
+    pub fn params<'n, P: Deserialize<'n>>(&'n self) -> Result<P, OwnedError> {
+        let params = self.raw_params().unwrap_or(Json::NULL);
+        params.decode().map_err(|error| {
+            let about = RequestDetails::of_notification(self.method());
+            self.session.report(Report::InvalidParams(about, error));
+            ErrorObject::invalid_params().into_owned()
+        })
+    }
+
+    /// The params as the peer wrote them, an array or an object, if any were given.
+    pub fn raw_params(&self) -> Option<Json<'_>> {
+        self.message.params()
+    }
+
+    /// Where the notification stood.
+    pub fn origin(&self) -> Origin {
+        self.message.origin()
+    }
+}
+
+impl fmt::Debug for Notification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notification")
+            .field("method", &self.method())
+            .finish_non_exhaustive()
+    }
+}
