@@ -1,4 +1,5 @@
-//! The code of README, of the pages in `docs` and of the guide, compiled and run as it stands there.
+//! The code of README, of the adapters' READMEs, of the pages in `docs` and of the guide, compiled and
+//! run as it stands there.
 //!
 //! Each page is the documentation of an empty module, so its code blocks are documentation tests.
 //! `tests/links.py` wants every page here, those without code too.
@@ -26,6 +27,23 @@ mod pages {
     mod public_dependencies {}
     #[doc = include_str!("../../../docs/requirements.md")]
     mod requirements {}
+}
+
+/// The READMEs of the adapters.
+#[cfg(doctest)]
+mod adapters {
+    #[doc = include_str!("../../../adapters/async-std/README.md")]
+    mod async_std {}
+    #[doc = include_str!("../../../adapters/blocking/README.md")]
+    mod blocking {}
+    #[doc = include_str!("../../../adapters/net/README.md")]
+    mod net {}
+    #[doc = include_str!("../../../adapters/smol/README.md")]
+    mod smol {}
+    #[doc = include_str!("../../../adapters/tokio/README.md")]
+    mod tokio {}
+    #[doc = include_str!("../../../adapters/websocket/README.md")]
+    mod websocket {}
 }
 
 /// The guide, in the order of its summary.

@@ -17,23 +17,6 @@ use antiphon_net::{SharedRuntime, until};
 use antiphon_tokio::Tokio;
 pub use echo::{echo, echo_on_threads};
 
-/// The examples of the adapters' READMEs.
-#[cfg(doctest)]
-mod readmes {
-    #[doc = include_str!("../../../adapters/async-std/README.md")]
-    mod async_std {}
-    #[doc = include_str!("../../../adapters/blocking/README.md")]
-    mod blocking {}
-    #[doc = include_str!("../../../adapters/net/README.md")]
-    mod net {}
-    #[doc = include_str!("../../../adapters/smol/README.md")]
-    mod smol {}
-    #[doc = include_str!("../../../adapters/tokio/README.md")]
-    mod tokio {}
-    #[doc = include_str!("../../../adapters/websocket/README.md")]
-    mod websocket {}
-}
-
 /// No test waits longer for anything.
 pub const LONG: Duration = Duration::from_secs(30);
 
