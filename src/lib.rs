@@ -64,7 +64,7 @@
 //! - However the input is split, events and output are the same.
 //! - Every call settles exactly once; every request with an id gets exactly one answer, unless the
 //!   connection is closed under it or the dialect wants none after a cancel.
-//! - Ids and JSON that pass through keep their bytes: no number is ever printed again.
+//! - Ids and JSON that pass through keep their bytes: `1.0` never comes out as `1`.
 //! - Memory stays below [`Config::max_memory_bytes`] whatever the peer sends.
 //! - In steady state a call and its answer, and a request and its answer, allocate nothing.
 //! - Any order of calls to this API is legal, and the same inputs give the same bytes.

@@ -1,7 +1,7 @@
 //! What outlives its input: requests, notifications and outcomes that own their text.
 //!
-//! A copy takes one allocation at most, and none where the text is short. It is moved often, into a
-//! queue and out again, so it is small, and its text is put in where it stays.
+//! A copy takes one allocation at most, and none where the text is short. To move one costs as much
+//! as to read it, so the types are small, and `put_into` copies straight into a queue.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -95,8 +95,7 @@ impl RequestRef<'_> {
     /// without a move. Use it to store many requests.
     #[inline]
     pub fn put_into(self, place: &mut Option<OwnedRequest>) {
-        // The request is built in its place. Built elsewhere, it would be written in pieces and
-        // then read as a whole to be moved.
+        // Filled where it stays: a request that is filled elsewhere and then moved is written twice.
         *place = None;
         let owned = place.get_or_insert(OwnedRequest::BLANK);
         (owned.token, owned.message.origin) = (self.token, self.origin);

@@ -139,8 +139,8 @@ impl Shutdown {
         self.told == Stage::Over
     }
 
-    /// Whether everything that was active finished, and was written, in time: so far, until it is
-    /// over.
+    /// Whether everything that was active finished, and was written, in time. Until
+    /// [`is_over`](Self::is_over) this is what is known so far.
     pub const fn is_clean(&self) -> bool {
         self.is_clean
     }

@@ -1,7 +1,8 @@
-//! The present goes in: what the driver says of the time.
+//! How a connection learns what time it is: the driver tells it.
 //!
-//! Two times are kept. Spans that begin are counted from the present. A deadline ends something
-//! only if it is due by the time at which the driver had read all that had arrived.
+//! Two times are kept: `now`, from which new timeouts are counted, and `judged`, up to which
+//! deadlines have been enforced. `judged` stays behind while the driver may still have input to
+//! read, for the answer that a call waits for may be in it.
 
 use super::Connection;
 use crate::config::Settings;
@@ -12,21 +13,21 @@ use crate::time::Instant;
 const LATEST: Instant = Instant::from_nanos(NEVER - 1);
 
 impl<T, S: Settings> Connection<T, S> {
-    /// Tells the present. To be called on every turn of a driver's loop; it only remembers the
-    /// latest time, and [`poll_event`](Self::poll_event) acts on it. A clock that stands still or
-    /// steps back does no harm. Spans are counted from the latest time told, or from
-    /// [`Instant::ZERO`] if none was: a driver whose epoch lies far back tells the time once before
-    /// its first command.
+    /// Tells the connection what time it is, and lets deadlines up to `now` take effect. To be
+    /// called on every turn of a driver's loop. It only remembers the time;
+    /// [`poll_event`](Self::poll_event) acts on it. A clock that stands still or steps back does no
+    /// harm. Timeouts are counted from the latest time told, or from [`Instant::ZERO`] if none was:
+    /// a driver whose epoch lies far back tells the time once before its first command.
     ///
-    /// Deadlines up to `now` may end something from here on. A driver that may have more to read
-    /// tells the present by [`handle_time`](Self::handle_time) until it has read it.
+    /// A driver that may have more to read calls [`handle_time`](Self::handle_time) instead until
+    /// it has read it.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handle_time(now);
         self.judged = self.judged.max(now.min(LATEST));
     }
 
-    /// Tells the present without letting a deadline end anything. Spans that begin are counted from
-    /// it.
+    /// Tells the connection what time it is, and lets no deadline take effect yet. New timeouts are
+    /// counted from this time.
     ///
     /// ```
     /// use antiphon::{Config, Connection, Input, Instant};
@@ -44,8 +45,8 @@ impl<T, S: Settings> Connection<T, S> {
         self.now = self.now.max(now.min(LATEST));
     }
 
-    /// Has a message that has begun get its time anew, as if it had begun at the present. For a driver
-    /// that did not read for a while.
+    /// Restarts the time limit of a message of which only a part has arrived. For a driver that did
+    /// not read for a while.
     pub fn restart_frame_time(&mut self) {
         self.deadlines.frame = NEVER;
     }

@@ -17,14 +17,14 @@ pub enum Framing {
     /// The transport keeps messages apart itself: each call presents exactly one. WebSocket, HTTP bodies, queues.
     Messages,
     /// [`Newline`](Self::Newline) or [`ContentLength`](Self::ContentLength), whichever the first bytes show. A byte
-    /// order mark and white space are looked through; then an ASCII letter means a header, and every other byte
-    /// (`{` and `[`, but also digits, quotes and noise) a line: the framing that survives noise.
+    /// order mark and white space are passed over; then an ASCII letter means a header. Every other byte (`{` and `[`,
+    /// but also digits, quotes and noise) means lines, because after noise the next line can still be read.
     Detect,
 }
 
 /// What [`Framer::cut`](super::Framer::cut) found at the front of the unread bytes.
 ///
-/// Every variant says how many bytes are done with; the next call must start behind them.
+/// Every variant has `taken`: how many bytes are done with. The next call must start behind them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cut {
@@ -32,11 +32,11 @@ pub enum Cut {
     Frame {
         /// Where the body lies in the bytes presented, without header or delimiter.
         body: Range<usize>,
-        /// How many bytes to take when done with the body: all up to the end of the frame,
+        /// How many bytes to drop once the body has been used: all up to the end of the frame,
         /// delimiter included.
         taken: usize,
-        /// Whether the end of the stream, not a delimiter, ended the frame. A line or a top-level
-        /// number or word may then be whole or cut short: only its content can tell.
+        /// Whether the end of the stream, not a delimiter, ended the frame. A line, or a number or
+        /// `true` by itself, may then be whole or cut short: only its content can tell.
         unterminated: bool,
     },
     /// A frame longer than the limit, reported once, as soon as it is known to be. Later calls skip what remains of
@@ -44,19 +44,19 @@ pub enum Cut {
     Oversize {
         /// The length of the body in bytes where the framing declares it, else `None`.
         bytes: Option<u64>,
-        /// How many bytes to take now.
+        /// How many bytes to drop now.
         taken: usize,
     },
     /// No complete frame. Present the bytes that remain again, with more behind them.
     Incomplete {
-        /// How many bytes to take now: blanks between frames, parts of a frame that is being
+        /// How many bytes to drop now: blanks between frames, parts of a frame that is being
         /// skipped.
         taken: usize,
     },
     /// The end of the input: nothing is left, and no frame was cut short. Given only if the caller
     /// said that the input is at its end.
     End {
-        /// How many bytes to take: blanks, the rest of an over-long line.
+        /// How many bytes to drop: blanks, the rest of an over-long line.
         taken: usize,
     },
 }

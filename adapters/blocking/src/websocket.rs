@@ -1,4 +1,5 @@
-//! A client of a WebSocket. A server needs nothing more than its options.
+//! WebSocket clients. A server is a [`TcpServer`](crate::TcpServer) whose options have a route, by
+//! [`ConnectionConfig::with_websocket`].
 //!
 //! ```
 //! use antiphon::{Config, OwnedError};

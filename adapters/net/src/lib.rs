@@ -1,9 +1,12 @@
-//! One shell for every async runtime: JSON-RPC connections as tasks, over any byte stream ([`Io`])
-//! and any executor with timers ([`Runtime`]).
+//! What the adapters share: JSON-RPC connections as tasks, over any byte stream ([`Io`]) and any
+//! executor with timers ([`Runtime`]).
 //!
-//! Programs use an adapter for their runtime, such as `antiphon-tokio` or `antiphon-async-std`,
-//! which adds sockets, processes and timers, and shows everything here again. `antiphon-blocking`
-//! moves the bytes of the same [`Session`] on threads.
+//! Programs use the adapter for their runtime, such as `antiphon-tokio`, which re-exports what they
+//! need from here. Use this crate to write another adapter, or code for every runtime.
+//!
+//! A [`Session`] is one connection: the protocol, what waits for the service, and what is to be
+//! written. A [`Driver`] reads, writes and keeps time for it as a task; `antiphon-blocking` does
+//! that on threads. What the service has to do comes out as [`Work`]:
 //!
 //! ```text
 //!   transport ─▶ input  ─▶ ┌─────────┐ ─▶ Work  ─▶ service ─▶ Responder ─┐

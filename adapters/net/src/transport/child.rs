@@ -17,8 +17,9 @@ use crate::transport::process::{ChildConfig, Process};
 
 /// A running child process and the connection to it.
 ///
-/// Dropping it closes the connection, kills the child and reaps it. To end it in good order say
-/// whatever the protocol says at the end, then call [`close`](Self::close).
+/// Dropping it closes the connection, kills the child and reaps it. To end it in good order, send
+/// what the protocol wants at the end (LSP: `shutdown` and `exit`), then call
+/// [`close`](Self::close).
 #[derive(Debug)]
 #[must_use = "dropping it kills the child"]
 pub struct Child {
@@ -98,7 +99,7 @@ impl Child {
         self.kill()
     }
 
-    /// Kills the child at once, and reaps it. An exit before that keeps its status.
+    /// Kills the child at once, and reaps it. Gives the status of a child that had already exited.
     ///
     /// # Errors
     /// The system does not tell how it ended.

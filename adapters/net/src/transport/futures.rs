@@ -66,6 +66,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for FuturesIo<T> {
 pub(super) struct FuturesPair<R, W> {
     pub(super) reader: R,
     pub(super) writer: Option<W>,
+    /// See [`Io::awaits_end`].
     pub(super) awaits_end: bool,
 }
 
@@ -93,7 +94,7 @@ where
     fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let n = ready!(self.write(|writer| writer.poll_write(cx, buf)))?;
         if n == 0 {
-            // One that writes on a thread says only now why.
+            // A writer that hands its bytes to a thread gives the reason only when it is flushed.
             ready!(self.poll_flush(cx))?;
         }
         Poll::Ready(Ok(n))

@@ -1,4 +1,4 @@
-//! Streams that say "would block", or that a read or write took too long: both mean later.
+//! What to do with a stream that says "would block": try again a little later.
 
 use std::io::{self, Write};
 use std::thread;
@@ -7,15 +7,16 @@ use std::time::Duration;
 /// The first and the longest pause before something is asked again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-/// Whether an error says no more than that there is nothing to read, or no room to write, yet: of a
-/// stream in non-blocking mode, or of a socket with a timeout. Only Windows calls the latter a
-/// timeout; elsewhere that is a connection whose other side answers nothing any more.
+/// Whether an error only says that there is nothing to read, or no room to write, yet. A stream in
+/// non-blocking mode gives it, and a socket whose read or write timeout is over. Windows calls the
+/// second one `TimedOut`; on other systems `TimedOut` means that the other side is gone.
 pub fn is_later(error: &io::Error) -> bool {
     let kind = error.kind();
     kind == io::ErrorKind::WouldBlock || (cfg!(windows) && kind == io::ErrorKind::TimedOut)
 }
 
-/// The pauses between attempts at a stream that cannot be waited for.
+/// The pauses between attempts to read from a stream, or to write to it, when the system cannot
+/// wake the thread.
 #[derive(Debug, Default)]
 pub struct Later {
     last: Duration,

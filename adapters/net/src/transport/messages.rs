@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use crate::transport::io::{Io, MessageTransport};
 
-/// [`MessageTransport`] as what a connection is driven over.
+/// Makes an [`Io`] of a [`MessageTransport`], as [`Link::messages`](crate::Link::messages) does.
 #[derive(Debug)]
 pub struct MessageIo<M>(pub M);
 
@@ -38,8 +38,8 @@ impl<M: MessageTransport> Io for MessageIo<M> {
     }
 }
 
-/// A bounded queue of messages in memory, with any number of senders and receivers: each message
-/// is received once. Clones are the same queue. An async-channel.
+/// A bounded queue of messages in memory, with any number of senders and receivers. Each message is
+/// received once, by one of them. Clones are the same queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
     sender: Sender<Vec<u8>>,
@@ -78,9 +78,9 @@ async fn send(sender: Sender<Vec<u8>>, message: Vec<u8>) -> io::Result<()> {
 }
 
 /// A transport that publishes to one queue and consumes another: a client publishes requests and
-/// consumes responses, a server the other way round. When several clients share the queue of
-/// responses, give their ids a prefix of their own ([`antiphon::IdScheme`]); each then leaves what
-/// is meant for another alone, if the transport lets each see all.
+/// consumes responses, a server the other way round. Clients do not share a queue of responses: one
+/// would take what another waits for. They can share a broker's topic, which shows each message to
+/// all: each client then has a prefix for its ids ([`antiphon::IdScheme`]), and ignores the rest.
 pub struct QueueTransport {
     consume: Pin<Box<Receiver<Vec<u8>>>>,
     publish: Sender<Vec<u8>>,

@@ -118,7 +118,7 @@ impl Process {
         wait_for_exit(&self.child, timeout)
     }
 
-    /// Kills the child at once, and reaps it. An exit before that keeps its status.
+    /// Kills the child at once, and reaps it. Gives the status of a child that had already exited.
     ///
     /// # Errors
     /// The system does not tell how it ended.
