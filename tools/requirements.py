@@ -54,7 +54,7 @@ CHAPTERS = {
 ID = re.compile(r"\b[A-Z]{3}-\d{2}\b")
 # A run of the tests that was broken off leaves hundreds of faults, which would hide why it was.
 FAULTS_SHOWN = 20
-RUST_FOLDERS = ("src", "tests", "adapters", "fuzz")
+RUST_FOLDERS = ("src", "macros", "tests", "adapters", "fuzz")
 
 
 def all_ids():

@@ -50,7 +50,9 @@ fn lines_with(files: &[(PathBuf, String)], words: &[&str]) -> Vec<String> {
             .map(str::trim)
             .filter(|line| !line.starts_with("//"))
         {
-            if words.iter().any(|word| line.contains(word)) {
+            // A lifetime is no state.
+            let said = line.replace("'static", "");
+            if words.iter().any(|word| said.contains(word)) {
                 found.push(format!("{}: {line}", path.display()));
             }
         }
@@ -75,11 +77,9 @@ fn the_core_reads_no_clock_draws_no_randomness_and_touches_no_system() {
     ];
     let found = lines_with(&core, &words);
     let allowed = |line: &String| {
-        line.contains("&'static ")
-            || line.contains("deny(unsafe_code)")
+        line.contains("deny(unsafe_code)")
             // The vector module; the floors hold it to be the only file with the word.
             || line.contains("json/simd.rs")
-            || line.contains("'static>")
     };
     let found: Vec<_> = found.into_iter().filter(|line| !allowed(line)).collect();
     assert!(found.is_empty(), "{found:#?}");

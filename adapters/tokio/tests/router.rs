@@ -138,7 +138,7 @@ fn router(log: &Log) -> Router<Log> {
         .on_report(move |_, report| told.lock().unwrap().push(report.to_string()))
 }
 
-// SRV-01 SRV-02 SRV-03 SRV-05 SRV-06 SRV-07 SRV-08 SRV-09 SRV-28 SRV-33
+// GEN-01 SRV-01 SRV-02 SRV-03 SRV-05 SRV-06 SRV-07 SRV-08 SRV-09 SRV-28 SRV-33
 #[tokio::test]
 async fn methods_are_called_by_name_and_by_position() {
     let log = Log::default();
@@ -243,7 +243,7 @@ async fn what_the_peer_is_not_told_is_reported_with_its_cause() {
     assert_eq!(log.len(), 2);
 }
 
-// EXT-01 EXT-02 EXT-03 EXT-04 EXT-05 EXT-06 EXT-07 EXT-09 EXT-12 SRV-12
+// EXT-10 EXT-01 EXT-02 EXT-03 EXT-04 EXT-05 EXT-06 EXT-07 EXT-09 EXT-12 SRV-12
 #[tokio::test]
 async fn extensions_come_before_what_is_built_in() {
     let router = Router::new()
