@@ -11,6 +11,7 @@ FRAMINGS = {"Newline": "newline", "ContentLength": "content-length", "Concatenat
             "Messages": "messages", "Detect": "detect"}
 ESCAPE = re.compile(rb"\\(?:x([0-9a-f]{2})|(.))")
 ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}
+TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{} ]')
 CANONICAL = {"-32700": "Parse error", "-32600": "Invalid Request", "-32601": "Method not found", "-32602": "Invalid params",
              "-32603": "Internal error", "-32001": "Request cancelled", "-32800": "Request cancelled", "-32002": "Server busy",
              "-32005": "Request timeout"}
@@ -27,8 +28,10 @@ def expand(text):
     inside, after = text[at.end():end - 1], expand(text[end:])
     if not at[1]:
         inside, times = inside.rsplit("*", 1)
-        counts = [(str(n), str(n + 1)) for n in range(1, int(times) + 1)]
-        made = "".join(expand(inside.replace("#", n).replace("%", next)) for n, next in counts)
+        written = expand if "$" in inside else str
+        is_counted = any(c in inside for c in "#%$")
+        counted = (inside.replace("#", str(n)).replace("%", str(n + 1)) for n in range(1, int(times) + 1))
+        made = "".join(map(written, counted)) if is_counted else inside * int(times)
     else:
         first, _, rest = expand(inside).partition(" ")
         made = {"q": f'{{"jsonrpc":"2.0","method":"m","id":{first}}}', "n": '{"jsonrpc":"2.0","method":"n"}',
@@ -41,16 +44,13 @@ def unescape(text):
 
 def words(line):
     """The words of a line; a JSON string, array or object is one, blanks and all."""
-    found, depth, quoted, escaped, word = [], 0, False, False, ""
-    for c in line + " ":
-        if c == " " and not depth and not quoted:
-            found += [word] if word else []
-            word = ""
-            continue
-        word += c
-        depth += 0 if quoted else {"[": 1, "{": 1, "]": -1, "}": -1}.get(c, 0)
-        quoted, escaped = quoted ^ (c == '"' and not escaped), quoted and c == "\\" and not escaped
-    return found
+    found, depth, start = [], 0, 0
+    for token in TOKEN.finditer(line):
+        if token[0] == " " and not depth:
+            found += [line[start:token.start()]] if start < token.start() else []
+            start = token.end()
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+    return found + ([line[start:]] if start < len(line) else [])
 
 def name(word):
     """A method: a bare word, or a JSON string."""
