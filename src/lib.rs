@@ -152,6 +152,8 @@ pub use reader::{Message, Messages, ReadError, Reader};
 pub use reconnect::{
     DEFAULT_MAX_RESENDS, InvalidStrategy, Reconnect, ReconnectStrategy, Resend, Resends,
 };
-pub use service::{FromCall, Internal, NotificationOk, Params, RpcError, State};
+pub use service::errors::{Internal, RpcError};
+pub use service::handler::{FromCall, NotificationOk, State};
+pub use service::params::Params;
 pub use shutdown::{Shutdown, ShutdownAction};
 pub use time::Instant;

@@ -152,8 +152,8 @@ def names():
     def types(package):
         shown = re.findall(r"^(?:#\[\w+\] )?pub (?:struct|enum|trait|type|union) (\w+(?:::\w+)*)", read(f"docs/api/{package}.txt"),
                            re.M)
-        # `Output` of a future is no type of its own.
-        return sorted({path for path in shown if not path.endswith("::Output")})
+        # A type of a trait is no type of its own: what stands before its name begins with a capital.
+        return sorted({path for path in shown if not path.startswith("core::") and not path.split("::")[-2][:1].isupper()})
 
     core, net = types("antiphon"), types("antiphon-net")
     for package in PUBLISHED:

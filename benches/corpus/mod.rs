@@ -16,6 +16,8 @@
     reason = "each program that includes the corpus uses a part of it"
 )]
 
+// Its tests run where it stands.
+#[allow(unused_imports)]
 #[path = "../../tests/support/src/random.rs"]
 mod random;
 

@@ -87,7 +87,7 @@ pub(crate) fn expand(root: &str, tokens: TokenStream) -> Result<TokenStream> {
                 }
             }
 
-            impl #root::service::RpcError for #name {
+            impl #root::RpcError for #name {
                 fn from_error(error: #root::OwnedError) -> ::core::result::Result<Self, #root::OwnedError> {
                     let read = || -> ::core::result::Result<Self, #root::DecodeError> {
                         let seen = error.as_error();

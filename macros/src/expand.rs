@@ -75,7 +75,7 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
             __T: #name,
             __R: ?::core::marker::Sized + ::core::marker::Sync,
             __S: ?::core::marker::Sized + ::core::marker::Sync,
-            #(#contexts: #root::service::FromCall<__R, __S>,)*
+            #(#contexts: #root::FromCall<__R, __S>,)*
     };
     let body = quote! {
         match method {
@@ -183,7 +183,7 @@ fn arm(root: &syn::Path, service: &syn::Ident, place: usize, method: &Method) ->
                 let place = next - 1;
                 quote!(arguments.get::<#ty>(#place)?)
             }
-            None => quote!(<#ty as #root::service::FromCall<__R, __S>>::from_call(request, state)?),
+            None => quote!(<#ty as #root::FromCall<__R, __S>>::from_call(request, state)?),
         });
     let arguments: Vec<_> = (0..method.arguments.len())
         .map(|place| format_ident!("argument_{place}"))

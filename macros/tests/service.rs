@@ -6,10 +6,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use antiphon::service::{
-    AsyncMethods, Caller, Failure, FromCall, Methods, NotificationOk, Router, RpcError,
-};
-use antiphon::{Encoded, Json, OwnedError, Payload};
+use antiphon::service::{AsyncMethods, Caller, Failure, LocalRouter, Methods};
+use antiphon::{Encoded, FromCall, Json, NotificationOk, OwnedError, Payload, RpcError};
 use antiphon_macros::{RpcError, service};
 use serde::de::DeserializeOwned;
 
@@ -270,7 +268,7 @@ fn an_alias_of_result_is_what_it_stands_for() {
     let sent = Sent::default();
     let client = NamedClient::new(&sent);
     let _: Option<Result<(u8, u8), OwnedError>> = client.pair(1, 2);
-    let router = Router::new().service(Named::into_service(Mine));
+    let router = LocalRouter::new().service(Named::into_service(Mine));
     let (mut result, params) = (Vec::new(), Json::parse_str("[1,2]").ok());
     router.run("pair", params, &mut result).unwrap();
     assert_eq!(result, b"[1,2]");
@@ -289,7 +287,7 @@ impl Local for Mine {
 
 #[test]
 fn a_router_without_a_runtime_serves_it() {
-    let router = Router::new().service(Local::into_service(Mine).prefix("my"));
+    let router = LocalRouter::new().service(Local::into_service(Mine).prefix("my"));
     let mut result = Vec::new();
     router.run("my.local", None, &mut result).unwrap();
     assert_eq!(result, b"7");

@@ -42,13 +42,13 @@ impl<R: ?Sized, S: Clone> FromCall<R, S> for State<S> {
 pub mod marker {
     /// One parameter.
     #[derive(Debug)]
-    pub enum Value {}
+    pub enum OneParam {}
     /// All params.
     #[derive(Debug)]
-    pub enum Whole {}
+    pub enum AllParams {}
     /// Something of the request or the router.
     #[derive(Debug)]
-    pub enum Context {}
+    pub enum FromRequest {}
 }
 
 /// An argument of a handler: a value of the params, all of them as [`Params`], or what implements
@@ -72,12 +72,12 @@ pub trait Argument<R: ?Sized, S: ?Sized, M>: Sized {
     ///
     /// # Errors
     /// Why the handler cannot be called.
-    fn take(call: &mut Call<'_, R, S>) -> Result<Self, Failure>;
+    fn take(call: &mut CallParts<'_, R, S>) -> Result<Self, Failure>;
 }
 
 /// A request, while arguments are taken from it one after another.
 #[derive(Debug)]
-pub struct Call<'c, R: ?Sized, S: ?Sized> {
+pub struct CallParts<'c, R: ?Sized, S: ?Sized> {
     params: Option<Json<'c>>,
     arguments: Option<Arguments<'c, 'c>>,
     next: usize,
@@ -85,14 +85,14 @@ pub struct Call<'c, R: ?Sized, S: ?Sized> {
     state: &'c S,
 }
 
-impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::Value> for T {
+impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::OneParam> for T {
     const NAMES: usize = 1;
 
     fn describe(names: &mut dyn Iterator<Item = &'static str>, params: &mut Vec<ParamInfo>) {
         params.extend(names.next().map(ParamInfo::of::<T>));
     }
 
-    fn take(call: &mut Call<'_, R, S>) -> Result<Self, Failure> {
+    fn take(call: &mut CallParts<'_, R, S>) -> Result<Self, Failure> {
         let place = call.next;
         call.next += 1;
         match &call.arguments {
@@ -103,7 +103,7 @@ impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::Value> fo
     }
 }
 
-impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::Whole> for Params<T> {
+impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::AllParams> for Params<T> {
     const IS_WHOLE: bool = true;
 
     fn describe(_: &mut dyn Iterator<Item = &'static str>, params: &mut Vec<ParamInfo>) {
@@ -111,13 +111,13 @@ impl<R: ?Sized, S: ?Sized, T: DeserializeOwned> Argument<R, S, marker::Whole> fo
         params.extend(Self::names().iter().copied().map(ParamInfo::optional));
     }
 
-    fn take(call: &mut Call<'_, R, S>) -> Result<Self, Failure> {
+    fn take(call: &mut CallParts<'_, R, S>) -> Result<Self, Failure> {
         Ok(Self::decode(call.params)?)
     }
 }
 
-impl<R: ?Sized, S: ?Sized, T: FromCall<R, S>> Argument<R, S, marker::Context> for T {
-    fn take(call: &mut Call<'_, R, S>) -> Result<Self, Failure> {
+impl<R: ?Sized, S: ?Sized, T: FromCall<R, S>> Argument<R, S, marker::FromRequest> for T {
+    fn take(call: &mut CallParts<'_, R, S>) -> Result<Self, Failure> {
         Ok(T::from_call(call.request, call.state)?)
     }
 }
@@ -181,7 +181,7 @@ macro_rules! functions {
                     true => None,
                     false => Some(Arguments::of(params, names)?),
                 };
-                let mut call = Call { params, arguments, next: 0, request, state };
+                let mut call = CallParts { params, arguments, next: 0, request, state };
                 $(let $argument = $argument::take(&mut call)?;)*
                 Ok(self($($argument),*))
             }

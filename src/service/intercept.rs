@@ -142,7 +142,7 @@ impl Cx {
 /// What an interceptor decides.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum Decision {
     /// The next one is asked, then the handler.
     Continue,
     /// This is the answer. Those behind it and the handler are not asked; a notification gets none.
@@ -150,7 +150,7 @@ pub enum Verdict {
 }
 
 /// A refusal.
-impl From<OwnedError> for Verdict {
+impl From<OwnedError> for Decision {
     fn from(error: OwnedError) -> Self {
         Self::Answer(Err(error))
     }
@@ -222,14 +222,14 @@ fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failu
 ///
 /// ```
 /// use antiphon::OwnedError;
-/// use antiphon::service::{AnyRequest, Cx, Interceptor, Verdict};
+/// use antiphon::service::{AnyRequest, Cx, Interceptor, Decision};
 ///
 /// struct ReadOnly;
 ///
 /// impl<R: AnyRequest + ?Sized> Interceptor<R> for ReadOnly {
-///     fn request(&self, _: &mut Cx, request: &R) -> Verdict {
+///     fn request(&self, _: &mut Cx, request: &R) -> Decision {
 ///         match request.method().starts_with("get") {
-///             true => Verdict::Continue,
+///             true => Decision::Continue,
 ///             false => OwnedError::new(1001, "Read only").into(),
 ///         }
 ///     }
@@ -237,9 +237,9 @@ fn outcome_of(answer: Result<OwnedJson, OwnedError>) -> Result<ResultText, Failu
 /// ```
 pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
     /// A call comes in.
-    fn request(&self, cx: &mut Cx, request: &R) -> Verdict {
+    fn request(&self, cx: &mut Cx, request: &R) -> Decision {
         let _ = (cx, request);
-        Verdict::Continue
+        Decision::Continue
     }
 
     /// Its answer goes out. Called if [`request`](Self::request) was.
@@ -294,7 +294,7 @@ impl<R: ?Sized + 'static> Chain<R> {
         request: &R,
     ) -> (usize, Option<Result<ResultText, Failure>>) {
         for (place, interceptor) in self.all.iter().enumerate() {
-            if let Verdict::Answer(answer) = interceptor.request(cx, request) {
+            if let Decision::Answer(answer) = interceptor.request(cx, request) {
                 return (place + 1, Some(outcome_of(answer)));
             }
         }
@@ -342,7 +342,7 @@ mod tests {
     use core::time::Duration;
     use std::sync::Mutex;
 
-    use super::{Attributes, Chain, Cx, Interceptor, Reply, Verdict};
+    use super::{Attributes, Chain, Cx, Decision, Interceptor, Reply};
     use crate::{Instant, OwnedError, OwnedJson};
 
     type Log = Arc<Mutex<Vec<(&'static str, u8)>>>;
@@ -350,14 +350,14 @@ mod tests {
     struct Numbered(u8, Log, bool);
 
     impl Interceptor<()> for Numbered {
-        fn request(&self, cx: &mut Cx, (): &()) -> Verdict {
+        fn request(&self, cx: &mut Cx, (): &()) -> Decision {
             self.1.lock().unwrap().push(("request", self.0));
             let before = cx.attributes().get::<u8>().copied();
             assert_eq!(before, (self.0 > 1).then(|| self.0 - 1));
             cx.attributes_mut().insert(self.0);
             match self.2 {
-                true => Verdict::Answer(Err(OwnedError::new(7, "no"))),
-                false => Verdict::Continue,
+                true => Decision::Answer(Err(OwnedError::new(7, "no"))),
+                false => Decision::Continue,
             }
         }
 

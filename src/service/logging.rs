@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::intercept::{AnyRequest, Cx, Interceptor, Reply, Verdict};
+use super::intercept::{AnyRequest, Cx, Decision, Interceptor, Reply};
 use crate::error_object::ErrorObject;
 use crate::id::OwnedId;
 
@@ -96,11 +96,11 @@ fn logged<'c, R: AnyRequest + ?Sized>(cx: &Cx, request: &'c R) -> LoggedCall<'c>
 }
 
 impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
-    fn request(&self, cx: &mut Cx, request: &R) -> Verdict {
+    fn request(&self, cx: &mut Cx, request: &R) -> Decision {
         let params = request.params().map(crate::Json::as_str);
         let params = self.shown(request.method(), params);
         self.log.request(&logged(cx, request), params.as_deref());
-        Verdict::Continue
+        Decision::Continue
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {

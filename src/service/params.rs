@@ -19,7 +19,7 @@ use crate::json::{DecodeError, DecodeErrorKind, Elements, Json, JsonKind, decode
 ///
 /// ```
 /// use antiphon::Json;
-/// use antiphon::service::Params;
+/// use antiphon::Params;
 /// #[derive(serde::Deserialize)]
 /// struct Move { x: i32, y: i32, #[serde(default)] speed: u32 }
 ///

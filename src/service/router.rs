@@ -20,10 +20,10 @@ use crate::json::Json;
 /// microcontrollers and loops of one's own; adapters have a router for tasks and threads.
 ///
 /// ```
-/// use antiphon::service::{Router, State};
-/// use antiphon::{Config, Connection, Event, Input, OwnedError};
+/// use antiphon::service::LocalRouter;
+/// use antiphon::{Config, Connection, Event, Input, OwnedError, State};
 ///
-/// let router = Router::with_state(10.0)
+/// let router = LocalRouter::with_state(10.0)
 ///     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b))
 ///     .method("scale", ["x"], |x: f64, State(factor): State<f64>| Ok::<_, OwnedError>(x * factor));
 ///
@@ -40,7 +40,7 @@ use crate::json::Json;
 /// }
 /// assert_eq!(conn.poll_transmit(), Some(&b"{\"jsonrpc\":\"2.0\",\"result\":15.0,\"id\":1}\n"[..]));
 /// ```
-pub struct Router<S = ()> {
+pub struct LocalRouter<S = ()> {
     registry: Registry<Served<S>>,
     state: S,
     discovery: Option<Discovery>,
@@ -56,20 +56,20 @@ struct Served<S> {
 type Run<S> =
     dyn Fn(usize, Option<Json<'_>>, &S, &mut ResultText) -> Result<(), Failure> + Send + Sync;
 
-impl Router {
+impl LocalRouter {
     /// Makes a router without methods and without state.
     pub fn new() -> Self {
         Self::with_state(())
     }
 }
 
-impl Default for Router {
+impl Default for LocalRouter {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<S: 'static> Router<S> {
+impl<S: 'static> LocalRouter<S> {
     /// Makes a router without methods, whose handlers may take `state` as
     /// [`State`](super::State).
     pub fn with_state(state: S) -> Self {
@@ -249,7 +249,7 @@ impl<S: 'static> Router<S> {
     }
 }
 
-impl<S> fmt::Debug for Router<S> {
+impl<S> fmt::Debug for LocalRouter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.registry.infos().map(MethodInfo::name);
         f.debug_set().entries(names).finish()

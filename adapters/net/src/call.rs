@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use antiphon::service::RpcError;
+use antiphon::RpcError;
 use antiphon::{Collector, OwnedError, OwnedJson, OwnedOutcome, SendError};
 
 use crate::batch::{BatchBuilder, Entries};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use antiphon::service::RpcError;
+use antiphon::RpcError;
 use antiphon::session::Fault;
 use antiphon::{
     DecodeError, ErrorObject, OwnedError, OwnedInvalid, OwnedJson, OwnedOutcome, SendError,

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use antiphon::service::RpcError;
+use antiphon::RpcError;
 use antiphon::{
     CallId, CloseReason, Closed, Collector, Instant, Method, OwnedJson, OwnedOutcome, Payload,
     SendError,

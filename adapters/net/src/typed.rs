@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use antiphon::service::{Caller, Encoding, RpcError};
+use antiphon::RpcError;
+use antiphon::service::{Caller, Encoding};
 use antiphon::{Handle as Entry, Payload, SendError, VersionPolicy};
 use serde::de::DeserializeOwned;
 

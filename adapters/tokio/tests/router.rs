@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon_tokio::service::{
-    CallLog, Cx, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply, Verdict,
+    CallLog, Cx, Decision, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply,
 };
 use antiphon_tokio::{
     Answer, Cancellation, Config, ErrorObject, Extension, Internal, OwnedError, OwnedId, OwnedJson,
@@ -421,15 +421,15 @@ impl Interceptor<Request> for Spans {
 struct Rewrites;
 
 impl Interceptor<Request> for Rewrites {
-    fn request(&self, cx: &mut Cx, request: &Request) -> Verdict {
+    fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
         match request.method() {
             "old" => cx.set_method("greet"),
             "greet" => cx.set_params(OwnedJson::from_value(&["Bob"]).unwrap()),
-            "cached" => return Verdict::Answer(Ok(OwnedJson::from_value(&"kept").unwrap())),
+            "cached" => return Decision::Answer(Ok(OwnedJson::from_value(&"kept").unwrap())),
             "broken" => panic!("as asked"),
             _ => {}
         }
-        Verdict::Continue
+        Decision::Continue
     }
 
     fn response(&self, _: &Cx, request: &Request, reply: &mut Reply) {

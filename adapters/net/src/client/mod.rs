@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use antiphon::service::RpcError;
+use antiphon::RpcError;
 use antiphon::{
     Closed, Collector, ConnectionState, Instant, InvalidStrategy, Method, OwnedOutcome, Payload,
     SendError,

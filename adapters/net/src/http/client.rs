@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use antiphon::service::RpcError;
+use antiphon::RpcError;
 use antiphon::{Collector, Method, OwnedOutcome, Payload, SendError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

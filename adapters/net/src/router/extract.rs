@@ -1,7 +1,6 @@
 //! What handlers may take from a request besides its params.
 
-use antiphon::service::{FromCall, Internal};
-use antiphon::{ErrorObject, OwnedError, OwnedId};
+use antiphon::{ErrorObject, FromCall, Internal, OwnedError, OwnedId};
 
 use crate::cancellation::Cancellation;
 use crate::peer::Peer;

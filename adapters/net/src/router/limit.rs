@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use antiphon::service::{Bucket, Cx, Interceptor, Verdict};
+use antiphon::service::{Bucket, Cx, Decision, Interceptor};
 
 use crate::request::Request;
 
@@ -50,7 +50,7 @@ struct Own {
 }
 
 impl Interceptor<Request> for RateLimit {
-    fn request(&self, cx: &mut Cx, request: &Request) -> Verdict {
+    fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
         let passes = match &self.shared {
             Some(shared) => {
                 let mut bucket = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Interceptor<Request> for RateLimit {
             }
         };
         match passes {
-            true => Verdict::Continue,
+            true => Decision::Continue,
             false => request.error_profile().rate_limited().into_owned().into(),
         }
     }

@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use antiphon::service::{
-    Chain, Cx, Discovery, Handler, Implementation, Interceptor, MethodInfo, Naming, RegisterError,
-    Registry, Verdict, described,
+    Chain, Cx, Decision, Discovery, Handler, Implementation, Interceptor, MethodInfo, Naming,
+    RegisterError, Registry, described,
 };
 use antiphon::session::Report;
 use antiphon::{Closed, OwnedError};
@@ -31,8 +31,7 @@ use serving::{Serve, Whole};
 /// Serves methods by name, on tasks.
 ///
 /// ```
-/// use antiphon::OwnedError;
-/// use antiphon::service::{Internal, Params, State};
+/// use antiphon::{Internal, OwnedError, Params, State};
 /// use antiphon_net::{Peer, Router};
 ///
 /// async fn divide(a: f64, b: f64) -> Result<f64, OwnedError> {
@@ -130,7 +129,7 @@ impl<M: 'static> Default for Routes<(), M> {
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Makes a router without methods, whose handlers may take `state` as
-    /// [`State`](antiphon::service::State): an `Arc`, or whatever is cheap to clone.
+    /// [`State`](antiphon::State): an `Arc`, or whatever is cheap to clone.
     pub fn with_state(state: S) -> Self {
         let table = Table {
             methods: Registry::new(),
@@ -456,9 +455,9 @@ impl<F> Interceptor<Request> for Check<F>
 where
     F: Fn(&mut Cx, &Request) -> Result<(), OwnedError> + Send + Sync + 'static,
 {
-    fn request(&self, cx: &mut Cx, request: &Request) -> Verdict {
+    fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
         match (self.0)(cx, request) {
-            Ok(()) => Verdict::Continue,
+            Ok(()) => Decision::Continue,
             Err(error) => error.into(),
         }
     }

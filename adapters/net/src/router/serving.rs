@@ -28,7 +28,7 @@ pub mod marker {
     pub enum AtOnce {}
     /// It returns a future of the answer.
     #[derive(Debug)]
-    pub enum Later {}
+    pub enum Awaited {}
 }
 
 /// A result, or what it is waited for with.
@@ -71,7 +71,7 @@ impl<M, O: IntoResult> Answers<M, marker::AtOnce> for O {
     }
 }
 
-impl<O: Future<Output: IntoResult> + Send + 'static> Answers<Tasks, marker::Later> for O {
+impl<O: Future<Output: IntoResult> + Send + 'static> Answers<Tasks, marker::Awaited> for O {
     fn answer(self) -> Answering {
         Answering(Served::Later(Box::pin(async { written(self.await) })))
     }
@@ -170,7 +170,7 @@ impl<S, M, X: Methods<Request, S>> ServiceMethods<S, M, marker::AtOnce> for X {
     }
 }
 
-impl<S: Sync, X: AsyncMethods<Request, S>> ServiceMethods<S, Tasks, marker::Later> for X {
+impl<S: Sync, X: AsyncMethods<Request, S>> ServiceMethods<S, Tasks, marker::Awaited> for X {
     fn describe(&self) -> &'static ServiceInfo {
         self.info()
     }
