@@ -71,7 +71,7 @@ impl Default for LocalRouter {
 
 impl<S: 'static> LocalRouter<S> {
     /// Makes a router without methods, whose handlers may take `state` as
-    /// [`State`](super::State).
+    /// [`State`](crate::State).
     pub fn with_state(state: S) -> Self {
         Self {
             registry: Registry::new(),

@@ -111,7 +111,9 @@ impl Reader for Antiphon {
                     black_box(cancelled);
                     Some(Kind::Notification)
                 }
-                Event::UnmatchedResponse(unmatched) if matches!(unmatched.kind, UnmatchedKind::Cancel) => {
+                Event::UnmatchedResponse(unmatched)
+                    if matches!(unmatched.kind, UnmatchedKind::Cancel) =>
+                {
                     black_box(unmatched);
                     Some(Kind::Notification)
                 }
