@@ -247,6 +247,12 @@ pub trait Interceptor<R: ?Sized>: Send + Sync + 'static {
         let _ = (cx, request, reply);
     }
 
+    /// The call has ended without an answer: it was given up, its connection closed, or its handler
+    /// panicked. Called instead of [`response`](Self::response).
+    fn given_up(&self, cx: &Cx, request: &R) {
+        let _ = (cx, request);
+    }
+
     /// Surrounds each step of the handler, and calls `step` once: for spans, and for values that
     /// belong to a task.
     fn scope(&self, cx: &Cx, request: &R, step: &mut dyn FnMut()) {
@@ -305,6 +311,13 @@ impl<R: ?Sized + 'static> Chain<R> {
     pub fn response(&self, asked: usize, cx: &Cx, request: &R, reply: &mut Reply) {
         for interceptor in self.all.iter().take(asked).rev() {
             interceptor.response(cx, request, reply);
+        }
+    }
+
+    /// Tells the first `asked` of them, in reverse order, that there is no answer.
+    pub fn given_up(&self, asked: usize, cx: &Cx, request: &R) {
+        for interceptor in self.all.iter().take(asked).rev() {
+            interceptor.given_up(cx, request);
         }
     }
 

@@ -18,6 +18,11 @@ pub trait CallLog: Send + Sync + 'static {
         let _ = (call, duration, result);
     }
 
+    /// It has ended without an answer: it was given up, its connection closed, or its handler panicked.
+    fn given_up(&self, call: &LoggedCall<'_>) {
+        let _ = call;
+    }
+
     /// It has failed. `error` is what the peer is told, `cause` what is known here.
     fn error(
         &self,
@@ -101,6 +106,10 @@ impl<R: AnyRequest + ?Sized, L: CallLog> Interceptor<R> for Logging<L> {
         let params = self.shown(request.method(), params);
         self.log.request(&logged(cx, request), params.as_deref());
         Decision::Continue
+    }
+
+    fn given_up(&self, cx: &Cx, request: &R) {
+        self.log.given_up(&logged(cx, request));
     }
 
     fn response(&self, cx: &Cx, request: &R, reply: &mut Reply) {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use antiphon::service::{AnyRequest, Attributes, Cx, Failure};
 use antiphon::session::{Report, RequestDetails, Ticket};
@@ -16,6 +17,7 @@ use crate::answer::Answer;
 use crate::cancellation::Cancellation;
 use crate::peer::Peer;
 use crate::responder::{Answered, Responder};
+use crate::runtime::until;
 use crate::session::Session;
 
 /// What the peer asks. A handler returns the answer, or [defers](Self::defer) it.
@@ -122,6 +124,23 @@ impl Request {
     /// What interceptors and handlers have left for later requests of the same connection.
     pub fn connection_attributes(&self) -> MutexGuard<'_, Attributes> {
         self.responder.session().attributes()
+    }
+
+    /// Waits for a future by the connection's clock. `None` if it takes longer.
+    pub(crate) async fn within<T>(
+        &self,
+        span: Duration,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
+        let session = self.responder.session();
+        until(session.runtime(), session.now() + span, future).await
+    }
+
+    /// The error for a handler that took too long, which is reported as it.
+    pub(crate) fn timed_out(&self) -> OwnedError {
+        let error = self.error_profile().timeout().into_owned();
+        self.responder.report_failure(error.clone());
+        error
     }
 
     /// The errors of the connection's dialect.

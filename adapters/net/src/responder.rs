@@ -61,6 +61,13 @@ impl Responder {
     }
 
     /// Reports that the params of the request are not what its handler takes.
+    pub(crate) fn report_failure(&self, error: OwnedError) {
+        if let Some(ticket) = &*self.lock_ticket() {
+            self.session
+                .act(|state| state.conn.report_failure(ticket, error));
+        }
+    }
+
     pub(crate) fn report_invalid_params(&self, method: &str, error: DecodeError) {
         match &*self.lock_ticket() {
             Some(ticket) => self

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antiphon_tokio::service::{
-    CallLog, Cx, Decision, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply,
+    CallLog, Cx, Decision, Failure, Interceptor, LoggedCall, Logging, MethodInfo, Naming, Reply,
 };
 use antiphon_tokio::{
-    Answer, Cancellation, Config, ErrorObject, Extension, Internal, OwnedError, OwnedId, OwnedJson,
-    Params, Peer, RateLimit, Request, Router, State, TcpServer, service,
+    Answer, Cancellation, Config, ErrorObject, Extension, Internal, Metrics, OwnedError, OwnedId,
+    OwnedJson, Params, Peer, RateLimit, Request, Router, State, TcpServer, service,
 };
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -621,4 +621,118 @@ async fn a_log_has_payloads_only_if_they_are_wanted_and_as_they_are_redacted() {
             r#"< login Some("\"Ann\"")"#,
         ]
     );
+}
+
+// SRV-30 ERR-04 ERR-05 ERR-06 ERR-12
+#[tokio::test]
+async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
+    let log = Log::default();
+    let told = Arc::clone(&log);
+    let router = Router::new()
+        .method("slow", [], async || {
+            std::future::pending::<()>().await;
+            Ok::<_, OwnedError>(())
+        })
+        .method("file", [], || {
+            std::fs::read("/no such file")
+                .internal()
+                .map(|bytes| bytes.len())
+        })
+        .method("n", ["n"], |n: u8| Ok::<_, OwnedError>(n))
+        .handler_timeout(Duration::from_millis(50))
+        .on_report(move |_, report| told.lock().unwrap().push(report.to_string()));
+    let mut raw = Raw::to(&router).await;
+    assert_eq!(
+        raw.ask("slow", "").await,
+        r#""error":{"code":-32005,"message":"Request timeout"}"#
+    );
+    assert_eq!(raw.ask("file", "").await, INTERNAL);
+    raw.say(r#"{"jsonrpc":"2.0","method":"slow"}"#).await;
+    assert_eq!(raw.ask("n", "[1]").await, r#""result":1"#);
+    let router = router.map_failures(|failure, request| match failure {
+        Failure::Params(error) => Some(OwnedError::new(
+            -32602,
+            format!("{}: {error}", request.method()),
+        )),
+        _ => failure
+            .cause()
+            .map(|_| OwnedError::new(-32000, "Try later")),
+    });
+    assert_eq!(
+        raw.ask("file", "").await,
+        r#""error":{"code":-32000,"message":"Try later"}"#
+    );
+    let said = r#""error":{"code":-32602,"message":"n: a parameter is missing"}"#;
+    assert_eq!(raw.ask("n", "").await, said);
+    assert_eq!(raw.ask("none", "").await, NOT_FOUND);
+    drop(router);
+    let log = log.lock().unwrap();
+    let starts = [
+        "a handler failed: Request timeout (-32005): slow (id 1) after",
+        "a handler failed: No such file",
+        "a handler failed: Request timeout (-32005): slow (notification)",
+        "invalid params: `n`: n (id 1)",
+    ];
+    for (said, start) in log.iter().zip(starts) {
+        assert!(said.starts_with(start), "{log:?}");
+    }
+    assert_eq!(log.len(), starts.len(), "{log:?}");
+}
+
+// OBS-02 OBS-03 OBS-07 OBS-08 INT-10
+#[tokio::test]
+async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
+    let metrics = Metrics::new();
+    let router = Router::new()
+        .method("n", ["n"], |n: u8| Ok::<_, OwnedError>(n))
+        .method("odd \"name\"", [], || ())
+        .method("slow", [], async || {
+            std::future::pending::<()>().await;
+            Ok::<_, OwnedError>(())
+        })
+        .intercept(metrics.clone());
+    let mut raw = Raw::to(&router).await;
+    raw.ask("n", "[1]").await;
+    raw.ask("n", "[2]").await;
+    raw.ask("n", "").await;
+    raw.say(r#"{"jsonrpc":"2.0","method":"odd \"name\""}"#)
+        .await;
+    for n in 0..100 {
+        raw.ask(&format!("none{n}"), "").await;
+    }
+    raw.say(r#"{"jsonrpc":"2.0","method":"slow","id":1}"#).await;
+    raw.ask("n", "[3]").await;
+    let count = |labels: &str| {
+        let text = metrics.to_string();
+        let start = format!(
+            "rpc_server_call_duration_seconds_count{{rpc_system_name=\"jsonrpc\",rpc_method={labels}}} "
+        );
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(&start).map(str::to_owned));
+        line.unwrap_or_else(|| panic!("no {start} in {text}"))
+    };
+    assert_eq!(count(r#""n""#), "3");
+    assert_eq!(count(r#""n",error_type="-32602""#), "1");
+    assert_eq!(count(r#""odd \"name\"""#), "1");
+    assert_eq!(count(r#""_OTHER",error_type="-32601""#), "100");
+    assert!(
+        metrics
+            .to_string()
+            .contains("antiphon_server_calls_running 1\n")
+    );
+    drop(raw);
+    // The handler is dropped with its connection.
+    let ended = async {
+        while !metrics
+            .to_string()
+            .contains("antiphon_server_calls_running 0\n")
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, ended)
+        .await
+        .expect("the handler is given up");
+    assert_eq!(count(r#""slow",error_type="cancelled""#), "1");
 }

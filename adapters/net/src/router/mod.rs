@@ -2,6 +2,7 @@
 
 mod extract;
 mod limit;
+mod metrics;
 mod run;
 mod serving;
 
@@ -9,10 +10,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use antiphon::service::{
-    Chain, Cx, Decision, Discovery, Handler, Implementation, Interceptor, MethodInfo, Naming,
-    RegisterError, Registry, described,
+    Chain, Cx, Decision, Discovery, Failure, Handler, Implementation, Interceptor, MethodInfo,
+    Naming, RegisterError, Registry, described,
 };
 use antiphon::session::Report;
 use antiphon::{Closed, OwnedError};
@@ -25,6 +27,7 @@ use crate::request::Request;
 use crate::service::Service;
 pub use extract::Extension;
 pub use limit::RateLimit;
+pub use metrics::Metrics;
 pub use serving::{Answering, Answers, OnThreads, ServiceMethods, Starting, Tasks, marker};
 use serving::{Serve, Whole};
 
@@ -78,10 +81,15 @@ struct Table<S> {
     discovery: Option<Discovery>,
     is_visible: Option<IsVisible>,
     chain: Option<Chain<Request>>,
+    handler_timeout: Option<Duration>,
+    map_failures: Option<MapFailures>,
     on_report: Option<Told<Report>>,
     on_opened: Option<Told<()>>,
     on_closed: Option<Told<Closed>>,
 }
+
+/// What a failure is answered with instead of what it says.
+type MapFailures = Arc<dyn Fn(&Failure, &Request) -> Option<OwnedError> + Send + Sync>;
 
 /// What is told of something that happened on a connection.
 type Told<A> = Arc<dyn Fn(&Peer, A) + Send + Sync>;
@@ -138,6 +146,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             discovery: Some(Discovery::default()),
             is_visible: None,
             chain: None,
+            handler_timeout: None,
+            map_failures: None,
             on_report: None,
             on_opened: None,
             on_closed: None,
@@ -368,6 +378,26 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         check: impl Fn(&mut Cx, &Request) -> Result<(), OwnedError> + Send + Sync + 'static,
     ) -> Self {
         self.intercept(Check(check))
+    }
+
+    /// Gives handlers that wait so much time. One that needs more is dropped and its request answered
+    /// *timeout*, in the dialect's code; without this they may take as long as they like.
+    #[must_use]
+    pub fn handler_timeout(self, handler_timeout: Duration) -> Self {
+        self.write().handler_timeout = Some(handler_timeout);
+        self
+    }
+
+    /// Answers failures with what `map` makes of them; where it makes nothing, with what the failure says
+    /// to the peer by itself. Whatever it gives is sent as it is: nothing of what is known only here
+    /// should be in it.
+    #[must_use]
+    pub fn map_failures(
+        self,
+        map: impl Fn(&Failure, &Request) -> Option<OwnedError> + Send + Sync + 'static,
+    ) -> Self {
+        self.write().map_failures = Some(Arc::new(map));
+        self
     }
 
     /// Tells `told` what went wrong that a peer was not, or not fully, told: for logs and counts. Ignored

@@ -1,6 +1,7 @@
 //! The way of a request through a router.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 
 use antiphon::service::{Chain, Cx, Discovery, Failure, MethodInfo, Reply};
 use antiphon::{OwnedError, codes};
@@ -22,7 +23,12 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         };
         match served {
             Some(Ok(text)) => Ok(Answer(Some(Ok(text)))),
-            Some(Err(failure)) => request.failed(failure),
+            Some(Err(failure)) => {
+                let map = self.read().map_failures.clone();
+                let mapped = map.and_then(|map| map(&failure, request));
+                let told = request.failed(failure);
+                mapped.map_or(told, Err)
+            }
             None => Ok(Answer::deferred()),
         }
     }
@@ -37,6 +43,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         let mut cx = Cx::new(request.now(), found.is_some());
         let (asked, answer) = chain.request(&mut cx, request);
         let cx = request.keep(cx);
+        let mut waiting = Waiting(Some((chain, asked, cx, request)));
         let served = match (answer, cx.method()) {
             (Some(answer), _) => Some(answer.map(Text::of_json)),
             (None, None) => self.run(request, found, Some((chain, cx))).await,
@@ -46,6 +53,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             }
         };
         let duration = request.now().saturating_since(cx.began());
+        waiting.0 = None;
         let outcome = served.map(|served| served.map(Text::into_json));
         let mut reply = Reply::new(outcome, duration);
         chain.response(asked, cx, request, &mut reply);
@@ -69,14 +77,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             let done = match served {
                 Served::Done(done) => Some(done),
                 Served::Raw(done) => done,
-                Served::Later(later) => Some(match around {
-                    None => later.await,
-                    Some((chain, cx)) => {
-                        let mut later = later;
-                        poll_fn(|task| within(chain, cx, request, || later.as_mut().poll(task)))
-                            .await
-                    }
-                }),
+                Served::Later(later) => Some(self.wait(later, request, around).await),
             };
             match done {
                 Some(Ok(_)) if route.is_notification => return Some(Ok(Text::null())),
@@ -88,6 +89,27 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             true => self.discover(request),
             false => Err(request.unknown_method().into()),
         })
+    }
+
+    /// Waits for a handler, as long as it may take.
+    async fn wait(
+        &self,
+        mut later: Pin<Box<dyn Future<Output = Result<Text, Failure>> + Send + '_>>,
+        request: &Request,
+        around: Option<(&Chain<Request>, &Cx)>,
+    ) -> Result<Text, Failure> {
+        let done = poll_fn(|task| match around {
+            None => later.as_mut().poll(task),
+            Some((chain, cx)) => within(chain, cx, request, || later.as_mut().poll(task)),
+        });
+        let handler_timeout = self.read().handler_timeout;
+        let Some(handler_timeout) = handler_timeout else {
+            return done.await;
+        };
+        match request.within(handler_timeout, done).await {
+            Some(done) => done,
+            None => Err(request.timed_out().into()),
+        }
     }
 
     /// What serves a method, and what sees its calls.
@@ -142,6 +164,17 @@ struct Found<S> {
 impl<S> Found<S> {
     fn is_some(&self) -> bool {
         self.route.is_some() || self.is_built_in
+    }
+}
+
+/// A call whose interceptors have seen it come in, and not go out: dropped, it was given up.
+struct Waiting<'c>(Option<(&'c Chain<Request>, usize, &'c Cx, &'c Request)>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some((chain, asked, cx, request)) = self.0.take() {
+            chain.given_up(asked, cx, request);
+        }
     }
 }
 

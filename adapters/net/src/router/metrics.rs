@@ -1,0 +1,146 @@
+//! Counts and durations of calls, as Prometheus reads them.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use antiphon::service::{Cx, Decision, Interceptor, Reply};
+
+use crate::request::Request;
+
+/// Upper bounds of a duration's buckets, in seconds: those of OpenTelemetry's RPC conventions.
+const BOUNDS: [f64; 14] = [
+    0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
+];
+
+/// What stands for every method that nobody serves, so that a peer cannot make up series.
+const OTHER: &str = "_OTHER";
+
+/// An interceptor that counts and measures calls, by method and by the code of the error, or
+/// `cancelled`. Clones count
+/// together.
+///
+/// ```
+/// use antiphon_net::{Metrics, Router};
+/// let metrics = Metrics::new();
+/// let router = Router::new().intercept(metrics.clone());
+/// // Whatever answers `GET /metrics` sends this text, of type `text/plain; version=0.0.4`.
+/// assert!(metrics.to_string().contains("# TYPE rpc_server_call_duration_seconds histogram"));
+/// # let _: Router = router;
+/// ```
+#[derive(Clone, Default)]
+pub struct Metrics {
+    state: Arc<Mutex<Measured>>,
+}
+
+#[derive(Default)]
+struct Measured {
+    running: u64,
+    /// By method and kind of error; none for a result, or for a call that is answered later.
+    calls: BTreeMap<(String, Option<String>), Series>,
+}
+
+#[derive(Default)]
+struct Series {
+    /// How many took at most as long as each bound says, and longer than the one before.
+    buckets: [u64; BOUNDS.len()],
+    count: u64,
+    total: Duration,
+}
+
+impl Metrics {
+    /// Counts from nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn count(&self, cx: &Cx, request: &Request, error: Option<String>, duration: Duration) {
+        let method = match cx.is_registered() {
+            true => request.method(),
+            false => OTHER,
+        };
+        let seconds = duration.as_secs_f64();
+        let mut measured = self.lock();
+        measured.running = measured.running.saturating_sub(1);
+        let series = measured.calls.entry((method.into(), error)).or_default();
+        let place = BOUNDS.iter().position(|bound| seconds <= *bound);
+        if let Some(bucket) = place.and_then(|place| series.buckets.get_mut(place)) {
+            *bucket += 1;
+        }
+        series.count += 1;
+        series.total += duration;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Measured> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Interceptor<Request> for Metrics {
+    fn request(&self, _: &mut Cx, _: &Request) -> Decision {
+        self.lock().running += 1;
+        Decision::Continue
+    }
+
+    fn response(&self, cx: &Cx, request: &Request, reply: &mut Reply) {
+        let code = reply.error().map(|error| error.code().to_string());
+        self.count(cx, request, code, reply.duration());
+    }
+
+    fn given_up(&self, cx: &Cx, request: &Request) {
+        let duration = request.now().saturating_since(cx.began());
+        self.count(cx, request, Some("cancelled".into()), duration);
+    }
+}
+
+/// The text that Prometheus reads.
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let measured = self.lock();
+        f.write_str("# HELP antiphon_server_calls_running Calls that have begun and not ended.\n")?;
+        f.write_str("# TYPE antiphon_server_calls_running gauge\n")?;
+        writeln!(f, "antiphon_server_calls_running {}", measured.running)?;
+        let name = "rpc_server_call_duration_seconds";
+        writeln!(f, "# HELP {name} How long calls took.")?;
+        writeln!(f, "# TYPE {name} histogram")?;
+        for ((method, error), series) in &measured.calls {
+            let labels = labels(method, error.as_deref());
+            let mut up_to = 0;
+            for (bound, count) in BOUNDS.iter().zip(series.buckets) {
+                up_to += count;
+                writeln!(f, "{name}_bucket{{{labels},le=\"{bound}\"}} {up_to}")?;
+            }
+            writeln!(f, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", series.count)?;
+            writeln!(f, "{name}_sum{{{labels}}} {}", series.total.as_secs_f64())?;
+            writeln!(f, "{name}_count{{{labels}}} {}", series.count)?;
+        }
+        Ok(())
+    }
+}
+
+/// The labels of a series, by the names of OpenTelemetry's RPC conventions.
+fn labels(method: &str, error: Option<&str>) -> String {
+    let mut labels = String::from("rpc_system_name=\"jsonrpc\",rpc_method=\"");
+    for letter in method.chars() {
+        match letter {
+            '\\' | '"' => labels.extend(['\\', letter]),
+            '\n' => labels.push_str("\\n"),
+            _ => labels.push(letter),
+        }
+    }
+    labels.push('"');
+    if let Some(error) = error {
+        // Text is never refused.
+        let _ = write!(labels, ",error_type=\"{error}\"");
+    }
+    labels
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics")
+            .field("series", &self.lock().calls.len())
+            .finish_non_exhaustive()
+    }
+}
