@@ -27,9 +27,10 @@ import mcp_peers  # noqa: E402,F401
 import language_servers  # noqa: E402,F401
 import wasm_peer  # noqa: E402,F401
 import browser  # noqa: E402,F401
+import openrpc  # noqa: E402,F401
 
 # Cases that must exist. Raise it with every case; it never sinks.
-MINIMUM = 271
+MINIMUM = 273
 
 
 def main(arguments):

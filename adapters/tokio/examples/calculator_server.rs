@@ -1,7 +1,7 @@
 //! A calculator behind HTTP: `POST /rpc` on a port of this machine.
 //!
 //! ```sh
-//! cargo run -p antiphon-tokio --features http --example calculator_server -- 8080
+//! cargo run -p antiphon-tokio --features http,openrpc --example calculator_server -- 8080
 //! curl -H 'content-type: application/json' http://127.0.0.1:8080/rpc \
 //!     -d '{"jsonrpc":"2.0","method":"add","params":[10,5],"id":1}'
 //! {"jsonrpc":"2.0","result":15.0,"id":1}
