@@ -152,14 +152,16 @@ impl<H> Registry<H> {
         self.methods.remove(name).map(|(_, handler)| handler)
     }
 
+    /// What is known of a method, and what serves it.
+    pub fn entry(&self, name: &str) -> Option<(&MethodInfo, &H)> {
+        self.methods
+            .get(name)
+            .map(|(info, handler)| (info, handler))
+    }
+
     /// What serves a method.
     pub fn get(&self, name: &str) -> Option<&H> {
         self.methods.get(name).map(|(_, handler)| handler)
-    }
-
-    /// What is known of a method.
-    pub fn info(&self, name: &str) -> Option<&MethodInfo> {
-        self.methods.get(name).map(|(info, _)| info)
     }
 
     /// What is known of all methods, sorted by name.

@@ -23,7 +23,7 @@ use crate::json::Json;
 /// use antiphon::service::LocalRouter;
 /// use antiphon::{Config, Connection, Event, Input, OwnedError, State};
 ///
-/// let router = LocalRouter::with_state(10.0)
+/// let mut router = LocalRouter::with_state(10.0)
 ///     .method("add", ["a", "b"], |a: f64, b: f64| Ok::<_, OwnedError>(a + b))
 ///     .method("scale", ["x"], |x: f64, State(factor): State<f64>| Ok::<_, OwnedError>(x * factor));
 ///
@@ -44,6 +44,8 @@ pub struct LocalRouter<S = ()> {
     registry: Registry<Served<S>>,
     state: S,
     discovery: Option<Discovery>,
+    /// The result of the last request, whose memory the next one uses.
+    result: ResultText,
 }
 
 /// What serves a method: writes the result, or says why there is none.
@@ -77,6 +79,7 @@ impl<S: 'static> LocalRouter<S> {
             registry: Registry::new(),
             state,
             discovery: Some(Discovery::default()),
+            result: Vec::new(),
         }
     }
 
@@ -189,23 +192,26 @@ impl<S: 'static> LocalRouter<S> {
         self
     }
 
-    /// Answers a request, at once.
+    /// Answers a request, at once. Neither the router nor the connection allocates for it, once both have
+    /// answered one as large.
     ///
     /// # Errors
     /// Why the answer is not the handler's result, for logs; the peer has been told as much of it as it
     /// may know.
     pub fn respond<T>(
-        &self,
+        &mut self,
         conn: &mut Connection<T>,
         request: RequestRef<'_>,
     ) -> Result<(), Failure> {
-        let mut result = Vec::new();
+        let mut result = core::mem::take(&mut self.result);
+        result.clear();
         let served = self.run(&request.method, request.params, &mut result);
         // A connection that takes no answers is closed, and its requests with it.
         let _ = match &served {
             Ok(()) => conn.respond(request.token, Encoded::part(&result, 0..result.len())),
             Err(failure) => conn.respond_err(request.token, &failure.as_error()),
         };
+        self.result = result;
         served
     }
 
@@ -227,15 +233,10 @@ impl<S: 'static> LocalRouter<S> {
         params: Option<Json<'_>>,
         result: &mut ResultText,
     ) -> Result<(), Failure> {
-        if let Some(served) = self.registry.get(method) {
+        if let Some((info, served)) = self.registry.entry(method) {
             let start = result.len();
             let done = (served.run)(served.place, params, &self.state, result);
-            if done.is_ok()
-                && self
-                    .registry
-                    .info(method)
-                    .is_some_and(MethodInfo::is_notification)
-            {
+            if done.is_ok() && info.is_notification() {
                 // Who asks for an answer to what is told gets `null`.
                 result.truncate(start);
                 result.extend_from_slice(b"null");

@@ -5,11 +5,13 @@
 //! Every conversation is warmed up and then watched for 10 000 rounds by an allocator that counts
 //! per thread. The last tests put one copy in and show that it is counted.
 
+use std::cell::RefCell;
 use std::io::Write;
 
+use antiphon::service::LocalRouter;
 use antiphon::{
     CancelStyle, Config, Connection, ErrorObject, Event, Framing, IdScheme, Input, Instant, Json,
-    McpRevision, Outcome, Role,
+    McpRevision, Outcome, OwnedError, Role,
 };
 use antiphon_test_support::heap::allocations as allocations_of_thread;
 
@@ -213,6 +215,45 @@ fn a_call_and_its_reply_allocate_nothing_under_prefixed_ids() {
 #[test]
 fn a_call_and_its_reply_allocate_nothing_under_uuids() {
     everywhere(|config| config.dialect.id_scheme = UUID, call_and_reply);
+}
+
+// ARC-10 SRV-01
+#[test]
+fn a_request_that_a_router_serves_allocates_nothing_of_its_own() {
+    let router = || {
+        LocalRouter::new()
+            .method("add", ["a", "b"], |a: f64, b: f64| {
+                Ok::<_, OwnedError>(a + b)
+            })
+            .method("nothing", [], || ())
+    };
+    for params in [
+        r#""nothing""#,
+        r#""add","params":[1,2]"#,
+        r#""add","params":{"b":1,"a":2}"#,
+    ] {
+        everywhere(
+            |_| {},
+            |side| {
+                thread_local! {
+                    static ROUTER: RefCell<Option<LocalRouter>> = const { RefCell::new(None) };
+                }
+                side.body.clear();
+                write!(side.body, r#"{{"jsonrpc":"2.0","method":{params},"id":7}}"#)
+                    .expect("a vector takes all");
+                side.receive(|conn, event| {
+                    let Event::Request(request) = event else {
+                        panic!("{event:?}")
+                    };
+                    ROUTER.with_borrow_mut(|kept| {
+                        let router = kept.get_or_insert_with(router);
+                        router.respond(conn, request).expect("it is served");
+                    });
+                });
+                side.transmit();
+            },
+        );
+    }
 }
 
 // ARC-10

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::mem;
 use std::sync::Mutex;
 
+use antiphon::service::LocalRouter;
 use antiphon::{
     CallId, Config, Connection, Event, Framing, Input, Instant, Json, Outcome, OwnedJson, Payload,
     Reader, ReplyToken,
@@ -80,6 +81,8 @@ pub fn all(corpus: &[Item]) -> Vec<Named> {
         "dispatch notification, drained".into(),
         Box::new(Dispatch::new(notification)),
     );
+    add("answer by hand".into(), Box::new(Answer::new(false)));
+    add("answer by a router".into(), Box::new(Answer::new(true)));
     add(
         "batch of 100, both sides".into(),
         Box::new(BatchOf100::new()),
@@ -416,6 +419,55 @@ impl Operation for Dispatch {
                 black_box(event);
             }
             black_box(self.conn.poll_timeout());
+        }
+    }
+
+    fn count(&self) -> u64 {
+        32
+    }
+}
+
+/// A request to its answer: by hand, or by a router that finds the method by its name.
+struct Answer {
+    conn: Connection,
+    router: Option<LocalRouter>,
+}
+
+impl Answer {
+    fn new(is_routed: bool) -> Self {
+        let others = ["one", "two", "three", "four", "five", "six", "seven"];
+        let router = LocalRouter::new().method("ping", [], || ());
+        let router = others
+            .into_iter()
+            .fold(router, |router, name| router.method(name, [], || ()));
+        Self {
+            conn: Connection::new(Config::new()),
+            router: is_routed.then_some(router),
+        }
+    }
+}
+
+impl Operation for Answer {
+    fn run(&mut self) {
+        const LINE: &[u8] = b"{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":7}\n";
+        for _ in 0..32 {
+            let mut input = Input::stream(black_box(LINE));
+            while let Some(event) = self.conn.poll_event(&mut input) {
+                let Event::Request(request) = event else {
+                    panic!("{event:?}")
+                };
+                match &mut self.router {
+                    Some(router) => router
+                        .respond(&mut self.conn, request)
+                        .expect("it is served"),
+                    None if request.method == "ping" => {
+                        self.conn.respond(request.token, ()).expect("it is open");
+                    }
+                    None => panic!("{request:?}"),
+                }
+            }
+            let written = self.conn.poll_transmit().map_or(0, <[u8]>::len);
+            self.conn.consume_transmit(written);
         }
     }
 
