@@ -1,9 +1,9 @@
 //! JSON-RPC 2.0 and 1.0 as a pure state machine: no socket, thread, clock or runtime inside.
 //!
 //! A [`Connection`] is one conversation, both roles at once. Bytes go in, events come out; commands
-//! go in, bytes come out; the present goes in, deadlines come out. Whatever does the reading,
-//! writing and waiting — threads, tokio, an interrupt handler, a test — is a loop of a few lines
-//! around it, and every protocol rule is in here once.
+//! go in, bytes come out; the current time goes in, deadlines come out. You write a loop of a
+//! few lines that reads, writes and waits: on a thread, in a task, in an interrupt handler, in a test.
+//! All rules of the protocol are in this crate.
 //!
 //! # The loop
 //!
@@ -51,12 +51,13 @@
 //! | you want to | see |
 //! |---|---|
 //! | call and be called | [`Connection::call`], [`Connection::respond`], [`Event`] |
+//! | serve methods by name, with types | [`service`] |
 //! | speak a dialect (LSP, MCP, Ethereum, Bitcoin, …) | [`Config`] and its presets |
 //! | send several at once and fetch results by type | [`Connection::batch`], [`Collector`] |
 //! | answer one message where there is no connection | [`answer`] |
-//! | only know what a message says: route it, log it, test it | [`Reader`] |
+//! | inspect a message without a connection: route it, log it, test it | [`Reader`] |
 //! | know what a bad peer can do | [`Config::max_memory_bytes`], [`Malformed`], [`Refused`], [`UnmatchedResponse`] |
-//! | cut other protocols' messages out of a stream | [`Framer`] |
+//! | split a stream of another protocol into messages | [`Framer`] |
 //! | read and write JSON text without trees | [`Json`], [`OwnedJson`], [`Payload`] |
 //!
 //! # What is promised
@@ -66,7 +67,7 @@
 //!   connection is closed under it or the dialect wants none after a cancel.
 //! - Ids and JSON that pass through keep their bytes: `1.0` never comes out as `1`.
 //! - Memory stays below [`Config::max_memory_bytes`] whatever the peer sends.
-//! - In steady state a call and its answer, and a request and its answer, allocate nothing.
+//! - In steady state neither an outgoing call nor an incoming request allocates.
 //! - Any order of calls to this API is legal, and the same inputs give the same bytes.
 //!
 //! Non-finite floats have no JSON form and are written as `null`, as serde_json does.

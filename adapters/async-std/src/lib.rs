@@ -1,7 +1,7 @@
 //! JSON-RPC on async-std, which is discontinued upstream (RUSTSEC-2025-0052, which names smol as
 //! its successor): for programs that are on it already.
 //!
-//! This crate is [`antiphon_net`] with one runtime, and [`antiphon`] itself. A [`Link`] is
+//! This crate shows [`antiphon`], and [`antiphon_net`] for this runtime. A [`Link`] is
 //! something to talk over. [`serve`] runs a [`Service`] on it until it ends; [`connect`] does so in
 //! the background and gives a [`Peer`] to call the other side with. Both sides of a connection are
 //! equal: a client may serve, and a server may call.

@@ -101,7 +101,7 @@ pub use session::{
     Then, Work,
 };
 pub use slot::{CallSlot, Gathering, Slot};
-/// A socket of any kind, to set its options: what a hook of a server is shown.
+/// A socket of any kind, to set its options: what a server's accept hook receives.
 pub use socket2::SockRef;
 pub use transport::child::Child;
 pub use transport::child_output::{ChildExited, ChildOutput};

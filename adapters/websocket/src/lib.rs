@@ -1,5 +1,5 @@
-//! WebSocket as bytes to messages, without a socket: bytes in, messages out; messages in, bytes
-//! out; the present in, deadlines out.
+//! The WebSocket protocol without I/O: bytes in, messages out; messages in, bytes out; the current time
+//! in, deadlines out.
 //!
 //! A [`WebSocket`] is a [`Layer`](antiphon::session::Layer) of a session, so the code that moves
 //! the bytes, over TCP or TLS, on a thread or a task, need not know of it. It can also be driven by
@@ -18,8 +18,8 @@
 //! # Memory
 //!
 //! An open WebSocket that is idle holds no buffer, only its state: some 500 bytes. While a message
-//! comes in, it holds what has come of it, `max_message_bytes` at most, in a buffer that grows by
-//! doubling. A handshake holds `max_header_bytes`. Of pings only the last is answered. Output waits
+//! comes in, it holds the part received so far, `max_message_bytes` at most, in a buffer that grows by
+//! doubling. A handshake holds `max_header_bytes`. If several pings wait to be answered, only the newest is. Output waits
 //! in the connection, within its own limits.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
