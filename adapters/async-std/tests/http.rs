@@ -61,7 +61,7 @@ fn calls_go_over_two_connections_at_most() {
         assert_eq!(unknown.remote().map(|error| error.code()), Some(-32601));
         let short = Some(Duration::from_millis(50));
         let late = client.call::<()>("wait", ()).timeout(short).await;
-        assert!(matches!(late, Err(CallError::Http(_))), "{late:?}");
+        assert!(matches!(late, Err(CallError::TimedOut)), "{late:?}");
         client.notify("told", ()).await.expect("it is taken");
         assert!(running.shutdown(Duration::from_secs(10)).await);
         assert!(client.call::<()>("echo", ()).await.is_err());
