@@ -7,11 +7,12 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use antiphon::service::Arguments;
 use antiphon::{
     CancelAnswer, CancelStyle, CloseReason, Closed, Config, Connection, ConnectionError, Cut,
     ErrorObject, ErrorProfile, Event, FixedConfig, Framer, Framing, FramingError, Id, IdScheme,
-    Input, Instant, Json, MissingResponseId, NullIdError, Outcome, OwnedJson, RefusedCause,
-    SendError, Settings,
+    Input, Instant, Json, MissingResponseId, NullIdError, Outcome, OwnedError, OwnedJson,
+    RefusedCause, SendError, Settings,
 };
 use serde::{Serialize, Serializer};
 
@@ -179,8 +180,13 @@ fn said_in_words() {
         ErrorProfile::Lsp,
         ErrorProfile::Mcp,
     ] {
-        let codes =
-            [profile.busy(), profile.unavailable(), profile.timeout()].map(|error| error.code());
+        let codes = [
+            profile.busy(),
+            profile.unavailable(),
+            profile.timeout(),
+            profile.rate_limited(),
+        ];
+        let codes = codes.map(|error| error.code());
         assert!(codes.into_iter().all(|code| code < 0), "{codes:?}");
     }
     for (error, is_over) in [
@@ -194,6 +200,29 @@ fn said_in_words() {
     ] {
         assert_eq!(error.is_over_limit(), is_over, "{error}");
     }
+    // What led to an error is told here, and by no error object.
+    let cause = "the disk is full";
+    let error = OwnedError::internal(cause.into());
+    assert_eq!(error.as_error(), ErrorObject::internal_error());
+    let source = std::error::Error::source(&error).map(ToString::to_string);
+    assert_eq!(source.as_deref(), Some(cause));
+    assert_eq!(error, error.clone());
+    // Each way in which params do not fit a method.
+    let [missing, surplus, unknown, repeated, wrong] = [
+        r#"{"a":1}"#,
+        "[1,2,3]",
+        r#"{"c":1}"#,
+        r#"{"a":1,"a":2}"#,
+        r#"{"a":"one"}"#,
+    ]
+    .map(|params| {
+        let params = Json::parse_str(params).expect("it is JSON");
+        let arguments = Arguments::of(Some(params), &["a", "b"]);
+        arguments.and_then(|arguments| Ok((arguments.get::<u8>(0)?, arguments.get::<u8>(1)?)))
+    })
+    .map(|read| read.expect_err("it does not fit").to_string());
+    let said = [missing, surplus, unknown, repeated, wrong];
+    assert!(said.iter().all(|said| said.contains(' ')), "{said:?}");
     // A handler that gives up what nobody has cancelled says so in its dialect.
     for (profile, code) in [
         (ErrorProfile::Antiphon, -32001),
