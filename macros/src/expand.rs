@@ -130,7 +130,7 @@ fn server(options: &ServiceOptions, service: &Service) -> TokenStream {
         #visibility struct #methods<__T>(__T);
 
         #[automatically_derived]
-        #[allow(unused_variables, clippy::all, clippy::pedantic)]
+        #[allow(unused_variables, deprecated, clippy::all, clippy::pedantic)]
         const _: () = {
             #serves
         };

@@ -53,7 +53,11 @@ macro_rules! entries {
         ///
         /// Each variant has `#[rpc(code = 1001, message = "…")]`; without a message the name of the
         /// variant is one. Named fields are the members of `data`, a single unnamed field is `data`.
-        /// `#[rpc(other)]` on a variant that holds an `OwnedError` takes every other error.
+        /// `#[rpc(other)]` on a variant that holds an `OwnedError` takes every other error. An error whose
+        /// `data` has other members than the fields is none of them.
+        ///
+        /// On the enum, `#[rpc(display = false)]` leaves `Display` and `Error` to you or another derive, and
+        /// `#[rpc(crate = "path")]` says where the types are.
         #[proc_macro_derive($error, attributes(rpc))]
         pub fn $derive(item: TokenStream) -> TokenStream {
             error_in(Target { root: $root, may_wait: $may_wait }, item)

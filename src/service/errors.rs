@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 
+use crate::connection::SendError;
 use crate::error_object::{ErrorObject, OwnedError};
 use crate::json::{DecodeError, EncodeError};
 
@@ -45,8 +46,13 @@ pub enum Failure {
     Params(DecodeError),
     /// The method answers with an error.
     Error(OwnedError),
+    /// Nobody serves the method: the peer gets this error, *method not found*.
+    UnknownMethod(OwnedError),
     /// The result has no JSON form: the peer gets *internal error*.
     Encode(EncodeError),
+    /// The answer could not be sent, because it is larger than the output may be or for another limit: the
+    /// peer gets *internal error*.
+    Send(SendError),
 }
 
 impl Failure {
@@ -54,8 +60,8 @@ impl Failure {
     pub fn as_error(&self) -> ErrorObject<'_> {
         match self {
             Self::Params(_) => ErrorObject::invalid_params(),
-            Self::Error(error) => error.as_error(),
-            Self::Encode(_) => ErrorObject::internal_error(),
+            Self::Error(error) | Self::UnknownMethod(error) => error.as_error(),
+            Self::Encode(_) | Self::Send(_) => ErrorObject::internal_error(),
         }
     }
 
@@ -63,8 +69,9 @@ impl Failure {
     pub fn cause(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Params(error) => Some(error),
-            Self::Error(error) => core::error::Error::source(error),
+            Self::Error(error) | Self::UnknownMethod(error) => core::error::Error::source(error),
             Self::Encode(error) => Some(error),
+            Self::Send(error) => Some(error),
         }
     }
 
@@ -72,8 +79,8 @@ impl Failure {
     pub fn into_error(self) -> OwnedError {
         match self {
             Self::Params(_) => ErrorObject::invalid_params().into_owned(),
-            Self::Error(error) => error,
-            Self::Encode(_) => ErrorObject::internal_error().into_owned(),
+            Self::Error(error) | Self::UnknownMethod(error) => error,
+            Self::Encode(_) | Self::Send(_) => ErrorObject::internal_error().into_owned(),
         }
     }
 }
@@ -88,6 +95,11 @@ impl From<OwnedError> for Failure {
     fn from(error: OwnedError) -> Self {
         Self::Error(error)
     }
+}
+
+/// Why a method that nobody serves has no result.
+pub(super) fn unknown_method() -> Failure {
+    Failure::UnknownMethod(ErrorObject::method_not_found().into_owned())
 }
 
 /// Any error as an *internal error*, of which the peer learns nothing.

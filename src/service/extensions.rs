@@ -6,10 +6,9 @@ use alloc::vec::Vec;
 
 use super::args::Arguments;
 use super::describe::MethodInfo;
-use super::errors::Failure;
+use super::errors::{Failure, unknown_method};
 use super::openrpc::{self, Heading};
 use crate::encode::Encoded;
-use crate::error_object::ErrorObject;
 use crate::json::{EncodeError, Json};
 
 /// What a server says about itself: answers `rpc.listMethods` with the sorted names of its methods,
@@ -66,7 +65,7 @@ impl Discovery {
         result: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         if !Self::is_known(method) {
-            return Err(ErrorObject::method_not_found().into_owned().into());
+            return Err(unknown_method());
         }
         Arguments::of(params, &[])?;
         let written = match method {

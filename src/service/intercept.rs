@@ -293,24 +293,30 @@ impl<R: ?Sized + 'static> Chain<R> {
         self.all.is_empty()
     }
 
-    /// Asks them in their order until one answers. Gives how many were asked, and the answer.
+    /// Asks them in their order until one answers, and counts in `asked` those that have been.
     pub fn request(
         &self,
+        asked: &mut usize,
         cx: &mut Cx,
         request: &R,
-    ) -> (usize, Option<Result<ResultText, Failure>>) {
-        for (place, interceptor) in self.all.iter().enumerate() {
-            if let Decision::Answer(answer) = interceptor.request(cx, request) {
-                return (place + 1, Some(outcome_of(answer)));
+    ) -> Option<Result<ResultText, Failure>> {
+        for interceptor in self.all.iter() {
+            let decision = interceptor.request(cx, request);
+            *asked += 1;
+            if let Decision::Answer(answer) = decision {
+                return Some(outcome_of(answer));
             }
         }
-        (self.all.len(), None)
+        None
     }
 
-    /// Shows the answer to the first `asked` of them, in reverse order.
-    pub fn response(&self, asked: usize, cx: &Cx, request: &R, reply: &mut Reply) {
-        for interceptor in self.all.iter().take(asked).rev() {
-            interceptor.response(cx, request, reply);
+    /// Shows the answer to the first `asked` of them, in reverse order, and takes each off the count before.
+    pub fn response(&self, asked: &mut usize, cx: &Cx, request: &R, reply: &mut Reply) {
+        while let Some(place) = asked.checked_sub(1) {
+            *asked = place;
+            if let Some(interceptor) = self.all.get(place) {
+                interceptor.response(cx, request, reply);
+            }
         }
     }
 
@@ -399,11 +405,12 @@ mod tests {
             chain.push(Numbered(number, Arc::clone(&log), answers));
         }
         let mut cx = Cx::new(Instant::ZERO, true);
-        let (asked, answer) = chain.request(&mut cx, &());
+        let mut asked = 0;
+        let answer = chain.request(&mut asked, &mut cx, &());
         assert_eq!(asked, 2);
         let mut reply = Reply::new(answer, Duration::from_secs(2));
         assert_eq!(reply.error().unwrap().code(), 7);
-        chain.response(asked, &cx, &(), &mut reply);
+        chain.response(&mut asked, &cx, &(), &mut reply);
         assert_eq!(reply.result(), Some("1"));
         chain.scope(&cx, &(), &mut || log.lock().unwrap().push(("step", 0)));
         let expected = [

@@ -43,7 +43,7 @@ pub struct LoggedCall<'c> {
     pub method: &'c str,
     /// Whether somebody serves it.
     pub is_registered: bool,
-    /// The id as the peer wrote it; none for a notification.
+    /// The id as the peer wrote it; none for a notification, and once the request is answered or given up.
     pub id: Option<OwnedId>,
     /// The number of the connection. With the id it names the call.
     pub connection: u32,

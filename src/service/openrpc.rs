@@ -62,7 +62,7 @@ fn write_method(
     }
     out.extend_from_slice(b"],\"result\":{\"name\":\"result\",\"schema\":");
     match info.is_notification() {
-        // Nothing comes back; OpenRPC 1.0 wants a result nevertheless.
+        // Nothing comes back; OpenRPC 1.0 wants a result all the same.
         true => out.extend_from_slice(b"{\"type\":\"null\"}"),
         false => schemas.write(info.result(), out)?,
     }

@@ -14,8 +14,9 @@ use crate::json::{DecodeError, DecodeErrorKind, Elements, Json, JsonKind, decode
 /// All params of a request as one value of a handler: a struct, whose fields are the parameters.
 ///
 /// Names, order, defaults and whether others are refused come from serde. An array is read like an
-/// object whose names are the fields, in the order in which they are declared; other types than
-/// structs read the params as they are.
+/// object whose names are the fields in their order; other types than structs read the params as they
+/// are. A struct whose fields have an `alias` can be read by name only, for serde does not tell an alias
+/// from a name.
 ///
 /// ```
 /// use antiphon::Json;

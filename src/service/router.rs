@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::describe::MethodInfo;
-use super::errors::Failure;
+use super::errors::{Failure, unknown_method};
 use super::extensions::Discovery;
 use super::handler::{Handler, IntoResult};
 use super::methods::{Implementation, Methods, ResultText, write_result};
@@ -205,13 +205,17 @@ impl<S: 'static> LocalRouter<S> {
     ) -> Result<(), Failure> {
         let mut result = core::mem::take(&mut self.result);
         result.clear();
-        let served = self.run(&request.method, request.params, &mut result);
-        // A connection that takes no answers is closed, and its requests with it.
-        let _ = match &served {
+        let mut served = self.run(&request.method, request.params, &mut result);
+        let sent = match &served {
             Ok(()) => conn.respond(request.token, Encoded::part(&result, 0..result.len())),
             Err(failure) => conn.respond_err(request.token, &failure.as_error()),
         };
         self.result = result;
+        if let Err(rejected) = sent {
+            // Refused too only by a connection that is closed, and then nobody waits.
+            let _ = conn.respond_err(rejected.value, &ErrorObject::internal_error());
+            served = Err(Failure::Send(rejected.error));
+        }
         served
     }
 
@@ -245,7 +249,7 @@ impl<S: 'static> LocalRouter<S> {
         }
         match &self.discovery {
             Some(discovery) => discovery.write(method, params, self.registry.infos(), result),
-            None => Err(ErrorObject::method_not_found().into_owned().into()),
+            None => Err(unknown_method()),
         }
     }
 }
@@ -254,5 +258,36 @@ impl<S> fmt::Debug for LocalRouter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.registry.infos().map(MethodInfo::name);
         f.debug_set().entries(names).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use super::LocalRouter;
+    use crate::service::Failure;
+    use crate::{Config, Connection, Event, Input, OwnedError};
+
+    // SRV-26 SRV-34
+    #[test]
+    fn an_answer_that_cannot_be_sent_is_an_internal_error() {
+        let mut router =
+            LocalRouter::new().method("long", [], || Ok::<_, OwnedError>("x".repeat(5000)));
+        let mut conn: Connection = Connection::new(Config::new().max_outbox_bytes(4096));
+        let mut input = Input::stream(b"{\"jsonrpc\":\"2.0\",\"method\":\"long\",\"id\":1}\n");
+        let Some(Event::Request(request)) = conn.poll_event(&mut input) else {
+            panic!("it is a request");
+        };
+        assert!(matches!(
+            router.respond(&mut conn, request),
+            Err(Failure::Send(_))
+        ));
+        let sent = String::from_utf8(conn.poll_transmit().unwrap().to_vec()).unwrap();
+        assert!(
+            sent.contains("-32603") && sent.ends_with("\"id\":1}\n"),
+            "{sent}"
+        );
+        assert_eq!(conn.requests_open(), 0);
     }
 }

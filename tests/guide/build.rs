@@ -10,7 +10,7 @@ fn main() {
     // From the trait to the program, and the functions and the router of the program without a trait.
     let service = between(&text, "/// Arithmetic.\n", "#[tokio::main]");
     let divide = between(&text, "async fn divide(a: f64", "\n\n");
-    let router = between(&text, "Router::new()\n        .method", ";\n");
+    let router = between(&text, "Router::new()\n        .method", ";\n    let server");
     let by_hand = format!("{divide}\npub(super) fn router() -> Router {{ {router} }}\n");
     let out = env::var("OUT_DIR").expect("cargo sets it");
     let write = |name: &str, text: &str| {

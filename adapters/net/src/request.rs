@@ -1,5 +1,6 @@
 //! A request in a handler's hands.
 
+use std::error::Error;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -9,7 +10,7 @@ use antiphon::service::{AnyRequest, Attributes, Cx, Failure};
 use antiphon::session::{Report, RequestDetails, Ticket};
 use antiphon::{
     ErrorObject, ErrorProfile, Instant, Json, Origin, OwnedError, OwnedId, OwnedNotification,
-    RequestKey, SendError, codes,
+    RequestKey, SendError,
 };
 use serde::Deserialize;
 
@@ -69,25 +70,35 @@ impl Request {
                 Err(ErrorObject::invalid_params().into_owned())
             }
             Failure::Encode(error) => Ok(Answer(Some(Err(SendError::Encode(error))))),
+            Failure::Send(error) => Ok(Answer(Some(Err(error)))),
             other => Err(other.into_error()),
         }
     }
 
-    /// Reports how a notification failed that was served like a request: nobody is answered.
-    pub(crate) fn report_unanswered(&self, served: Result<Answer, OwnedError>) {
-        let error = match served {
-            Ok(Answer(Some(Err(error)))) => OwnedError::internal(error.into()),
-            Ok(_) => return,
-            Err(error) => error,
-        };
-        // Params that do not fit have been reported, and an unknown notification may be ignored.
-        if !matches!(
-            error.code(),
-            codes::INVALID_PARAMS | codes::METHOD_NOT_FOUND
-        ) {
-            let about = RequestDetails::of_notification(self.method());
-            let session = self.responder.session();
-            session.report(Report::Failed(about, error));
+    /// Reports a failure whose error is not sent: of a notification, or of a request that is answered
+    /// otherwise.
+    pub(crate) fn report(&self, failure: Failure) {
+        match failure {
+            Failure::Params(error) => self.responder.report_invalid_params(self.method(), error),
+            // Whoever tells what is not known here may do so.
+            Failure::UnknownMethod(_) => {}
+            Failure::Encode(error) => self.report_failed(OwnedError::internal(error.into())),
+            Failure::Send(error) => self.report_failed(OwnedError::internal(error.into())),
+            Failure::Error(error) if self.is_notification() || error.source().is_some() => {
+                self.report_failed(error);
+            }
+            _ => {}
+        }
+    }
+
+    fn report_failed(&self, error: OwnedError) {
+        match self.is_notification() {
+            true => {
+                let about = RequestDetails::of_notification(self.method());
+                let session = self.responder.session();
+                session.report(Report::Failed(about, error));
+            }
+            false => self.responder.report_failure(error),
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use antiphon::RpcError;
 use antiphon::service::{Caller, Encoding};
-use antiphon::{Handle as Entry, Payload, SendError, VersionPolicy};
+use antiphon::{Config, Handle as Entry, Payload, SendError, VersionPolicy};
 use serde::de::DeserializeOwned;
 
 use crate::batch::BatchBuilder;
@@ -18,6 +18,12 @@ use crate::text::Text;
 #[cfg(feature = "http")]
 use crate::wait::Wait;
 
+/// JSON-RPC 1.0 has no names.
+fn only_encoding(config: &Config) -> Option<Encoding> {
+    let is_old = config.dialect.version == VersionPolicy::V1Only;
+    is_old.then_some(Encoding::ByPosition)
+}
+
 /// Calls as [`Peer::call`]; tells as [`Peer::try_notify`], which never waits.
 impl Caller for Peer {
     type Call<'c, R, E>
@@ -28,8 +34,7 @@ impl Caller for Peer {
     type Notified<'c> = Result<(), SendError>;
 
     fn encoding(&self) -> Option<Encoding> {
-        let version = self.session().options().config.dialect.version;
-        (version == VersionPolicy::V1Only).then_some(Encoding::ByPosition)
+        only_encoding(&self.session().options().config)
     }
 
     fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Call<'c, R, Self, E>
@@ -55,6 +60,11 @@ impl Caller for ReconnectingClient {
         E: RpcError + 'c;
     type Notified<'c> = Result<(), SendError>;
 
+    /// That of the connection that is open, if there is one.
+    fn encoding(&self) -> Option<Encoding> {
+        self.peer()?.encoding()
+    }
+
     fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Call<'c, R, Self, E>
     where
         R: DeserializeOwned + 'c,
@@ -78,6 +88,10 @@ impl Caller for HttpClient {
         R: DeserializeOwned + 'c,
         E: RpcError + 'c;
     type Notified<'c> = Wait<'c, Result<(), CallError>>;
+
+    fn encoding(&self) -> Option<Encoding> {
+        only_encoding(self.config())
+    }
 
     fn start<'c, R, E>(&'c self, method: Cow<'c, str>, params: impl Payload) -> Call<'c, R, Self, E>
     where

@@ -132,6 +132,9 @@ fn router(log: &Log) -> Router<Log> {
         .notification("log", ["line"], |line: String, State(log): State<Log>| {
             log.lock().unwrap().push(line);
         })
+        .notification("refuse", [], || {
+            Err::<(), _>(OwnedError::new(-32602, "Division by zero"))
+        })
         .notification("fail", [], || {
             Err::<(), _>(OwnedError::new(7, "told to nobody"))
         })
@@ -203,6 +206,7 @@ async fn what_a_notification_comes_to_is_reported_and_never_answered() {
         r#"{"jsonrpc":"2.0","method":"log","params":["told"]}"#,
         r#"{"jsonrpc":"2.0","method":"log","params":[1]}"#,
         r#"{"jsonrpc":"2.0","method":"fail"}"#,
+        r#"{"jsonrpc":"2.0","method":"refuse"}"#,
         r#"{"jsonrpc":"2.0","method":"none"}"#,
         r#"{"jsonrpc":"2.0","method":"file"}"#,
         r#"{"jsonrpc":"2.0","method":"add","params":[1,2]}"#,
@@ -216,6 +220,7 @@ async fn what_a_notification_comes_to_is_reported_and_never_answered() {
         "told",
         "invalid params: `line`: invalid type: integer `1`, expected a string at line 1 column 1: log (notification)",
         "a handler failed: told to nobody (7): fail (notification)",
+        "a handler failed: Division by zero (-32602): refuse (notification)",
         "a handler failed: No such file or directory (os error 2): file (notification)",
     ];
     assert_eq!(*log, expected);
@@ -671,6 +676,7 @@ async fn a_handler_has_a_deadline_and_failures_may_be_said_otherwise() {
         "a handler failed: Request timeout (-32005): slow (id 1) after",
         "a handler failed: No such file",
         "a handler failed: Request timeout (-32005): slow (notification)",
+        "a handler failed: No such file",
         "invalid params: `n`: n (id 1)",
     ];
     for (said, start) in log.iter().zip(starts) {
@@ -735,4 +741,52 @@ async fn calls_are_counted_by_method_and_error_and_unknown_names_are_one() {
         .await
         .expect("the handler is given up");
     assert_eq!(count(r#""slow",error_type="cancelled""#), "1");
+}
+
+/// Panics in `request`, in `response`, or does its step twice.
+struct Broken;
+
+impl Interceptor<Request> for Broken {
+    fn request(&self, cx: &mut Cx, request: &Request) -> Decision {
+        match request.method() {
+            "list" => cx.set_method("rpc.listMethods"),
+            "ask" => panic!("as asked"),
+            _ => {}
+        }
+        Decision::Continue
+    }
+
+    fn response(&self, _: &Cx, request: &Request, _: &mut Reply) {
+        assert_ne!(request.method(), "answer", "as asked");
+    }
+
+    fn scope(&self, _: &Cx, _: &Request, step: &mut dyn FnMut()) {
+        step();
+        step();
+    }
+}
+
+// INT-11 USE-17
+#[tokio::test]
+async fn an_interceptor_that_fails_leaves_no_other_in_the_dark() {
+    let metrics = Metrics::new();
+    let router = Router::new()
+        .method("n", [], || Ok::<_, OwnedError>(1))
+        .method("answer", [], || ())
+        .intercept(metrics.clone())
+        .intercept(Broken);
+    let mut raw = Raw::to(&router).await;
+    assert_eq!(raw.ask("n", "").await, r#""result":1"#);
+    assert_eq!(raw.ask("list", "").await, r#""result":["answer","n"]"#);
+    assert_eq!(raw.ask("ask", "").await, INTERNAL);
+    assert_eq!(raw.ask("answer", "").await, INTERNAL);
+    let text = metrics.to_string();
+    assert!(text.contains("antiphon_server_calls_running 0\n"), "{text}");
+    for series in [
+        r#""_OTHER",error_type="panicked""#,
+        r#""answer",error_type="panicked""#,
+    ] {
+        let line = format!("_count{{rpc_system_name=\"jsonrpc\",rpc_method={series}}} 1\n");
+        assert!(text.contains(&line), "{text}");
+    }
 }

@@ -12,11 +12,15 @@ const CASES: usize = 24;
 
 macro_rules! text_of_readme {
     ($adapter:ident, $service:literal, $by_hand:literal) => {
+        use std::io::{self, Write};
+
         use $adapter::{NotificationOk, RpcError, service};
 
         include!(concat!(env!("OUT_DIR"), "/", $service));
 
         mod by_hand {
+            use std::io::{self, Write};
+
             use $adapter::{OwnedError, Router};
 
             include!(concat!(env!("OUT_DIR"), "/", $by_hand));

@@ -279,6 +279,10 @@ impl HttpCaller {
         }
     }
 
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Begins a call.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use antiphon::RpcError;
-use antiphon::{Collector, Method, OwnedOutcome, Payload, SendError};
+use antiphon::{Collector, Config, Method, OwnedOutcome, Payload, SendError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -147,6 +147,11 @@ impl HttpClient {
         params: impl Payload,
     ) -> Wait<'c, Result<(), CallError>> {
         self.notify_owned(Cow::Borrowed(method), Text::of(params))
+    }
+
+    /// What its exchanges are configured with.
+    pub(crate) fn config(&self) -> &Config {
+        self.inner.caller.config()
     }
 
     pub(crate) fn notify_owned<'c>(

@@ -1,5 +1,6 @@
 //! How many calls a second are served.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use antiphon::service::{Bucket, Cx, Decision, Interceptor};
@@ -18,6 +19,8 @@ use crate::request::Request;
 /// ```
 #[derive(Debug)]
 pub struct RateLimit {
+    /// Sets its buckets apart from those of others.
+    number: u64,
     full: Bucket,
     /// The bucket of all connections; `None` if each has its own.
     shared: Option<Mutex<Bucket>>,
@@ -28,6 +31,7 @@ impl RateLimit {
     pub fn per_server(rate: u32, burst: u32) -> Self {
         let full = Bucket::per_second(rate, burst);
         Self {
+            number: next_number(),
             shared: Some(Mutex::new(full.clone())),
             full,
         }
@@ -37,15 +41,21 @@ impl RateLimit {
     /// each request is a connection of its own: count per server there.
     pub fn per_connection(rate: u32, burst: u32) -> Self {
         Self {
+            number: next_number(),
             full: Bucket::per_second(rate, burst),
             shared: None,
         }
     }
 }
 
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// The bucket of a connection. Several limits have one each.
 struct Own {
-    limit: usize,
+    limit: u64,
     bucket: Bucket,
 }
 
@@ -57,7 +67,7 @@ impl Interceptor<Request> for RateLimit {
                 bucket.take(cx.began())
             }
             None => {
-                let limit = std::ptr::from_ref(self).addr();
+                let limit = self.number;
                 let mut attributes = request.connection_attributes();
                 if attributes.get::<Vec<Own>>().is_none() {
                     attributes.insert(Vec::<Own>::new());

@@ -18,8 +18,7 @@ const BOUNDS: [f64; 14] = [
 const OTHER: &str = "_OTHER";
 
 /// An interceptor that counts and measures calls, by method and by the code of the error, or
-/// `cancelled`. Clones count
-/// together.
+/// `cancelled` or `panicked`. A call that its handler answers later is not measured. Clones count together.
 ///
 /// ```
 /// use antiphon_net::{Metrics, Router};
@@ -84,13 +83,22 @@ impl Interceptor<Request> for Metrics {
     }
 
     fn response(&self, cx: &Cx, request: &Request, reply: &mut Reply) {
+        if reply.is_deferred() {
+            let mut measured = self.lock();
+            measured.running = measured.running.saturating_sub(1);
+            return;
+        }
         let code = reply.error().map(|error| error.code().to_string());
         self.count(cx, request, code, reply.duration());
     }
 
     fn given_up(&self, cx: &Cx, request: &Request) {
         let duration = request.now().saturating_since(cx.began());
-        self.count(cx, request, Some("cancelled".into()), duration);
+        let why = match std::thread::panicking() {
+            true => "panicked",
+            false => "cancelled",
+        };
+        self.count(cx, request, Some(why.into()), duration);
     }
 }
 

@@ -314,7 +314,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// Sets what `rpc.listMethods` and `rpc.discover` say.
     #[must_use]
     pub fn discovery(self, discovery: Discovery) -> Self {
-        self.write().discovery = Some(discovery);
+        let before = self.write().discovery.replace(discovery);
+        drop(before);
         self
     }
 
@@ -325,7 +326,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         self,
         is_visible: impl Fn(&Request, &MethodInfo) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.write().is_visible = Some(Arc::new(is_visible));
+        let before = self.write().is_visible.replace(Arc::new(is_visible));
+        drop(before);
         self
     }
 
@@ -389,14 +391,15 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     }
 
     /// Answers failures with what `map` makes of them; where it makes nothing, with what the failure says
-    /// to the peer by itself. Whatever it gives is sent as it is: nothing of what is known only here
+    /// to the peer by itself. Interceptors see the failure before. Whatever it gives is sent as it is: nothing of what is known only here
     /// should be in it.
     #[must_use]
     pub fn map_failures(
         self,
         map: impl Fn(&Failure, &Request) -> Option<OwnedError> + Send + Sync + 'static,
     ) -> Self {
-        self.write().map_failures = Some(Arc::new(map));
+        let before = self.write().map_failures.replace(Arc::new(map));
+        drop(before);
         self
     }
 
@@ -404,21 +407,27 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// unless this is called.
     #[must_use]
     pub fn on_report(self, told: impl Fn(&Peer, Report) + Send + Sync + 'static) -> Self {
-        self.write().on_report = Some(Arc::new(told));
+        let before = self.write().on_report.replace(Arc::new(told));
+        drop(before);
         self
     }
 
     /// Tells `told` of every connection, before anything that its peer says is served.
     #[must_use]
     pub fn on_opened(self, told: impl Fn(&Peer) + Send + Sync + 'static) -> Self {
-        self.write().on_opened = Some(Arc::new(move |peer, ()| told(peer)));
+        let before = self
+            .write()
+            .on_opened
+            .replace(Arc::new(move |peer, ()| told(peer)));
+        drop(before);
         self
     }
 
     /// Tells `told` of the end of every connection.
     #[must_use]
     pub fn on_closed(self, told: impl Fn(&Peer, Closed) + Send + Sync + 'static) -> Self {
-        self.write().on_closed = Some(Arc::new(told));
+        let before = self.write().on_closed.replace(Arc::new(told));
+        drop(before);
         self
     }
 
@@ -450,9 +459,14 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     /// # Errors
     /// A schema has no JSON form.
     pub fn document(&self) -> Result<String, antiphon::EncodeError> {
-        let table = self.read();
-        let discovery = table.discovery.clone().unwrap_or_default();
-        discovery.document(table.methods.infos())
+        let (discovery, infos): (_, Vec<MethodInfo>) = {
+            let table = self.read();
+            (
+                table.discovery.clone(),
+                table.methods.infos().cloned().collect(),
+            )
+        };
+        discovery.unwrap_or_default().document(infos.iter())
     }
 
     fn insert(&self, info: MethodInfo, route: Route<S>) -> Result<(), RegisterError> {

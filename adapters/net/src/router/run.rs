@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 
-use antiphon::service::{Chain, Cx, Discovery, Failure, MethodInfo, Reply};
+use antiphon::service::{Chain, Cx, Discovery, Failure, MethodInfo, Reply, ResultText};
 use antiphon::{OwnedError, codes};
 
 use super::serving::Served;
@@ -14,22 +14,31 @@ use crate::request::Request;
 use crate::text::Text;
 
 impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
-    /// Answers a request, or serves a notification that is shown as one.
+    /// Answers a request. One router serves it: what interceptors of another would leave is not kept.
     pub async fn serve(&self, request: &Request) -> Result<Answer, OwnedError> {
-        let (found, chain) = self.find(request.method());
-        let served = match chain {
-            None => self.run(request, found, None).await,
-            Some(chain) => self.intercepted(request, found, &chain).await,
-        };
-        match served {
+        match self.outcome(request).await {
             Some(Ok(text)) => Ok(Answer(Some(Ok(text)))),
             Some(Err(failure)) => {
                 let map = self.read().map_failures.clone();
-                let mapped = map.and_then(|map| map(&failure, request));
-                let told = request.failed(failure);
-                mapped.map_or(told, Err)
+                match map.and_then(|map| map(&failure, request)) {
+                    None => request.failed(failure),
+                    Some(mapped) => {
+                        request.report(failure);
+                        Err(mapped)
+                    }
+                }
             }
             None => Ok(Answer::deferred()),
+        }
+    }
+
+    /// What a request or a notification comes to. `None` if it is answered later.
+    async fn outcome(&self, request: &Request) -> Option<Result<Text, Failure>> {
+        let method = request.method();
+        let (found, chain) = self.find(method);
+        match chain {
+            None => self.run(request, method, found, None).await,
+            Some(chain) => self.intercepted(request, found, &chain).await,
         }
     }
 
@@ -40,23 +49,31 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         found: Found<S>,
         chain: &Chain<Request>,
     ) -> Option<Result<Text, Failure>> {
-        let mut cx = Cx::new(request.now(), found.is_some());
-        let (asked, answer) = chain.request(&mut cx, request);
-        let cx = request.keep(cx);
-        let mut waiting = Waiting(Some((chain, asked, cx, request)));
+        let mut asking = Asking {
+            chain,
+            request,
+            asked: 0,
+            cx: Some(Cx::new(request.now(), found.is_some())),
+        };
+        let answer = asking.ask();
+        let (asked, cx) = asking.end();
+        let cx = request.keep(cx?);
+        let mut waiting = Waiting {
+            chain,
+            request,
+            asked,
+            cx,
+        };
+        let around = Some((chain, cx));
         let served = match (answer, cx.method()) {
             (Some(answer), _) => Some(answer.map(Text::of_json)),
-            (None, None) => self.run(request, found, Some((chain, cx))).await,
-            (None, Some(other)) => {
-                self.run(request, self.find(other).0, Some((chain, cx)))
-                    .await
-            }
+            (None, None) => self.run(request, request.method(), found, around).await,
+            (None, Some(other)) => self.run(request, other, self.find(other).0, around).await,
         };
         let duration = request.now().saturating_since(cx.began());
-        waiting.0 = None;
         let outcome = served.map(|served| served.map(Text::into_json));
         let mut reply = Reply::new(outcome, duration);
-        chain.response(asked, cx, request, &mut reply);
+        chain.response(&mut waiting.asked, cx, request, &mut reply);
         let outcome = reply.into_outcome();
         outcome.map(|outcome| outcome.map(Text::of_json))
     }
@@ -65,6 +82,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     async fn run(
         &self,
         request: &Request,
+        method: &str,
         found: Found<S>,
         around: Option<(&Chain<Request>, &Cx)>,
     ) -> Option<Result<Text, Failure>> {
@@ -86,8 +104,8 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
             }
         }
         Some(match found.is_built_in {
-            true => self.discover(request),
-            false => Err(request.unknown_method().into()),
+            true => self.discover(request, method),
+            false => Err(Failure::UnknownMethod(request.unknown_method())),
         })
     }
 
@@ -127,7 +145,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         (found, table.chain.clone())
     }
 
-    fn discover(&self, request: &Request) -> Result<Text, Failure> {
+    fn discover(&self, request: &Request, method: &str) -> Result<Text, Failure> {
         let (discovery, is_visible, infos): (_, _, Vec<MethodInfo>) = {
             let table = self.read();
             let infos = table.methods.infos().cloned().collect();
@@ -140,8 +158,7 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
         let infos = infos.iter().filter(is_visible);
         let mut text = Text::new();
         let discovery = discovery.unwrap_or_default();
-        let (method, params) = (request.method(), request.raw_params());
-        discovery.write(method, params, infos, text.buffer())?;
+        discovery.write(method, request.raw_params(), infos, text.buffer())?;
         Ok(text)
     }
 
@@ -149,8 +166,9 @@ impl<S: Send + Sync + 'static, M: 'static> Routes<S, M> {
     pub async fn handle(&self, notification: Notification) {
         let (session, message) = notification.into_parts();
         let request = Request::of_notification(&session, message);
-        let served = self.serve(&request).await;
-        request.report_unanswered(served);
+        if let Some(Err(failure)) = self.outcome(&request).await {
+            request.report(failure);
+        }
     }
 }
 
@@ -167,21 +185,56 @@ impl<S> Found<S> {
     }
 }
 
-/// A call whose interceptors have seen it come in, and not go out: dropped, it was given up.
-struct Waiting<'c>(Option<(&'c Chain<Request>, usize, &'c Cx, &'c Request)>);
+/// A call that interceptors are asked about. If one of them panics, those before it are told.
+struct Asking<'c> {
+    chain: &'c Chain<Request>,
+    request: &'c Request,
+    asked: usize,
+    /// `None` once they all have been asked.
+    cx: Option<Cx>,
+}
+
+impl Asking<'_> {
+    fn ask(&mut self) -> Option<Result<ResultText, Failure>> {
+        let cx = self.cx.as_mut()?;
+        self.chain.request(&mut self.asked, cx, self.request)
+    }
+
+    fn end(mut self) -> (usize, Option<Cx>) {
+        (self.asked, self.cx.take())
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(cx) = &self.cx {
+            self.chain.given_up(self.asked, cx, self.request);
+        }
+    }
+}
+
+/// A call whose interceptors have seen it come in, and not all of them go out: dropped, it was given up.
+struct Waiting<'c> {
+    chain: &'c Chain<Request>,
+    request: &'c Request,
+    asked: usize,
+    cx: &'c Cx,
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Some((chain, asked, cx, request)) = self.0.take() {
-            chain.given_up(asked, cx, request);
-        }
+        self.chain.given_up(self.asked, self.cx, self.request);
     }
 }
 
 /// Does a step of a handler inside its interceptors.
 fn within<R>(chain: &Chain<Request>, cx: &Cx, request: &Request, step: impl FnOnce() -> R) -> R {
     let (mut step, mut done) = (Some(step), None);
-    chain.scope(cx, request, &mut || done = step.take().map(|step| step()));
+    chain.scope(cx, request, &mut || {
+        if let Some(step) = step.take() {
+            done = Some(step());
+        }
+    });
     match done {
         Some(done) => done,
         None => panic!("an interceptor's scope has not called its step"),

@@ -128,7 +128,7 @@ where
         Served::Raw(match (self.0)(request) {
             Ok(Answer(Some(Ok(text)))) => Some(Ok(text)),
             Ok(Answer(Some(Err(SendError::Encode(error))))) => Some(Err(Failure::Encode(error))),
-            Ok(Answer(Some(Err(error)))) => Some(Err(OwnedError::internal(error.into()).into())),
+            Ok(Answer(Some(Err(error)))) => Some(Err(Failure::Send(error))),
             Ok(Answer(None)) => None,
             Err(error) => Some(Err(error.into())),
         })
