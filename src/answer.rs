@@ -13,7 +13,7 @@ use crate::id::Id;
 use crate::input::Input;
 use crate::json::Json;
 
-/// A call to be answered at once.
+/// A request or a notification, as [`answer`] passes it to the function.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Incoming<'a> {
@@ -25,12 +25,12 @@ pub struct Incoming<'a> {
     pub id: Option<Id<'a>>,
 }
 
-/// Answers one message, which may be a batch, with a function that finishes at once. Gives the
-/// reply, or nothing when none is owed: an HTTP host then sends 204.
+/// Answers one message, which may be a batch, with a synchronous function. Gives the reply, or
+/// nothing when none is owed: an HTTP host then sends 204.
 ///
-/// The whole rule set of a [`Connection`] applies, as the server's side of one exchange: malformed
-/// and refused messages are answered without the function being asked. A result that cannot be
-/// written is answered −32603.
+/// All rules of a [`Connection`] on the server's side apply to the message and its reply: malformed
+/// and refused messages are answered without calling the function. A result that cannot be written
+/// is answered −32603.
 ///
 /// It knows nothing of HTTP. [`http::handle`](crate::http::handle) judges who may ask and what a
 /// browser may send.
@@ -70,11 +70,13 @@ where
                     Err(error) => conn.respond_err(request.token, &error.into().as_error()),
                 };
                 if let Err(rejected) = answered {
-                    // Too large or without a JSON form. Only a closed connection refuses this too,
-                    // and then nothing is owed any more.
+                    // The answer is too large, has no JSON form, or is an error that the
+                    // configuration refuses. The internal error sent instead is refused only if the
+                    // connection is closed, so that no reply is due, or if `max_outbox_bytes` is
+                    // too small for any reply.
                     debug_assert!(
                         rejected.error != SendError::NotOpen,
-                        "an open request was answered"
+                        "the request was not open"
                     );
                     let _ = conn.respond_err(rejected.value, &ErrorObject::internal_error());
                 }

@@ -373,7 +373,7 @@ impl Driver {
             }
             self.handlers.begin(cx, &self.session, &mut self.work);
         }
-        let is_served = !self.session.has_work() && self.handlers.is_through();
+        let is_served = !self.session.has_work() && !self.handlers.has_ordered();
         if !is_served && self.poll_sleep(cx, until).is_pending() {
             return Poll::Pending;
         }

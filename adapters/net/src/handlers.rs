@@ -158,10 +158,10 @@ impl Handlers {
         self.ordered.is_none().then_some(capacity)
     }
 
-    /// Whether no handler must end before others begin. All that came in has then begun, if nothing
-    /// waits in the session either.
-    pub(crate) fn is_through(&self) -> bool {
-        self.ordered.is_none()
+    /// Whether a handler runs that must end before anything else begins. If none does and nothing
+    /// waits in the session, everything that came in has begun.
+    pub(crate) fn has_ordered(&self) -> bool {
+        self.ordered.is_some()
     }
 
     /// Polls the handlers that have begun.

@@ -1,4 +1,4 @@
-//! Clients with connections of their own, which run on the thread of HTTP.
+//! Clients with connections of their own, which run on the one background thread for HTTP.
 
 #[cfg(feature = "tls")]
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::tasks::runtime;
 ///
 /// # Errors
 /// [`HttpError::Url`] or [`HttpError::Header`] for what cannot be used; [`HttpError::Connect`] if
-/// the system refused a thread. For `https://` use `connect_tls` (feature `tls`).
+/// the background thread could not be started. For `https://` use `connect_tls` (feature `tls`).
 pub fn connect(url: &str, options: impl Into<HttpClientConfig>) -> Result<HttpClient, HttpError> {
     client(url, options, HttpScheme::Http, |server| {
         let address = (server.host().to_string(), server.port());
@@ -51,8 +51,9 @@ pub fn with_send(
     options: impl Into<HttpClientConfig>,
     send: impl HttpSend,
 ) -> Result<HttpClient, HttpError> {
-    let clock = Futures::on(Executor::Other(drop));
-    HttpClient::with_send(url, options, AtOnce(send), clock)
+    // Only its clock and timers are used: nothing is spawned on it.
+    let timers_only = Futures::on(Executor::Other(drop));
+    HttpClient::with_send(url, options, AtOnce(send), timers_only)
 }
 
 fn client(

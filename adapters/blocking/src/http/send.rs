@@ -8,9 +8,9 @@ use antiphon_net::http::HttpSending;
 use antiphon_net::http::{HttpError, HttpMock, HttpRequest, HttpResponse};
 
 /// What sends requests: the connections of [`connect`](super::connect), or any HTTP client that a
-/// program has already. A dozen lines with most of them: post `request.body` to `request.url` with
-/// `request.content_type` and `request.headers`, follow no redirect, take any status, and refuse a
-/// body of more than `request.max_reply_bytes` bytes.
+/// program has already. With most clients an implementation takes a dozen lines: post
+/// `request.body` to `request.url` with `request.content_type` and `request.headers`, follow no
+/// redirect, take any status, and refuse a body of more than `request.max_reply_bytes` bytes.
 pub trait HttpSend: Send + Sync + 'static {
     /// Sends one request and reads its reply, within `timeout` from now; `None` waits for ever.
     ///
@@ -23,7 +23,7 @@ pub trait HttpSend: Send + Sync + 'static {
     ) -> Result<HttpResponse, HttpError>;
 }
 
-/// What is shared is not closed with one of its clients.
+/// Shares a sender: it can still be used after one of its clients is closed.
 impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
     fn send(
         &self,

@@ -1,5 +1,5 @@
 //! Clients over HTTP: calls, notifications and batches, each one request. Everything that waits has
-//! a deadline, and what was handed in to send with is used, never closed.
+//! a deadline. A sender passed to `with_send` is never closed by the client.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -61,8 +61,8 @@ impl HttpClient {
         Ok(Self::from_parts(url, &options, send, runtime))
     }
 
-    /// A client of the server at `url`, which is with or without TLS as `scheme` says, and to which
-    /// `connect` connects.
+    /// Makes a client as [`new`](Self::new) does, but refuses a `url` whose scheme is not `scheme`,
+    /// and passes the parsed URL to `connect`.
     ///
     /// # Errors
     /// As [`new`](Self::new), and [`HttpError::Url`] for another scheme.
@@ -137,7 +137,7 @@ impl HttpClient {
         Call::new(self, M::NAME, Text::of(params), CallError::read)
     }
 
-    /// Tells the server something, and waits at most 30 s until it has taken it.
+    /// Sends a notification, and waits at most 30 s for the server to accept it.
     ///
     /// # Errors
     /// What was wrong with it, or with the transport.
@@ -186,9 +186,9 @@ impl HttpClient {
         BatchCall::new(self, build)
     }
 
-    /// Lets no further call begin: every one ends as [`HttpError::Closed`]. Those under way come
-    /// to their end, then the client's own connections close. What was handed in to send with is
-    /// not closed.
+    /// Closes the client: later calls end as [`HttpError::Closed`]. Running calls finish, then the
+    /// client's own connections close. A sender passed to [`with_send`](Self::with_send) is not
+    /// closed, only dropped.
     pub fn close(&self) {
         let send = self.lock_send().take();
         drop(send);
@@ -238,10 +238,10 @@ impl MakeCall for HttpClient {
     fn begin<'c>(&'c self, call: CallRequest<'c>) -> Begun<'c, PendingCall, OwnedOutcome> {
         Begun::Other(Box::pin(async move {
             let params = call.params?;
-            let (name, started) = self.inner.caller.call(&call.method, params.all())?;
+            let (id, started) = self.inner.caller.call(&call.method, params.all())?;
             let mut outcomes = self.exchange(started, call.timeout).await?;
             // The exchange has settled every call it began.
-            outcomes.take(name).ok_or(CallError::Missing)
+            outcomes.take(id).ok_or(CallError::Missing)
         }))
     }
 

@@ -9,7 +9,7 @@
 //! waited longest. A right is taken until the stream is let go, so the server never sees more
 //! connections than the limit. (Its legacy client cannot wait for either: while a connection is on
 //! its way back it makes another, which `client_and_server_talk_over_real_sockets` counts.)
-//! [`line`](super::line) says when a request is sent again.
+//! [`stages`](super::stages) says when a request is sent again.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -34,8 +34,8 @@ use hyper_util::client::pool::cache;
 use tower_service::Service;
 
 use super::io::{Alarm, HyperIo};
-use super::line::{Line, Wire, idle_time_said};
 use super::send::{HttpSend, HttpSending};
+use super::stages::{ClientWatch, Stages, idle_time_from};
 use crate::client::Connect;
 use crate::runtime::{SharedRuntime, until};
 
@@ -92,12 +92,12 @@ impl Connections {
                 poll_fn(|cx| pool.poll_ready(cx)).await?;
                 let mut conn = pool.call(()).await?;
                 drop(pool);
-                let line = Arc::clone(&conn.inner().line);
+                let stages = Arc::clone(&conn.inner().stages);
                 // It may have ended while it was idle.
-                if poll_fn(|cx| conn.poll_ready(cx)).await.is_err() || !line.begin() {
+                if poll_fn(|cx| conn.poll_ready(cx)).await.is_err() || !stages.begin() {
                     return Ok(None);
                 }
-                let leased = Leased { conn, line };
+                let leased = Leased { conn, stages };
                 leased.exchange(request, max_bytes, idle_timeout).await
             })
         };
@@ -189,8 +189,8 @@ impl Service<()> for Connector {
                 Some(link) => link.map_err(HttpError::Connect)?,
                 None => return Err(HttpError::Connect(io::ErrorKind::TimedOut.into())),
             };
-            let line = Line::new(&shared.runtime);
-            let io = HyperIo::new(link.io, Wire::new(Arc::clone(&line), permit));
+            let stages = Stages::new(&shared.runtime);
+            let io = HyperIo::new(link.io, ClientWatch::new(Arc::clone(&stages), permit));
             let (sender, conn) = Builder::new()
                 .max_header_size(options.max_header_bytes)
                 .max_buf_size(MAX_BUFFER_BYTES.max(options.max_header_bytes))
@@ -198,17 +198,17 @@ impl Service<()> for Connector {
                 .await
                 .map_err(|error| HttpError::Unsent(io::Error::other(error)))?;
             let alarm = Alarm::new(&shared.runtime);
-            let task = run(conn, Arc::clone(&line), alarm, write_timeout);
+            let task = run(conn, Arc::clone(&stages), alarm, write_timeout);
             shared.runtime.spawn(Box::pin(task));
-            Ok(Conn { sender, line })
+            Ok(Conn { sender, stages })
         })
     }
 }
 
 /// Runs a connection until it ends, has been idle for too long, or the server takes nothing.
 async fn run(
-    conn: Connection<HyperIo<Wire>, Body>,
-    line: Arc<Line>,
+    conn: Connection<HyperIo<ClientWatch>, Body>,
+    stages: Arc<Stages>,
     mut alarm: Alarm,
     write_timeout: Option<Duration>,
 ) {
@@ -218,8 +218,8 @@ async fn run(
             if conn.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            ready!(alarm.poll_over(line.due(write_timeout, cx), cx));
-            if !line.end_idle() {
+            ready!(alarm.poll_over(stages.due(write_timeout, cx), cx));
+            if !stages.end_idle() {
                 return Poll::Ready(());
             }
         }
@@ -230,7 +230,7 @@ async fn run(
 /// One connection, as the pool keeps it.
 struct Conn {
     sender: SendRequest<Body>,
-    line: Arc<Line>,
+    stages: Arc<Stages>,
 }
 
 impl Service<Request<Body>> for Conn {
@@ -240,7 +240,7 @@ impl Service<Request<Body>> for Conn {
     type Future = BoxFuture<Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        match self.line.is_usable() {
+        match self.stages.is_usable() {
             true => self.sender.poll_ready(cx).map_err(|_| None),
             false => Poll::Ready(Err(None)),
         }
@@ -248,10 +248,10 @@ impl Service<Request<Body>> for Conn {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut sending = Box::pin(self.sender.try_send_request(request));
-        let line = Arc::clone(&self.line);
+        let stages = Arc::clone(&self.stages);
         Box::pin(poll_fn(move |cx| {
             let sent = sending.as_mut().poll(cx);
-            if line.poll_unread(cx).is_ready() && !matches!(sent, Poll::Ready(Ok(_))) {
+            if stages.poll_unread(cx).is_ready() && !matches!(sent, Poll::Ready(Ok(_))) {
                 return Poll::Ready(Err(None));
             }
             sent.map_err(|mut failed| match failed.take_message() {
@@ -265,7 +265,7 @@ impl Service<Request<Body>> for Conn {
 /// A connection that carries a request.
 struct Leased<C: Exchange> {
     conn: C,
-    line: Arc<Line>,
+    stages: Arc<Stages>,
 }
 
 /// A connection as the pool gives it: its type has no name.
@@ -291,12 +291,12 @@ impl<C: Exchange> Leased<C> {
             Err(failed) => return failed.map_or(Ok(None), Err),
         };
         let text = |name| response.headers().get(name)?.to_str().ok();
-        let said = text(KEEP_ALIVE).and_then(idle_time_said);
+        let said = text(KEEP_ALIVE).and_then(idle_time_from);
         let closes = text(CONNECTION).is_some_and(|text| text.eq_ignore_ascii_case("close"));
         let read = read(response, max_bytes).await?;
         if !closes {
             let span = said.map_or(idle_timeout, |span| span.min(idle_timeout));
-            self.line.rest(span);
+            self.stages.become_idle(span);
         }
         Ok(Some(read))
     }
@@ -306,7 +306,7 @@ impl<C: Exchange> Leased<C> {
 /// ready.
 impl<C: Exchange> Drop for Leased<C> {
     fn drop(&mut self) {
-        if !self.line.is_usable() {
+        if !self.stages.is_usable() {
             let _ = self
                 .conn
                 .poll_ready(&mut Context::from_waker(Waker::noop()));

@@ -1,9 +1,9 @@
 //! One message in, one reply out, with handlers that may wait in between: a session over whole
 //! messages, and the handlers of what came in.
 //!
-//! An exchange that is given up takes its handlers with it. The reply is given when all that the
-//! message asked for has been served, so that a client that sends one message after the other is
-//! never served by two at once.
+//! If an exchange is dropped early, its handlers are dropped too. The reply is given when all
+//! requests and notifications of the message have been served, so a client that waits for each
+//! reply never has two of its messages served at the same time.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -29,9 +29,9 @@ pub(super) fn peer(options: &ConnectionConfig, context: Context, runtime: &Share
     Peer::unowned(Arc::new(session))
 }
 
-/// Takes a message in, or its size if it was too large to be assembled, and gives the reply; `None`
-/// if none is owed. Dropped before, it ends the exchange, and its handlers see that they are
-/// cancelled.
+/// Handles one message and returns the reply; `None` if none is owed. `input` holds only the size
+/// of a message that was too large to be assembled. If the future is dropped early, the exchange
+/// ends, and its handlers see that they are cancelled.
 pub(super) async fn exchange<S: Service>(
     peer: Peer,
     service: &Arc<S>,
@@ -56,7 +56,7 @@ pub(super) async fn exchange<S: Service>(
 struct Exchange {
     session: Arc<Session>,
     handlers: Handlers,
-    /// What was taken from the session together. Empty between two polls.
+    /// The work that one turn of the session returned. Empty between two polls.
     work: VecDeque<Work>,
     is_over: bool,
     /// The reply; empty before there is one.
@@ -84,8 +84,8 @@ impl Exchange {
             match next {
                 Next::Busy { .. } => {}
                 Next::Sleep { wake_at, .. } => {
-                    let is_through = self.handlers.is_through();
-                    let ended = is_through.then(|| self.session.end_if_answered(&mut self.reply));
+                    let may_end = !self.handlers.has_ordered();
+                    let ended = may_end.then(|| self.session.end_if_answered(&mut self.reply));
                     if let Some(why) = ended.flatten() {
                         return Poll::Ready(why);
                     }

@@ -13,13 +13,13 @@ mod endpoint;
 pub(crate) mod error;
 mod exchange;
 mod io;
-mod line;
 mod mock;
 mod options;
 mod phases;
 pub(crate) mod reply;
 mod send;
 mod server;
+mod stages;
 mod url;
 mod words;
 

@@ -6,10 +6,12 @@
 //!      └───────────────────some of it written────────────────── Replying
 //! ```
 //!
-//! Each phase has a deadline but those in which this side is at work, and output that is not taken
-//! has one of its own: a peer that drips, falls silent or stops reading costs its own connection,
-//! after a stated time. A client that ends its direction while its request is being served gets the
-//! answer: the end is shown to hyper when that has been written, or has taken too long.
+//! Waiting and Head have a deadline. Serving and Replying have none here, because this side is
+//! working then; the endpoint limits how long a body may take. Output that the peer does not read
+//! has a deadline of its own. So a peer that sends too slowly, falls silent or stops reading loses
+//! its own connection, after a set time. A client that closes its sending side while its request is
+//! served still gets the answer: hyper sees the end of input only once the answer is written, or
+//! `drain_timeout` after the end.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,8 +26,8 @@ use super::options::HttpConfig;
 use crate::runtime::SharedRuntime;
 use crate::transport::io::Io;
 
-/// The phase of a server's connection, shared by its stream, its task and what serves its requests,
-/// which are parts of one task.
+/// The phase of a server's connection. Its stream, the loop that polls hyper and the code that
+/// serves its requests share it; all three run in one task.
 pub(super) struct Phases {
     state: Mutex<State>,
     runtime: SharedRuntime,
@@ -40,10 +42,10 @@ struct State {
     since: Instant,
     /// Since when the client takes no output.
     stuck_since: Option<Instant>,
-    /// Since when nothing more comes in.
+    /// When the end of input was read.
     ended_at: Option<Instant>,
     end: End,
-    /// Reads along in a head: hyper does not show every line that names a length.
+    /// Counts the `Content-Length` lines of a head, because hyper does not show all of them.
     scan: HeadScan,
 }
 
@@ -55,14 +57,15 @@ enum Phase {
     Replying,
 }
 
-/// What hyper knows of the end of what comes in.
+/// Whether the end of input is hidden from hyper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// hyper has not read since the end came.
-    Unasked,
-    /// hyper was told that nothing is there yet: told of the end, it would give up what it serves.
+    /// The end has not been read yet, or hyper was told of it when it was read.
+    NotHidden,
+    /// hyper was told that nothing is there yet: if it saw the end, it would drop the request that
+    /// it serves.
     Hidden,
-    /// hyper is told of the end at its next read.
+    /// hyper sees the end at its next read.
     Shown,
 }
 
@@ -85,7 +88,7 @@ impl Phases {
             since: runtime.now(),
             stuck_since: None,
             ended_at: None,
-            end: End::Unasked,
+            end: End::NotHidden,
             scan: HeadScan::new(),
         };
         let HttpConfig { options, rules } = options;
@@ -104,13 +107,13 @@ impl Phases {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing more comes in: a body that is not complete never will be.
+    /// Whether the end of input was read: an incomplete body will then never be complete.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().ended_at.is_some()
     }
 
-    /// Notes that a head is complete, and says how many of its lines name a length; none of one
-    /// that came in with an earlier request.
+    /// Notes that a head is complete, and returns how many `Content-Length` lines were counted in
+    /// it. What was read before the reply to the last request was made is not counted.
     pub(super) fn serving(&self) -> u32 {
         let mut state = self.lock();
         state.phase = Phase::Serving;
@@ -137,9 +140,9 @@ impl Phases {
         }
     }
 
-    /// Whether hyper is to look at what comes in once more, since the end need not wait any more:
-    /// the work is done, or has taken too long after it.
-    pub(super) fn shows_end(&self) -> bool {
+    /// Stops hiding the end of input if the work is done, or if `drain_timeout` has passed since
+    /// the end. Returns whether it did: hyper must then read again.
+    pub(super) fn show_end_if_due(&self) -> bool {
         let now = self.runtime.now();
         let mut state = self.lock();
         let is_late = |at| after(at, self.drain_timeout) <= now;
@@ -185,7 +188,7 @@ impl Watch for Watched {
             }
             return Poll::Ready(Ok(0));
         }
-        // A request that is sent before the reply to the last is a request all the same.
+        // The next request may come in before the last reply is written; it begins a head as well.
         if matches!(state.phase, Phase::Waiting | Phase::Replying) {
             state.begin(Phase::Head, now);
             state.scan = HeadScan::new();

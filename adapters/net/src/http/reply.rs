@@ -1,4 +1,4 @@
-//! What a reply said beside its answer.
+//! The status and headers of an HTTP reply, apart from the JSON-RPC answer.
 
 use crate::context::Headers;
 

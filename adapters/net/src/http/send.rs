@@ -11,9 +11,9 @@ pub type HttpSending<'a> =
     Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
 
 /// What sends requests: [`Connections`](super::Connections) of this crate, or any HTTP client that
-/// a program has already. A dozen lines with most of them: post `request.body` to `request.url`
-/// with `request.content_type` and `request.headers`, follow no redirect, take any status, and
-/// refuse a body of more than `request.max_reply_bytes` bytes.
+/// a program has already. With most clients an implementation takes a dozen lines: post
+/// `request.body` to `request.url` with `request.content_type` and `request.headers`, follow no
+/// redirect, take any status, and refuse a body of more than `request.max_reply_bytes` bytes.
 ///
 /// A future that is dropped is a request that is given up.
 pub trait HttpSend: Send + Sync + 'static {
@@ -21,7 +21,7 @@ pub trait HttpSend: Send + Sync + 'static {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a>;
 }
 
-/// What is shared is not closed with one of its clients.
+/// Shares a sender: it can still be used after one of its clients is closed.
 impl<T: HttpSend + ?Sized> HttpSend for Arc<T> {
     fn send<'a>(&'a self, request: &'a HttpRequest) -> HttpSending<'a> {
         (**self).send(request)

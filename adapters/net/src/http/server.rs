@@ -104,9 +104,9 @@ async fn serve_connection<S: Service>(
             if conn.poll_without_shutdown(cx).is_ready() {
                 return Poll::Ready(true);
             }
-            if !phases.shows_end() {
+            if !phases.show_end_if_due() {
                 ready!(alarm.poll_over(phases.due(), cx));
-                if !phases.shows_end() {
+                if !phases.show_end_if_due() {
                     return Poll::Ready(false);
                 }
             }

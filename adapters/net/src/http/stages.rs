@@ -1,4 +1,4 @@
-//! What a client's connection knows of the request that it carries.
+//! How far a request is on a client's connection, and whether it may be sent again.
 //!
 //! ```text
 //!   Idle ──handed──▶ Begun ──some of it written──▶ Sent ──some of the reply read──▶ Replying
@@ -7,16 +7,18 @@
 //!    └──────────────────────────────────the whole reply read───────────────────────────┘
 //! ```
 //!
-//! hyper-util's pool sends a request again only where no byte of it left. Two things are ours, each
-//! for a test that fails without it. A server may end an idle connection at the very moment at
-//! which a request is sent over it (`an_end_that_came_before_its_reset_cost_a_call`): a call may do
-//! anything, so it is sent again only where the server cannot have read all of it. A system resets
-//! a connection that a program has closed before it read everything, or when more is sent to it
-//! after that; a program that has read a request and then closes or crashes ends the connection
-//! without a reset, and that call is lost. On a new connection a reset proves nothing. The reset
-//! comes behind the end, by as long as the way there and back takes, so an end is not judged at
-//! once. And the server says for how long it keeps a connection
-//! (`a_connection_was_used_for_longer_than_its_server_keeps_it`): it is given up a second before.
+//! hyper-util's pool sends a request again only where no byte of it left. We add two rules, each
+//! with a test that fails without it:
+//!
+//! 1. A server may end an idle connection at the very moment at which a request is sent over it
+//!    (`an_end_that_came_before_its_reset_cost_a_call`). A call may do anything, so it is sent
+//!    again only if the server cannot have read all of it. A reset shows that: a system resets a
+//!    connection that a program has closed before it read everything, or when more is sent to it
+//!    after that. A program that has read a request and then closes or crashes ends the connection
+//!    without a reset, and that call is lost. On a new connection a reset proves nothing. The reset
+//!    arrives up to one round trip after the end, so we wait for it before we decide.
+//! 2. A server may say for how long it keeps an idle connection
+//!    (`a_connection_was_used_for_longer_than_its_server_keeps_it`). We close it a second earlier.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,19 +32,19 @@ use super::io::{Watch, after};
 use crate::runtime::{SharedRuntime, Timer};
 use crate::transport::io::Io;
 
-/// For how long a reset is awaited behind an end.
+/// How long to wait for a reset after the end of input.
 const RESET_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How often to check whether the reset has come: a socket that has ended does not say so.
+/// How often to check for the reset: a socket whose input has ended does not wake us for it.
 const RESET_LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How much earlier than the server a connection is given up, if the server said how long it keeps
-/// it.
-const KEPT_SHORTER: Duration = Duration::from_secs(1);
+/// How long before the server's keep-alive timeout an idle connection is closed, if the server
+/// names that timeout.
+const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(1);
 
 /// The state of a client's connection, shared by its stream, its task and the request that it
 /// carries.
-pub(super) struct Line {
+pub(super) struct Stages {
     state: Mutex<State>,
     runtime: SharedRuntime,
 }
@@ -50,7 +52,7 @@ pub(super) struct Line {
 struct State {
     stage: Stage,
     /// Whether the connection has carried a request before.
-    is_kept: bool,
+    is_reused: bool,
     /// Since when the server takes no output.
     stuck_since: Option<Instant>,
     /// The waker of the connection's task.
@@ -70,11 +72,11 @@ enum Stage {
     Over,
 }
 
-impl Line {
+impl Stages {
     pub(super) fn new(runtime: &SharedRuntime) -> Arc<Self> {
         let state = State {
             stage: Stage::Idle(Instant::FAR_FUTURE),
-            is_kept: false,
+            is_reused: false,
             stuck_since: None,
             task: None,
             asker: None,
@@ -100,11 +102,11 @@ impl Line {
     }
 
     /// Notes that the whole reply has been read: another request may follow within `span`.
-    pub(super) fn rest(&self, span: Duration) {
+    pub(super) fn become_idle(&self, span: Duration) {
         let until = self.runtime.now() + span;
         let mut state = self.lock();
         if state.stage == Stage::Replying {
-            (state.stage, state.is_kept) = (Stage::Idle(until), true);
+            (state.stage, state.is_reused) = (Stage::Idle(until), true);
         }
         let task = state.task.take();
         drop(state);
@@ -117,7 +119,8 @@ impl Line {
         matches!(self.lock().stage, Stage::Idle(until) if until > now)
     }
 
-    /// Ready if the connection has ended so that the server cannot have read the request.
+    /// Ready if the connection has ended in a way that proves that the server did not read the
+    /// whole request.
     pub(super) fn poll_unread(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if state.stage == Stage::Unread {
@@ -151,27 +154,28 @@ impl Line {
     }
 }
 
-/// The stream's side of a [`Line`].
-pub(super) struct Wire {
-    line: Arc<Line>,
-    /// An end that is not judged yet, and until when a reset may come behind it.
+/// The stream's side of [`Stages`].
+pub(super) struct ClientWatch {
+    stages: Arc<Stages>,
+    /// The end of input, and until when to wait for a reset after it. `None` when not waiting.
     ended: Option<(io::Result<usize>, Instant)>,
     timer: Option<Box<dyn Timer>>,
     /// The right to one connection.
     _permit: Option<SemaphoreGuardArc>,
 }
 
-impl Wire {
-    pub(super) fn new(line: Arc<Line>, permit: Option<SemaphoreGuardArc>) -> Self {
+impl ClientWatch {
+    pub(super) fn new(stages: Arc<Stages>, permit: Option<SemaphoreGuardArc>) -> Self {
         Self {
-            line,
+            stages,
             ended: None,
             timer: None,
             _permit: permit,
         }
     }
 
-    /// Gives the end, once a reset has come behind it or does not come any more.
+    /// Waits for a reset after `end`. If one comes, marks the request as unread and returns an
+    /// error; otherwise returns `end` at the time `until`.
     fn poll_reset(
         &mut self,
         cx: &mut Context<'_>,
@@ -179,7 +183,7 @@ impl Wire {
         end: io::Result<usize>,
         until: Instant,
     ) -> Poll<io::Result<usize>> {
-        let runtime = &self.line.runtime;
+        let runtime = &self.stages.runtime;
         while !io.was_reset() {
             let now = runtime.now();
             if now >= until {
@@ -192,18 +196,18 @@ impl Wire {
                 return Poll::Pending;
             }
         }
-        self.line.lock().stage = Stage::Unread;
+        self.stages.lock().stage = Stage::Unread;
         Poll::Ready(Err(end
             .err()
             .unwrap_or(io::ErrorKind::ConnectionReset.into())))
     }
 }
 
-/// The stream has been let go. A request that was handed over at that very moment stays with hyper,
-/// which does not say so.
-impl Drop for Wire {
+/// hyper has dropped the stream. A request that was handed over at that very moment stays in hyper
+/// without an error, so it is marked as unread and its future is woken.
+impl Drop for ClientWatch {
     fn drop(&mut self) {
-        let mut state = self.line.lock();
+        let mut state = self.stages.lock();
         match state.stage {
             Stage::Begun => state.stage = Stage::Unread,
             Stage::Idle(_) => state.stage = Stage::Over,
@@ -215,7 +219,7 @@ impl Drop for Wire {
     }
 }
 
-impl Watch for Wire {
+impl Watch for ClientWatch {
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -225,12 +229,12 @@ impl Watch for Wire {
         if let Some((end, until)) = self.ended.take() {
             return self.poll_reset(cx, io, end, until);
         }
-        if self.line.lock().stage == Stage::Over {
+        if self.stages.lock().stage == Stage::Over {
             return Poll::Ready(Ok(0));
         }
         let read = ready!(io.poll_read(cx, buf));
-        let mut state = self.line.lock();
-        let may_be_unread = state.is_kept && state.stage == Stage::Sent;
+        let mut state = self.stages.lock();
+        let may_be_unread = state.is_reused && state.stage == Stage::Sent;
         match &read {
             Ok(1..) => {
                 if matches!(state.stage, Stage::Begun | Stage::Sent) {
@@ -240,7 +244,7 @@ impl Watch for Wire {
             Err(error) if may_be_unread && is_reset(error) => state.stage = Stage::Unread,
             _ if may_be_unread => {
                 drop(state);
-                let until = self.line.runtime.now() + RESET_TIMEOUT;
+                let until = self.stages.runtime.now() + RESET_TIMEOUT;
                 return self.poll_reset(cx, io, read, until);
             }
             _ => {}
@@ -254,18 +258,18 @@ impl Watch for Wire {
         io: &mut dyn Io,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let State { stage, is_kept, .. } = *self.line.lock();
+        let is_begun = |state: &State| state.is_reused && state.stage == Stage::Begun;
         // An end may have come that the runtime has not seen: it looks only now and then.
-        if is_kept && stage == Stage::Begun && io.has_input() {
-            self.line.lock().stage = Stage::Unread;
+        if is_begun(&self.stages.lock()) && io.has_input() {
+            self.stages.lock().stage = Stage::Unread;
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         let written = ready!(io.poll_write(cx, buf));
-        let mut state = self.line.lock();
+        let mut state = self.stages.lock();
         match &written {
             Ok(_) if state.stage == Stage::Begun => state.stage = Stage::Sent,
             // What could not be written has not arrived.
-            Err(error) if is_kept && is_reset(error) => {
+            Err(error) if state.is_reused && is_reset(error) => {
                 if matches!(state.stage, Stage::Begun | Stage::Sent) {
                     state.stage = Stage::Unread;
                 }
@@ -276,11 +280,11 @@ impl Watch for Wire {
     }
 
     fn flushed(&mut self, is_done: bool) {
-        let mut state = self.line.lock();
+        let mut state = self.stages.lock();
         match is_done {
             true => state.stuck_since = None,
             false => {
-                let now = || self.line.runtime.now();
+                let now = || self.stages.runtime.now();
                 state.stuck_since.get_or_insert_with(now);
             }
         }
@@ -296,16 +300,16 @@ fn is_reset(error: &io::Error) -> bool {
     )
 }
 
-/// For how long a connection may be idle after a reply with a header `Keep-Alive: timeout=5,
-/// max=100`: a second less than the server says, so not at all if that is one. None if it does not
-/// say.
-pub(super) fn idle_time_said(keep_alive: &str) -> Option<Duration> {
+/// How long a connection may be idle after a reply with a header such as `Keep-Alive: timeout=5,
+/// max=100`: one second less than the server's timeout, so zero for `timeout=1`. `None` if no
+/// timeout is named.
+pub(super) fn idle_time_from(keep_alive: &str) -> Option<Duration> {
     let seconds = keep_alive.split(',').find_map(|param| {
         let (name, value) = param.split_once('=')?;
-        let is_it = name.trim().eq_ignore_ascii_case("timeout");
-        is_it.then(|| value.trim().parse().ok()).flatten()
+        let is_timeout = name.trim().eq_ignore_ascii_case("timeout");
+        is_timeout.then(|| value.trim().parse().ok()).flatten()
     })?;
-    Some(Duration::from_secs(seconds).saturating_sub(KEPT_SHORTER))
+    Some(Duration::from_secs(seconds).saturating_sub(KEEP_ALIVE_MARGIN))
 }
 
 #[cfg(test)]
@@ -317,7 +321,7 @@ mod tests {
 
     use antiphon::Instant;
 
-    use super::{Line, Stage, Wire, idle_time_said};
+    use super::{ClientWatch, Stage, Stages, idle_time_from};
     use crate::http::io::Watch;
     use crate::runtime::{Runtime, SharedRuntime, Task, Timer};
     use crate::transport::io::Io;
@@ -347,7 +351,8 @@ mod tests {
         }
     }
 
-    /// A stream that does this once, and of which the system knows that.
+    /// A stream whose one read or write returns `done`; the other fields are what the system
+    /// reports about it.
     struct Once {
         done: Option<io::Result<usize>>,
         has_input: bool,
@@ -380,22 +385,22 @@ mod tests {
         }
     }
 
-    /// A connection with a request of which something has been sent; kept from an earlier one, or
-    /// not.
-    fn sent(is_kept: bool) -> (Arc<Line>, Wire) {
+    /// A connection on which part of a request has been sent: its second if `is_reused`, else its
+    /// first.
+    fn sent(is_reused: bool) -> (Arc<Stages>, ClientWatch) {
         let runtime: SharedRuntime = Arc::new(Virtual::default());
-        let line = Line::new(&runtime);
-        let mut wire = Wire::new(Arc::clone(&line), None);
+        let stages = Stages::new(&runtime);
+        let mut watch = ClientWatch::new(Arc::clone(&stages), None);
         let mut begin = || {
-            assert!(line.begin());
-            write(&mut wire, Ok(1), false).unwrap();
-            if is_kept && !line.lock().is_kept {
-                assert_eq!(read(&mut wire, Ok(1), false).unwrap(), 1);
-                line.rest(Duration::from_secs(1));
+            assert!(stages.begin());
+            write(&mut watch, Ok(1), false).unwrap();
+            if is_reused && !stages.lock().is_reused {
+                assert_eq!(read(&mut watch, Ok(1), false).unwrap(), 1);
+                stages.become_idle(Duration::from_secs(1));
             }
         };
-        (0..=u32::from(is_kept)).for_each(|_| begin());
-        (line, wire)
+        (0..=u32::from(is_reused)).for_each(|_| begin());
+        (stages, watch)
     }
 
     fn once(done: io::Result<usize>, was_reset: bool) -> Once {
@@ -406,30 +411,30 @@ mod tests {
         }
     }
 
-    fn read(wire: &mut Wire, done: io::Result<usize>, was_reset: bool) -> io::Result<usize> {
+    fn read(watch: &mut dyn Watch, done: io::Result<usize>, was_reset: bool) -> io::Result<usize> {
         let cx = &mut Context::from_waker(Waker::noop());
-        match wire.poll_read(cx, &mut once(done, was_reset), &mut [0]) {
+        match watch.poll_read(cx, &mut once(done, was_reset), &mut [0]) {
             Poll::Ready(read) => read,
-            Poll::Pending => panic!("it is judged"),
+            Poll::Pending => panic!("pending, although the outcome is known"),
         }
     }
 
-    fn write(wire: &mut Wire, done: io::Result<usize>, has_input: bool) -> io::Result<usize> {
+    fn write(watch: &mut dyn Watch, done: io::Result<usize>, has_input: bool) -> io::Result<usize> {
         let cx = &mut Context::from_waker(Waker::noop());
         let io = &mut Once {
             has_input,
             ..once(done, false)
         };
-        match wire.poll_write(cx, io, &[0]) {
+        match watch.poll_write(cx, io, &[0]) {
             Poll::Ready(written) => written,
-            Poll::Pending => panic!("it is judged"),
+            Poll::Pending => panic!("pending, although the outcome is known"),
         }
     }
 
     // CON-06
     #[test]
     fn a_call_is_sent_again_only_if_the_server_cannot_have_read_it() {
-        for is_kept in [false, true] {
+        for is_reused in [false, true] {
             for (end, was_reset, proves) in [
                 (Err(RESET.into()), false, true),
                 (Ok(0), true, true),
@@ -437,37 +442,38 @@ mod tests {
                 (Err(io::ErrorKind::UnexpectedEof.into()), true, true),
                 (Err(io::ErrorKind::UnexpectedEof.into()), false, false),
             ] {
-                // On a new connection nothing speaks for an end while it was idle.
-                let (line, mut wire) = sent(is_kept);
-                assert!(!matches!(read(&mut wire, end, was_reset), Ok(1..)));
-                assert_eq!(line.lock().stage == Stage::Unread, is_kept && proves);
+                // A new connection was never idle: a reset does not prove that the request is
+                // unread.
+                let (stages, mut watch) = sent(is_reused);
+                assert!(!matches!(read(&mut watch, end, was_reset), Ok(1..)));
+                assert_eq!(stages.lock().stage == Stage::Unread, is_reused && proves);
             }
-            let (line, mut wire) = sent(is_kept);
-            let broken = write(&mut wire, Err(io::ErrorKind::BrokenPipe.into()), false);
+            let (stages, mut watch) = sent(is_reused);
+            let broken = write(&mut watch, Err(io::ErrorKind::BrokenPipe.into()), false);
             assert!(broken.is_err());
-            assert_eq!(line.lock().stage == Stage::Unread, is_kept);
+            assert_eq!(stages.lock().stage == Stage::Unread, is_reused);
             // Once a reply has begun the call is lost with it.
-            let (line, mut wire) = sent(is_kept);
-            assert_eq!(read(&mut wire, Ok(1), true).unwrap(), 1);
-            assert!(read(&mut wire, Err(RESET.into()), true).is_err());
-            let broken = write(&mut wire, Err(io::ErrorKind::BrokenPipe.into()), false);
-            assert!(broken.is_err() && line.lock().stage == Stage::Replying);
+            let (stages, mut watch) = sent(is_reused);
+            assert_eq!(read(&mut watch, Ok(1), true).unwrap(), 1);
+            assert!(read(&mut watch, Err(RESET.into()), true).is_err());
+            let broken = write(&mut watch, Err(io::ErrorKind::BrokenPipe.into()), false);
+            assert!(broken.is_err() && stages.lock().stage == Stage::Replying);
         }
-        // What is there before anything was sent is an end.
-        let (line, mut wire) = sent(true);
-        read(&mut wire, Ok(1), false).unwrap();
-        line.rest(Duration::from_secs(1));
-        assert!(line.begin() && write(&mut wire, Ok(1), true).is_err());
-        assert!(line.lock().stage == Stage::Unread);
+        // Input that is there before the request is sent means that the server has closed.
+        let (stages, mut watch) = sent(true);
+        read(&mut watch, Ok(1), false).unwrap();
+        stages.become_idle(Duration::from_secs(1));
+        assert!(stages.begin() && write(&mut watch, Ok(1), true).is_err());
+        assert!(stages.lock().stage == Stage::Unread);
     }
 
     #[test]
     fn a_connection_is_kept_a_second_shorter_than_the_server_says() {
-        let seconds = |text| idle_time_said(text).map(|span| span.as_secs());
+        let seconds = |text| idle_time_from(text).map(|span| span.as_secs());
         assert_eq!(seconds(" timeout=5, max=100"), Some(4));
         assert_eq!(seconds("max=100,TIMEOUT = 2"), Some(1));
         assert_eq!(seconds("timeout=1"), Some(0));
-        assert_eq!(idle_time_said("timeout=0"), Some(Duration::ZERO));
+        assert_eq!(idle_time_from("timeout=0"), Some(Duration::ZERO));
         for nothing in [
             "",
             "max=100",
